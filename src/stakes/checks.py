@@ -1,0 +1,65 @@
+"""Checks of tensors at the doors of the library: type, shape, finite numbers."""
+
+import torch
+from torch import Tensor
+
+from stakes.errors import NonFiniteError, ShapeError
+
+__all__ = ["check_finite", "check_outcome", "check_samples", "known_on_host", "working_precision"]
+
+
+def working_precision(tensor: Tensor) -> Tensor:
+    """The tensor in float32 at least: half precision is for networks, not for actions and scores."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def known_on_host(condition: Tensor) -> bool | None:
+    """The truth of a one-element tensor, or None where Python cannot or should not look at it.
+
+    Compiled and vmapped code has no single number to look at; on an accelerator the look would make the host wait and
+    break the capture of a training step.
+    """
+    if torch.compiler.is_compiling() or condition.device.type != "cpu":
+        return None
+    try:
+        return bool(condition)
+    except RuntimeError:
+        return None
+
+
+def check_samples(samples: Tensor, name: str = "samples") -> None:
+    """Raise unless `samples` is a floating tensor (..., M, D) with at least one member and one dimension."""
+    if not isinstance(samples, Tensor):
+        raise ShapeError(f"{name} must be a torch.Tensor of shape (..., M, D), got {type(samples).__name__}")
+    if not samples.is_floating_point():
+        raise ShapeError(f"{name} must hold floating-point numbers, got {samples.dtype}")
+    if samples.dim() < 2:
+        raise ShapeError(f"{name} must have shape (..., M, D), members on axis -2, got {tuple(samples.shape)}")
+    if samples.shape[-2] == 0 or samples.shape[-1] == 0:
+        raise ShapeError(f"{name} has an empty member or outcome axis: shape {tuple(samples.shape)}, (..., M, D)")
+
+
+def check_outcome(outcome: Tensor, samples: Tensor, name: str = "outcome") -> None:
+    """Raise unless `outcome` is a floating tensor whose shape (..., D) fits samples (..., M, D)."""
+    if not isinstance(outcome, Tensor):
+        raise ShapeError(f"{name} must be a torch.Tensor of shape (..., D), got {type(outcome).__name__}")
+    if not outcome.is_floating_point():
+        raise ShapeError(f"{name} must hold floating-point numbers, got {outcome.dtype}")
+    expected = (*samples.shape[:-2], samples.shape[-1])
+    if tuple(outcome.shape) != expected:
+        raise ShapeError(
+            f"{name} must have shape {expected} to match samples {tuple(samples.shape)}, got {tuple(outcome.shape)}"
+        )
+
+
+def check_finite(tensor: Tensor, name: str, wanted: bool | None = None) -> None:
+    """Raise if the tensor holds NaN or infinity.
+
+    `wanted` None looks only where `known_on_host` could tell; True always looks; False never.
+    """
+    if tensor.numel() == 0 or wanted is False:
+        return
+    spread = torch.sub(*tensor.detach().aminmax())  # one pass; NaN and infinity come through
+    finite = bool(torch.isfinite(spread)) if wanted else known_on_host(torch.isfinite(spread))
+    if finite is False and (count := int((~torch.isfinite(tensor)).sum())):
+        raise NonFiniteError(f"{name} must be finite, got {count} NaN or infinite values of {tensor.numel()}")

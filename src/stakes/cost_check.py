@@ -1,0 +1,176 @@
+"""Whether a cost is fit for training, and where it will act."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from stakes.actions import optimal_action, solve_action
+from stakes.checks import check_finite, check_samples
+from stakes.costs import ClosedFormCost, Cost
+from stakes.errors import SettingError
+
+__all__ = ["CostCheck", "GradientMass", "check_cost"]
+
+_DERIVATIVE_TOLERANCE = 1e-4
+_SETS_AT_ONCE_MEMBERS = 1 << 21
+
+
+@dataclass(frozen=True)
+class GradientMass:
+    """Where the decision gradient acts: for bins of the members' value, the share of members and of |d a*/d y_m|.
+
+    A bin whose `gradient_share` is near zero gets no help from the decision term, whatever the weight.
+    """
+
+    edges: Tensor  # (bins + 1,), of the member's mean over the sites
+    member_share: Tensor  # (bins,)
+    gradient_share: Tensor  # (bins,)
+
+
+@dataclass(frozen=True)
+class CostCheck:
+    """What `check_cost` found over `sets` sets of members; shares lie between 0 and 1. `str()` is a table."""
+
+    sets: int
+    members: int
+    at_lower: float
+    at_upper: float
+    interior: float
+    flagged: float  # share of sets whose action has no certificate, and hence no gradient
+    curved: float  # share of interior sets with H > 0; 1 if there are none
+    least_curvature: float  # smallest H at an interior solution; NaN if there are none
+    derivative_error: float  # largest relative difference of d a*/d y from finite differences, kinks left out
+    kinked: float  # share of the compared sets left out as kinks
+    closed_form: bool
+    gradient_mass: GradientMass
+
+    @property
+    def fit_for_training(self) -> bool:
+        """Some sets have an interior solution, all of those are certified, and the derivatives agree."""
+        curvature_holds = self.curved == 1 or self.closed_form
+        return (
+            self.interior > 0
+            and self.flagged == 0
+            and curvature_holds
+            and self.derivative_error <= _DERIVATIVE_TOLERANCE
+        )
+
+    def __str__(self) -> str:
+        mass = self.gradient_mass
+        lines = [
+            f"{'fit for training' if self.fit_for_training else 'NOT fit for training as it is'}: "
+            f"{self.sets} sets of {self.members} members",
+            f"  interior solutions       {self.interior:8.2%}   H > 0 in {self.curved:.2%}, least H "
+            f"{self.least_curvature:.3g}",
+            f"  pinned at the lower bound{self.at_lower:8.2%}   no decision gradient",
+            f"  pinned at the upper bound{self.at_upper:8.2%}   no decision gradient",
+            f"  flagged                  {self.flagged:8.2%}   flat, several minima, or not converged",
+            f"  derivative error         {self.derivative_error:8.1e}   against finite differences; kinks left out: "
+            f"{self.kinked:.2%}",
+            "  member value             members   gradient",
+        ]
+        for low, high, members, gradient in zip(
+            mass.edges[:-1].tolist(),
+            mass.edges[1:].tolist(),
+            mass.member_share.tolist(),
+            mass.gradient_share.tolist(),
+            strict=True,
+        ):
+            bar = "#" * round(40 * gradient)
+            lines.append(f"  {low:10.3g} ..{high:10.3g} {members:8.1%}   {gradient:8.1%}  {bar}")
+        return "\n".join(lines)
+
+
+def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int = 256) -> CostCheck:
+    """Solve every set of members (..., M, D) and report bounds, curvature, derivatives and where the gradient acts.
+
+    Derivatives are compared with finite differences in float64 on `compared_sets` of the sets.
+
+    >>> import torch, stakes
+    >>> members = torch.randn(1000, 50, 1, generator=torch.Generator().manual_seed(0))
+    >>> check = stakes.check_cost(stakes.ProtectionCost(threshold=0.0, false_alarm_ratio=0.5), members)
+    >>> check.fit_for_training
+    True
+    """
+    check_samples(samples)
+    check_finite(samples, "samples", True)
+    if bins < 1 or compared_sets < 1:
+        raise SettingError(f"bins and compared_sets must be at least 1, got {bins} and {compared_sets}")
+    members, dimensions = samples.shape[-2:]
+    flat = samples.detach().reshape(-1, members, dimensions)
+    chunks = flat.split(max(1, _SETS_AT_ONCE_MEMBERS // (members * dimensions)))
+    solutions = [solve_action(cost, chunk, check=False) for chunk in chunks]
+    action, interior, curvature, converged = (
+        torch.cat([getattr(solution, name) for solution in solutions])
+        for name in ("action", "interior", "curvature", "converged")
+    )
+    middle = (torch.as_tensor(cost.lower) + torch.as_tensor(cost.upper)).to(action) / 2
+    low_side = ~interior & (action[..., 0] < middle)
+    inner_curvature = curvature[interior]
+    error, kinked = _derivative_error(cost, flat[:: max(1, len(flat) // compared_sets)][:compared_sets])
+    return CostCheck(
+        sets=len(flat),
+        members=members,
+        at_lower=_share(low_side),
+        at_upper=_share(~interior & ~low_side),
+        interior=_share(interior),
+        flagged=_share(~converged),
+        curved=_share(inner_curvature > 0) if len(inner_curvature) else 1.0,
+        least_curvature=inner_curvature.min().item() if len(inner_curvature) else float("nan"),
+        derivative_error=error,
+        kinked=kinked,
+        closed_form=isinstance(cost, ClosedFormCost) and cost.best_action(flat[:1]) is not None,
+        gradient_mass=_gradient_mass(cost, chunks, bins),
+    )
+
+
+def _gradient_mass(cost: Cost, chunks: tuple[Tensor, ...], bins: int) -> GradientMass:
+    values = torch.cat([chunk.mean(-1).reshape(-1) for chunk in chunks]).double().cpu()
+    gradients = torch.cat([_jacobian(cost, chunk).abs().sum(-1).reshape(-1) for chunk in chunks]).double().cpu()
+    low, high = values.min(), values.max()
+    edges = torch.linspace(low, high, bins + 1, dtype=torch.float64)
+    place = torch.bucketize(values, edges[1:-1], right=True)
+    count, mass = torch.zeros(2, bins, dtype=torch.float64)
+    count.index_add_(0, place, torch.ones_like(values))
+    mass.index_add_(0, place, gradients)
+    return GradientMass(edges, count / count.sum(), mass / mass.sum().clamp(min=torch.finfo(torch.float64).tiny))
+
+
+def _jacobian(cost: Cost, samples: Tensor) -> Tensor:
+    """D a*/d y_m, (N, M, D): rows are independent, so the gradient of the sum of actions holds every row's own."""
+    leaf = samples.detach().requires_grad_()
+    action = optimal_action(cost, leaf, check=False)
+    if not action.requires_grad:
+        return torch.zeros_like(leaf)
+    return torch.autograd.grad(action.sum(), leaf, materialize_grads=True)[0]
+
+
+def _derivative_error(cost: Cost, samples: Tensor) -> tuple[float, float]:
+    """Largest difference of a* moved along a random direction from its derivative, relative to the largest one.
+
+    Where two step sizes disagree the set sits at a kink, for which no derivative exists; such sets are left out.
+    """
+    samples = samples.double()
+    generator = torch.Generator(samples.device).manual_seed(0)
+    direction = torch.randn(samples.shape, dtype=samples.dtype, generator=generator, device=samples.device)
+    unit = 1e-4 * samples.std().clamp(min=1e-6)
+
+    def move(step: Tensor) -> Tensor:
+        ahead, behind = (
+            solve_action(cost, samples + sign * step * direction, check=False).action for sign in (1.0, -1.0)
+        )
+        return (ahead - behind)[:, 0] / (2 * step)
+
+    wide, narrow = move(unit), move(unit / 8)
+    analytic = (_jacobian(cost, samples) * direction).sum((-2, -1))
+    scale = narrow.abs().max().clamp(min=torch.finfo(samples.dtype).tiny)
+    smooth = (wide - narrow).abs() <= 1e-3 * scale
+    if not smooth.any():
+        return float("nan"), 1.0
+    error = ((analytic - narrow).abs() / scale)[smooth].max()
+    return error.item(), _share(~smooth)
+
+
+def _share(flags: Tensor) -> float:
+    return flags.double().mean().item()

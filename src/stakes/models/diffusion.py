@@ -1,0 +1,232 @@
+"""The distributional diffusion model: a denoiser that samples, and the chain that runs it backwards."""
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from stakes.errors import SettingError
+from stakes.models.networks import FiLMNetwork, Scaling, draw_normal, sinusoidal_embedding
+from stakes.models.sample_model import TrainingDraw, TrainingNoise
+
+__all__ = ["DecisionWeighting", "DiffusionModel", "NoiseSchedule", "Prediction", "reverse_chain"]
+
+Prediction = Literal["epsilon", "target", "v"]
+DecisionWeighting = Literal["paper", "signal", "snr"]
+
+_CHAINS_AT_ONCE = 1 << 17
+_TIME_EMBEDDING = 16
+
+
+class NoiseSchedule(nn.Module):
+    """How much of the target is left at step t of T: y_t = sqrt(s_t) y_0 + sqrt(1 - s_t) epsilon, s = alpha-bar.
+
+    The variances beta_t rise linearly. DDPM's endpoints (1e-4, 0.02) belong to T = 1000; at T = 100 they leave 36 % of
+    the signal, and a chain that starts from pure noise starts from the wrong distribution. "scaled" multiplies them
+    by 1000 / T; "raw" keeps them.
+    """
+
+    signal: Tensor  # (T + 1,), signal[0] = 1
+
+    def __init__(self, steps: int = 100, endpoints: Literal["scaled", "raw"] = "scaled") -> None:
+        super().__init__()
+        if endpoints not in ("scaled", "raw"):
+            raise SettingError(f'endpoints must be "scaled" or "raw", got {endpoints!r}')
+        factor = 1000 / steps if endpoints == "scaled" else 1.0
+        if steps < 2 or 0.02 * factor >= 1:
+            raise SettingError(f"a schedule with {endpoints} endpoints needs more steps, got {steps}")
+        self.steps = steps
+        beta = torch.linspace(1e-4 * factor, 0.02 * factor, steps, dtype=torch.float64)
+        signal = torch.cat([torch.ones(1, dtype=torch.float64), torch.cumprod(1 - beta, 0)])
+        self.register_buffer("signal", signal.to(torch.get_default_dtype()))
+
+
+class DiffusionModel(nn.Module):
+    """A denoiser that samples what is left of the target in y_t, modulated by features, time and noise (FiLM).
+
+    `prediction` names what the network emits and the score is taken on: "epsilon" (the paper), "target" or "v" =
+    sqrt(s) epsilon - sqrt(1 - s) y_0. The decision term acts on the implied members of y_0 in physical units, whose
+    error is sqrt((1 - s) / s) times that of epsilon, up to 200 at the noisy end. `decision_weighting` says how much
+    the decision term counts at signal s = alpha-bar: "paper" 1, "signal" s, "snr" min(1, s / (1 - s)); see
+    docs/diffusion.md for what each does.
+
+    >>> import torch, stakes
+    >>> model = stakes.DiffusionModel(features=3, outcomes=2)
+    >>> model.sample(torch.randn(4, 3), members=7).shape
+    torch.Size([4, 7, 2])
+    """
+
+    def __init__(
+        self,
+        features: int,
+        outcomes: int,
+        noise: int = 8,
+        hidden: int = 50,
+        layers: int = 5,
+        steps: int = 100,
+        endpoints: Literal["scaled", "raw"] = "scaled",
+        prediction: Prediction = "epsilon",
+        decision_weighting: DecisionWeighting = "signal",
+    ) -> None:
+        super().__init__()
+        if noise < 1:
+            raise SettingError(f"noise must be at least 1, got {noise}")
+        _require_one_of("prediction", prediction, get_args(Prediction))
+        _require_one_of("decision_weighting", decision_weighting, get_args(DecisionWeighting))
+        self.noise = noise
+        self.outcomes = outcomes
+        self.prediction: Prediction = prediction
+        self.decision_weighting: DecisionWeighting = decision_weighting
+        self.schedule = NoiseSchedule(steps, endpoints)
+        self.network = FiLMNetwork(outcomes, outcomes, features + _TIME_EMBEDDING + noise, hidden, layers)
+        self.feature_scaling = Scaling(features)
+        self.outcome_scaling = Scaling(outcomes)
+
+    def forward(self, noisy: Tensor, features: Tensor, step: Tensor, noise: Tensor) -> Tensor:
+        """The predicted quantity, members (..., M, D), for y_t (..., M, D), x (..., F), t (...) and noise (..., M, K)."""
+        time = sinusoidal_embedding(step.to(noise.dtype) / self.schedule.steps, _TIME_EMBEDDING)
+        context = torch.cat([self.feature_scaling.standardise(features), time], -1)[..., None, :]
+        context = context.expand(*noise.shape[:-1], context.shape[-1])
+        return self.network(noisy, torch.cat([context, noise], -1))
+
+    def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
+        self.feature_scaling.fit(features)
+        self.outcome_scaling.fit(outcome)
+
+    def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
+        like = self.outcome_scaling.mean
+        return {
+            "members": draw_normal(like, cases, members, self.noise, generator=generator),
+            "target": draw_normal(like, cases, self.outcomes, generator=generator),
+            "time": torch.rand(cases, generator=generator, device=like.device, dtype=like.dtype),
+        }
+
+    def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
+        """One noise level a case, t uniform on 1..T, and M denoised members of it."""
+        step = 1 + (noise["time"] * self.schedule.steps).long().clamp(max=self.schedule.steps - 1)
+        signal = self.schedule.signal[step][..., None]  # (..., 1)
+        target, epsilon = self.outcome_scaling.standardise(outcome), noise["target"]
+        noisy = signal.sqrt() * target + (1 - signal).sqrt() * epsilon
+        members = noise["members"].shape[-2]
+        noisy_members = noisy[..., None, :].expand(*noisy.shape[:-1], members, noisy.shape[-1])
+        predicted = self(noisy_members, features, step, noise["members"])
+        denoised = _target_from(predicted, noisy_members, signal[..., None], self.prediction)
+        return TrainingDraw(
+            score_members=predicted,
+            score_outcome=_quantity(target, epsilon, signal, self.prediction),
+            decision_members=self.outcome_scaling.restore(denoised),
+            decision_outcome=outcome,
+            decision_term_weight=self._decision_term_weight(signal[..., 0]),
+        )
+
+    @torch.no_grad()
+    def sample(
+        self,
+        features: Tensor,
+        members: int,
+        generator: torch.Generator | None = None,
+        *,
+        share_noise: bool = False,
+        steps: int | None = None,
+        stochastic: bool = True,
+    ) -> Tensor:
+        """Members (N, M, D) by one reverse chain each; all cases and chains run as one batch, in chunks.
+
+        `steps` below T runs the chain on a subset of the noise levels; `stochastic` False is DDIM's deterministic
+        step. Deterministic given the generator.
+        """
+        if share_noise and generator is None:
+            generator = torch.Generator(features.device).manual_seed(int(torch.randint(2**31, ())))
+        start = None if generator is None else generator.get_state()
+        parts = []
+        for part in features.split(max(1, _CHAINS_AT_ONCE // members)):
+            if share_noise and generator is not None and start is not None:
+                generator.set_state(start)
+            cases = 1 if share_noise else len(part)
+            parts.append(self._run_chains(part, cases, members, generator, steps, stochastic))
+        return torch.cat(parts)
+
+    def _run_chains(
+        self,
+        features: Tensor,
+        cases: int,
+        members: int,
+        generator: torch.Generator | None,
+        steps: int | None,
+        stochastic: bool,
+    ) -> Tensor:
+        like = self.outcome_scaling.mean
+
+        def normal(width: int) -> Tensor:
+            return draw_normal(like, cases, members, width, generator=generator).expand(len(features), -1, -1)
+
+        def denoise(noisy: Tensor, step: int) -> Tensor:
+            times = torch.full(features.shape[:1], step, device=like.device)
+            predicted = self(noisy, features, times, normal(self.noise))
+            return _target_from(predicted, noisy, self.schedule.signal[step], self.prediction)
+
+        standardised = reverse_chain(denoise, self.schedule, lambda: normal(self.outcomes), steps, stochastic)
+        return self.outcome_scaling.restore(standardised)
+
+    def _decision_term_weight(self, signal: Tensor) -> Tensor | None:
+        if self.decision_weighting == "paper":
+            return None
+        if self.decision_weighting == "signal":
+            return signal
+        return (signal / (1 - signal)).clamp(max=1.0)
+
+
+def reverse_chain(
+    denoise: Callable[[Tensor, int], Tensor],
+    schedule: NoiseSchedule,
+    normal: Callable[[], Tensor],
+    steps: int | None = None,
+    stochastic: bool = True,
+) -> Tensor:
+    """Run the chain from pure noise to y_0; `denoise(y_t, t)` draws ONE fresh y_0 for every chain, `normal()` noise.
+
+    From t to s < t, with y_0 drawn and epsilon = (y_t - sqrt(s_t) y_0) / sqrt(1 - s_t):
+    stochastic: the Gaussian q(y_s | y_t, y_0); else y_s = sqrt(s_s) y_0 + sqrt(1 - s_s) epsilon (DDIM).
+    Both keep the distribution of y_s exact for any choice of steps if y_0 comes from the exact posterior.
+    """
+    steps = schedule.steps if steps is None else steps
+    if not 1 <= steps <= schedule.steps:
+        raise SettingError(f"steps must lie between 1 and the schedule's {schedule.steps}, got {steps}")
+    times = torch.linspace(schedule.steps, 0, steps + 1).round().long().tolist()
+    noisy = normal()
+    for now, following in pairwise(times):
+        target = denoise(noisy, now)
+        if following == 0:
+            return target
+        here, there = schedule.signal[now], schedule.signal[following]
+        epsilon = (noisy - here.sqrt() * target) / (1 - here).sqrt()
+        variance = (1 - there) / (1 - here) * (1 - here / there) if stochastic else torch.zeros_like(here)
+        noisy = there.sqrt() * target + (1 - there - variance).clamp(min=0).sqrt() * epsilon
+        if stochastic:
+            noisy = noisy + variance.sqrt() * normal()
+    return noisy
+
+
+def _quantity(target: Tensor, epsilon: Tensor, signal: Tensor, prediction: Prediction) -> Tensor:
+    """What the network is to predict."""
+    if prediction == "epsilon":
+        return epsilon
+    if prediction == "target":
+        return target
+    return signal.sqrt() * epsilon - (1 - signal).sqrt() * target
+
+
+def _target_from(predicted: Tensor, noisy: Tensor, signal: Tensor, prediction: Prediction) -> Tensor:
+    """y_0 implied by a prediction at y_t."""
+    if prediction == "epsilon":
+        return (noisy - (1 - signal).sqrt() * predicted) / signal.sqrt()
+    if prediction == "target":
+        return predicted
+    return signal.sqrt() * noisy - (1 - signal).sqrt() * predicted
+
+
+def _require_one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise SettingError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

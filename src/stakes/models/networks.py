@@ -1,0 +1,94 @@
+"""The small networks behind both models."""
+
+import math
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from stakes.errors import SettingError
+
+__all__ = ["FiLMNetwork", "Perceptron", "Scaling", "draw_normal", "sinusoidal_embedding"]
+
+
+class Perceptron(nn.Module):
+    """A multilayer perceptron with ReLU between its layers."""
+
+    def __init__(self, inputs: int, outputs: int, hidden: int = 50, layers: int = 5) -> None:
+        super().__init__()
+        _require_counts(inputs=inputs, outputs=outputs, hidden=hidden, layers=layers)
+        widths = [inputs, *[hidden] * layers]
+        steps: list[nn.Module] = []
+        for before, after in pairwise(widths):
+            steps += [nn.Linear(before, after), nn.ReLU()]
+        self.layers = nn.Sequential(*steps, nn.Linear(hidden, outputs))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(..., inputs) to (..., outputs)."""
+        return self.layers(inputs)
+
+
+class FiLMNetwork(nn.Module):
+    """A perceptron whose every hidden layer is modulated by a condition: relu((1 + gamma) h + beta).
+
+    gamma and beta of all layers are one linear map of the condition (feature-wise linear modulation).
+    """
+
+    def __init__(self, inputs: int, outputs: int, condition: int, hidden: int = 50, layers: int = 5) -> None:
+        super().__init__()
+        _require_counts(inputs=inputs, outputs=outputs, condition=condition, hidden=hidden, layers=layers)
+        widths = [inputs, *[hidden] * layers]
+        self.hidden = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(widths))
+        self.modulation = nn.Linear(condition, 2 * hidden * layers)
+        self.output = nn.Linear(hidden, outputs)
+
+    def forward(self, inputs: Tensor, condition: Tensor) -> Tensor:
+        """(..., inputs) and (..., condition) to (..., outputs)."""
+        modulation = self.modulation(condition).chunk(2 * len(self.hidden), -1)
+        state = inputs
+        for layer, gamma, beta in zip(self.hidden, modulation[::2], modulation[1::2], strict=True):
+            state = torch.relu((1 + gamma) * layer(state) + beta)
+        return self.output(state)
+
+
+class Scaling(nn.Module):
+    """Mean and scale of one kind of quantity, kept as buffers: physical units outside, standardised inside."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width))
+
+    @torch.no_grad()
+    def fit(self, values: Tensor) -> None:
+        """Take mean and standard deviation over the rows of values (N, width); a constant column keeps scale 1."""
+        deviation = values.std(0, correction=0)
+        self.mean.copy_(values.mean(0))
+        self.scale.copy_(torch.where(deviation > 0, deviation, 1.0))
+
+    def standardise(self, values: Tensor) -> Tensor:
+        return (values - self.mean) / self.scale
+
+    def restore(self, values: Tensor) -> Tensor:
+        return values * self.scale + self.mean
+
+
+def draw_normal(like: Tensor, *shape: int, generator: torch.Generator | None) -> Tensor:
+    """Standard normal numbers of the type and on the device of another tensor."""
+    return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
+
+
+def sinusoidal_embedding(time: Tensor, width: int) -> Tensor:
+    """Sin and cos of a time in [0, 1] at `width` / 2 frequencies from 1 to 1000, (...) to (..., width)."""
+    frequencies = torch.exp(torch.linspace(0.0, math.log(1000.0), width // 2, device=time.device, dtype=time.dtype))
+    angles = time[..., None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], -1)
+
+
+def _require_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise SettingError(f"{name} must be at least 1, got {count}")

@@ -1,0 +1,59 @@
+"""What a model must offer to be trained with a decision: noise in, members out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+__all__ = ["SampleModel", "TrainingDraw", "TrainingNoise"]
+
+TrainingNoise = Mapping[str, Tensor]
+"""All the randomness of one training step by name; the trainer draws it, so that a step is a pure function."""
+
+
+@dataclass(frozen=True)
+class TrainingDraw:
+    """What one training step shows the objective.
+
+    The score pair lives in the space that the model predicts in (standardised; the noise epsilon for a diffusion
+    model), the decision pair in physical units. `decision_term_weight` (...) weighs each case's decision term.
+    """
+
+    score_members: Tensor  # (..., M, D)
+    score_outcome: Tensor  # (..., D)
+    decision_members: Tensor  # (..., M, D)
+    decision_outcome: Tensor  # (..., D)
+    decision_term_weight: Tensor | None = None  # (...), ones by default
+
+
+@runtime_checkable
+class SampleModel(Protocol):
+    """A module that forecasts by members; features, members and outcomes are in physical units.
+
+    The model owns the mean and scale of features and outcomes as buffers, set once by `fit_scaling`.
+    """
+
+    def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
+        """Take means and scales from the training split: features (N, F), outcome (N, D)."""
+        ...
+
+    def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> TrainingNoise:
+        """The noise of one training step, from the generator, on the generator's device."""
+        ...
+
+    def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
+        """Features (..., F) and outcome (..., D) with the noise of `draw_noise` to what the objective takes."""
+        ...
+
+    def sample(
+        self,
+        features: Tensor,
+        members: int,
+        generator: torch.Generator | None = None,
+        *,
+        share_noise: bool = False,
+    ) -> Tensor:
+        """Members (N, M, D) for features (N, F); `share_noise` gives every case the same noise."""
+        ...

@@ -1,0 +1,198 @@
+"""Scoring rules: what a forecast of members is worth once the outcome is known; lower is better.
+
+Every rule maps samples (..., M, D) and outcome (..., D) to scores (...), each differentiable in the members. The
+decision score has the same signature: the cost of acting on a forecast is a proper scoring rule (Proposition 1).
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from stakes.actions import Solver, optimal_action
+from stakes.checks import check_finite, check_outcome, check_samples, working_precision
+from stakes.costs import Cost
+from stakes.errors import SettingError, ShapeError
+from stakes.spread import pair_distance_sum
+
+__all__ = [
+    "DecisionScore",
+    "EnergyScore",
+    "Estimator",
+    "ScoringRule",
+    "ThresholdWeightedCRPS",
+    "VariogramScore",
+    "energy_score",
+]
+
+Estimator = Literal["fair", "biased", "almost_fair"]
+
+
+@runtime_checkable
+class ScoringRule(Protocol):
+    """Samples (..., M, D) and outcome (..., D) to a score (...)."""
+
+    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor: ...
+
+
+def energy_score(samples: Tensor, outcome: Tensor, estimator: Estimator = "fair", alpha: float = 0.95) -> Tensor:
+    """Energy score, for D = 1 the CRPS, of samples (..., M, D) at outcome (..., D), (...).
+
+    ES = 1/M sum_m |y_m - y| - k sum_{m<j} |y_m - y_j|                                    (eq. energy_score)
+
+    k = 1/(M (M - 1)) is the fair estimator, whose mean does not depend on M; k = 1/M^2 the biased one, the score of
+    the empirical distribution; "almost_fair" mixes them, alpha fair + (1 - alpha) biased (Lang et al. 2024), so that
+    no member can run away while the others hold.
+
+    >>> import torch, stakes
+    >>> members = torch.tensor([[0.0], [1.0], [2.0]])  # (M, D)
+    >>> stakes.energy_score(members, torch.tensor([1.0]))
+    tensor(0.)
+    """
+    samples, outcome = _prepare(samples, outcome)
+    members = samples.shape[-2]
+    deviations = samples - outcome[..., None, :]
+    accuracy = _norm(deviations).mean(-1)
+    return accuracy - _spread_weight(members, estimator, alpha) * pair_distance_sum(deviations)
+
+
+@dataclass(frozen=True)
+class EnergyScore:
+    """`energy_score` with its settings, as a scoring rule."""
+
+    estimator: Estimator = "fair"
+    alpha: float = 0.95
+
+    def __post_init__(self) -> None:
+        _require_estimator(self.estimator, self.alpha)
+
+    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        return energy_score(samples, outcome, self.estimator, self.alpha)
+
+
+@dataclass(frozen=True)
+class ThresholdWeightedCRPS:
+    """The CRPS of what lies beyond a threshold: members and outcome are first moved up (or down) to it.
+
+    twCRPS(F, y) = CRPS(v(F), v(y)), v(z) = max(z, threshold) for side "above", min for "below". It is proper, so it
+    can reward skill in extremes without rewarding exaggeration. For D > 1: the energy score of v, site by site.
+    """
+
+    threshold: float
+    side: Literal["above", "below"] = "above"
+    estimator: Estimator = "fair"
+    alpha: float = 0.95
+
+    def __post_init__(self) -> None:
+        _require_estimator(self.estimator, self.alpha)
+        if self.side not in ("above", "below"):
+            raise SettingError(f'side must be "above" or "below", got {self.side!r}')
+        if not abs(self.threshold) < float("inf"):
+            raise SettingError(f"threshold must be finite, got {self.threshold}")
+
+    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        samples, outcome = _prepare(samples, outcome)
+        return energy_score(self._beyond(samples), self._beyond(outcome), self.estimator, self.alpha)
+
+    def _beyond(self, values: Tensor) -> Tensor:
+        return values.clamp(min=self.threshold) if self.side == "above" else values.clamp(max=self.threshold)
+
+
+@dataclass(frozen=True)
+class VariogramScore:
+    """VS = sum_{i,j} (|y_i - y_j|^p - 1/M sum_m |y_mi - y_mj|^p)^2 over pairs of sites (Scheuerer and Hamill 2015).
+
+    It sees the dependence between sites, which the energy score hardly does, and nothing else. D >= 2.
+    """
+
+    power: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.power < float("inf"):
+            raise SettingError(f"power must be positive and finite, got {self.power}")
+
+    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        samples, outcome = _prepare(samples, outcome)
+        if samples.shape[-1] < 2:
+            raise ShapeError(f"the variogram score needs at least two sites, got samples {tuple(samples.shape)}")
+        forecast, observed = self._variogram(samples).mean(-2), self._variogram(outcome)  # (..., pairs)
+        return 2 * ((observed - forecast) ** 2).sum(-1)
+
+    def _variogram(self, values: Tensor) -> Tensor:
+        first, second = torch.triu_indices(values.shape[-1], values.shape[-1], 1, device=values.device)
+        distance = (values[..., first] - values[..., second]).abs()  # (..., pairs)
+        apart = distance > 0  # the power's derivative at zero is infinite; tied sites get none
+        return torch.where(apart, torch.where(apart, distance, 1.0) ** self.power, 0.0)
+
+
+@dataclass(frozen=True)
+class DecisionScore:
+    """Realised cost of the action that the forecast recommends, S_c(F, y) = c(a*(F), y)   (eq. dec_loss).
+
+    Proper for the forecast distribution F (Proposition 1), not strictly: forecasts with one best action score alike.
+    For the M members F_M it is not proper: E c(a*(F_M), Y) exceeds E c(a*(F), Y) by O(1/M), and a forecast can lower
+    it by bending. "debiased" removes the leading term with the scores of the two halves of the members,
+
+        2 S(y_1..y_M) - (S(y_1..y_{M/2}) + S(y_{M/2+1}..y_M)) / 2,
+
+    for even M >= 4. It is not proper either, and overshoots where M is not well above the number of members that
+    decide (docs/theory.md): an option, never a silent default.
+    """
+
+    cost: Cost
+    estimator: Literal["plain", "debiased"] = "plain"
+    solver: Solver | None = None
+
+    def __post_init__(self) -> None:
+        if self.estimator not in ("plain", "debiased"):
+            raise SettingError(f'estimator must be "plain" or "debiased", got {self.estimator!r}')
+
+    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        samples, outcome = _prepare(samples, outcome)
+        if self.estimator == "plain":
+            return self._score(samples, outcome)
+        members = samples.shape[-2]
+        if members < 4 or members % 2:
+            raise ShapeError(f"the debiased decision score needs an even number of members >= 4, got M = {members}")
+        first, second = samples.split(members // 2, dim=-2)
+        halves = self._score(first, outcome) + self._score(second, outcome)
+        return 2 * self._score(samples, outcome) - halves / 2
+
+    def _score(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        with torch.autocast(samples.device.type, enabled=False):
+            return self.cost(optimal_action(self.cost, samples, self.solver, check=False), outcome)
+
+
+def _prepare(samples: Tensor, outcome: Tensor) -> tuple[Tensor, Tensor]:
+    check_samples(samples)
+    check_outcome(outcome, samples)
+    check_finite(samples, "samples")
+    check_finite(outcome, "outcome")
+    samples = working_precision(samples)
+    return samples, outcome.to(samples.dtype)
+
+
+def _norm(deviations: Tensor) -> Tensor:
+    """Euclidean norm over D with derivative zero at zero, (..., M, D) to (..., M)."""
+    if deviations.shape[-1] == 1:
+        return deviations.squeeze(-1).abs()
+    return torch.linalg.vector_norm(deviations, dim=-1)
+
+
+def _spread_weight(members: int, estimator: Estimator, alpha: float) -> float:
+    _require_estimator(estimator, alpha)
+    biased = 1 / members**2
+    if estimator == "biased":
+        return biased
+    if members == 1:
+        raise ShapeError(f'the "{estimator}" energy score needs at least two members, got M = 1; "biased" takes one')
+    fair = 1 / (members * (members - 1))
+    return fair if estimator == "fair" else alpha * fair + (1 - alpha) * biased
+
+
+def _require_estimator(estimator: str, alpha: float) -> None:
+    if estimator not in get_args(Estimator):
+        raise SettingError(f"estimator must be one of {', '.join(get_args(Estimator))}, got {estimator!r}")
+    if not 0 <= alpha <= 1:
+        raise SettingError(f"alpha must lie between 0 and 1, got {alpha}")

@@ -1,0 +1,59 @@
+"""How far apart the members are: the sum of their pairwise distances, with its gradient, in bounded memory."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stakes.gradients import with_gradient
+from stakes.sorting import rank_balance
+
+__all__ = ["pair_distance_sum"]
+
+_PAIRWISE_MEMBERS = 16  # up to here all pairs at once are faster than sorting (benchmarks/crps.py)
+_PAIRS_AT_ONCE = 1 << 24  # distances held at one time for D > 1: 64 MiB in float32
+
+
+def pair_distance_sum(samples: Tensor) -> Tensor:
+    """sum_{m<j} |y_m - y_j| of samples (..., M, D), (...).
+
+    The sum is homogeneous of degree one, so with g_m = sum_j (y_m - y_j) / |y_m - y_j| it equals sum_m <g_m, y_m>,
+    and g is its gradient; tied members push each other nowhere. For D = 1, g_m is a matter of ranks: O(M log M).
+    """
+    if samples.shape[-1] > 1:
+        distance_sum, gradient = _pair_distances(samples.detach())
+        return with_gradient(distance_sum, samples, gradient)
+    values = samples.squeeze(-1)
+    if values.shape[-1] > _PAIRWISE_MEMBERS:
+        balance = rank_balance(values)
+    else:
+        fixed = values.detach()
+        balance = torch.sign(fixed[..., :, None] - fixed[..., None, :]).sum(-1)
+    return (balance * values).sum(-1)
+
+
+@torch.library.custom_op("stakes::pair_distances", mutates_args=())
+def _pair_distances(samples: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum (...) and its gradient (..., M, D), a few cases at a time."""
+    members, dimensions = samples.shape[-2:]
+    flat = samples.reshape(-1, members, dimensions).contiguous()
+    sums = flat.new_empty(flat.shape[0])
+    gradient = torch.empty_like(flat)
+    cases = max(1, _PAIRS_AT_ONCE // members**2)
+    for start in range(0, flat.shape[0], cases):
+        part = slice(start, start + cases)
+        some = flat[part]
+        distances = torch.cdist(some, some, compute_mode="donot_use_mm_for_euclid_dist")  # exact for near ties
+        sums[part] = distances.sum((-2, -1)) / 2
+        gradient[part] = torch.ops.aten._cdist_backward(torch.ones_like(distances), some, some, 2.0, distances)
+    return sums.reshape(samples.shape[:-2]), gradient.reshape(samples.shape)
+
+
+@_pair_distances.register_fake
+def _(samples: Tensor) -> tuple[Tensor, Tensor]:
+    return samples.new_empty(samples.shape[:-2]), torch.empty_like(samples, memory_format=torch.contiguous_format)
+
+
+@_pair_distances.register_vmap
+def _(info: Any, in_dims: tuple[int | None], samples: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    return _pair_distances(samples.movedim(in_dims[0] or 0, 0)), (0, 0)
