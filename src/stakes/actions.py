@@ -21,7 +21,7 @@ from stakes.gradients import with_gradient
 
 __all__ = ["ActionSolution", "NewtonBisection", "ProjectedGradient", "Solver", "optimal_action", "solve_action"]
 
-_CURVATURE_FLOOR = 1e-4  # H (upper - lower)^2 must exceed this share of how much f varies between the bounds
+_CURVATURE_FLOOR = 1e-4  # H (upper - lower)^2 must exceed this share of the variation of f between the bounds
 _CLOSED_FORM_TOLERANCE = 1e-5  # as a solver's tolerance
 
 
@@ -43,10 +43,11 @@ class ActionSolution:
 
 
 class Located(NamedTuple):
-    """What a solver returns: actions (...), and whether each row looked like one with a single minimum."""
+    """What a solver returns for each row (...)."""
 
     action: Tensor
-    unimodal: Tensor
+    unimodal: Tensor  # bool: what it saw of f falls and then only rises
+    variation: Tensor  # largest less smallest f that it saw, bounds included
 
 
 ExpectedCost = Callable[[Tensor], Tensor]
@@ -73,7 +74,7 @@ class NewtonBisection:
     The number of iterations is fixed, so that a step on an accelerator can be captured; on a CPU it stops early.
     """
 
-    iterations: int = 30
+    iterations: int = 20
     intervals: int = 8
     tolerance: float = 1e-5
 
@@ -83,7 +84,7 @@ class NewtonBisection:
         _require_count("intervals", self.intervals, 2)
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
-        low, action, high, unimodal = self._bracket(expected_cost, lower, upper)
+        low, action, high, unimodal, variation = self._bracket(expected_cost, lower, upper)
         width = upper - lower
         rounding = 4 * torch.finfo(action.dtype).eps * torch.maximum(width, action.abs())
         best, best_slope = action, torch.full_like(action, torch.inf)
@@ -104,22 +105,25 @@ class NewtonBisection:
             action = following
             if known_on_host((last_step <= rounding).all()):
                 break
-        return Located(best, unimodal)
+        return Located(best, unimodal, variation)
 
-    def _bracket(self, f: ExpectedCost, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Neighbours of the best scanned action, that action, and whether the scan falls and then rises."""
-        shares = [index / self.intervals for index in range(self.intervals + 1)]
-        grid = torch.stack([lower + share * (upper - lower) for share in shares[:-1]] + [upper])  # (intervals + 1, ...)
+    def _bracket(self, f: ExpectedCost, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """An interval around the minimum with where to start between its ends, and what the scan saw of f."""
+        shares = [index / self.intervals for index in range(self.intervals)]
+        grid = torch.stack([lower + share * (upper - lower) for share in shares] + [upper])  # (intervals + 1, ...)
         values = torch.stack([f(action) for action in grid])
         best = values.argmin(0, keepdim=True)
-        low, action, high = (
-            grid.gather(0, (best + offset).clamp(0, self.intervals))[0] for offset in (-1, 0, 1)
-        )  # fmt: skip
+        near = [(best + offset).clamp(0, self.intervals) for offset in (-1, 0, 1)]
+        low, action, high = (grid.gather(0, index)[0] for index in near)
+        left, value, right = (values.gather(0, index)[0] for index in near)
+        bend = left - 2 * value + right
+        inside = (low < action) & (action < high) & (bend > 0)
+        start = torch.where(inside, action + (high - low) * (left - right) / (4 * bend), action)  # parabola's minimum
         noise = 8 * torch.finfo(values.dtype).eps * values.abs().amax(0)
         change = values.diff(dim=0)  # (intervals, ...)
         has_risen = torch.cummax((change > noise).to(values.dtype), 0).values > 0
         unimodal = ~((change < -noise) & has_risen).any(0)
-        return low, action, high, unimodal
+        return low, start, high, unimodal, values.amax(0) - values.amin(0)
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,8 @@ class ProjectedGradient:
         action = (lower + upper) / 2
         for _ in range(self.steps):
             action = torch.clamp(action - self.step_size * _slope(expected_cost, action), lower, upper)
-        return Located(action, torch.ones_like(action, dtype=torch.bool))
+        seen = torch.stack([expected_cost(bound) for bound in (lower, action, upper)])
+        return Located(action, torch.ones_like(action, dtype=torch.bool), seen.amax(0) - seen.amin(0))
 
 
 def solve_action(
@@ -187,10 +192,9 @@ def optimal_action(cost: Cost, samples: Tensor, solver: Solver | None = None, *,
 def _solve(cost: Cost, samples: Tensor, solver: Solver) -> tuple[ActionSolution, Tensor]:
     """A solver's answer with its certificate, and the Jacobian d a*/d y_m (..., M, D)."""
     f, (lower, upper) = _expected_cost(cost, samples), _bounds(cost, samples)
-    action, unimodal = solver(f, lower, upper)
+    action, unimodal, variation = solver(f, lower, upper)
     value, slope, curvature, cross = _derivatives(cost, action, samples)
     interior, residual = _status(action, slope, curvature, lower, upper)
-    variation = torch.maximum(f(lower), f(upper)) - value
     curved = (curvature > 0) & (curvature * (upper - lower) ** 2 > _CURVATURE_FLOOR * variation)
     converged = unimodal & (curved | ~interior) & (residual <= solver.tolerance * (upper - lower))
     moves = interior & converged

@@ -19,7 +19,7 @@ def known_on_host(condition: Tensor) -> bool | None:
     Compiled and vmapped code has no single number to look at; on an accelerator the look would make the host wait and
     break the capture of a training step.
     """
-    if torch.compiler.is_compiling() or condition.device.type != "cpu":
+    if not _may_look(condition):
         return None
     try:
         return bool(condition)
@@ -57,9 +57,13 @@ def check_finite(tensor: Tensor, name: str, wanted: bool | None = None) -> None:
 
     `wanted` None looks only where `known_on_host` could tell; True always looks; False never.
     """
-    if tensor.numel() == 0 or wanted is False:
+    if tensor.numel() == 0 or wanted is False or (wanted is None and not _may_look(tensor)):
         return
     spread = torch.sub(*tensor.detach().aminmax())  # one pass; NaN and infinity come through
     finite = bool(torch.isfinite(spread)) if wanted else known_on_host(torch.isfinite(spread))
     if finite is False and (count := int((~torch.isfinite(tensor)).sum())):
         raise NonFiniteError(f"{name} must be finite, got {count} NaN or infinite values of {tensor.numel()}")
+
+
+def _may_look(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()

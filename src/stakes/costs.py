@@ -325,14 +325,12 @@ def _shortfall_action(power: Tensor, penalty: Parameter) -> Tensor:
 
 def _clip(action: Tensor, lower: Parameter, upper: Parameter) -> Tensor:
     """Action (..., 1) within bounds (...), with no gradient at the bounds."""
+    if not (isinstance(lower, Tensor) or isinstance(upper, Tensor)):
+        return torch.nn.functional.hardtanh(action, lower, upper)  # unlike clamp, no gradient where it only touches
     lower, upper = _last_axis(lower), _last_axis(upper)
     free = action.detach()
-    inside = (free > lower) & (free < upper)
-    if isinstance(lower, Tensor) or isinstance(upper, Tensor):
-        bound = torch.where(free <= lower, lower, upper).to(action.dtype)
-    else:
-        bound = free.clamp(lower, upper)
-    return torch.where(inside, action, bound)
+    bound = torch.where(free <= lower, lower, upper).to(action.dtype)
+    return torch.where((free > lower) & (free < upper), action, bound)
 
 
 def _mean_over_sites(values: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ class DiffusionModel(nn.Module):
         self.outcome_scaling = Scaling(outcomes)
 
     def forward(self, noisy: Tensor, features: Tensor, step: Tensor, noise: Tensor) -> Tensor:
-        """The predicted quantity, members (..., M, D), for y_t (..., M, D), x (..., F), t (...) and noise (..., M, K)."""
+        """Members (..., M, D) of the predicted quantity, from y_t (..., M, D), x (..., F), t (...) and noise."""
         time = sinusoidal_embedding(step.to(noise.dtype) / self.schedule.steps, _TIME_EMBEDDING)
         context = torch.cat([self.feature_scaling.standardise(features), time], -1)[..., None, :]
         context = context.expand(*noise.shape[:-1], context.shape[-1])
@@ -170,9 +170,9 @@ class DiffusionModel(nn.Module):
         standardised = reverse_chain(denoise, self.schedule, lambda: normal(self.outcomes), steps, stochastic)
         return self.outcome_scaling.restore(standardised)
 
-    def _decision_term_weight(self, signal: Tensor) -> Tensor | None:
+    def _decision_term_weight(self, signal: Tensor) -> Tensor:
         if self.decision_weighting == "paper":
-            return None
+            return torch.ones_like(signal)
         if self.decision_weighting == "signal":
             return signal
         return (signal / (1 - signal)).clamp(max=1.0)

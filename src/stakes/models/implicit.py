@@ -52,6 +52,7 @@ class ImplicitModel(nn.Module):
             score_outcome=self.outcome_scaling.standardise(outcome),
             decision_members=self.outcome_scaling.restore(standardised),
             decision_outcome=outcome,
+            decision_term_weight=torch.ones_like(outcome[..., 0]),
         )
 
     @torch.no_grad()

@@ -1,8 +1,7 @@
 """What a model must offer to be trained with a decision: noise in, members out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -13,9 +12,8 @@ TrainingNoise = Mapping[str, Tensor]
 """All the randomness of one training step by name; the trainer draws it, so that a step is a pure function."""
 
 
-@dataclass(frozen=True)
-class TrainingDraw:
-    """What one training step shows the objective.
+class TrainingDraw(NamedTuple):
+    """What one training step shows the objective; a tuple, so that it passes through `torch.func.vmap`.
 
     The score pair lives in the space that the model predicts in (standardised; the noise epsilon for a diffusion
     model), the decision pair in physical units. `decision_term_weight` (...) weighs each case's decision term.

@@ -1,0 +1,271 @@
+"""Lagged features and lead-time targets from any regular time series or grid patch, split by time.
+
+A row belongs to one target time. Its features lie at the issue time (target time minus lead) and earlier, or, where
+`at_target_time` says so, at the target time itself; its outcomes lie at the target time. A row that would need a time
+the series does not have, or a value that is missing, is left out and counted; nothing is filled in.
+
+Times are UTC: time-zone-aware times are converted, naive ones are taken as UTC, and so are calendar features and
+months. Nothing here is standardised: the models own their scaling and fit it on the training split (`fit_scaling`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal, Protocol, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stakes.data.names import check_names, find_columns
+from stakes.data.time_axis import SeriesError, Times, check_regular, hours_to_seconds, to_utc
+from stakes.errors import SettingError
+
+__all__ = ["Calendar", "LaggedInput", "LaggedSeries", "LeftOut", "Series", "SeriesError", "Split", "TimeSeries"]
+
+Calendar = Literal["hour", "weekday", "season"]
+Floats = NDArray[np.floating[Any]]
+
+
+class Series(Protocol):
+    """Anything with named columns over time: a `TimeSeries`, or a `Record` of the package."""
+
+    @property
+    def times(self) -> Times: ...
+
+    @property
+    def values(self) -> Floats: ...
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class TimeSeries:
+    """Values (T, C) with named columns at increasing times (T,), whole multiples of one step apart.
+
+    Times may be numpy's, pandas' or Python's, or ISO texts. Without `step_hours` the step is the most frequent
+    distance of neighbours. Steps may be absent (gaps) and values NaN; masked and infinite values count as missing too.
+    float32 stays float32, all else becomes float64.
+    """
+
+    times: Times
+    values: Floats
+    columns: tuple[str, ...]
+    step_hours: float | None = None
+    step_seconds: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        times, values = to_utc(self.times, "times"), _floats(self.values)
+        if values.ndim == 1:
+            values = values[:, None]
+        check_names("columns", self.columns)
+        expected = (len(times), len(self.columns))
+        if values.shape != expected:
+            raise SeriesError(f"values must have shape {expected}, times by columns, got {values.shape}")
+        if len(set(self.columns)) < len(self.columns):
+            raise SeriesError(f"columns must have different names, got {', '.join(self.columns)}")
+        step = check_regular(times, self.step_hours)
+        checked = {"times": times, "values": values, "columns": tuple(self.columns), "step_seconds": step}
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_patch(
+        cls,
+        times: Times,
+        values: ArrayLike,
+        row: int,
+        column: int,
+        name: str = "value",
+        radius: int = 1,
+        step_hours: float | None = None,
+    ) -> Self:
+        """The square patch around a point of a grid (T, Y, X): 3 x 3 columns by default, "value[0,0]" the centre."""
+        grid = _floats(values)
+        if grid.ndim != 3:
+            raise SeriesError(f"values must be a grid (T, Y, X), got shape {grid.shape}")
+        for label, centre, size in (("row", row, grid.shape[1]), ("column", column, grid.shape[2])):
+            if not radius <= centre < size - radius:
+                raise SeriesError(f"{label} must be {radius} to {size - radius - 1} for the patch to fit, got {centre}")
+        offsets = range(-radius, radius + 1)
+        patch = grid[:, row - radius : row + radius + 1, column - radius : column + radius + 1]
+        names = tuple(f"{name}[{down},{right}]" for down in offsets for right in offsets)
+        return cls(times, patch.reshape(len(grid), -1), names, step_hours)
+
+
+@dataclass(frozen=True)
+class LaggedInput:
+    """Columns that enter the features at the issue time and so many hours before it."""
+
+    columns: tuple[str, ...]
+    lag_hours: tuple[float, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        check_names("columns", self.columns)
+        if not self.columns or not self.lag_hours:
+            raise SettingError("columns and lag_hours of an input must hold at least one each")
+        for lag in self.lag_hours:
+            hours_to_seconds("lag_hours", lag, minimum=0)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How many rows with a target time in range are not there; a row counts under the first reason that holds."""
+
+    outside_range: int
+    absent_time: int
+    missing_value: int
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Rows in order of target time: features (N, F), outcomes (N, D), target times (N,), all in physical units."""
+
+    features: Floats
+    outcomes: Floats
+    times: Times
+    feature_names: tuple[str, ...]
+    outcome_names: tuple[str, ...]
+    left_out: LeftOut
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+@dataclass(frozen=True)
+class LaggedSeries:
+    """Which features and outcomes a row has.
+
+    Features are, in this order: each input's columns at each of its lags ("ws10@-6h"), the columns at the target time
+    ("temp@+24h", a stand-in for their forecast), and sine and cosine of the calendar at the target time. With `months`,
+    only target times in those months make rows.
+
+    >>> series = TimeSeries(np.arange("2020-01-01", "2020-01-11", dtype="datetime64[D]"), np.arange(10.0), ("wind",))
+    >>> settings = LaggedSeries((LaggedInput(("wind",), (0, 48)),), targets=("wind",), lead_hours=24)
+    >>> split = settings.split(series, "2020-01-02", "2020-01-07")
+    >>> split.feature_names, split.features.tolist(), split.outcomes.tolist()
+    (('wind@0h', 'wind@-48h'), [[3.0, 1.0], [4.0, 2.0]], [[4.0], [5.0]])
+    >>> split.left_out
+    LeftOut(outside_range=3, absent_time=0, missing_value=0)
+    """
+
+    inputs: tuple[LaggedInput, ...]
+    targets: tuple[str, ...]
+    lead_hours: float
+    at_target_time: tuple[str, ...] = ()
+    calendar: tuple[Calendar, ...] = ()
+    months: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        hours_to_seconds("lead_hours", self.lead_hours)
+        for label in ("targets", "at_target_time", "calendar"):
+            check_names(label, getattr(self, label))
+        for name in self.calendar:
+            if name not in get_args(Calendar):
+                raise SettingError(f"calendar must be of {', '.join(get_args(Calendar))}, got {name!r}")
+        for month in self.months:
+            if month not in range(1, 13):
+                raise SettingError(f"months must be 1 to 12, got {month!r}")
+        if not self.targets or not self.feature_names:
+            raise SettingError("targets and features must name at least one column each")
+        for label, names in (("features", self.feature_names), ("targets", self.targets)):
+            if twice := {name for name in names if names.count(name) > 1}:
+                raise SettingError(f"{label} must differ from each other, got {sorted(twice)[0]} twice")
+        if shared := set(self.targets) & set(self.at_target_time):
+            raise SettingError(f"at_target_time would show the model its own target {sorted(shared)[0]}")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return (
+            *(f"{name}@{0 - lag:g}h" for part in self.inputs for lag in part.lag_hours for name in part.columns),
+            *(f"{name}@+{self.lead_hours:g}h" for name in self.at_target_time),
+            *(f"{name}_{wave}" for name in self.calendar for wave in ("sin", "cos")),
+        )
+
+    def split(self, series: Series, start: Any, end: Any) -> Split:
+        """The rows whose every input and target lies in [start, end), which may be years, dates or times."""
+        series = series if isinstance(series, TimeSeries) else TimeSeries(series.times, series.values, series.columns)
+        first, last = _range(start, end)
+        blocks = self._blocks(series)
+        targets = self._target_times(series, first, last)
+        shifts = {shift for shift, _ in blocks}
+        inside = targets - np.timedelta64(max(shifts), "s") >= first
+        rows = {shift: _rows_at(series.times, targets - np.timedelta64(shift, "s")) for shift in shifts}
+        present = inside & np.all([found >= 0 for found in rows.values()], axis=0)
+        kept = {shift: found[present] for shift, found in rows.items()}
+        outcomes = series.values[kept[0][:, None], find_columns(self.targets, series.columns)]  # (N, D)
+        pieces = [series.values[kept[shift][:, None], places] for shift, places in blocks]
+        pieces.append(_calendar_waves(targets[present], self.calendar).astype(series.values.dtype))
+        features = np.concatenate(pieces, axis=1)  # (N, F)
+        finite = np.isfinite(features).all(1) & np.isfinite(outcomes).all(1)
+        left_out = LeftOut(int((~inside).sum()), int((inside & ~present).sum()), int((~finite).sum()))
+        if not finite.any():
+            raise SeriesError(
+                f"no row of the series ({series.times[0]} to {series.times[-1]}) is complete in [{first}, {last}): of "
+                f"{len(targets)} target times, {left_out.outside_range} need inputs from outside the range, "
+                f"{left_out.absent_time} need absent times and {left_out.missing_value} missing values"
+            )
+        times = targets[present][finite]
+        return Split(features[finite], outcomes[finite], times, self.feature_names, self.targets, left_out)
+
+    def splits(self, series: Series, ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, Split]:
+        """A split for each named [start, end); the ranges may leave times unused but not overlap."""
+        ordered = sorted((*_range(*bounds), name) for name, bounds in ranges.items())
+        for (_, end, earlier), (start, _, later) in pairwise(ordered):
+            if start < end:
+                raise SettingError(f"splits must not overlap, but {later!r} starts {start} and {earlier!r} ends {end}")
+        return {name: self.split(series, *bounds) for name, bounds in ranges.items()}
+
+    def _blocks(self, series: TimeSeries) -> list[tuple[int, list[int]]]:
+        """Seconds before the target time, and columns, of each piece of the features; the last is the target time."""
+        step, lead = series.step_seconds, round(self.lead_hours * 3600)
+        lags = [(part, lag) for part in self.inputs for lag in part.lag_hours]
+        for label, hours in (("lead_hours", self.lead_hours), *(("lag_hours", lag) for _, lag in lags)):
+            if round(hours * 3600) % step:
+                raise SettingError(f"{label} must be a multiple of the series' step, {step / 3600:g} h, got {hours:g}")
+        blocks = [(lead + round(lag * 3600), find_columns(part.columns, series.columns)) for part, lag in lags]
+        return [*blocks, (0, find_columns(self.at_target_time, series.columns))]
+
+    def _target_times(self, series: TimeSeries, first: np.datetime64, last: np.datetime64) -> Times:
+        """Every step of the series in [first, last), there or absent, in the chosen months."""
+        origin, step = series.times[0], np.timedelta64(series.step_seconds, "s")
+        begin = max(0, -((origin - first) // step))
+        stop = min((series.times[-1] - origin) // step + 1, -((origin - last) // step))
+        targets: Times = origin + step * np.arange(begin, max(begin, stop))
+        if not self.months:
+            return targets
+        return targets[np.isin(targets.astype("datetime64[M]").astype(int) % 12 + 1, self.months)]
+
+
+def _rows_at(times: Times, wanted: Times) -> NDArray[np.intp]:
+    """The row of each wanted time, -1 where it is absent."""
+    found = np.searchsorted(times, wanted).clip(max=len(times) - 1)
+    return np.where(times[found] == wanted, found, -1)
+
+
+def _calendar_waves(times: Times, calendar: tuple[Calendar, ...]) -> NDArray[np.float64]:
+    days, years = times.astype("datetime64[D]"), times.astype("datetime64[Y]")
+    year_start = years.astype("datetime64[s]")
+    fractions = {
+        "hour": (times - days) / np.timedelta64(1, "D"),
+        "weekday": (days.astype(int) + 3) % 7 / 7,  # 1970-01-01 was a Thursday; Monday is 0
+        "season": (times - year_start) / ((years + 1).astype("datetime64[s]") - year_start),
+    }
+    angles = np.array([2 * np.pi * fractions[name] for name in calendar]).reshape(len(calendar), len(times))
+    return np.stack([np.sin(angles), np.cos(angles)], axis=1).reshape(2 * len(calendar), len(times)).T
+
+
+def _range(start: Any, end: Any) -> tuple[np.datetime64, np.datetime64]:
+    first, last = to_utc([start], "start")[0], to_utc([end], "end")[0]
+    if not first < last:
+        raise SettingError(f"start must come before end, got {first} and {last}")
+    return first, last
+
+
+def _floats(values: ArrayLike) -> Floats:
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.result_type(values.dtype, np.float32)), np.nan)
+    found = np.asarray(values)
+    if found.dtype.kind not in "fiub":
+        raise SeriesError(f"values must be real numbers, got {found.dtype}")
+    return found if found.dtype == np.float32 else found.astype(np.float64, copy=False)

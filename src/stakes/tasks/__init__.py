@@ -1,0 +1,1 @@
+"""Decision problems with data: some simulated, with the truth known."""

@@ -1,0 +1,467 @@
+"""One battery for every built-in cost; the oracle bisects slopes written here, in float64, without the library."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from stakes import (
+    Cost,
+    ImbalanceCost,
+    NewsvendorCost,
+    NewtonBisection,
+    ProtectionCost,
+    ShortfallCost,
+    WindDispatchCost,
+    optimal_action,
+    solve_action,
+)
+
+DOUBLE = torch.float64
+CASES = 6
+
+
+@dataclass(frozen=True)
+class Family:
+    """A cost with one parameter left open, members that suit it, and its slope f'(a) written independently."""
+
+    make: Callable[[Any], Cost]
+    parameters: tuple[float, float]
+    members: Callable[[torch.Generator, tuple[int, ...]], Tensor]
+    slope: Callable[[Tensor, Tensor, Any], Tensor]  # a (...), y (..., M, D), parameter (..., 1) -> per member (..., M)
+    pinned: tuple[tuple[float, float], ...]  # a value of all members, and the bound it leads to
+    curved: bool = True
+    closed_form: bool = True
+    sites: int = 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A family with its parameter fixed: a number, or a tensor of the batch shape (CASES,)."""
+
+    family: Family
+    parameter: float | tuple[float, float]
+
+    def values(self, dtype: torch.dtype) -> Any:
+        if isinstance(self.parameter, float):
+            return self.parameter
+        return torch.linspace(*self.parameter, CASES, dtype=dtype)
+
+    def cost(self, dtype: torch.dtype) -> Cost:
+        return self.family.make(self.values(dtype))
+
+    def members(self, dtype: torch.dtype, members: int = 9, seed: int = 0) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return self.family.members(generator, (CASES, members, self.family.sites)).to(dtype)
+
+    def oracle(self, samples: Tensor) -> Tensor:
+        """The best action (CASES,) by bisection of f' in float64."""
+        samples = samples.detach().double()
+        parameter = self.values(DOUBLE)
+        parameter = parameter[:, None] if isinstance(parameter, Tensor) else parameter
+        cost = self.cost(DOUBLE)
+        low = torch.zeros(CASES, dtype=DOUBLE) + cost.lower
+        high = torch.zeros(CASES, dtype=DOUBLE) + cost.upper
+        for _ in range(70):
+            middle = (low + high) / 2
+            rising = self.family.slope(middle[:, None], samples, parameter).mean(-1) >= 0
+            low, high = torch.where(rising, low, middle), torch.where(rising, middle, high)
+        ends = torch.zeros(CASES, dtype=DOUBLE) + cost.lower, torch.zeros(CASES, dtype=DOUBLE) + cost.upper
+        at_lower = self.family.slope(ends[0][:, None], samples, parameter).mean(-1) >= 0
+        at_upper = self.family.slope(ends[1][:, None], samples, parameter).mean(-1) <= 0
+        return torch.where(at_lower, ends[0], torch.where(at_upper, ends[1], (low + high) / 2))
+
+
+def shortfall_slope(action: Tensor, power: Tensor, penalty: Any) -> Tensor:
+    return 2 * penalty * torch.relu(action - power.mean(-1)) - 1
+
+
+def wind_slope(action: Tensor, speed: Tensor, penalty: Any) -> Tensor:
+    hub = speed * 10**0.143
+    power = 1 / (1 + torch.exp(-0.8 * (hub - 9))) / (1 + torch.exp(2 * (hub - 22)))
+    return shortfall_slope(action, power, penalty)
+
+
+def protection_slope(
+    sign: float, threshold: float, sharpness: float, exposure: float = 2.0, protection: float = 1.0
+) -> Callable[[Tensor, Tensor, Any], Tensor]:
+    def slope(action: Tensor, outcome: Tensor, ratio: Any) -> Tensor:
+        severity = torch.special.expit(sign * sharpness * (outcome - threshold)).mean(-1)
+        exposed = -exposure * severity * (1 - action) ** (exposure - 1)
+        return exposed + protection * ratio * (1 - severity) * action ** (protection - 1)
+
+    return slope
+
+
+def newsvendor_slope(action: Tensor, outcome: Tensor, underage: Any) -> Tensor:
+    return torch.where(outcome.sum(-1) > action, -underage, torch.ones_like(action))
+
+
+def imbalance_slope(action: Tensor, outcome: Tensor, short: Any) -> Tensor:
+    gap = action - outcome.sum(-1)
+    return 2 * torch.relu(gap) - 2 * short * torch.relu(-gap)
+
+
+def uniform(generator: torch.Generator, shape: tuple[int, ...]) -> Tensor:
+    return torch.rand(shape, generator=generator)
+
+
+def normal(generator: torch.Generator, shape: tuple[int, ...]) -> Tensor:
+    return torch.randn(shape, generator=generator)
+
+
+def wind_speed(generator: torch.Generator, shape: tuple[int, ...]) -> Tensor:
+    return (10 + 4 * torch.randn(shape, generator=generator)).clamp(min=0)
+
+
+def two_modes(generator: torch.Generator, shape: tuple[int, ...]) -> Tensor:
+    second = torch.rand(shape, generator=generator) < 0.6
+    noise = torch.randn(shape, generator=generator)
+    return torch.where(second, 2.5 + 0.4 * noise, 0.2 * noise)
+
+
+def near_threshold(generator: torch.Generator, shape: tuple[int, ...]) -> Tensor:
+    return 1 + 0.3 * torch.randn(shape, generator=generator)
+
+
+def protection(sharpness: float = 10.0, exposure: float = 2.0, protect: float = 1.0, sites: int = 1) -> Family:
+    return Family(
+        make=lambda ratio: ProtectionCost(1.0, ratio, "above", sharpness, exposure, protect),
+        parameters=(0.5, 1.5),
+        members=near_threshold if sharpness == 10.0 else two_modes,
+        slope=protection_slope(1.0, 1.0, sharpness, exposure, protect),
+        pinned=((-1000.0, 0.0), (1000.0, 1.0)),
+        closed_form=(exposure, protect) == (2.0, 1.0),
+        sites=sites,
+    )
+
+
+def shortfall(sites: int) -> Family:
+    return Family(ShortfallCost, (5.0, 20.0), uniform, shortfall_slope, ((1.0, 1.0),), sites=sites)
+
+
+def wind(sites: int) -> Family:
+    return Family(WindDispatchCost, (5.0, 20.0), wind_speed, wind_slope, ((12.0, 1.0),), sites=sites)
+
+
+def newsvendor(sites: int) -> Family:
+    return Family(
+        make=lambda underage: NewsvendorCost(underage, 1.0, -5.0, 5.0),
+        parameters=(0.37, 4.3),
+        members=normal,
+        slope=newsvendor_slope,
+        pinned=((-100.0, -5.0), (100.0, 5.0)),
+        curved=False,
+        sites=sites,
+    )
+
+
+def imbalance(sites: int) -> Family:
+    return Family(
+        make=lambda short: ImbalanceCost(short, 1.0, -5.0, 5.0),
+        parameters=(0.1, 10.0),
+        members=normal,
+        slope=imbalance_slope,
+        pinned=((-100.0, -5.0), (100.0, 5.0)),
+        sites=sites,
+    )
+
+
+FAMILIES = {
+    "shortfall": shortfall(1),
+    "shortfall_sites": shortfall(3),
+    "wind": wind(1),
+    "wind_sites": wind(3),
+    "protection": protection(),
+    "protection_sites": protection(sites=3),
+    "protection_below": Family(
+        make=lambda ratio: ProtectionCost(0.0, ratio, "below", 2.0),
+        parameters=(0.2, 0.5),
+        members=normal,
+        slope=protection_slope(-1.0, 0.0, 2.0),
+        pinned=((1000.0, 0.0), (-1000.0, 1.0)),
+    ),
+    "protection_squares": protection(exposure=2.0, protect=2.0),
+    "protection_cube": protection(exposure=3.0, protect=1.0),
+    "protection_steep": protection(sharpness=2.0, exposure=2.0, protect=1.5),
+    "protection_blunt": protection(sharpness=2.0, exposure=1.5, protect=1.0),
+    "newsvendor": newsvendor(1),
+    "newsvendor_sites": newsvendor(3),
+    "imbalance": imbalance(1),
+    "imbalance_sites": imbalance(3),
+}
+SETTINGS = {
+    f"{name}-{label}": Setting(family, parameter)
+    for name, family in FAMILIES.items()
+    for label, parameter in (
+        ("first", family.parameters[0]),
+        ("second", family.parameters[1]),
+        ("tensor", family.parameters),
+    )
+}
+TOLERANCE = {torch.float32: 2e-6, DOUBLE: 1e-10}
+every_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+every_dtype = pytest.mark.parametrize("dtype", [torch.float32, DOUBLE], ids=["float32", "float64"])
+
+
+def expected_cost(cost: Cost, action: Tensor, samples: Tensor) -> Tensor:
+    return cost(action, samples.movedim(-2, 0)).mean(0)
+
+
+def assert_near(found: Tensor, expected: Tensor, dtype: torch.dtype, scale: float = 1.0) -> None:
+    torch.testing.assert_close(found.double(), expected, rtol=0.0, atol=TOLERANCE[dtype] * scale)
+
+
+@every_setting
+@every_dtype
+@pytest.mark.parametrize("members", [1, 2, 9, 50])
+def test_action_equals_brute_force(setting: Setting, dtype: torch.dtype, members: int) -> None:
+    samples = setting.members(dtype, members, seed=members)
+    action = optimal_action(setting.cost(dtype), samples)
+    assert action.shape == (CASES, 1)
+    assert action.dtype == dtype
+    assert_near(action[:, 0], setting.oracle(samples), dtype)
+
+
+@every_setting
+@every_dtype
+def test_closed_form_equals_newton(setting: Setting, dtype: torch.dtype) -> None:
+    if not setting.family.curved:
+        pytest.skip("the expected cost has no curvature")
+    samples, cost = setting.members(dtype, seed=1), setting.cost(dtype)
+    solution = solve_action(cost, samples, NewtonBisection())
+    assert solution.converged.all()
+    assert_near(solution.action[:, 0], setting.oracle(samples), dtype)
+    assert_near(solution.action[:, 0], optimal_action(cost, samples)[:, 0].double(), dtype)
+
+
+@every_setting
+@every_dtype
+def test_certificate(setting: Setting, dtype: torch.dtype) -> None:
+    samples, cost = setting.members(dtype, seed=2), setting.cost(dtype)
+    solution = solve_action(cost, samples)
+    assert solution.converged.all()
+    assert torch.equal(solution.interior, (solution.action[:, 0] > cost.lower) & (solution.action[:, 0] < cost.upper))
+    torch.testing.assert_close(solution.expected_cost, expected_cost(cost, solution.action, samples))
+    assert torch.equal(solution.action, optimal_action(cost, samples))
+    assert not solution.action.requires_grad
+    if setting.family.curved:
+        assert (solution.curvature > 0).all()
+
+
+@every_setting
+@every_dtype
+def test_no_grid_action_is_better(setting: Setting, dtype: torch.dtype) -> None:
+    samples, cost = setting.members(dtype, seed=3), setting.cost(dtype)
+    action = optimal_action(cost, samples)
+    assert ((action >= cost.lower) & (action <= cost.upper)).all()
+    cost, samples = setting.cost(DOUBLE), samples.double()
+    least = expected_cost(cost, action.double(), samples)
+    for share in torch.linspace(0, 1, 200, dtype=DOUBLE).tolist():
+        other = torch.full((CASES, 1), cost.lower + share * (cost.upper - cost.lower), dtype=DOUBLE)
+        assert (least <= expected_cost(cost, other, samples) + 10 * TOLERANCE[dtype]).all()
+
+
+@every_setting
+def test_order_of_members_does_not_matter(setting: Setting) -> None:
+    samples, cost = setting.members(DOUBLE, seed=4), setting.cost(DOUBLE)
+    order = torch.randperm(samples.shape[-2], generator=torch.Generator().manual_seed(4))
+    torch.testing.assert_close(
+        optimal_action(cost, samples[:, order]), optimal_action(cost, samples), rtol=1e-12, atol=1e-12
+    )
+
+
+@every_setting
+@every_dtype
+def test_tied_members(setting: Setting, dtype: torch.dtype) -> None:
+    samples = setting.members(dtype, 3, seed=5).repeat_interleave(4, -2).requires_grad_()
+    action = optimal_action(setting.cost(dtype), samples)
+    assert_near(action[:, 0], setting.oracle(samples), dtype)
+    (gradient,) = torch.autograd.grad(action.sum(), samples)
+    assert gradient.isfinite().all()
+
+
+@every_setting
+@every_dtype
+def test_all_members_alike(setting: Setting, dtype: torch.dtype) -> None:
+    samples = setting.members(dtype, 1, seed=6).expand(-1, 10, -1).clone().requires_grad_()
+    action = optimal_action(setting.cost(dtype), samples)
+    assert_near(action[:, 0], setting.oracle(samples), dtype)
+    (gradient,) = torch.autograd.grad(action.sum(), samples)
+    assert gradient.isfinite().all()
+
+
+@every_setting
+def test_gradcheck(setting: Setting) -> None:
+    samples = setting.members(DOUBLE, 5, seed=7).requires_grad_()
+    assert torch.autograd.gradcheck(lambda y: optimal_action(setting.cost(DOUBLE), y), samples)
+
+
+@every_setting
+@every_dtype
+def test_gradient_equals_differences_of_brute_force(setting: Setting, dtype: torch.dtype) -> None:
+    samples = setting.members(dtype, 7, seed=8).requires_grad_()
+    (gradient,) = torch.autograd.grad(optimal_action(setting.cost(dtype), samples).sum(), samples)
+    differences = torch.zeros(samples.shape, dtype=DOUBLE)
+    step = 1e-6
+    for member in range(samples.shape[-2]):
+        for site in range(samples.shape[-1]):
+            move = torch.zeros(samples.shape[-2:], dtype=DOUBLE)
+            move[member, site] = step
+            ahead, behind = (setting.oracle(samples.double() + sign * move) for sign in (1, -1))
+            differences[:, member, site] = (ahead - behind) / (2 * step)
+    scale = differences.abs().max().item()
+    assert scale > 0
+    torch.testing.assert_close(gradient.double(), differences, rtol=1e-5, atol=1e-5 * scale)
+
+
+@every_setting
+@every_dtype
+@pytest.mark.parametrize("solver", [None, NewtonBisection()], ids=["default", "newton"])
+def test_no_gradient_at_the_bounds(setting: Setting, dtype: torch.dtype, solver: NewtonBisection | None) -> None:
+    if solver is not None and not setting.family.curved:
+        pytest.skip("the expected cost has no curvature")
+    for value, bound in setting.family.pinned:
+        samples = torch.full((CASES, 4, setting.family.sites), value, dtype=dtype, requires_grad=True)
+        cost = setting.cost(dtype)
+        action = optimal_action(cost, samples, solver)
+        assert torch.equal(action, torch.full_like(action, bound))
+        solution = solve_action(cost, samples, solver)
+        assert solution.converged.all()
+        assert not solution.interior.any()
+        if action.requires_grad:
+            (gradient,) = torch.autograd.grad(action.sum(), samples, allow_unused=True, materialize_grads=True)
+            assert torch.equal(gradient, torch.zeros_like(gradient))
+
+
+@every_family
+@pytest.mark.parametrize("solver", [None, NewtonBisection(iterations=12)], ids=["default", "newton"])
+def test_vmap_over_samples(family: Family, solver: NewtonBisection | None) -> None:
+    setting = Setting(family, family.parameters[1])
+    samples, cost = setting.members(DOUBLE, seed=9), setting.cost(DOUBLE)
+    mapped = torch.func.vmap(lambda y: optimal_action(cost, y, solver))(samples)
+    torch.testing.assert_close(mapped, optimal_action(cost, samples, solver), rtol=1e-9, atol=1e-9)
+
+
+@every_family
+def test_vmap_over_another_axis(family: Family) -> None:
+    setting = Setting(family, family.parameters[1])
+    samples, cost = setting.members(DOUBLE, seed=9), setting.cost(DOUBLE)
+    mapped = torch.func.vmap(lambda y: optimal_action(cost, y), in_dims=2)(samples.movedim(0, 2))
+    torch.testing.assert_close(mapped, optimal_action(cost, samples), rtol=1e-9, atol=1e-9)
+
+
+@every_family
+def test_vmap_over_samples_beyond_the_small_sort(family: Family) -> None:
+    setting = Setting(family, family.parameters[1])
+    samples, cost = setting.members(DOUBLE, 1000, seed=9), setting.cost(DOUBLE)
+    mapped = torch.func.vmap(lambda y: optimal_action(cost, y))(samples)
+    torch.testing.assert_close(mapped, optimal_action(cost, samples), rtol=1e-9, atol=1e-9)
+
+
+@every_family
+@pytest.mark.parametrize("shared_samples", [False, True])
+def test_vmap_over_parameters(family: Family, shared_samples: bool) -> None:
+    setting = Setting(family, family.parameters)
+    samples, values = setting.members(DOUBLE, seed=10), setting.values(DOUBLE)
+    if shared_samples:
+        samples = samples[:1].expand_as(samples)
+        mapped = torch.func.vmap(lambda p: optimal_action(family.make(p), samples[0]))(values)
+    else:
+        mapped = torch.func.vmap(lambda p, y: optimal_action(family.make(p), y))(values, samples)
+    torch.testing.assert_close(mapped, optimal_action(setting.cost(DOUBLE), samples), rtol=1e-9, atol=1e-9)
+
+
+@every_family
+def test_functional_gradients(family: Family) -> None:
+    setting = Setting(family, family.parameters[0])
+    samples, cost = setting.members(DOUBLE, seed=11).requires_grad_(), setting.cost(DOUBLE)
+    (expected,) = torch.autograd.grad(optimal_action(cost, samples).sum(), samples)
+
+    def total(y: Tensor) -> Tensor:
+        return optimal_action(cost, y).sum()
+
+    samples = samples.detach()
+    torch.testing.assert_close(torch.func.grad(total)(samples), expected, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(total))(samples), expected, rtol=1e-8, atol=1e-8)
+
+
+COMPILED = [name for name in FAMILIES if not name.endswith("_sites")]
+
+
+@pytest.mark.filterwarnings(  # raised inside torch._dynamo
+    "ignore:<class 'torch.autograd.function.Function'> should not be instantiated:DeprecationWarning"
+)
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiles_as_one_graph(name: str) -> None:
+    setting = SETTINGS[f"{name}-tensor"]
+    solver = None if setting.family.closed_form else NewtonBisection(iterations=3, intervals=3)
+    cost = setting.cost(DOUBLE)
+
+    def total(y: Tensor) -> Tensor:
+        return optimal_action(cost, y, solver).sum()
+
+    samples = setting.members(DOUBLE, seed=12).requires_grad_()
+    torch.compiler.reset()
+    compiled = torch.compile(total, backend="aot_eager", fullgraph=True)(samples)
+    eager = total(samples)
+    torch.testing.assert_close(compiled, eager)
+    torch.testing.assert_close(torch.autograd.grad(compiled, samples), torch.autograd.grad(eager, samples))
+
+
+@every_family
+@pytest.mark.parametrize("solver", [None, NewtonBisection(iterations=12)], ids=["default", "newton"])
+def test_autocast_solves_in_float32(family: Family, solver: NewtonBisection | None) -> None:
+    setting = Setting(family, family.parameters[0])
+    samples, cost = setting.members(torch.bfloat16, seed=13), setting.cost(torch.float32)
+    expected = optimal_action(cost, samples.float(), solver)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        action = optimal_action(cost, samples, solver)
+    assert action.dtype == torch.float32
+    assert torch.equal(action, expected)
+
+
+@every_setting
+@every_dtype
+@pytest.mark.parametrize("scale", [1e4, 1e8])
+def test_large_magnitudes_stay_finite(setting: Setting, dtype: torch.dtype, scale: float) -> None:
+    samples = (setting.members(dtype, seed=14) * scale).requires_grad_()
+    cost = setting.cost(dtype)
+    action = optimal_action(cost, samples)
+    assert action.isfinite().all()
+    assert ((action >= cost.lower) & (action <= cost.upper)).all()
+    assert_near(action[:, 0], setting.oracle(samples), dtype)
+    if action.requires_grad:
+        (gradient,) = torch.autograd.grad(action.sum(), samples, allow_unused=True, materialize_grads=True)
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("make", [NewsvendorCost, ImbalanceCost])
+@pytest.mark.parametrize(("lower", "upper"), [(0.0, 1e5), (49_990.0, 50_010.0)])
+def test_physical_units_keep_their_digits(make: Callable[..., Cost], lower: float, upper: float) -> None:
+    cost = make(10.0, 1.0, lower, upper)
+    samples = 50_000 + torch.randn(8, 50, 1, generator=torch.Generator().manual_seed(15))
+    solution = solve_action(cost, samples)
+    exact = optimal_action(cost, samples.double())
+    torch.testing.assert_close(solution.action.double(), exact, rtol=0.0, atol=0.004)
+    assert solution.converged.all()
+
+
+@every_setting
+def test_empty_batch(setting: Setting) -> None:
+    if isinstance(setting.parameter, tuple):
+        pytest.skip("a tensor of parameters has the batch shape")
+    assert optimal_action(setting.cost(DOUBLE), setting.members(DOUBLE)[:0]).shape == (0, 1)
+
+
+@every_setting
+def test_nan_members_are_never_converged(setting: Setting) -> None:
+    samples = setting.members(DOUBLE, seed=16)
+    samples[1, 3] = math.nan
+    solution = solve_action(setting.cost(DOUBLE), samples, check=False)
+    assert solution.converged.tolist() == [True, False, True, True, True, True]

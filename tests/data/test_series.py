@@ -1,0 +1,374 @@
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stakes.data.records import load_record
+from stakes.data.series import LaggedInput, LaggedSeries, LeftOut, SeriesError, TimeSeries
+from stakes.errors import SettingError, StakesError
+
+START = np.datetime64("2020-02-27T00:00:00")
+HOUR = np.timedelta64(3600, "s")
+
+
+def hourly(count: int, step_hours: int = 1) -> np.ndarray:
+    return START + step_hours * HOUR * np.arange(count)
+
+
+def simple(lags: tuple[float, ...] = (0,), lead: float = 1, **settings) -> LaggedSeries:
+    return LaggedSeries((LaggedInput(("a",), lags),), targets=("a",), lead_hours=lead, **settings)
+
+
+@st.composite
+def problems(draw):
+    """A gappy series with missing values, settings that fit its step, and a range."""
+    step = draw(st.sampled_from([1, 3, 6]))
+    count = draw(st.integers(3, 40))
+    present = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)))
+    present[:2] = True
+    known = np.array(draw(st.lists(st.sampled_from([True, True, True, False]), min_size=2 * count, max_size=2 * count)))
+    values = np.where(known, np.arange(2.0 * count), np.nan).reshape(count, 2)
+    times = hourly(count, step)
+    lags = st.lists(st.integers(0, 6), min_size=1, max_size=3, unique=True)
+    settings = LaggedSeries(
+        inputs=(
+            LaggedInput(("a",), tuple(step * lag for lag in draw(lags))),
+            LaggedInput(("b",), tuple(step * lag for lag in draw(lags))),
+        ),
+        targets=("a",),
+        lead_hours=step * draw(st.integers(1, 5)),
+        at_target_time=draw(st.sampled_from([(), ("b",)])),
+        months=draw(st.sampled_from([(), (2,), (3,), (2, 3)])),
+    )
+    offset = draw(st.integers(-5, count)) * step
+    start = START + offset * HOUR
+    end = start + draw(st.integers(1, count + 5)) * step * HOUR
+    return TimeSeries(times[present], values[present], ("a", "b"), step_hours=step), settings, start, end
+
+
+def expected_rows(series: TimeSeries, settings: LaggedSeries, start, end):
+    """The definition, one row and one time at a time."""
+    at = {
+        (time, name): value
+        for time, row in zip(series.times, series.values, strict=True)
+        for name, value in zip(series.columns, row, strict=True)
+    }
+    rows, left_out = [], LeftOut(0, 0, 0)
+    target = series.times[0]
+    while target <= series.times[-1]:
+        month = target.astype(object).month
+        if start <= target < end and (not settings.months or month in settings.months):
+            issue = target - int(settings.lead_hours) * HOUR
+            needed = [
+                (issue - int(lag) * HOUR, name)
+                for part in settings.inputs
+                for lag in part.lag_hours
+                for name in part.columns
+            ]
+            needed += [(target, name) for name in settings.at_target_time]
+            everything = [*needed, *((target, name) for name in settings.targets)]
+            if not all(start <= time < end for time, _ in everything):
+                left_out = replace(left_out, outside_range=left_out.outside_range + 1)
+            elif not all(key in at for key in everything):
+                left_out = replace(left_out, absent_time=left_out.absent_time + 1)
+            elif np.isnan([at[key] for key in everything]).any():
+                left_out = replace(left_out, missing_value=left_out.missing_value + 1)
+            else:
+                rows.append((target, [at[key] for key in needed], [at[target, name] for name in settings.targets]))
+        target = target + np.timedelta64(series.step_seconds, "s")
+    return rows, left_out
+
+
+@given(problems())
+def test_every_row_is_what_the_definition_says_and_no_other(problem) -> None:
+    series, settings, start, end = problem
+    rows, left_out = expected_rows(series, settings, start, end)
+    if not rows:
+        with pytest.raises(SeriesError, match=f"{left_out.outside_range} need inputs from outside"):
+            settings.split(series, start, end)
+        return
+    split = settings.split(series, start, end)
+    assert split.left_out == left_out
+    assert split.times.tolist() == [time.astype(object) for time, _, _ in rows]
+    assert split.features.tolist() == [features for _, features, _ in rows]
+    assert split.outcomes.tolist() == [outcomes for _, _, outcomes in rows]
+    assert split.features.shape == (len(split), len(split.feature_names))
+    assert split.outcomes.shape == (len(split), len(split.outcome_names))
+
+
+@given(problems())
+def test_a_marker_outside_a_split_changes_nothing_in_it(problem) -> None:
+    series, settings, start, end = problem
+    outside = (series.times < start) | (series.times >= end)
+    marked = series.values.copy()
+    marked[outside] = 1e9
+    try:
+        plain = settings.split(series, start, end)
+    except SeriesError:
+        with pytest.raises(SeriesError):
+            settings.split(replace(series, values=marked), start, end)
+        return
+    seen = settings.split(replace(series, values=marked), start, end)
+    np.testing.assert_array_equal(seen.features, plain.features)
+    np.testing.assert_array_equal(seen.outcomes, plain.outcomes)
+    assert seen.left_out == plain.left_out
+
+
+def test_a_marker_in_one_split_is_seen_by_no_other() -> None:
+    settings = simple((0, 1, 2), lead=2)
+    ranges = {"train": (START, START + 20 * HOUR), "test": (START + 20 * HOUR, START + 40 * HOUR)}
+    for marked, other in (("train", "test"), ("test", "train")):
+        values = np.arange(40.0)
+        values[slice(0, 20) if marked == "train" else slice(20, 40)] = 1e9
+        splits = settings.splits(TimeSeries(hourly(40), values, ("a",)), ranges)
+        assert (splits[marked].features == 1e9).all()
+        assert (splits[other].features < 1e9).all()
+        assert (splits[other].outcomes < 1e9).all()
+        assert len(splits[other]) == 16
+        assert splits[other].left_out == LeftOut(outside_range=4, absent_time=0, missing_value=0)
+
+
+def test_overlapping_splits_are_refused() -> None:
+    series = TimeSeries(hourly(100), np.arange(100.0), ("a",))
+    ranges = {"test": ("2020-02-28", "2020-03-01"), "train": ("2020-02-27", "2020-02-29")}
+    with pytest.raises(SettingError, match="'test' starts 2020-02-28T00:00:00 and 'train' ends 2020-02-29T00:00:00"):
+        simple().splits(series, ranges)
+
+
+@pytest.mark.parametrize(
+    ("hours", "message"),
+    [
+        ([0, 1, 2, 2, 3], "times must be unique, but rows 2 and 3 are both 2020-02-27T02:00:00"),
+        ([0, 1, 3, 2, 4], "times must increase, but row 3, 2020-02-27T02:00:00, comes after 2020-02-27T03:00:00"),
+        ([0, 6, 12, 15, 18, 24], "row 3, 2020-02-27T15:00:00, is not a multiple of 6 h from 2020-02-27T00:00:00"),
+        ([0], "times must be at least 2, got 1"),
+        ([], "times must be at least 2, got 0"),
+    ],
+)
+def test_times_off_a_regular_axis_are_refused(hours: list[int], message: str) -> None:
+    with pytest.raises(SeriesError, match=message):
+        TimeSeries(START + HOUR * np.array(hours, dtype=int), np.zeros(len(hours)), ("a",))
+
+
+def test_the_step_may_be_given() -> None:
+    times = START + HOUR * np.array([0, 6, 12, 15, 18, 24])
+    assert TimeSeries(times, np.zeros(6), ("a",), step_hours=3).step_seconds == 3 * 3600
+    assert TimeSeries(times[:3], np.zeros(3), ("a",)).step_seconds == 6 * 3600
+    with pytest.raises(SettingError, match="step_hours must be a number of hours above 0, got 0"):
+        TimeSeries(times, np.zeros(6), ("a",), step_hours=0)
+
+
+def test_gaps_and_missing_values_are_left_out_and_counted() -> None:
+    values = np.arange(20.0)
+    values[5] = np.nan
+    values[15] = np.inf
+    keep = np.arange(20) != 10
+    split = simple().split(TimeSeries(hourly(20)[keep], values[keep], ("a",)), START, START + 20 * HOUR)
+    assert split.left_out == LeftOut(outside_range=1, absent_time=2, missing_value=4)
+    assert split.outcomes[:, 0].tolist() == [1, 2, 3, 4, 7, 8, 9, 12, 13, 14, 17, 18, 19]
+    assert (split.features + 1 == split.outcomes).all()
+
+
+def test_masked_values_are_missing() -> None:
+    for dtype in (np.int64, np.float32):
+        values = np.ma.masked_equal(np.arange(6, dtype=dtype), 3)
+        split = simple().split(TimeSeries(hourly(6), values, ("a",)), "2020", "2021")
+        assert split.outcomes[:, 0].tolist() == [1, 2, 5]
+
+
+def test_float32_stays_and_the_rest_becomes_float64() -> None:
+    settings = simple(calendar=("hour",))
+    for given_type, kept in ((np.float32, np.float32), (np.float64, np.float64), (np.int16, np.float64)):
+        split = settings.split(TimeSeries(hourly(6), np.arange(6, dtype=given_type), ("a",)), "2020", "2021")
+        assert split.features.dtype == split.outcomes.dtype == kept
+
+
+def test_calendar_features_belong_to_the_target_time() -> None:
+    times = np.arange("2019-01-01", "2021-01-02", dtype="datetime64[6h]").astype("datetime64[s]")
+    settings = LaggedSeries((), ("a",), 24, at_target_time=(), calendar=("hour", "weekday", "season"))
+    split = settings.split(TimeSeries(times, np.zeros(len(times)), ("a",)), "2019", "2022")
+    assert split.feature_names == ("hour_sin", "hour_cos", "weekday_sin", "weekday_cos", "season_sin", "season_cos")
+    for time, row in zip(split.times[::7].tolist(), split.features[::7], strict=True):
+        year = datetime(time.year, 1, 1)
+        season = (time - year) / (datetime(time.year + 1, 1, 1) - year)
+        angles = 2 * np.pi * np.array([time.hour / 24, time.weekday() / 7, season])
+        np.testing.assert_allclose(row, np.stack([np.sin(angles), np.cos(angles)], 1).ravel(), atol=1e-12)
+
+
+def test_months_are_those_of_the_target_time() -> None:
+    series = TimeSeries(hourly(96), np.arange(96.0), ("a",))
+    split = simple(lead=24, months=(3,)).split(series, "2020", "2021")
+    assert split.times[0] == np.datetime64("2020-03-01")
+    assert split.features[0, 0] == 48  # 29 February
+    assert len(split) == 24
+
+
+def test_a_patch_of_a_grid_gives_the_papers_27_inputs() -> None:
+    grid = np.arange(30.0 * 5 * 7).reshape(30, 5, 7)
+    patch = TimeSeries.from_patch(hourly(30, 6), grid, row=1, column=4, name="t2m")
+    assert patch.columns[0] == "t2m[-1,-1]"
+    assert patch.columns[4] == "t2m[0,0]"
+    settings = LaggedSeries((LaggedInput(patch.columns, (0, 6, 12)),), ("t2m[0,0]",), lead_hours=24)
+    split = settings.split(patch, "2020", "2021")
+    assert split.features.shape == (24, 27)
+    assert split.feature_names[9] == "t2m[-1,-1]@-6h"
+    np.testing.assert_array_equal(split.outcomes[:, 0], grid[6:, 1, 4])
+    expected = [grid[2 - lag : 26 - lag, 0:3, 3:6].reshape(24, 9) for lag in range(3)]
+    np.testing.assert_array_equal(split.features, np.concatenate(expected, axis=1))
+
+
+@pytest.mark.parametrize(("row", "column"), [(0, 1), (1, 0), (2, 1), (1, 2), (-1, 1)])
+def test_a_patch_that_leaves_the_grid_is_refused(row: int, column: int) -> None:
+    with pytest.raises(SeriesError, match="must be 1 to 1 for the patch to fit"):
+        TimeSeries.from_patch(hourly(4), np.zeros((4, 3, 3)), row, column)
+    with pytest.raises(SeriesError, match=r"must be a grid \(T, Y, X\), got shape \(4, 3\)"):
+        TimeSeries.from_patch(hourly(4), np.zeros((4, 3)), 1, 1)
+
+
+def test_times_of_every_kind_become_utc() -> None:
+    paris = ZoneInfo("Europe/Paris")
+    aware = [datetime(2020, 3, 29, hour, tzinfo=UTC).astimezone(paris) for hour in range(6)]  # over the clock change
+    expected = np.datetime64("2020-03-29T00:00:00") + HOUR * np.arange(6)
+    naive = [time.astimezone(UTC).replace(tzinfo=None) for time in aware]
+    kinds = {
+        "aware datetimes": aware,
+        "naive datetimes": naive,
+        "offset texts": [time.isoformat() for time in aware],
+        "Z texts": [time.isoformat() + "Z" for time in naive],
+        "naive texts": [time.isoformat() for time in naive],
+        "nanoseconds": expected.astype("datetime64[ns]"),
+        "hours": expected.astype("datetime64[h]"),
+    }
+    for kind, times in kinds.items():
+        found = TimeSeries(times, np.zeros(6), ("a",)).times
+        assert found.dtype == np.dtype("datetime64[s]"), kind
+        assert (found == expected).all(), kind
+    days = TimeSeries([date(2020, 1, 1), date(2020, 1, 2)], np.zeros(2), ("a",)).times
+    assert days.tolist() == [datetime(2020, 1, 1), datetime(2020, 1, 2)]
+
+
+def test_pandas_times_become_utc() -> None:
+    pandas = pytest.importorskip("pandas")
+    index = pandas.date_range("2020-03-28", periods=48, freq="h", tz="UTC")
+    expected = np.datetime64("2020-03-28T00:00:00") + HOUR * np.arange(48)
+    local = index.tz_convert("Europe/Paris")
+    for times in (index, local, index.tz_localize(None), pandas.Series(local), pandas.Series(local).astype(object)):
+        assert (TimeSeries(times, np.zeros(48), ("a",)).times == expected).all()
+    with pytest.raises(SeriesError, match="NaT in row 1"):
+        TimeSeries(pandas.DatetimeIndex(["2020-01-01", None], tz="UTC"), np.zeros(2), ("a",))
+    with pytest.raises(SeriesError, match="NaT in row 1"):
+        TimeSeries([pandas.Timestamp(2020, 1, 1), pandas.NaT], np.zeros(2), ("a",))
+    frame = pandas.DataFrame({"a": range(48), "b": 0}, index=local)
+    split = simple().split(TimeSeries(frame.index, frame, tuple(frame.columns)), pandas.Timestamp(local[2]), "2021")
+    assert split.times[0] == expected[3]
+
+
+def test_ranges_may_be_of_every_kind() -> None:
+    series = TimeSeries(hourly(72), np.arange(72.0), ("a",))
+    zone = timezone(timedelta(hours=2))
+    for start in ("2020-02-28", date(2020, 2, 28), np.datetime64("2020-02-28"), datetime(2020, 2, 28, 2, tzinfo=zone)):
+        assert simple().split(series, start, "2020-03").times[0] == np.datetime64("2020-02-28T01:00:00")
+    for start, end, message in (
+        ("2021", "2020", "start must come before end"),
+        (2020, 2021, "start must be a list of dates and times, got int64"),
+        ("soon", "2021", "start must be dates and times"),
+        ("2030", "2031", "of 0 target times"),
+    ):
+        with pytest.raises(StakesError, match=message):
+            simple().split(series, start, end)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([1.0, 2.0], "got float64"),
+        (["2020-01-01T00:00:00", "yesterday"], "yesterday"),
+        ([datetime(2020, 1, 1), 5], "5 is none"),
+        (np.array(["2020-01-01", "NaT"], "datetime64[D]"), "NaT in row 1"),
+        (np.array(["2020-01-01T00:00:00.5", "2020-01-02"], "datetime64[ms]"), "whole seconds"),
+        (np.array([["2020-01-01"], ["2020-01-02"]], "datetime64[D]"), r"shape \(2, 1\)"),
+    ],
+)
+def test_what_is_no_time_is_refused(times, message: str) -> None:
+    with pytest.raises(SeriesError, match=message):
+        TimeSeries(times, np.zeros(2), ("a",))
+
+
+def test_values_that_do_not_fit_are_refused() -> None:
+    for values, columns, message in (
+        (np.zeros((3, 2)), ("a",), r"shape \(3, 1\), times by columns, got \(3, 2\)"),
+        (np.zeros((3, 2)), ("a", "a"), "different names, got a, a"),
+        (np.array(["1", "2", "3"]), ("a",), "real numbers"),
+        (np.zeros(3), "a", "columns must be a tuple of names, got 'a'"),
+    ):
+        with pytest.raises(StakesError, match=message):
+            TimeSeries(hourly(3), values, columns)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lead_hours": 0}, "lead_hours must be a number of hours above 0, got 0"),
+        ({"lead_hours": float("nan")}, "lead_hours must be .* got nan"),
+        ({"lead_hours": "24"}, "lead_hours must be .* got '24'"),
+        ({"targets": "a"}, "targets must be a tuple of names, got 'a'"),
+        ({"targets": ()}, "at least one column each"),
+        ({"inputs": ()}, "at least one column each"),
+        ({"targets": ("a", "a")}, "got a twice"),
+        ({"inputs": (LaggedInput(("a",)), LaggedInput(("a",)))}, "got a@0h twice"),
+        ({"calendar": ("month",)}, "calendar must be of hour, weekday, season, got 'month'"),
+        ({"months": (0,)}, "months must be 1 to 12, got 0"),
+        ({"at_target_time": ("a",)}, "show the model its own target a"),
+    ],
+)
+def test_settings_that_make_no_rows_are_refused(change: dict, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        replace(simple(), **change)
+
+
+def test_inputs_that_make_no_features_are_refused() -> None:
+    with pytest.raises(SettingError, match="lag_hours must be a number of hours from 0 on, got -6"):
+        LaggedInput(("a",), (0, -6))
+    with pytest.raises(SettingError, match="at least one each"):
+        LaggedInput((), (0,))
+    series = TimeSeries(hourly(9, 6), np.zeros(9), ("wind",))
+    settings = LaggedSeries((LaggedInput(("wind",), (0, 3)),), ("wind",), 24)
+    with pytest.raises(SettingError, match="lag_hours must be a multiple of the series' step, 6 h, got 3"):
+        settings.split(series, "2020", "2021")
+    with pytest.raises(SettingError, match=r"no column 'wnd'; did you mean 'wind'\?"):
+        replace(settings, inputs=(LaggedInput(("wnd",)),)).split(series, "2020", "2021")
+
+
+def test_the_french_load_as_the_demo_reads_it() -> None:
+    record = load_record("load_france")
+    loads, temperatures = record.columns[:12], record.columns[12:]
+    settings = LaggedSeries(
+        inputs=(LaggedInput(loads, (0, 24, 144)), LaggedInput(temperatures)),
+        targets=loads,
+        lead_hours=24,
+        at_target_time=temperatures,
+        calendar=("weekday", "hour"),
+    )
+    ranges = {"train": ("2014", "2019"), "validate": ("2019", "2020"), "test": ("2021", "2022")}
+    splits = settings.splits(record, ranges)
+    assert [split.features.shape[1] for split in splits.values()] == [64] * 3
+    # each clock change costs 4 rows: the load now, one and six days ago, and at the target time
+    assert splits["train"].left_out == LeftOut(outside_range=28, absent_time=0, missing_value=20)
+    assert len(splits["train"]) == 4 * 1826 - 48
+    test = splits["test"]
+    row = int(np.flatnonzero(test.times == np.datetime64("2021-06-15T12:00"))[0])
+    place = int(np.flatnonzero(record.times == test.times[row])[0])
+    np.testing.assert_array_equal(test.outcomes[row], record.values[place, :12])
+    now = record.values[place - 4]
+    expected = [
+        now[:12],
+        record.values[place - 8, :12],
+        record.values[place - 28, :12],
+        now[12:],
+        record.values[place, 12:],
+    ]
+    np.testing.assert_array_equal(test.features[row, :60], np.concatenate(expected))

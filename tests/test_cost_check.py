@@ -1,0 +1,185 @@
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from stakes import (
+    CostCheck,
+    ImbalanceCost,
+    NewsvendorCost,
+    ProtectionCost,
+    ShortfallCost,
+    WindDispatchCost,
+    check_cost,
+    cost_function,
+)
+from stakes.errors import NonFiniteError, SettingError, ShapeError
+
+
+def two_modes(sets: int, members: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(sets, members, 1, generator=generator)
+    first = torch.rand(sets, members, 1, generator=generator) < 0.6
+    return torch.where(first, 0.2 * noise, 2.5 + 0.4 * noise)
+
+
+def wind_speed(sets: int, members: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return (10 + 4 * torch.randn(sets, members, 1, generator=generator)).clamp(min=0)
+
+
+@pytest.fixture(scope="module")
+def paper_check() -> CostCheck:
+    """T1 of the paper: 100,000 sets of 50 members of the synthetic marginal."""
+    return check_cost(ProtectionCost(1.0, 0.5, sharpness=10.0), two_modes(100_000, 50))
+
+
+def test_curvature_is_positive_at_every_interior_solution(paper_check: CostCheck) -> None:
+    assert paper_check.sets == 100_000
+    assert paper_check.members == 50
+    assert paper_check.curved == 1.0
+    assert paper_check.interior > 0.9
+    assert paper_check.flagged == 0
+    assert paper_check.fit_for_training
+
+
+def test_curvature_keeps_the_bound_of_the_theorem(paper_check: CostCheck) -> None:
+    assert paper_check.least_curvature > 2 * 0.5 / (2 + 0.5)
+
+
+def test_shares_add_to_one(paper_check: CostCheck) -> None:
+    assert paper_check.at_lower + paper_check.at_upper + paper_check.interior == pytest.approx(1.0)
+    mass = paper_check.gradient_mass
+    assert mass.edges.shape == (13,)
+    assert mass.member_share.sum().item() == pytest.approx(1.0)
+    assert mass.gradient_share.sum().item() == pytest.approx(1.0)
+
+
+def test_gradient_acts_at_the_threshold_only(paper_check: CostCheck) -> None:
+    mass = paper_check.gradient_mass
+    middle = (mass.edges[1:] + mass.edges[:-1]) / 2
+    far = (middle - 1.0).abs() > 1.2
+    assert mass.member_share[far].sum() > 0.5
+    assert mass.gradient_share[far].sum() < 0.01
+
+
+def test_gradient_is_near_zero_in_the_rated_region() -> None:
+    cost = WindDispatchCost(5.0)
+    check = check_cost(cost, wind_speed(2000, 50), bins=24)
+    mass = check.gradient_mass
+    low, high = mass.edges[:-1], mass.edges[1:]
+    rated = (low * cost.power_curve.hub_factor > 14) & (high * cost.power_curve.hub_factor < 20)
+    ramp = (low * cost.power_curve.hub_factor > 5) & (high * cost.power_curve.hub_factor < 12)
+    assert mass.member_share[rated].sum() > 0.2
+    assert mass.gradient_share[rated].sum() < 0.02
+    assert mass.gradient_share[ramp].sum() > 0.5
+    assert check.fit_for_training
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        ShortfallCost(5.0),
+        NewsvendorCost(3.1, 1.0, 0.0, 1.0),
+        ImbalanceCost(3.0, 1.0, 0.0, 1.0),
+        ProtectionCost(0.5, 0.5, "below", protection_power=2.0),
+        cost_function(lambda a, y: (a - y) ** 2, 0.0, 1.0),
+    ],
+)
+def test_fit_costs(cost: Any) -> None:
+    members = torch.rand(500, 20, 1, generator=torch.Generator().manual_seed(1))
+    check = check_cost(cost, members)
+    assert check.fit_for_training, str(check)
+    assert check.derivative_error <= 1e-4
+    assert check.closed_form == isinstance(cost, ShortfallCost | NewsvendorCost | ImbalanceCost)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda a, y: 0 * (a + y), "flat"),
+        (lambda a, y: a + 0 * y, "always pinned"),
+        (lambda a, y: torch.sin(12 * a) + 0.1 * (a - y) ** 2, "several minima"),
+        (lambda a, y: (a - y).abs(), "no curvature"),
+        (lambda a, y: -((a - y) ** 2), "concave"),
+    ],
+)
+def test_unfit_costs(function: Any, reason: str) -> None:
+    members = torch.rand(500, 20, 1, generator=torch.Generator().manual_seed(1))
+    check = check_cost(cost_function(function, 0.0, 1.0), members)
+    assert not check.fit_for_training, reason
+    assert str(check).startswith("NOT fit for training as it is")
+
+
+def test_wrong_formula_is_unfit() -> None:
+    class Wrong(ImbalanceCost):
+        def best_action(self, samples: Tensor) -> Tensor:
+            return super().best_action(samples) * 0.5 + 0.1
+
+    check = check_cost(Wrong(3.0, 1.0, 0.0, 1.0), torch.rand(100, 20, 1))
+    assert check.flagged == 1.0
+    assert not check.fit_for_training
+
+
+def test_wrong_gradient_is_unfit() -> None:
+    class Wrong(ImbalanceCost):
+        def best_action(self, samples: Tensor) -> Tensor:
+            action = super().best_action(samples)
+            return action.detach() + 0.5 * (action - action.detach())
+
+    check = check_cost(Wrong(3.0, 1.0, 0.0, 1.0), torch.rand(100, 20, 1))
+    assert check.derivative_error > 0.1
+    assert not check.fit_for_training
+
+
+def test_shares_at_the_bounds() -> None:
+    centre = torch.tensor([-1.0, -1.0, -1.0, 2.0, 0.5, 0.5, 0.5, 0.5])
+    members = centre[:, None, None] + torch.tensor([-0.2, -0.1, 0.1, 0.2])[:, None]
+    check = check_cost(ImbalanceCost(1.0, 1.0, 0.0, 1.0), members)
+    assert (check.at_lower, check.at_upper, check.interior) == (3 / 8, 1 / 8, 4 / 8)
+    assert check.least_curvature == pytest.approx(2.0)
+
+
+def test_without_interior_solutions() -> None:
+    check = check_cost(ImbalanceCost(1.0, 1.0, 0.0, 1.0), torch.full((8, 5, 1), 2.0))
+    assert math.isnan(check.least_curvature)
+    assert not check.fit_for_training
+    assert check.gradient_mass.gradient_share.sum() == 0
+
+
+def test_text_has_the_table(paper_check: CostCheck) -> None:
+    text = str(paper_check)
+    assert text.startswith("fit for training: 100000 sets of 50 members")
+    for part in ("interior solutions", "pinned at the lower bound", "flagged", "derivative error", "gradient"):
+        assert part in text
+    assert len(text.splitlines()) == 7 + 12
+
+
+def test_many_sites_and_batch_axes() -> None:
+    members = torch.rand(4, 25, 10, 3, generator=torch.Generator().manual_seed(2))
+    check = check_cost(ShortfallCost(5.0), members, bins=5)
+    assert check.sets == 100
+    assert check.gradient_mass.member_share.shape == (5,)
+    assert check.fit_for_training
+
+
+def test_parameters_of_the_batch_shape() -> None:
+    members = torch.rand(300, 10, 1, generator=torch.Generator().manual_seed(2))
+    check = check_cost(ShortfallCost(torch.linspace(2, 20, 300)), members, compared_sets=100)
+    assert check.sets == 300
+    assert check.fit_for_training
+
+
+@pytest.mark.parametrize("options", [{"bins": 0}, {"compared_sets": 0}])
+def test_bad_options_are_named(options: dict[str, int]) -> None:
+    with pytest.raises(SettingError, match=next(iter(options))):
+        check_cost(ShortfallCost(5.0), torch.rand(4, 5, 1), **options)
+
+
+def test_bad_members_are_named() -> None:
+    with pytest.raises(NonFiniteError, match="samples must be finite"):
+        check_cost(ShortfallCost(5.0), torch.full((4, 5, 1), math.nan))
+    with pytest.raises(ShapeError, match="samples"):
+        check_cost(ShortfallCost(5.0), torch.zeros(5))

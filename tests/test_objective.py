@@ -1,0 +1,273 @@
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from stakes import (
+    DecisionAwareObjective,
+    DecisionScore,
+    EnergyScore,
+    ImbalanceCost,
+    ScoringRule,
+    ShortfallCost,
+    TrainingDraw,
+    cost_function,
+    energy_score,
+)
+from stakes.errors import NonFiniteError, SettingError, ShapeError
+
+DOUBLE = torch.float64
+COST = ShortfallCost(5.0)
+
+
+def data(*batch: int, members: int = 6, sites: int = 1) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    samples = torch.rand(*batch, members, sites, dtype=DOUBLE, generator=generator)
+    return samples, torch.rand(*batch, sites, dtype=DOUBLE, generator=generator)
+
+
+def objective(weight: Any, **scales: Any) -> DecisionAwareObjective:
+    return DecisionAwareObjective(EnergyScore(), DecisionScore(COST), weight, **scales)
+
+
+def untouchable() -> DecisionScore:
+    def fail(action: Tensor, outcome: Tensor) -> Tensor:
+        raise AssertionError("the decision was solved")
+
+    return DecisionScore(cost_function(fail, 0.0, 1.0))
+
+
+def test_formula() -> None:
+    samples, outcome = data(8)
+    score, decision = energy_score(samples, outcome), DecisionScore(COST)(samples, outcome)
+    terms = objective(0.3, score_scale=0.2, decision_scale=0.5).from_samples(samples, outcome)
+    torch.testing.assert_close(terms.total, 0.7 * score / 0.2 + 0.3 * decision / 0.5)
+    assert torch.equal(terms.score, score)
+    assert terms.decision is not None
+    assert torch.equal(terms.decision, decision)
+
+
+def test_mean_is_the_loss() -> None:
+    terms = objective(0.3).from_samples(*data(4, 5))
+    assert terms.mean().total.item() == pytest.approx(terms.total.mean().item())
+    assert terms.decision is not None
+    mean = terms.mean(-1)
+    torch.testing.assert_close(mean.total, terms.total.mean(-1))
+    torch.testing.assert_close(mean.score, terms.score.mean(-1))
+    assert mean.decision is not None
+    torch.testing.assert_close(mean.decision, terms.decision.mean(-1))
+
+
+@pytest.mark.parametrize("weight", [0, 0.0])
+def test_weight_zero_does_not_solve_the_action(weight: float) -> None:
+    samples, outcome = data(8)
+    silent = DecisionAwareObjective(EnergyScore(), untouchable(), weight, score_scale=0.5)
+    terms = silent.from_samples(samples, outcome)
+    assert terms.decision is None
+    assert terms.mean().decision is None
+    torch.testing.assert_close(terms.total, energy_score(samples, outcome) / 0.5)
+    with pytest.raises(AssertionError, match="the decision was solved"):
+        DecisionAwareObjective(EnergyScore(), untouchable(), 0.1).from_samples(samples, outcome)
+
+
+def test_weight_one_warns_and_counts_the_decision_alone() -> None:
+    samples, outcome = data(8)
+    with pytest.warns(UserWarning, match="decision_weight 1 leaves the forecast without a strictly proper score"):
+        alone = objective(1.0)
+    terms = alone.from_samples(samples, outcome)
+    torch.testing.assert_close(terms.total, DecisionScore(COST)(samples, outcome))
+    with pytest.warns(UserWarning, match="decision_weight 1"):
+        objective(torch.tensor([0.0, 1.0]))
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.1, math.nan, math.inf, torch.tensor([0.5, -0.1]), torch.tensor(math.nan)])
+def test_weight_out_of_range_is_named(weight: Any) -> None:
+    with pytest.raises(SettingError, match=r"decision_weight must lie in \[0, 1\)"):
+        objective(weight)
+
+
+@pytest.mark.parametrize("name", ["score_scale", "decision_scale"])
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, torch.tensor([1.0, 0.0])])
+def test_bad_scale_is_named(name: str, scale: Any) -> None:
+    with pytest.raises(SettingError, match=f"{name} must be positive and finite"):
+        objective(0.5, **{name: scale})
+
+
+def test_tensor_weight_of_a_stack_equals_single_models() -> None:
+    samples, outcome = data(3, 5)
+    weights, scales = torch.tensor([[0.0], [0.4], [0.9]]), torch.tensor([[1.0], [2.0], [3.0]])
+    total = objective(weights, score_scale=scales, decision_scale=2 * scales).from_samples(samples, outcome).total
+    for row, (weight, scale) in enumerate(zip(weights.flatten().tolist(), scales.flatten().tolist(), strict=True)):
+        single = objective(weight, score_scale=scale, decision_scale=2 * scale)
+        torch.testing.assert_close(total[row], single.from_samples(samples[row], outcome[row]).total)
+
+
+def test_draw_keeps_both_spaces_and_the_term_weight() -> None:
+    (score_members, score_outcome), (members, outcome) = data(7, sites=3), data(7)
+    weight = torch.linspace(0, 1, 7, dtype=DOUBLE)
+    terms = objective(0.3)(TrainingDraw(score_members, score_outcome, members, outcome, weight))
+    decision = weight * DecisionScore(COST)(members, outcome)
+    torch.testing.assert_close(terms.decision, decision)
+    torch.testing.assert_close(terms.total, 0.7 * energy_score(score_members, score_outcome) + 0.3 * decision)
+
+
+@pytest.mark.parametrize("member_dim", [0, 1, 2, -1, -2, -3])
+def test_members_on_any_axis(member_dim: int) -> None:
+    samples, outcome = data(5, sites=2)
+    moved = samples.movedim(-2, member_dim)
+    expected = objective(0.3).from_samples(samples, outcome).total
+    assert torch.equal(objective(0.3).from_samples(moved, outcome, member_dim=member_dim).total, expected)
+
+
+def test_masked_cases_count_nothing() -> None:
+    samples, outcome = data(6, sites=2)
+    known = torch.tensor([True, False, True, True, False, True])
+    spoiled = outcome.clone()
+    spoiled[1, 0] = math.nan
+    spoiled[4] = math.inf
+    samples.requires_grad_()
+    loss = objective(0.3).from_samples(samples, spoiled, mask=known).mean().total
+    expected = objective(0.3).from_samples(samples[known], outcome[known]).mean().total
+    torch.testing.assert_close(loss, expected)
+    (gradient,) = torch.autograd.grad(loss, samples)
+    (expected_gradient,) = torch.autograd.grad(expected, samples)
+    torch.testing.assert_close(gradient, expected_gradient)
+    assert (gradient[~known] == 0).all()
+
+
+def test_nan_outcome_without_mask_raises() -> None:
+    samples, outcome = data(6)
+    outcome[2] = math.nan
+    with pytest.raises(NonFiniteError, match="outcome must be finite"):
+        objective(0.3).from_samples(samples, outcome)
+    with pytest.raises(NonFiniteError, match="outcome must be finite"):
+        objective(0.3).from_samples(samples, outcome, mask=torch.ones(6, dtype=torch.bool))
+
+
+def test_case_weights_weigh_the_mean() -> None:
+    samples, outcome = data(6)
+    weight = torch.arange(6, dtype=DOUBLE)
+    terms = objective(0.3).from_samples(samples, outcome, case_weight=weight)
+    torch.testing.assert_close(terms.mean().total, (terms.total * weight).sum() / 15)
+    known = torch.tensor([True, True, True, False, True, True])
+    both = objective(0.3).from_samples(samples, outcome, case_weight=weight, mask=known)
+    torch.testing.assert_close(both.mean().total, (terms.total * weight * known).sum() / 12)
+
+
+@pytest.mark.parametrize("name", ["mask", "case_weight"])
+def test_mask_and_weight_of_wrong_shape_are_named(name: str) -> None:
+    samples, outcome = data(6)
+    wrong: Any = {name: torch.ones(6, 1, dtype=torch.bool if name == "mask" else DOUBLE)}
+    with pytest.raises(ShapeError, match=name):
+        objective(0.3).from_samples(samples, outcome, **wrong)
+
+
+def test_gradients_of_both_terms_flow() -> None:
+    samples, outcome = data(6)
+    samples.requires_grad_()
+    gradients = []
+    for weight in (0.0, 0.5):
+        loss = objective(weight).from_samples(samples, outcome).mean().total
+        gradients.append(torch.autograd.grad(loss, samples)[0])
+    decision = DecisionScore(COST)(samples, outcome).mean()
+    (decision_gradient,) = torch.autograd.grad(decision, samples)
+    assert decision_gradient.abs().sum() > 0
+    torch.testing.assert_close(gradients[1], 0.5 * gradients[0] + 0.5 * decision_gradient)
+
+
+def draws_of(*batch: int, weight: Tensor | None = None) -> TrainingDraw:
+    (score_members, score_outcome), (members, outcome) = data(*batch, sites=2), data(*batch)
+    weight = torch.ones(batch, dtype=DOUBLE) if weight is None else weight
+    return TrainingDraw(score_members, score_outcome, members, outcome, weight)
+
+
+def test_scales_make_both_terms_one() -> None:
+    draw = draws_of(40)
+    scaled = objective(0.3).estimate_scales(draw)
+    assert scaled.decision_weight == 0.3
+    assert isinstance(scaled.score_scale, float)
+    assert isinstance(scaled.decision_scale, float)
+    terms = objective(0.3)(draw)
+    assert terms.decision is not None
+    assert scaled.score_scale == pytest.approx(terms.score.mean().item())
+    assert scaled.decision_scale == pytest.approx(terms.decision.abs().mean().item())
+
+
+def test_scales_of_several_draws_are_those_of_all_cases() -> None:
+    draw = draws_of(40)
+    parts = [TrainingDraw(*(each[part] for each in draw)) for part in (slice(0, 10), slice(10, 40))]
+    whole, pieces = objective(0.3).estimate_scales(draw), objective(0.3).estimate_scales(iter(parts))
+    assert pieces.score_scale == pytest.approx(whole.score_scale)
+    assert pieces.decision_scale == pytest.approx(whole.decision_scale)
+
+
+def test_scales_count_the_term_weight() -> None:
+    weight = torch.linspace(0, 1, 40, dtype=DOUBLE)
+    scaled = objective(0.3).estimate_scales(draws_of(40, weight=weight))
+    expected = (weight * DecisionScore(COST)(*data(40))).abs().mean().item()
+    assert scaled.decision_scale == pytest.approx(expected)
+
+
+def test_scales_of_a_stack() -> None:
+    draw = draws_of(3, 10)
+    scaled = objective(torch.tensor([[0.0], [0.4], [0.9]])).estimate_scales(draw, dim=-1)
+    for row in range(3):
+        single = objective(0.5).estimate_scales(TrainingDraw(*(each[row] for each in draw)))
+        for name in ("score_scale", "decision_scale"):
+            scale = getattr(scaled, name)
+            assert scale.shape == (3, 1)
+            assert scale[row].item() == pytest.approx(getattr(single, name))
+
+
+def test_scales_carry_no_gradient() -> None:
+    draw = draws_of(3, 10)
+    draw.score_members.requires_grad_()
+    draw.decision_members.requires_grad_()
+    scaled = objective(0.5).estimate_scales(draw, dim=-1)
+    assert isinstance(scaled.score_scale, Tensor)
+    assert not scaled.score_scale.requires_grad
+
+
+def test_scale_of_zero_is_refused() -> None:
+    free = DecisionAwareObjective(EnergyScore(), DecisionScore(ImbalanceCost(1.0, 1.0, 0.0, 1.0)), 0.5)
+    outcome = torch.full((4, 1), 0.5)
+    samples = torch.full((4, 6, 1), 0.5)
+    spread = samples + torch.linspace(-0.1, 0.1, 6)[:, None]
+    with pytest.raises(NonFiniteError, match="mean decision term"):
+        free.estimate_scales(TrainingDraw(spread, outcome + 1, samples, outcome, torch.ones(4)))
+    with pytest.raises(NonFiniteError, match="mean score term"):
+        free.estimate_scales(TrainingDraw(samples, outcome, spread, outcome + 1, torch.ones(4)))
+
+
+def test_scales_need_a_draw() -> None:
+    with pytest.raises(ShapeError, match="at least one draw"):
+        objective(0.5).estimate_scales([])
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("truth", [(0.0, 1.0), (0.5, 0.7)])
+def test_mixture_is_smallest_at_the_truth(weight: float, truth: tuple[float, float]) -> None:
+    """The Lemma on a family of Gaussians, with members and outcomes shared so that differences are paired."""
+    generator = torch.Generator().manual_seed(7)
+    noise = torch.randn(20_000, 100, 1, generator=generator)
+    outcome = truth[0] + truth[1] * torch.randn(20_000, 1, generator=generator)
+    mixture = DecisionAwareObjective(
+        EnergyScore(), DecisionScore(ImbalanceCost(3.0, 1.0, -5.0, 5.0)), weight, decision_scale=3.0
+    )
+    family = [(mean, deviation) for mean in (-0.5, 0.0, 0.5, 1.0) for deviation in (0.4, 0.7, 1.0, 1.5)]
+    totals = {each: mixture.from_samples(each[0] + each[1] * noise, outcome).total for each in family}
+    for other in family:
+        gap = totals[other] - totals[truth]
+        assert other == truth or gap.mean() > 3 * gap.std() / math.sqrt(len(gap)), other
+
+
+def test_any_scoring_rule_may_stand_in() -> None:
+    def absolute(samples: Tensor, outcome: Tensor) -> Tensor:
+        return (samples - outcome[..., None, :]).abs().mean((-2, -1))
+
+    assert isinstance(absolute, ScoringRule)
+    samples, outcome = data(6)
+    terms = DecisionAwareObjective(absolute, DecisionScore(COST), 0.0).from_samples(samples, outcome)
+    torch.testing.assert_close(terms.total, absolute(samples, outcome))

@@ -1,0 +1,131 @@
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stakes
+
+PACKAGE = Path(stakes.__file__).parent
+INNER_RING = (
+    "actions",
+    "checks",
+    "cost_check",
+    "costs",
+    "errors",
+    "gradients",
+    "models.diffusion",
+    "models.implicit",
+    "models.networks",
+    "models.sample_model",
+    "objective",
+    "scores",
+    "sorting",
+    "spread",
+)
+PUBLIC_NAMES = (
+    "ActionSolution",
+    "Cost",
+    "DecisionAwareObjective",
+    "DecisionScore",
+    "DiffusionModel",
+    "EnergyScore",
+    "ImbalanceCost",
+    "ImplicitModel",
+    "NewsvendorCost",
+    "PowerCurve",
+    "ProtectionCost",
+    "ShortfallCost",
+    "StakesError",
+    "ThresholdWeightedCRPS",
+    "TrainingDraw",
+    "VariogramScore",
+    "WindDispatchCost",
+    "check_cost",
+    "cost_function",
+    "energy_score",
+    "optimal_action",
+    "solve_action",
+)
+
+
+def run_python(code: str) -> str:
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_import_stakes_does_not_import_torch() -> None:
+    assert run_python("import sys, stakes; print('torch' in sys.modules, 'numpy' in sys.modules)") == "False False"
+
+
+def test_first_use_of_a_name_imports_torch() -> None:
+    assert run_python("import sys, stakes; stakes.ShortfallCost; print('torch' in sys.modules)") == "True"
+
+
+def test_inner_ring_loads_torch_and_numpy_only() -> None:
+    code = f"""
+import sys, torch, numpy
+known = {{name.partition('.')[0] for name in sys.modules}} | sys.stdlib_module_names | {{'stakes'}}
+for module in {INNER_RING!r}:
+    __import__('stakes.' + module)
+print(sorted({{name.partition('.')[0] for name in sys.modules}} - known))
+"""
+    assert run_python(code) == "[]"
+
+
+@pytest.mark.parametrize("module", INNER_RING)
+def test_inner_ring_names_torch_and_numpy_only(module: str) -> None:
+    allowed = sys.stdlib_module_names | {"torch", "numpy", "stakes"}
+    assert imported_packages(PACKAGE / f"{module.replace('.', '/')}.py") <= allowed
+
+
+@pytest.mark.parametrize("module", INNER_RING)
+def test_inner_ring_imports_only_itself_from_stakes(module: str) -> None:
+    inner = {f"stakes.{name}" for name in INNER_RING}
+    own = {name for name in imported_modules(PACKAGE / f"{module.replace('.', '/')}.py") if name.startswith("stakes")}
+    assert own <= inner
+
+
+def imported_packages(path: Path) -> set[str]:
+    return {name.partition(".")[0] for name in imported_modules(path)}
+
+
+def imported_modules(path: Path) -> set[str]:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+
+
+@pytest.mark.parametrize("name", PUBLIC_NAMES)
+def test_public_name_resolves(name: str) -> None:
+    assert name in stakes.__all__
+    assert getattr(stakes, name).__name__ == name
+
+
+@pytest.mark.parametrize("name", stakes.__all__)
+def test_every_listed_name_lives_where_it_says(name: str) -> None:
+    assert getattr(stakes, name).__module__ == f"stakes.{stakes._HOME[name]}"
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    assert len(imports) == len(block.body)
+    seen = {alias.asname: node.module for node in imports for alias in node.names if alias.name == alias.asname}
+    assert seen == {name: f"stakes.{home}" for name, home in stakes._HOME.items()}
+
+
+def test_unknown_attribute_raises() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Forecast'"):
+        _ = stakes.Forecast
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert dir(stakes) == sorted(stakes.__all__)
+
+
+def test_package_is_typed() -> None:
+    assert (PACKAGE / "py.typed").exists()
