@@ -8,21 +8,24 @@ For each prediction and weighting, a stack of models (decision weights x seeds) 
 """
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
 import stakes
+from stakes.models.diffusion import DecisionWeighting, Prediction
 from stakes.tasks.synthetic import SyntheticTask
 
 WEIGHTS = (0.0, 0.5, 0.9, 0.95)
 SEEDS = 3
-VARIANTS = (("epsilon", "paper"), ("epsilon", "signal"), ("epsilon", "snr"), ("target", "paper"), ("v", "paper"))
+VARIANTS = tuple(itertools.product(get_args(Prediction), get_args(DecisionWeighting)))
 TRAINING, TEST, BATCH, MEMBERS, TEST_MEMBERS = 1600, 400, 200, 10, 200
 TASK = SyntheticTask()
 
@@ -57,9 +60,7 @@ def train(variant: tuple[str, str], epochs: int, device: str) -> tuple[list[stak
     objective = stakes.DecisionAwareObjective(stakes.EnergyScore(), stakes.DecisionScore(TASK.cost), weight)
     optimiser = torch.optim.Adam(parameters.values(), lr=1e-3, capturable=device == "cuda")
     generator = torch.Generator(device).manual_seed(0)
-    cases = {"rows": torch.zeros(len(models), BATCH, dtype=torch.long, device=device)} | fresh_noise(
-        len(models), device
-    )
+    cases = fresh_cases(len(models), device)
 
     def refresh(rows: Tensor) -> None:
         cases["rows"].copy_(rows)

@@ -15,7 +15,7 @@ from stakes import (
     check_cost,
     cost_function,
 )
-from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
 
 
 def two_modes(sets: int, members: int, seed: int = 0) -> Tensor:
@@ -165,11 +165,9 @@ def test_many_sites_and_batch_axes() -> None:
     assert check.fit_for_training
 
 
-def test_parameters_of_the_batch_shape() -> None:
-    members = torch.rand(300, 10, 1, generator=torch.Generator().manual_seed(2))
-    check = check_cost(ShortfallCost(torch.linspace(2, 20, 300)), members, compared_sets=100)
-    assert check.sets == 300
-    assert check.fit_for_training
+def test_many_decision_makers_at_once_are_refused() -> None:
+    with pytest.raises(CostError, match="one decision maker"):
+        check_cost(ShortfallCost(torch.linspace(2, 20, 300)), torch.rand(300, 10, 1))
 
 
 @pytest.mark.parametrize("options", [{"bins": 0}, {"compared_sets": 0}])

@@ -8,6 +8,7 @@ gradient follows from a* alone by the implicit function theorem, and a row that 
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from stakes.checks import check_finite, check_samples, known_on_host, working_precision
-from stakes.costs import ClosedFormCost, Cost
+from stakes.costs import ClosedFormCost, Cost, require_bounds
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.gradients import with_gradient
 
@@ -84,7 +85,8 @@ class NewtonBisection:
         _require_count("intervals", self.intervals, 2)
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
-        low, action, high, unimodal, variation = self._bracket(expected_cost, lower, upper)
+        scan = _scan(expected_cost, lower, upper, self.intervals)
+        low, action, high = scan.bracket()
         width = upper - lower
         rounding = 4 * torch.finfo(action.dtype).eps * torch.maximum(width, action.abs())
         best, best_slope = action, torch.full_like(action, torch.inf)
@@ -97,33 +99,15 @@ class NewtonBisection:
             high = torch.where(slope >= 0, action, high)
             step = -slope / curvature
             newton = action + step
-            # Newton while it lands inside and at least halves its step; else, and for H <= 0, bisection.
+            # Newton while it lands inside and at least halves its step; else, and for H not positive, bisection.
             halves = (2 * step.abs() <= last_step) | (step.abs() <= rounding)
-            accepted = (curvature > 0) & (newton >= low) & (newton <= high) & halves
+            accepted = (curvature > 0) & (curvature < torch.inf) & (newton >= low) & (newton <= high) & halves
             following = torch.where(accepted, newton, (low + high) / 2)
             last_step = (following - action).abs()
             action = following
             if known_on_host((last_step <= rounding).all()):
                 break
-        return Located(best, unimodal, variation)
-
-    def _bracket(self, f: ExpectedCost, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """An interval around the minimum with where to start between its ends, and what the scan saw of f."""
-        shares = [index / self.intervals for index in range(self.intervals)]
-        grid = torch.stack([lower + share * (upper - lower) for share in shares] + [upper])  # (intervals + 1, ...)
-        values = torch.stack([f(action) for action in grid])
-        best = values.argmin(0, keepdim=True)
-        near = [(best + offset).clamp(0, self.intervals) for offset in (-1, 0, 1)]
-        low, action, high = (grid.gather(0, index)[0] for index in near)
-        left, value, right = (values.gather(0, index)[0] for index in near)
-        bend = left - 2 * value + right
-        inside = (low < action) & (action < high) & (bend > 0)
-        start = torch.where(inside, action + (high - low) * (left - right) / (4 * bend), action)  # parabola's minimum
-        noise = 8 * torch.finfo(values.dtype).eps * values.abs().amax(0)
-        change = values.diff(dim=0)  # (intervals, ...)
-        has_risen = torch.cummax((change > noise).to(values.dtype), 0).values > 0
-        unimodal = ~((change < -noise) & has_risen).any(0)
-        return low, start, high, unimodal, values.amax(0) - values.amin(0)
+        return Located(best, scan.unimodal, scan.variation)
 
 
 @dataclass(frozen=True)
@@ -147,8 +131,43 @@ class ProjectedGradient:
         action = (lower + upper) / 2
         for _ in range(self.steps):
             action = torch.clamp(action - self.step_size * _slope(expected_cost, action), lower, upper)
-        seen = torch.stack([expected_cost(bound) for bound in (lower, action, upper)])
-        return Located(action, torch.ones_like(action, dtype=torch.bool), seen.amax(0) - seen.amin(0))
+        scan = _scan(expected_cost, lower, upper, NewtonBisection().intervals)
+        return Located(action, scan.unimodal, scan.variation)
+
+
+class _Scan(NamedTuple):
+    """f at equally spaced actions from bound to bound; what lies between two of them is not seen."""
+
+    grid: Tensor  # (intervals + 1, ...)
+    values: Tensor  # (intervals + 1, ...)
+
+    @property
+    def variation(self) -> Tensor:
+        return self.values.amax(0) - self.values.amin(0)
+
+    @property
+    def unimodal(self) -> Tensor:
+        """Whether f never falls again after it has risen, rounding aside."""
+        noise = 8 * torch.finfo(self.values.dtype).eps * self.values.abs().amax(0)
+        change = self.values.diff(dim=0)  # (intervals, ...)
+        has_risen = torch.cummax((change > noise).to(self.values.dtype), 0).values > 0
+        return ~((change < -noise) & has_risen).any(0)
+
+    def bracket(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The neighbours of the best action, and between them the minimum of the parabola through the three."""
+        best, last = self.values.argmin(0, keepdim=True), len(self.grid) - 1
+        near = [(best + offset).clamp(0, last) for offset in (-1, 0, 1)]
+        low, action, high = (self.grid.gather(0, index)[0] for index in near)
+        left, value, right = (self.values.gather(0, index)[0] for index in near)
+        bend = left - 2 * value + right
+        inside = (low < action) & (action < high) & (bend > 0)
+        return low, torch.where(inside, action + (high - low) * (left - right) / (4 * bend), action), high
+
+
+def _scan(f: ExpectedCost, lower: Tensor, upper: Tensor, intervals: int) -> _Scan:
+    shares = [index / intervals for index in range(intervals)]
+    grid = torch.stack([lower + share * (upper - lower) for share in shares] + [upper])
+    return _Scan(grid, torch.stack([f(action) for action in grid]))
 
 
 def solve_action(
@@ -195,8 +214,10 @@ def _solve(cost: Cost, samples: Tensor, solver: Solver) -> tuple[ActionSolution,
     action, unimodal, variation = solver(f, lower, upper)
     value, slope, curvature, cross = _derivatives(cost, action, samples)
     interior, residual = _status(action, slope, curvature, lower, upper)
+    varies = variation > 8 * torch.finfo(value.dtype).eps * value.abs()
     curved = (curvature > 0) & (curvature * (upper - lower) ** 2 > _CURVATURE_FLOOR * variation)
-    converged = unimodal & (curved | ~interior) & (residual <= solver.tolerance * (upper - lower))
+    reached = residual <= _reach(solver.tolerance, action, lower, upper)
+    converged = unimodal & varies & (curved | ~interior) & reached & torch.isfinite(value)
     moves = interior & converged
     jacobian = torch.where(moves, -1 / torch.where(moves, curvature, 1.0), 0.0)[..., None, None] * cross
     return ActionSolution(action[..., None], value, interior, residual, converged, curvature), jacobian
@@ -207,32 +228,40 @@ def _certify_closed_form(cost: Cost, samples: Tensor, action: Tensor) -> ActionS
     f, (lower, upper) = _expected_cost(cost, samples), _bounds(cost, samples)
     slope, curvature = _slope_and_curvature(f, action)
     interior, residual = _status(action, slope, curvature, lower, upper)
-    reach = _CLOSED_FORM_TOLERANCE * (upper - lower)
+    reach = _reach(_CLOSED_FORM_TOLERANCE, action, lower, upper)
     enclosed = (_slope(f, action - reach) <= 0) & (_slope(f, action + reach) >= 0)
     residual = torch.where(enclosed, torch.minimum(residual, reach), residual)
-    return ActionSolution(action[..., None], f(action), interior, residual, residual <= reach, curvature)
+    value = f(action)
+    converged = (residual <= reach) & torch.isfinite(value)
+    return ActionSolution(action[..., None], value, interior, residual, converged, curvature)
 
 
 def _status(action: Tensor, slope: Tensor, curvature: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
     """Whether the action is interior, and its residual |f'|/H: none at a bound that the slope pushes against."""
     pushed = ((action <= lower) & (slope >= 0)) | ((action >= upper) & (slope <= 0)) | (slope == 0)
     interior = (action > lower) & (action < upper)
-    return interior, torch.where(pushed, 0.0, slope.abs() / curvature.clamp(min=0))
+    distance = torch.where(curvature < torch.inf, slope.abs() / curvature.clamp(min=0), torch.inf)
+    return interior, torch.where(pushed, 0.0, distance)
+
+
+def _reach(tolerance: float, action: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """The largest residual that counts as none: a share of the bounds' distance, or the rounding of the action."""
+    return torch.maximum(tolerance * (upper - lower), 8 * torch.finfo(action.dtype).eps * action.abs())
 
 
 def _prepare(cost: Cost, samples: Tensor, check: bool | None) -> Tensor:
     check_samples(samples)
     if not (callable(cost) and hasattr(cost, "lower") and hasattr(cost, "upper")):
         raise CostError(f"cost must have lower, upper and be callable as c(action, outcome), got {type(cost).__name__}")
-    if not (isinstance(cost.lower, Tensor) or isinstance(cost.upper, Tensor) or cost.lower < cost.upper):
-        raise CostError(f"lower must be below upper, got {cost.lower} and {cost.upper}")
+    require_bounds(cost.lower, cost.upper)
     check_finite(samples, "samples", check)
     return working_precision(samples)
 
 
-def _full_precision(samples: Tensor) -> torch.autocast:
+def _full_precision(samples: Tensor) -> AbstractContextManager[object]:
     """Autocast off: the network may run in half precision, the argmin does not."""
-    return torch.autocast(samples.device.type if isinstance(samples, Tensor) else "cpu", enabled=False)
+    device = samples.device.type if isinstance(samples, Tensor) else "cpu"
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def _closed_form(cost: Cost, samples: Tensor) -> Tensor | None:

@@ -1,11 +1,13 @@
 """Checks of tensors at the doors of the library: type, shape, finite numbers."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from stakes.errors import NonFiniteError, ShapeError
 
-__all__ = ["check_finite", "check_outcome", "check_samples", "known_on_host", "working_precision"]
+__all__ = ["check_finite", "check_outcome", "check_samples", "known_on_host", "number_on_host", "working_precision"]
 
 
 def working_precision(tensor: Tensor) -> Tensor:
@@ -13,18 +15,24 @@ def working_precision(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
-def known_on_host(condition: Tensor) -> bool | None:
-    """The truth of a one-element tensor, or None where Python cannot or should not look at it.
+def number_on_host(value: Tensor) -> float | None:
+    """The number in a one-element tensor, or None where Python cannot or should not look at it.
 
     Compiled and vmapped code has no single number to look at; on an accelerator the look would make the host wait and
     break the capture of a training step.
     """
-    if not _may_look(condition):
+    if torch.compiler.is_compiling() or value.device.type != "cpu":
         return None
     try:
-        return bool(condition)
+        return float(value)
     except RuntimeError:
         return None
+
+
+def known_on_host(condition: Tensor) -> bool | None:
+    """The truth of a one-element tensor, or None as for `number_on_host`."""
+    number = number_on_host(condition)
+    return None if number is None else number != 0
 
 
 def check_samples(samples: Tensor, name: str = "samples") -> None:
@@ -55,15 +63,11 @@ def check_outcome(outcome: Tensor, samples: Tensor, name: str = "outcome") -> No
 def check_finite(tensor: Tensor, name: str, wanted: bool | None = None) -> None:
     """Raise if the tensor holds NaN or infinity.
 
-    `wanted` None looks only where `known_on_host` could tell; True always looks; False never.
+    `wanted` None looks only where `number_on_host` would; True always looks; False never.
     """
-    if tensor.numel() == 0 or wanted is False or (wanted is None and not _may_look(tensor)):
+    if wanted is False or (wanted is None and tensor.device.type != "cpu"):
         return
-    spread = torch.sub(*tensor.detach().aminmax())  # one pass; NaN and infinity come through
-    finite = bool(torch.isfinite(spread)) if wanted else known_on_host(torch.isfinite(spread))
-    if finite is False and (count := int((~torch.isfinite(tensor)).sum())):
+    total = tensor.detach().sum()  # NaN and infinity come through; so does a sum that overflows, hence the count
+    number = total.item() if wanted else number_on_host(total)
+    if number is not None and not math.isfinite(number) and (count := int((~torch.isfinite(tensor)).sum())):
         raise NonFiniteError(f"{name} must be finite, got {count} NaN or infinite values of {tensor.numel()}")
-
-
-def _may_look(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -11,8 +11,11 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import hardtanh, logsigmoid
 
+from stakes.checks import known_on_host
 from stakes.errors import CostError
+from stakes.gradients import with_gradient
 from stakes.sorting import sort_members
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "ShortfallCost",
     "WindDispatchCost",
     "cost_function",
+    "require_bounds",
 ]
 
 Parameter = float | Tensor
@@ -101,6 +105,7 @@ class PowerCurve:
     def __post_init__(self) -> None:
         for name in ("ramp_sharpness", "cutoff_sharpness", "hub_height", "reference_height"):
             _require_positive(name, getattr(self, name))
+        _require_finite("shear", self.shear)
         _require_ordered("ramp_speed", self.ramp_speed, "cutoff_speed", self.cutoff_speed)
 
     @property
@@ -114,9 +119,9 @@ class PowerCurve:
     def __call__(self, speed: Tensor) -> Tensor:
         """Any shape to the same shape."""
         # Subtracting before scaling keeps the difference exact where the curve is steep.
-        ramp = torch.sigmoid(self.ramp_sharpness * self.hub_factor * (speed - self.ramp_speed / self.hub_factor))
-        cutoff = torch.sigmoid(self.cutoff_sharpness * self.hub_factor * (self.cutoff_speed / self.hub_factor - speed))
-        return ramp * cutoff
+        ramp = self.ramp_sharpness * self.hub_factor * (speed - self.ramp_speed / self.hub_factor)
+        cutoff = self.cutoff_sharpness * self.hub_factor * (self.cutoff_speed / self.hub_factor - speed)
+        return torch.exp(logsigmoid(ramp) + logsigmoid(cutoff))
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,8 @@ class ProtectionCost:
     def __post_init__(self) -> None:
         _require_positive("false_alarm_ratio", self.false_alarm_ratio)
         _require_positive("sharpness", self.sharpness)
+        for name in ("threshold", "exposure_power", "protection_power"):
+            _require_finite(name, getattr(self, name))
         if self.hazard not in ("above", "below"):
             raise CostError(f'hazard must be "above" or "below", got {self.hazard!r}')
         if min(self.exposure_power, self.protection_power) < 1 or self.exposure_power + self.protection_power <= 2:
@@ -176,23 +183,36 @@ class ProtectionCost:
 
     def severity(self, outcome: Tensor) -> Tensor:
         """s(y), outcome (..., D) to (...)."""
-        sign = 1.0 if self.hazard == "above" else -1.0
-        threshold, sharpness = _last_axis(self.threshold), _last_axis(self.sharpness)
-        return _mean_over_sites(torch.sigmoid(sign * sharpness * (outcome - threshold)))
+        return _mean_over_sites(_logistic(self._log_odds(outcome)))
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        level, severity = action[..., 0], self.severity(outcome)
+        level, log_odds = action[..., 0], self._log_odds(outcome)
+        severity, calm = (_mean_over_sites(_logistic(each)) for each in (log_odds, -log_odds))
         exposed = severity * (1 - level) ** self.exposure_power
-        return exposed + self.false_alarm_ratio * (1 - severity) * level**self.protection_power
+        return exposed + self.false_alarm_ratio * calm * level**self.protection_power
 
     def best_action(self, samples: Tensor) -> Tensor | None:
         if (self.exposure_power, self.protection_power) != (2.0, 1.0):
             return None
-        severity = self.severity(samples.movedim(-2, 0)).mean(0)  # (...)
-        half = self.false_alarm_ratio / 2
+        log_odds = self._log_odds(samples.detach().movedim(-2, 0))  # (M, ..., D)
+        severities = torch.sigmoid(log_odds)
         # Where the hazard is all but impossible the level is far below 0 and clipped, whatever the floor.
-        level = 1 + half - half / severity.clamp(min=torch.finfo(severity.dtype).eps)
-        return _clip(level[..., None], self.lower, self.upper)
+        severity = severities.mean((0, -1)).clamp(min=torch.finfo(samples.dtype).eps)  # (...), m
+        ratio = self.false_alarm_ratio / 2 / severity
+        level = 1 - (1 - severity) * ratio
+        # d a*/d y = alpha / (2 m^2) dm/dy; sigmoid(-x) has the digits that 1 - sigmoid(x) has lost.
+        inside = (level > self.lower) & (level < self.upper)
+        pull = inside * ratio / severity * (self._steepness / (log_odds.shape[0] * log_odds.shape[-1]))
+        jacobian = pull[..., None] * severities * torch.sigmoid(-log_odds)
+        action = level.clamp(self.lower, self.upper)
+        return with_gradient(action, samples, jacobian.movedim(0, -2))[..., None]
+
+    @property
+    def _steepness(self) -> Parameter:
+        return self.sharpness if self.hazard == "above" else -self.sharpness
+
+    def _log_odds(self, outcome: Tensor) -> Tensor:
+        return _last_axis(self._steepness) * (outcome - _last_axis(self.threshold))
 
 
 @dataclass(frozen=True)
@@ -211,7 +231,7 @@ class NewsvendorCost:
     def __post_init__(self) -> None:
         _require_positive("underage", self.underage)
         _require_positive("overage", self.overage)
-        _require_ordered("lower", self.lower, "upper", self.upper)
+        require_bounds(self.lower, self.upper)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         gap = _sum_over_sites(outcome) - action[..., 0]
@@ -250,7 +270,7 @@ class ImbalanceCost:
     def __post_init__(self) -> None:
         _require_positive("short", self.short)
         _require_positive("long", self.long)
-        _require_ordered("lower", self.lower, "upper", self.upper)
+        require_bounds(self.lower, self.upper)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         gap = _sum_over_sites(outcome) - action[..., 0]
@@ -283,7 +303,7 @@ class FunctionCost:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise CostError(f"function must be callable as f(action, outcome), got {type(self.function).__name__}")
-        _require_ordered("lower", self.lower, "upper", self.upper)
+        require_bounds(self.lower, self.upper)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         if outcome.shape[-1] == 1:
@@ -306,6 +326,11 @@ def cost_function(function: Callable[[Tensor, Tensor], Tensor], lower: Parameter
     return FunctionCost(function, lower, upper)
 
 
+def _logistic(log_odds: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)), with a gradient that keeps its digits at both ends, unlike that of `torch.sigmoid`."""
+    return torch.exp(logsigmoid(log_odds))
+
+
 def _shortfall(committed: Tensor, power: Tensor, penalty: Parameter) -> Tensor:
     return penalty * torch.relu(committed - power) ** 2 - committed
 
@@ -326,11 +351,10 @@ def _shortfall_action(power: Tensor, penalty: Parameter) -> Tensor:
 def _clip(action: Tensor, lower: Parameter, upper: Parameter) -> Tensor:
     """Action (..., 1) within bounds (...), with no gradient at the bounds."""
     if not (isinstance(lower, Tensor) or isinstance(upper, Tensor)):
-        return torch.nn.functional.hardtanh(action, lower, upper)  # unlike clamp, no gradient where it only touches
+        return hardtanh(action, lower, upper)  # unlike clamp, no gradient where it only touches
     lower, upper = _last_axis(lower), _last_axis(upper)
-    free = action.detach()
-    bound = torch.where(free <= lower, lower, upper).to(action.dtype)
-    return torch.where((free > lower) & (free < upper), action, bound)
+    clipped = torch.where(action <= lower, lower, torch.where(action >= upper, upper, action))
+    return clipped.to(action.dtype)
 
 
 def _mean_over_sites(values: Tensor) -> Tensor:
@@ -354,15 +378,8 @@ def _last_axis(parameter: Parameter) -> Parameter:
 
 
 def _known_false(condition: bool | Tensor) -> bool:
-    """Whether a condition fails somewhere; under vmap and inside compiled code nobody can tell."""
-    if not isinstance(condition, Tensor):
-        return not condition
-    if torch.compiler.is_compiling():
-        return False
-    try:
-        return not bool(condition.all())
-    except RuntimeError:
-        return False
+    """Whether a condition fails somewhere, as far as the host can tell without waiting for an accelerator."""
+    return known_on_host(condition.all()) is False if isinstance(condition, Tensor) else not condition
 
 
 def _require_positive(name: str, value: Parameter) -> None:
@@ -370,10 +387,18 @@ def _require_positive(name: str, value: Parameter) -> None:
         raise CostError(f"{name} must be positive and finite, got {value}")
 
 
+def _require_finite(name: str, value: Parameter) -> None:
+    if _known_false((value > -float("inf")) & (value < float("inf"))):
+        raise CostError(f"{name} must be finite, got {value}")
+
+
 def _require_ordered(name: str, value: Parameter, other_name: str, other: Parameter) -> None:
-    ends: list[tuple[str, Parameter]] = [(name, value), (other_name, other)]
-    for each_name, each in ends:
-        if _known_false((each > -float("inf")) & (each < float("inf"))):
-            raise CostError(f"{each_name} must be finite, got {each}")
+    _require_finite(name, value)
+    _require_finite(other_name, other)
     if _known_false(value < other):
         raise CostError(f"{name} must be below {other_name}, got {value} and {other}")
+
+
+def require_bounds(lower: Parameter, upper: Parameter) -> None:
+    """Raise unless the bounds are finite and lower < upper."""
+    _require_ordered("lower", lower, "upper", upper)

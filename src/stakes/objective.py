@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from stakes.checks import known_on_host
 from stakes.costs import Parameter
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.models.sample_model import TrainingDraw
@@ -106,6 +107,8 @@ class DecisionAwareObjective:
                     f"{name} must have the shape of the cases {tuple(samples.shape[:-2])}, got {tuple(each.shape)}"
                 )
         if mask is not None:
+            if known_on_host(mask.any()) is False:
+                raise ShapeError("mask leaves no case: it must be True where the outcome is known")
             outcome = torch.where(mask[..., None], outcome, samples.detach().mean(-2).to(outcome.dtype))
             weight = mask.to(samples.dtype)
             case_weight = weight if case_weight is None else weight * case_weight
@@ -129,7 +132,7 @@ class DecisionAwareObjective:
         ]
         scales = []
         for name, values in zip(("score", "decision"), zip(*terms, strict=True), strict=True):
-            cases = torch.cat(values, -1)
+            cases = torch.cat([torch.atleast_1d(value) for value in values], -1)
             scale = cases.mean() if dim is None else cases.mean(dim, keepdim=True)
             if not bool(((scale > 0) & torch.isfinite(scale)).all()):
                 raise NonFiniteError(f"the mean {name} term of these draws must be positive and finite, got {scale}")

@@ -128,11 +128,17 @@ def near_threshold(generator: torch.Generator, shape: tuple[int, ...]) -> Tensor
     return 1 + 0.3 * torch.randn(shape, generator=generator)
 
 
-def protection(sharpness: float = 10.0, exposure: float = 2.0, protect: float = 1.0, sites: int = 1) -> Family:
+def protection(
+    sharpness: float = 10.0,
+    exposure: float = 2.0,
+    protect: float = 1.0,
+    sites: int = 1,
+    members: Callable[[torch.Generator, tuple[int, ...]], Tensor] = two_modes,
+) -> Family:
     return Family(
         make=lambda ratio: ProtectionCost(1.0, ratio, "above", sharpness, exposure, protect),
         parameters=(0.5, 1.5),
-        members=near_threshold if sharpness == 10.0 else two_modes,
+        members=members,
         slope=protection_slope(1.0, 1.0, sharpness, exposure, protect),
         pinned=((-1000.0, 0.0), (1000.0, 1.0)),
         closed_form=(exposure, protect) == (2.0, 1.0),
@@ -177,6 +183,7 @@ FAMILIES = {
     "wind": wind(1),
     "wind_sites": wind(3),
     "protection": protection(),
+    "protection_near": protection(members=near_threshold),
     "protection_sites": protection(sites=3),
     "protection_below": Family(
         make=lambda ratio: ProtectionCost(0.0, ratio, "below", 2.0),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from stakes.errors import SettingError
-from stakes.models.networks import FiLMNetwork, Scaling, draw_normal, sinusoidal_embedding
+from stakes.models.networks import FiLMNetwork, Scaling, draw_normal, require_counts, sinusoidal_embedding
 from stakes.models.sample_model import TrainingDraw, TrainingNoise
 
 __all__ = ["DecisionWeighting", "DiffusionModel", "NoiseSchedule", "Prediction", "reverse_chain"]
@@ -34,9 +34,10 @@ class NoiseSchedule(nn.Module):
         super().__init__()
         if endpoints not in ("scaled", "raw"):
             raise SettingError(f'endpoints must be "scaled" or "raw", got {endpoints!r}')
+        least = 21 if endpoints == "scaled" else 2  # below, a variance would reach 1
+        if steps < least:
+            raise SettingError(f"a schedule with {endpoints} endpoints needs at least {least} steps, got {steps}")
         factor = 1000 / steps if endpoints == "scaled" else 1.0
-        if steps < 2 or 0.02 * factor >= 1:
-            raise SettingError(f"a schedule with {endpoints} endpoints needs more steps, got {steps}")
         self.steps = steps
         beta = torch.linspace(1e-4 * factor, 0.02 * factor, steps, dtype=torch.float64)
         signal = torch.cat([torch.ones(1, dtype=torch.float64), torch.cumprod(1 - beta, 0)])
@@ -47,10 +48,11 @@ class DiffusionModel(nn.Module):
     """A denoiser that samples what is left of the target in y_t, modulated by features, time and noise (FiLM).
 
     `prediction` names what the network emits and the score is taken on: "epsilon" (the paper), "target" or "v" =
-    sqrt(s) epsilon - sqrt(1 - s) y_0. The decision term acts on the implied members of y_0 in physical units, whose
-    error is sqrt((1 - s) / s) times that of epsilon, up to 200 at the noisy end. `decision_weighting` says how much
-    the decision term counts at signal s = alpha-bar: "paper" 1, "signal" s, "snr" min(1, s / (1 - s)); see
-    docs/diffusion.md for what each does.
+    sqrt(s) epsilon - sqrt(1 - s) y_0, with s = alpha-bar, the signal left. The decision term acts on the implied
+    members of y_0 in physical units, whose error is sqrt((1 - s) / s) times that of epsilon, up to 200 at the noisy
+    end; "v" and "target" keep it in bounds, which is why "v" is the default (docs/diffusion.md has the measurements).
+    `decision_weighting` says how much the decision term counts at signal s: "paper" 1, "signal" s,
+    "snr" min(1, s / (1 - s)).
 
     >>> import torch, stakes
     >>> model = stakes.DiffusionModel(features=3, outcomes=2)
@@ -67,12 +69,11 @@ class DiffusionModel(nn.Module):
         layers: int = 5,
         steps: int = 100,
         endpoints: Literal["scaled", "raw"] = "scaled",
-        prediction: Prediction = "epsilon",
-        decision_weighting: DecisionWeighting = "signal",
+        prediction: Prediction = "v",
+        decision_weighting: DecisionWeighting = "paper",
     ) -> None:
         super().__init__()
-        if noise < 1:
-            raise SettingError(f"noise must be at least 1, got {noise}")
+        require_counts(features=features, outcomes=outcomes, noise=noise)
         _require_one_of("prediction", prediction, get_args(Prediction))
         _require_one_of("decision_weighting", decision_weighting, get_args(DecisionWeighting))
         self.noise = noise

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from stakes.errors import SettingError
-from stakes.models.networks import Perceptron, Scaling, draw_normal
+from stakes.models.networks import Perceptron, Scaling, draw_normal, require_counts
 from stakes.models.sample_model import TrainingDraw, TrainingNoise
 
 __all__ = ["ImplicitModel"]
@@ -25,8 +24,7 @@ class ImplicitModel(nn.Module):
 
     def __init__(self, features: int, outcomes: int, noise: int = 8, hidden: int = 50, layers: int = 5) -> None:
         super().__init__()
-        if noise < 1:
-            raise SettingError(f"noise must be at least 1, got {noise}")
+        require_counts(features=features, outcomes=outcomes, noise=noise)
         self.noise = noise
         self.network = Perceptron(features + noise, outcomes, hidden, layers)
         self.feature_scaling = Scaling(features)

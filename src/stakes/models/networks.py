@@ -6,9 +6,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from stakes.errors import SettingError
+from stakes.checks import check_finite
+from stakes.errors import SettingError, ShapeError
 
-__all__ = ["FiLMNetwork", "Perceptron", "Scaling", "draw_normal", "sinusoidal_embedding"]
+__all__ = ["FiLMNetwork", "Perceptron", "Scaling", "draw_normal", "require_counts", "sinusoidal_embedding"]
 
 
 class Perceptron(nn.Module):
@@ -16,7 +17,7 @@ class Perceptron(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, hidden: int = 50, layers: int = 5) -> None:
         super().__init__()
-        _require_counts(inputs=inputs, outputs=outputs, hidden=hidden, layers=layers)
+        require_counts(inputs=inputs, outputs=outputs, hidden=hidden, layers=layers)
         widths = [inputs, *[hidden] * layers]
         steps: list[nn.Module] = []
         for before, after in pairwise(widths):
@@ -36,7 +37,7 @@ class FiLMNetwork(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, condition: int, hidden: int = 50, layers: int = 5) -> None:
         super().__init__()
-        _require_counts(inputs=inputs, outputs=outputs, condition=condition, hidden=hidden, layers=layers)
+        require_counts(inputs=inputs, outputs=outputs, condition=condition, hidden=hidden, layers=layers)
         widths = [inputs, *[hidden] * layers]
         self.hidden = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(widths))
         self.modulation = nn.Linear(condition, 2 * hidden * layers)
@@ -59,12 +60,16 @@ class Scaling(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
+        require_counts(width=width)
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("scale", torch.ones(width))
 
     @torch.no_grad()
     def fit(self, values: Tensor) -> None:
         """Take mean and standard deviation over the rows of values (N, width); a constant column keeps scale 1."""
+        if values.dim() != 2 or values.shape[1] != len(self.mean) or not len(values):
+            raise ShapeError(f"scaling needs values of shape (N, {len(self.mean)}), got {tuple(values.shape)}")
+        check_finite(values, "values for scaling", True)
         deviation = values.std(0, correction=0)
         self.mean.copy_(values.mean(0))
         self.scale.copy_(torch.where(deviation > 0, deviation, 1.0))
@@ -88,7 +93,8 @@ def sinusoidal_embedding(time: Tensor, width: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], -1)
 
 
-def _require_counts(**counts: int) -> None:
+def require_counts(**counts: int) -> None:
+    """Raise unless every named number is at least 1."""
     for name, count in counts.items():
         if count < 1:
             raise SettingError(f"{name} must be at least 1, got {count}")
