@@ -5,13 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from stakes.actions import optimal_action
 from stakes.costs import PowerCurve, WindDispatchCost
 
 __all__ = ["SimulatedPortfolio"]
 
 _FEATURES = 5
-_TRUE_MEMBERS = 2000
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,6 @@ class SimulatedPortfolio:
         noise = self.correlation**0.5 * common + (1 - self.correlation) ** 0.5 * own
         return mean[:, None, :] + scale[:, None, :] * noise
 
-    def true_action(self, features: Tensor, generator: torch.Generator) -> Tensor:
-        """a*(x) under the true distribution, (N, 1), from 2,000 fresh members a case."""
-        parts = [
-            optimal_action(self.cost, self.draw_outcomes(part, _TRUE_MEMBERS, generator))
-            for part in features.split(200)
-        ]
-        return torch.cat(parts)
+    def mean_power(self, speeds: Tensor) -> Tensor:
+        """What the decision is about: speeds (..., D) to (...)."""
+        return self.cost.power_curve(speeds).mean(-1)
