@@ -10,7 +10,8 @@ from stakes.sorting import rank_balance
 
 __all__ = ["pair_distance_sum"]
 
-_PAIRWISE_MEMBERS = 16  # up to here all pairs at once are faster than sorting (benchmarks/crps.py)
+_FEW_PAIRS = 1 << 17  # on a CPU all pairs at once beat sorting up to about this many (benchmarks/crps.py)
+_FEW_MEMBERS = 16  # the same on an accelerator, where a kernel's launch counts for more than its work
 _PAIRS_AT_ONCE = 1 << 24  # distances held at one time for D > 1: 64 MiB in float32
 
 
@@ -24,12 +25,17 @@ def pair_distance_sum(samples: Tensor) -> Tensor:
         distance_sum, gradient = _pair_distances(samples.detach())
         return with_gradient(distance_sum, samples, gradient)
     values = samples.squeeze(-1)
-    if values.shape[-1] > _PAIRWISE_MEMBERS:
-        balance = rank_balance(values)
-    else:
+    if _few(values):
         fixed = values.detach()
         balance = torch.sign(fixed[..., :, None] - fixed[..., None, :]).sum(-1)
+    else:
+        balance = rank_balance(values)
     return (balance * values).sum(-1)
+
+
+def _few(values: Tensor) -> bool:
+    members = values.shape[-1]
+    return values.numel() * members <= _FEW_PAIRS if values.device.type == "cpu" else members <= _FEW_MEMBERS
 
 
 @torch.library.custom_op("stakes::pair_distances", mutates_args=())
