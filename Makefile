@@ -21,7 +21,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.run
 
 soak: $(READY)
-	$(BIN)/python -m benchmarks.accuracy --sets 1000000
+	$(BIN)/python -m benchmarks.accuracy --sets 5000000
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

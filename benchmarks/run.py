@@ -1,6 +1,6 @@
 """All the CPU figures of docs/benchmarks.md in one run.
 
-    python -m benchmarks.run [--json benchmarks/results.json]      (= make bench)
+    python -m benchmarks.run [--json benchmarks/results/cpu.json]      (= make bench)
 
 Prints Markdown tables and writes the same as JSON. Ratios are medians of interleaved repeats.
 """
@@ -35,7 +35,7 @@ def processor() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results.json")
+    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "cpu.json")
     parser.add_argument("--sets", type=int, default=1_000_000)
     arguments = parser.parse_args()
     software = f"Python {platform.python_version()}, torch {torch.__version__}"

@@ -269,7 +269,7 @@ def _closed_form(cost: Cost, samples: Tensor) -> Tensor | None:
 
 
 def _expected_cost(cost: Cost, samples: Tensor) -> ExpectedCost:
-    members = samples.movedim(-2, 0)  # (M, ..., D)
+    members = samples.movedim(-2, 0).contiguous()  # (M, ..., D); one copy, and every evaluation runs along the cases
     shape = members.shape[:-1]
 
     def f(action: Tensor) -> Tensor:

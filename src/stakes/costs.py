@@ -80,7 +80,7 @@ class ShortfallCost:
         _require_positive("penalty", self.penalty)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        return _shortfall(action[..., 0], _mean_over_sites(outcome), self.penalty)
+        return _shortfall(action.squeeze(-1), _mean_over_sites(outcome), self.penalty)
 
     def best_action(self, samples: Tensor) -> Tensor:
         return _shortfall_action(_mean_over_sites(samples), self.penalty)
@@ -140,7 +140,7 @@ class WindDispatchCost:
         _require_positive("penalty", self.penalty)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        return _shortfall(action[..., 0], _mean_over_sites(self.power_curve(outcome)), self.penalty)
+        return _shortfall(action.squeeze(-1), _mean_over_sites(self.power_curve(outcome)), self.penalty)
 
     def best_action(self, samples: Tensor) -> Tensor:
         return _shortfall_action(_mean_over_sites(self.power_curve(samples)), self.penalty)
@@ -186,7 +186,7 @@ class ProtectionCost:
         return _mean_over_sites(_logistic(self._log_odds(outcome)))
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        level, log_odds = action[..., 0], self._log_odds(outcome)
+        level, log_odds = action.squeeze(-1), self._log_odds(outcome)
         severity, calm = (_mean_over_sites(_logistic(each)) for each in (log_odds, -log_odds))
         exposed = severity * (1 - level) ** self.exposure_power
         return exposed + self.false_alarm_ratio * calm * level**self.protection_power
@@ -234,7 +234,7 @@ class NewsvendorCost:
         require_bounds(self.lower, self.upper)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        gap = _sum_over_sites(outcome) - action[..., 0]
+        gap = _sum_over_sites(outcome) - action.squeeze(-1)
         return self.underage * torch.relu(gap) + self.overage * torch.relu(-gap)
 
     def best_action(self, samples: Tensor) -> Tensor:
@@ -273,7 +273,7 @@ class ImbalanceCost:
         require_bounds(self.lower, self.upper)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        gap = _sum_over_sites(outcome) - action[..., 0]
+        gap = _sum_over_sites(outcome) - action.squeeze(-1)
         return self.short * torch.relu(gap) ** 2 + self.long * torch.relu(-gap) ** 2
 
     def best_action(self, samples: Tensor) -> Tensor:
@@ -307,7 +307,7 @@ class FunctionCost:
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         if outcome.shape[-1] == 1:
-            return self.function(action[..., 0], outcome[..., 0])
+            return self.function(action.squeeze(-1), outcome.squeeze(-1))
         return self.function(action, outcome)
 
 
