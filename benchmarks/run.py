@@ -29,8 +29,8 @@ def text(value: object) -> str:
 
 def processor() -> str:
     information = Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in information.read_text().splitlines() if "model name" in line]
-    return names[0] if names else platform.processor()
+    lines = information.read_text().splitlines() if information.exists() else []
+    return next((line.split(":")[1].strip() for line in lines if "model name" in line), platform.processor())
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ BATCH = 256
 CURVE = stakes.PowerCurve()
 
 
-def training_step(members: int, device: str, decision: Callable[..., torch.Tensor] | None) -> Callable[[], None]:
-    """One step of Adam on the CRPS, mixed half and half with a decision loss of members and outcome if one is given."""
+def training_step(members: int, device: str, loss: Callable[[stakes.TrainingDraw], torch.Tensor]) -> Callable[[], None]:
+    """One step of Adam on a loss of the model's draw."""
     torch.manual_seed(0)
     features = torch.randn(BATCH, 3, device=device)
     outcome = 10 + 4 * torch.randn(BATCH, 1, device=device)
@@ -28,35 +28,44 @@ def training_step(members: int, device: str, decision: Callable[..., torch.Tenso
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def step() -> None:
-        draw = model.training_draw(features, outcome, model.draw_noise(BATCH, members))
-        loss = stakes.energy_score(draw.score_members, draw.score_outcome).mean()
-        if decision is not None:
-            loss = 0.5 * loss + 0.5 * decision(draw.decision_members, draw.decision_outcome).mean()
+        value = loss(model.training_draw(features, outcome, model.draw_noise(BATCH, members)))
         optimiser.zero_grad()
-        loss.backward()
+        value.backward()
         optimiser.step()
 
     return step
 
 
-def paper_decision(iterations: int) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+def crps(draw: stakes.TrainingDraw) -> torch.Tensor:
+    return stakes.energy_score(draw.score_members, draw.score_outcome).mean()
+
+
+def decision_aware(cost: stakes.Cost) -> Callable[[stakes.TrainingDraw], torch.Tensor]:
+    objective = stakes.DecisionAwareObjective(stakes.EnergyScore(), stakes.DecisionScore(cost), 0.5)
+    return lambda draw: objective(draw).mean().total
+
+
+def paper_style(iterations: int) -> Callable[[stakes.TrainingDraw], torch.Tensor]:
     layer = paper_layer(shortfall, iterations)
-    return lambda samples, outcome: shortfall(layer(CURVE(samples)), CURVE(outcome)[..., 0])
+
+    def loss(draw: stakes.TrainingDraw) -> torch.Tensor:
+        action = layer(CURVE(draw.decision_members))
+        return 0.5 * crps(draw) + 0.5 * shortfall(action, CURVE(draw.decision_outcome)[..., 0]).mean()
+
+    return loss
 
 
 def run(device: str = "cpu") -> list[dict[str, object]]:
     rows = []
     costs = {"wind": stakes.WindDispatchCost(5.0), "protection": stakes.ProtectionCost(10.0, 0.5, sharpness=2.0)}
     for members in (10, 50, 200):
-        plain = training_step(members, device, None)
+        plain = training_step(members, device, crps)
         rivals = {
-            f"decision-aware, {name}": training_step(members, device, stakes.DecisionScore(cost))
+            f"decision-aware, {name}": training_step(members, device, decision_aware(cost))
             for name, cost in costs.items()
         }
         rivals |= {
-            f"paper-style layer, wind, {iterations} iterations": training_step(
-                members, device, paper_decision(iterations)
-            )
+            f"paper-style layer, wind, {iterations} iterations": training_step(members, device, paper_style(iterations))
             for iterations in (10, 50, 200)
         }
         timing = interleave(plain, rivals, rounds=15)

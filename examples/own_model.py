@@ -35,10 +35,9 @@ torch.manual_seed(0)
 today = 4 * torch.randn(2000, 1)
 tomorrow = 0.8 * today + 2 * torch.randn(2000, 1)
 frost = stakes.ProtectionCost(threshold=0.0, false_alarm_ratio=0.3, hazard="below", sharpness=2.0)
-loss = DecisionAwareLoss(
-    stakes.DecisionAwareObjective(stakes.EnergyScore(), stakes.DecisionScore(frost), decision_weight=0.3)
-)
 model = Forecaster()
+objective = stakes.DecisionAwareObjective(stakes.EnergyScore(), stakes.DecisionScore(frost), decision_weight=0.3)
+loss = DecisionAwareLoss(objective.estimate_scales(stakes.TrainingDraw.from_samples(model(today), tomorrow)))
 optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
 for epoch in range(10):
     for rows in torch.randperm(len(today)).split(200):

@@ -471,3 +471,31 @@ def test_protection_property(values: list[float], ratio: float, dtype: torch.dty
 def test_generic_property(values: list[float], dtype: torch.dtype) -> None:
     cost = cost_function(lambda a, y: torch.sqrt(1 + (a - y) ** 2), -1e3, 1e3)
     assert_best(cost, torch.tensor(values, dtype=dtype)[:, None], NewtonBisection())
+
+
+QUADRATIC_SHORTFALL = cost_function(lambda a, y: -a + 5 * torch.relu(a - y) ** 2, 0.0, 1.0)
+
+
+def test_inference_mode_changes_nothing() -> None:
+    samples = torch.rand(20, 10, 1, generator=torch.Generator().manual_seed(0))
+    for cost in (QUADRATIC_SHORTFALL, ShortfallCost(5.0)):
+        expected, certificate = optimal_action(cost, samples), solve_action(cost, samples)
+        with torch.inference_mode():
+            assert torch.equal(optimal_action(cost, samples), expected)
+            assert torch.equal(solve_action(cost, samples).curvature, certificate.curvature)
+    assert (certificate.curvature > 0).all()
+
+
+def test_a_steep_far_side_does_not_flag_a_well_curved_minimum() -> None:
+    linex = cost_function(lambda a, y: torch.exp(a - y) - (a - y) - 1, 0.0, 20.0)
+    samples = 5 + torch.randn(200, 20, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    solution = solve_action(linex, samples)
+    assert solution.converged.all()
+    truth = -torch.log(torch.exp(-samples).mean((-2, -1)))
+    torch.testing.assert_close(solution.action[:, 0], truth, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (3,), (2, 4)])
+def test_parameters_that_do_not_fit_the_cases_are_named(shape: tuple[int, ...]) -> None:
+    with pytest.raises(CostError, match="penalty"):
+        optimal_action(ShortfallCost(torch.ones(shape)), torch.rand(4, 10, 1))

@@ -16,7 +16,7 @@ from stakes import (
     cost_function,
     energy_score,
 )
-from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
 
 DOUBLE = torch.float64
 COST = ShortfallCost(5.0)
@@ -271,3 +271,59 @@ def test_any_scoring_rule_may_stand_in() -> None:
     samples, outcome = data(6)
     terms = DecisionAwareObjective(absolute, DecisionScore(COST), 0.0).from_samples(samples, outcome)
     torch.testing.assert_close(terms.total, absolute(samples, outcome))
+
+
+def objective_of(weight: Any = 0.5, **options: Any) -> DecisionAwareObjective:
+    return DecisionAwareObjective(EnergyScore(), DecisionScore(ShortfallCost(5.0)), weight, **options)
+
+
+@pytest.mark.parametrize("name", ["decision_weight", "score_scale", "decision_scale"])
+def test_settings_that_would_broadcast_the_cases_are_refused(name: str) -> None:
+    options = {"decision_weight": 0.5} | {name: torch.full((4, 1), 0.5)}
+    objective = DecisionAwareObjective(EnergyScore(), DecisionScore(ShortfallCost(5.0)), **options)
+    with pytest.raises(ShapeError, match="must fit the cases"):
+        objective.from_samples(torch.rand(4, 10, 1), torch.rand(4, 1))
+
+
+def test_objective_under_vmap_over_its_weight() -> None:
+    samples, outcome = torch.rand(4, 10, 1), torch.rand(4, 1)
+    weights = torch.tensor([0.1, 0.5])
+    stacked = torch.func.vmap(lambda weight: objective_of(weight).from_samples(samples, outcome).total)(weights)
+    alone = torch.stack([objective_of(weight).from_samples(samples, outcome).total for weight in (0.1, 0.5)])
+    torch.testing.assert_close(stacked, alone)
+
+
+def test_masked_cases_are_zero_in_every_term() -> None:
+    outcome = torch.rand(4, 1)
+    outcome[1] = torch.nan
+    mask = torch.tensor([True, False, True, True])
+    terms = objective_of().from_samples(torch.rand(4, 10, 1), outcome, mask=mask)
+    assert terms.decision is not None
+    assert terms.total[1] == terms.score[1] == terms.decision[1] == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mask": torch.ones(4)},
+        {"mask": torch.zeros(4, dtype=torch.bool)},
+        {"mask": [True] * 4},
+        {"case_weight": torch.tensor([1.0, -1.0, 1.0, 1.0])},
+        {"case_weight": torch.tensor([1.0, torch.nan, 1.0, 1.0])},
+        {"member_dim": 7},
+    ],
+)
+def test_bad_options_of_from_samples_are_named(options: dict[str, Any]) -> None:
+    with pytest.raises(StakesError, match=next(iter(options))):
+        objective_of().from_samples(torch.rand(4, 10, 1), torch.rand(4, 1), **options)
+
+
+def test_one_outcome_for_many_cases_is_refused_with_a_mask_too() -> None:
+    with pytest.raises(ShapeError, match="outcome"):
+        objective_of().from_samples(torch.rand(4, 10, 1), torch.rand(1, 1), mask=torch.ones(4, dtype=torch.bool))
+
+
+def test_scales_do_not_depend_on_the_estimator_of_the_decision() -> None:
+    draw = TrainingDraw.from_samples(torch.rand(50, 10, 1), torch.rand(50, 1))
+    debiased = DecisionAwareObjective(EnergyScore(), DecisionScore(ShortfallCost(5.0), "debiased"), 0.5)
+    assert debiased.estimate_scales(draw).decision_scale == objective_of().estimate_scales(draw).decision_scale

@@ -68,7 +68,7 @@ _HOME = {
     "solve_action": "actions",
 }
 
-__all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

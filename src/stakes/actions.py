@@ -15,14 +15,14 @@ from typing import NamedTuple, Protocol, cast
 import torch
 from torch import Tensor
 
-from stakes.checks import check_finite, check_samples, known_on_host, working_precision
+from stakes.checks import check_finite, check_samples, known_on_host, require_positive, working_precision
 from stakes.costs import ClosedFormCost, Cost, require_bounds
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.gradients import with_gradient
 
 __all__ = ["ActionSolution", "NewtonBisection", "ProjectedGradient", "Solver", "optimal_action", "solve_action"]
 
-_CURVATURE_FLOOR = 1e-4  # H (upper - lower)^2 must exceed this share of the variation of f between the bounds
+_CURVATURE_FLOOR = 1e-4  # H must exceed this share of the curvature that the scan sees around the minimum
 _CLOSED_FORM_TOLERANCE = 1e-5  # as a solver's tolerance
 
 
@@ -47,8 +47,8 @@ class Located(NamedTuple):
     """What a solver returns for each row (...)."""
 
     action: Tensor
-    unimodal: Tensor  # bool: what it saw of f falls and then only rises
-    variation: Tensor  # largest less smallest f that it saw, bounds included
+    sound: Tensor  # bool: what it saw of f varies, and falls and then only rises
+    typical_curvature: Tensor  # of f around the minimum, at the scale of what it saw
 
 
 ExpectedCost = Callable[[Tensor], Tensor]
@@ -80,7 +80,7 @@ class NewtonBisection:
     tolerance: float = 1e-5
 
     def __post_init__(self) -> None:
-        _require_positive("tolerance", self.tolerance)
+        require_positive("tolerance", self.tolerance)
         _require_count("iterations", self.iterations, 1)
         _require_count("intervals", self.intervals, 2)
 
@@ -107,7 +107,7 @@ class NewtonBisection:
             action = following
             if known_on_host((last_step <= rounding).all()):
                 break
-        return Located(best, scan.unimodal, scan.variation)
+        return Located(best, scan.sound, scan.typical_curvature)
 
 
 @dataclass(frozen=True)
@@ -124,15 +124,15 @@ class ProjectedGradient:
 
     def __post_init__(self) -> None:
         _require_count("steps", self.steps, 1)
-        _require_positive("step_size", self.step_size)
-        _require_positive("tolerance", self.tolerance)
+        require_positive("step_size", self.step_size)
+        require_positive("tolerance", self.tolerance)
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
         action = (lower + upper) / 2
         for _ in range(self.steps):
             action = torch.clamp(action - self.step_size * _slope(expected_cost, action), lower, upper)
         scan = _scan(expected_cost, lower, upper, NewtonBisection().intervals)
-        return Located(action, scan.unimodal, scan.variation)
+        return Located(action, scan.sound, scan.typical_curvature)
 
 
 class _Scan(NamedTuple):
@@ -142,26 +142,32 @@ class _Scan(NamedTuple):
     values: Tensor  # (intervals + 1, ...)
 
     @property
-    def variation(self) -> Tensor:
-        return self.values.amax(0) - self.values.amin(0)
-
-    @property
-    def unimodal(self) -> Tensor:
-        """Whether f never falls again after it has risen, rounding aside."""
+    def sound(self) -> Tensor:
+        """Whether f varies and never falls again after it has risen, rounding aside."""
         noise = 8 * torch.finfo(self.values.dtype).eps * self.values.abs().amax(0)
         change = self.values.diff(dim=0)  # (intervals, ...)
         has_risen = torch.cummax((change > noise).to(self.values.dtype), 0).values > 0
-        return ~((change < -noise) & has_risen).any(0)
+        falls_again = ((change < -noise) & has_risen).any(0)
+        return (self.values.amax(0) - self.values.amin(0) > noise) & ~falls_again
+
+    @property
+    def typical_curvature(self) -> Tensor:
+        """How much f rises to the neighbours of the best action, over their distance squared."""
+        (low, _, high), (left, value, right) = self._around_best()
+        return (torch.maximum(left, right) - value) / (high - low) ** 2
 
     def bracket(self) -> tuple[Tensor, Tensor, Tensor]:
         """The neighbours of the best action, and between them the minimum of the parabola through the three."""
-        best, last = self.values.argmin(0, keepdim=True), len(self.grid) - 1
-        near = [(best + offset).clamp(0, last) for offset in (-1, 0, 1)]
-        low, action, high = (self.grid.gather(0, index)[0] for index in near)
-        left, value, right = (self.values.gather(0, index)[0] for index in near)
+        (low, action, high), (left, value, right) = self._around_best()
         bend = left - 2 * value + right
         inside = (low < action) & (action < high) & (bend > 0)
         return low, torch.where(inside, action + (high - low) * (left - right) / (4 * bend), action), high
+
+    def _around_best(self) -> tuple[list[Tensor], list[Tensor]]:
+        """The best action with its neighbours, and f at them; at a bound the action is its own neighbour."""
+        best, last = self.values.argmin(0, keepdim=True), len(self.grid) - 1
+        near = [(best + offset).clamp(0, last) for offset in (-1, 0, 1)]
+        return [self.grid.gather(0, index)[0] for index in near], [self.values.gather(0, index)[0] for index in near]
 
 
 def _scan(f: ExpectedCost, lower: Tensor, upper: Tensor, intervals: int) -> _Scan:
@@ -184,6 +190,9 @@ def solve_action(
     >>> solution.action, solution.interior, solution.converged
     (tensor([[0.4500]]), tensor([True]), tensor([True]))
     """
+    if _in_inference_mode():
+        with torch.inference_mode(False):  # the certificate needs derivatives
+            return solve_action(cost, samples.clone(), solver, check=check)
     with torch.no_grad(), _full_precision(samples):
         samples = _prepare(cost, samples, check)
         closed_form = _closed_form(cost, samples) if solver is None else None
@@ -198,11 +207,14 @@ def optimal_action(cost: Cost, samples: Tensor, solver: Solver | None = None, *,
     Arguments as in `solve_action`. The gradient is that of the implicit function theorem, zero at the bounds and where
     the certificate fails. It is a first derivative: the result cannot be differentiated twice.
     """
+    if _in_inference_mode():
+        with torch.inference_mode(False), torch.no_grad():  # the solver needs derivatives
+            return optimal_action(cost, samples.clone(), solver, check=check)
     with _full_precision(samples):
         samples = _prepare(cost, samples, check)
         closed_form = _closed_form(cost, samples) if solver is None else None
         if closed_form is not None:
-            return closed_form
+            return closed_form.to(samples.dtype)
         with torch.no_grad():
             solution, jacobian = _solve(cost, samples.detach(), solver or NewtonBisection())
         return with_gradient(solution.action[..., 0], samples, jacobian)[..., None]
@@ -211,13 +223,12 @@ def optimal_action(cost: Cost, samples: Tensor, solver: Solver | None = None, *,
 def _solve(cost: Cost, samples: Tensor, solver: Solver) -> tuple[ActionSolution, Tensor]:
     """A solver's answer with its certificate, and the Jacobian d a*/d y_m (..., M, D)."""
     f, (lower, upper) = _expected_cost(cost, samples), _bounds(cost, samples)
-    action, unimodal, variation = solver(f, lower, upper)
+    action, sound, typical_curvature = solver(f, lower, upper)
     value, slope, curvature, cross = _derivatives(cost, action, samples)
     interior, residual = _status(action, slope, curvature, lower, upper)
-    varies = variation > 8 * torch.finfo(value.dtype).eps * value.abs()
-    curved = (curvature > 0) & (curvature * (upper - lower) ** 2 > _CURVATURE_FLOOR * variation)
+    curved = (curvature > 0) & (curvature > _CURVATURE_FLOOR * typical_curvature)
     reached = residual <= _reach(solver.tolerance, action, lower, upper)
-    converged = unimodal & varies & (curved | ~interior) & reached & torch.isfinite(value)
+    converged = sound & (curved | ~interior) & reached & torch.isfinite(value)
     moves = interior & converged
     jacobian = torch.where(moves, -1 / torch.where(moves, curvature, 1.0), 0.0)[..., None, None] * cross
     return ActionSolution(action[..., None], value, interior, residual, converged, curvature), jacobian
@@ -249,13 +260,33 @@ def _reach(tolerance: float, action: Tensor, lower: Tensor, upper: Tensor) -> Te
     return torch.maximum(tolerance * (upper - lower), 8 * torch.finfo(action.dtype).eps * action.abs())
 
 
+def _in_inference_mode() -> bool:
+    return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
+
+
 def _prepare(cost: Cost, samples: Tensor, check: bool | None) -> Tensor:
     check_samples(samples)
     if not (callable(cost) and hasattr(cost, "lower") and hasattr(cost, "upper")):
         raise CostError(f"cost must have lower, upper and be callable as c(action, outcome), got {type(cost).__name__}")
     require_bounds(cost.lower, cost.upper)
+    _require_batch_shape(cost, samples.shape[:-2])
     check_finite(samples, "samples", check)
     return working_precision(samples)
+
+
+def _require_batch_shape(cost: Cost, cases: torch.Size) -> None:
+    """Raise if a tensor parameter would broadcast the cases to something else."""
+    parameters = {**getattr(cost, "__dict__", {}), "lower": cost.lower, "upper": cost.upper}
+    for name, value in parameters.items():
+        if isinstance(value, Tensor) and not _broadcasts_to(value.shape, cases):
+            raise CostError(
+                f"{name} must be a number or broadcast to the cases {tuple(cases)}, got shape {tuple(value.shape)}"
+            )
+
+
+def _broadcasts_to(shape: torch.Size, cases: torch.Size) -> bool:
+    sizes = zip(reversed(shape), reversed(cases), strict=False)
+    return len(shape) <= len(cases) and all(size in (1, wanted) for size, wanted in sizes)
 
 
 def _full_precision(samples: Tensor) -> AbstractContextManager[object]:
@@ -356,8 +387,3 @@ def _with_self(values: Tensor) -> tuple[Tensor, Tensor]:
 def _require_count(name: str, value: int, least: int) -> None:
     if value < least:
         raise SettingError(f"{name} must be at least {least}, got {value}")
-
-
-def _require_positive(name: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise SettingError(f"{name} must be positive and finite, got {value}")

@@ -5,9 +5,20 @@ import math
 import torch
 from torch import Tensor
 
-from stakes.errors import NonFiniteError, ShapeError
+from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
 
-__all__ = ["check_finite", "check_outcome", "check_samples", "known_on_host", "number_on_host", "working_precision"]
+__all__ = [
+    "check_finite",
+    "check_outcome",
+    "check_samples",
+    "known_false",
+    "known_on_host",
+    "number_on_host",
+    "require_finite",
+    "require_one_of",
+    "require_positive",
+    "working_precision",
+]
 
 
 def working_precision(tensor: Tensor) -> Tensor:
@@ -33,6 +44,29 @@ def known_on_host(condition: Tensor) -> bool | None:
     """The truth of a one-element tensor, or None as for `number_on_host`."""
     number = number_on_host(condition)
     return None if number is None else number != 0
+
+
+def known_false(condition: bool | Tensor) -> bool:
+    """Whether a condition is known to fail somewhere."""
+    return known_on_host(condition.all()) is False if isinstance(condition, Tensor) else not condition
+
+
+def require_positive(name: str, value: float | Tensor, error: type[StakesError] = SettingError) -> None:
+    """Raise unless the number, or every number of the tensor, is positive and finite."""
+    if known_false((value > 0) & (value < float("inf"))):
+        raise error(f"{name} must be positive and finite, got {value}")
+
+
+def require_finite(name: str, value: float | Tensor, error: type[StakesError] = SettingError) -> None:
+    """Raise unless the number, or every number of the tensor, is finite."""
+    if known_false((value > -float("inf")) & (value < float("inf"))):
+        raise error(f"{name} must be finite, got {value}")
+
+
+def require_one_of(name: str, value: str, choices: tuple[str, ...], error: type[StakesError] = SettingError) -> None:
+    """Raise unless the value is one of the choices."""
+    if value not in choices:
+        raise error(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def check_samples(samples: Tensor, name: str = "samples") -> None:

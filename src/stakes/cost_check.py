@@ -13,7 +13,7 @@ from stakes.errors import CostError, SettingError
 __all__ = ["CostCheck", "GradientMass", "check_cost"]
 
 _DERIVATIVE_TOLERANCE = 1e-4
-_SETS_AT_ONCE_MEMBERS = 1 << 21
+_NUMBERS_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
         raise SettingError(f"bins and compared_sets must be at least 1, got {bins} and {compared_sets}")
     members, dimensions = samples.shape[-2:]
     flat = samples.detach().reshape(-1, members, dimensions)
-    chunks = flat.split(max(1, _SETS_AT_ONCE_MEMBERS // (members * dimensions)))
+    chunks = flat.split(max(1, _NUMBERS_AT_ONCE // (members * dimensions)))
     solutions = [solve_action(cost, chunk, check=False) for chunk in chunks]
     action, interior, curvature, converged = (
         torch.cat([getattr(solution, name) for solution in solutions])
@@ -157,7 +157,7 @@ def _derivative_error(cost: Cost, samples: Tensor) -> tuple[float, float]:
     samples = samples.double()
     generator = torch.Generator(samples.device).manual_seed(0)
     direction = torch.randn(samples.shape, dtype=samples.dtype, generator=generator, device=samples.device)
-    unit = 1e-4 * samples.std().clamp(min=1e-6)
+    unit = 1e-4 * samples.std(correction=0).clamp(min=1e-6)
 
     def move(step: Tensor) -> Tensor:
         ahead, behind = (

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import hardtanh, logsigmoid
 
-from stakes.checks import known_on_host
+from stakes.checks import known_false, require_finite, require_one_of, require_positive
 from stakes.errors import CostError
 from stakes.gradients import with_gradient
 from stakes.sorting import sort_members
@@ -77,7 +77,7 @@ class ShortfallCost:
     upper: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        _require_positive("penalty", self.penalty)
+        require_positive("penalty", self.penalty, CostError)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         return _shortfall(action.squeeze(-1), _mean_over_sites(outcome), self.penalty)
@@ -104,8 +104,8 @@ class PowerCurve:
 
     def __post_init__(self) -> None:
         for name in ("ramp_sharpness", "cutoff_sharpness", "hub_height", "reference_height"):
-            _require_positive(name, getattr(self, name))
-        _require_finite("shear", self.shear)
+            require_positive(name, getattr(self, name), CostError)
+        require_finite("shear", self.shear, CostError)
         _require_ordered("ramp_speed", self.ramp_speed, "cutoff_speed", self.cutoff_speed)
 
     @property
@@ -137,7 +137,7 @@ class WindDispatchCost:
     upper: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        _require_positive("penalty", self.penalty)
+        require_positive("penalty", self.penalty, CostError)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         return _shortfall(action.squeeze(-1), _mean_over_sites(self.power_curve(outcome)), self.penalty)
@@ -169,12 +169,11 @@ class ProtectionCost:
     upper: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        _require_positive("false_alarm_ratio", self.false_alarm_ratio)
-        _require_positive("sharpness", self.sharpness)
+        require_positive("false_alarm_ratio", self.false_alarm_ratio, CostError)
+        require_positive("sharpness", self.sharpness, CostError)
         for name in ("threshold", "exposure_power", "protection_power"):
-            _require_finite(name, getattr(self, name))
-        if self.hazard not in ("above", "below"):
-            raise CostError(f'hazard must be "above" or "below", got {self.hazard!r}')
+            require_finite(name, getattr(self, name), CostError)
+        require_one_of("hazard", self.hazard, ("above", "below"), CostError)
         if min(self.exposure_power, self.protection_power) < 1 or self.exposure_power + self.protection_power <= 2:
             raise CostError(
                 "exposure_power and protection_power must be at least 1 and one of them above 1, or the expected cost "
@@ -229,8 +228,8 @@ class NewsvendorCost:
     upper: Parameter
 
     def __post_init__(self) -> None:
-        _require_positive("underage", self.underage)
-        _require_positive("overage", self.overage)
+        require_positive("underage", self.underage, CostError)
+        require_positive("overage", self.overage, CostError)
         require_bounds(self.lower, self.upper)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
@@ -268,8 +267,8 @@ class ImbalanceCost:
     upper: Parameter
 
     def __post_init__(self) -> None:
-        _require_positive("short", self.short)
-        _require_positive("long", self.long)
+        require_positive("short", self.short, CostError)
+        require_positive("long", self.long, CostError)
         require_bounds(self.lower, self.upper)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
@@ -377,25 +376,10 @@ def _last_axis(parameter: Parameter) -> Parameter:
     return parameter[..., None] if isinstance(parameter, Tensor) else parameter
 
 
-def _known_false(condition: bool | Tensor) -> bool:
-    """Whether a condition fails somewhere, as far as the host can tell without waiting for an accelerator."""
-    return known_on_host(condition.all()) is False if isinstance(condition, Tensor) else not condition
-
-
-def _require_positive(name: str, value: Parameter) -> None:
-    if _known_false((value > 0) & (value < float("inf"))):
-        raise CostError(f"{name} must be positive and finite, got {value}")
-
-
-def _require_finite(name: str, value: Parameter) -> None:
-    if _known_false((value > -float("inf")) & (value < float("inf"))):
-        raise CostError(f"{name} must be finite, got {value}")
-
-
 def _require_ordered(name: str, value: Parameter, other_name: str, other: Parameter) -> None:
-    _require_finite(name, value)
-    _require_finite(other_name, other)
-    if _known_false(value < other):
+    require_finite(name, value, CostError)
+    require_finite(other_name, other, CostError)
+    if known_false(value < other):
         raise CostError(f"{name} must be below {other_name}, got {value} and {other}")
 
 

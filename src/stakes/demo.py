@@ -98,8 +98,8 @@ def french_load() -> Problem:
 
     return Problem(
         title="Tomorrow's electricity for 12 regions of France, short 10 times dearer than long",
-        note="Train 2014-2018, validate 2019, test 2021, 24 h ahead; the temperature at the target time stands in "
-        f"for its forecast.\n{record.attribution}",
+        note="Debiased decision score. Train 2014-2018, validate 2019, test 2021 (2020 was the lockdown year), 24 h "
+        f"ahead; the temperature at the target time stands in for its forecast.\n{record.attribution}",
         decision=DecisionScore(ImbalanceCost(short=10.0, long=1.0, lower=0.0, upper=150.0), "debiased"),
         decision_weight=0.6,
         members=20,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from stakes.checks import known_on_host
+from stakes.checks import check_outcome, check_samples, known_false, known_on_host, require_positive
 from stakes.costs import Parameter
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.models.sample_model import TrainingDraw
@@ -20,7 +20,8 @@ __all__ = ["DecisionAwareObjective", "ObjectiveTerms"]
 class ObjectiveTerms:
     """The objective case by case, (...): the total, and both terms in their own units before scaling.
 
-    `decision` is None at weight 0, where no action is solved. `mean()` is the loss.
+    `decision` is None at the number 0 as weight, where no action is solved. `mean()` is the loss: unlike
+    `total.mean()` it heeds mask and weights of the cases.
     """
 
     total: Tensor
@@ -62,19 +63,17 @@ class DecisionAwareObjective:
     decision_scale: Parameter = 1.0
 
     def __post_init__(self) -> None:
-        weight = torch.as_tensor(self.decision_weight)
-        if not bool(((weight >= 0) & (weight <= 1)).all()):
-            raise SettingError(f"decision_weight must lie in [0, 1), got {self.decision_weight}")
-        if bool((weight == 1).any()):
+        weight = self.decision_weight
+        if known_false((weight >= 0) & (weight <= 1)):
+            raise SettingError(f"decision_weight must lie in [0, 1), got {weight}")
+        if known_false(weight < 1):
             warnings.warn(
                 "decision_weight 1 leaves the forecast without a strictly proper score: it may degenerate wherever "
                 "the decision does not look",
                 stacklevel=3,
             )
-        for name in ("score_scale", "decision_scale"):
-            scale = torch.as_tensor(getattr(self, name))
-            if not bool(((scale > 0) & torch.isfinite(scale)).all()):
-                raise SettingError(f"{name} must be positive and finite, got {getattr(self, name)}")
+        require_positive("score_scale", self.score_scale)
+        require_positive("decision_scale", self.decision_scale)
 
     def __call__(self, draw: TrainingDraw) -> ObjectiveTerms:
         """Both terms and their mixture for one draw of a model, case by case."""
@@ -84,6 +83,12 @@ class DecisionAwareObjective:
         decision = self._decision_term(draw)
         anchor = (1 - self.decision_weight) * score / self.score_scale
         total = anchor + self.decision_weight * decision / self.decision_scale
+        cases = draw.decision_members.shape[:-2]
+        if total.shape != cases:
+            raise ShapeError(
+                f"score, decision_weight, both scales and decision_term_weight must fit the cases {tuple(cases)}; "
+                f"together they give shape {tuple(total.shape)}"
+            )
         return ObjectiveTerms(total, score, decision)
 
     def from_samples(
@@ -100,20 +105,29 @@ class DecisionAwareObjective:
         `mask` (...) is True where the outcome is known; the other cases count nothing, and their outcome may be NaN.
         `case_weight` (...) weighs the cases in `mean()`.
         """
+        if not isinstance(samples, Tensor) or not -samples.dim() <= member_dim < samples.dim():
+            raise ShapeError(f"samples must be a tensor with an axis {member_dim}, its member_dim")
         samples = samples.movedim(member_dim, -2)
-        for name, each in (("mask", mask), ("case_weight", case_weight)):
-            if each is not None and each.shape != samples.shape[:-2]:
-                raise ShapeError(
-                    f"{name} must have the shape of the cases {tuple(samples.shape[:-2])}, got {tuple(each.shape)}"
-                )
-        if mask is not None:
-            if known_on_host(mask.any()) is False:
-                raise ShapeError("mask leaves no case: it must be True where the outcome is known")
-            outcome = torch.where(mask[..., None], outcome, samples.detach().mean(-2).to(outcome.dtype))
-            weight = mask.to(samples.dtype)
-            case_weight = weight if case_weight is None else weight * case_weight
-        terms = self(TrainingDraw(samples, outcome, samples, outcome))
-        return replace(terms, case_weight=case_weight)
+        check_samples(samples)
+        check_outcome(outcome, samples)
+        _check_cases("mask", mask, samples.shape[:-2])
+        _check_cases("case_weight", case_weight, samples.shape[:-2])
+        if case_weight is not None and known_false((case_weight >= 0) & (case_weight < float("inf"))):
+            raise NonFiniteError("case_weight must be finite and not negative")
+        if mask is None:
+            return replace(self(TrainingDraw.from_samples(samples, outcome)), case_weight=case_weight)
+        if mask.dtype != torch.bool:
+            raise ShapeError(f"mask must hold booleans, got {mask.dtype}")
+        if known_on_host(mask.any()) is False:
+            raise ShapeError("mask leaves no case: it must be True where the outcome is known")
+        known = torch.where(mask[..., None], outcome, samples.detach().mean(-2).to(outcome.dtype))
+        terms = self(TrainingDraw.from_samples(samples, known))
+        return ObjectiveTerms(
+            total=torch.where(mask, terms.total, 0.0),
+            score=torch.where(mask, terms.score, 0.0),
+            decision=None if terms.decision is None else torch.where(mask, terms.decision, 0.0),
+            case_weight=mask.to(samples.dtype) if case_weight is None else mask * case_weight,
+        )
 
     @torch.no_grad()
     def estimate_scales(
@@ -121,14 +135,16 @@ class DecisionAwareObjective:
     ) -> "DecisionAwareObjective":
         """The same objective with both terms scaled to one: the mean score and mean |decision cost| of these draws.
 
-        Done once before training, on training data (appendix B), after the weighting of the decision term. `dim` -1
-        keeps a pair of scales a model for a stack of cases (R, B), (R, 1).
+        Done once before training, on training data (appendix B), after the weighting of the decision term; the
+        decision cost is the plain one, whatever the estimator. For an own model see `TrainingDraw.from_samples`.
+        `dim` -1 keeps a pair of scales a model for a stack of cases (R, B), (R, 1).
         """
         draws = [draws] if isinstance(draws, TrainingDraw) else list(draws)
         if not draws:
             raise ShapeError("estimate_scales needs at least one draw, got none")
+        plain = replace(self, decision=replace(self.decision, estimator="plain"))
         terms = [
-            (self.score(draw.score_members, draw.score_outcome), self._decision_term(draw).abs()) for draw in draws
+            (self.score(draw.score_members, draw.score_outcome), plain._decision_term(draw).abs()) for draw in draws
         ]
         scales = []
         for name, values in zip(("score", "decision"), zip(*terms, strict=True), strict=True):
@@ -146,3 +162,9 @@ class DecisionAwareObjective:
     def _decision_term(self, draw: TrainingDraw) -> Tensor:
         decision = self.decision(draw.decision_members, draw.decision_outcome)
         return decision if draw.decision_term_weight is None else decision * draw.decision_term_weight
+
+
+def _check_cases(name: str, values: Tensor | None, cases: torch.Size) -> None:
+    if values is not None and (not isinstance(values, Tensor) or values.shape != cases):
+        shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise ShapeError(f"{name} must be a tensor with the shape of the cases {tuple(cases)}, got {shape}")

@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from stakes.actions import Solver, optimal_action
-from stakes.checks import check_finite, check_outcome, check_samples, working_precision
+from stakes.checks import (
+    check_finite,
+    check_outcome,
+    check_samples,
+    require_finite,
+    require_one_of,
+    require_positive,
+    working_precision,
+)
 from stakes.costs import Cost
 from stakes.errors import SettingError, ShapeError
 from stakes.spread import pair_distance_sum
@@ -43,7 +51,7 @@ def energy_score(samples: Tensor, outcome: Tensor, estimator: Estimator = "fair"
 
     k = 1/(M (M - 1)) is the fair estimator, whose mean does not depend on M; k = 1/M^2 the biased one, the score of
     the empirical distribution; "almost_fair" mixes them, alpha fair + (1 - alpha) biased (Lang et al. 2024), so that
-    no member can run away while the others hold.
+    no member can run away while the others hold. Differentiable once.
 
     >>> import torch, stakes
     >>> members = torch.tensor([[0.0], [1.0], [2.0]])  # (M, D)
@@ -86,10 +94,8 @@ class ThresholdWeightedCRPS:
 
     def __post_init__(self) -> None:
         _require_estimator(self.estimator, self.alpha)
-        if self.side not in ("above", "below"):
-            raise SettingError(f'side must be "above" or "below", got {self.side!r}')
-        if not abs(self.threshold) < float("inf"):
-            raise SettingError(f"threshold must be finite, got {self.threshold}")
+        require_one_of("side", self.side, ("above", "below"))
+        require_finite("threshold", self.threshold)
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
         samples, outcome = _prepare(samples, outcome)
@@ -109,8 +115,7 @@ class VariogramScore:
     power: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 < self.power < float("inf"):
-            raise SettingError(f"power must be positive and finite, got {self.power}")
+        require_positive("power", self.power)
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
         samples, outcome = _prepare(samples, outcome)
@@ -145,8 +150,7 @@ class DecisionScore:
     solver: Solver | None = None
 
     def __post_init__(self) -> None:
-        if self.estimator not in ("plain", "debiased"):
-            raise SettingError(f'estimator must be "plain" or "debiased", got {self.estimator!r}')
+        require_one_of("estimator", self.estimator, ("plain", "debiased"))
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
         samples, outcome = _prepare(samples, outcome)
@@ -161,7 +165,12 @@ class DecisionScore:
 
     def _score(self, samples: Tensor, outcome: Tensor) -> Tensor:
         with torch.autocast(samples.device.type, enabled=False):
-            return self.cost(optimal_action(self.cost, samples, self.solver, check=False), outcome)
+            score = self.cost(optimal_action(self.cost, samples, self.solver, check=False), outcome)
+        if score.shape != samples.shape[:-2]:
+            raise ShapeError(
+                f"the cost must return one number a case, shape {tuple(samples.shape[:-2])}, got {tuple(score.shape)}"
+            )
+        return score
 
 
 def _prepare(samples: Tensor, outcome: Tensor) -> tuple[Tensor, Tensor]:
@@ -192,7 +201,6 @@ def _spread_weight(members: int, estimator: Estimator, alpha: float) -> float:
 
 
 def _require_estimator(estimator: str, alpha: float) -> None:
-    if estimator not in get_args(Estimator):
-        raise SettingError(f"estimator must be one of {', '.join(get_args(Estimator))}, got {estimator!r}")
+    require_one_of("estimator", estimator, get_args(Estimator))
     if not 0 <= alpha <= 1:
         raise SettingError(f"alpha must lie between 0 and 1, got {alpha}")

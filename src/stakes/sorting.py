@@ -1,7 +1,7 @@
 """Sorted members and their ranks, each by the fastest way the device has.
 
-On a CPU numpy's vectorised sort is many times faster than torch's (see docs/benchmarks.md), so both functions are
-custom operators: they work the same in eager code, under `torch.func.vmap` and inside `torch.compile`.
+On a CPU numpy's vectorised sort is many times faster than torch's (8 to 20 times for 50 to 500 members), so both
+functions are custom operators: they work the same in eager code, under `torch.func.vmap` and inside `torch.compile`.
 Neither has a gradient of its own; callers use the order and state the gradient themselves.
 """
 
@@ -35,6 +35,7 @@ def rank_balance(values: Tensor) -> Tensor:
 
 @torch.library.custom_op("stakes::sort_members", mutates_args=())
 def _sort_members(values: Tensor) -> Tensor:
+    values = values.contiguous()
     if values.device.type == "cpu":
         return torch.from_numpy(np.sort(values.numpy(), axis=-1))
     return torch.sort(values, dim=-1).values
@@ -42,6 +43,7 @@ def _sort_members(values: Tensor) -> Tensor:
 
 @torch.library.custom_op("stakes::rank_balance", mutates_args=())
 def _rank_balance(values: Tensor) -> Tensor:
+    values = values.contiguous()
     if values.device.type != "cpu":
         return _balance_by_search(torch.sort(values, dim=-1).values, values)
     flat = values.reshape(-1, values.shape[-1])
@@ -63,8 +65,8 @@ def _balance_on_cpu(values: Tensor, result: Tensor) -> None:
 
 
 def _balance_by_search(ordered: Tensor, values: Tensor) -> Tensor:
-    below = torch.searchsorted(ordered, values.contiguous())
-    below_or_tied = torch.searchsorted(ordered, values.contiguous(), right=True)
+    below = torch.searchsorted(ordered, values)
+    below_or_tied = torch.searchsorted(ordered, values, right=True)
     return (below + below_or_tied - values.shape[-1]).to(values.dtype)
 
 

@@ -10,7 +10,7 @@ from stakes.sorting import rank_balance
 
 __all__ = ["pair_distance_sum"]
 
-_FEW_PAIRS = 1 << 17  # on a CPU all pairs at once beat sorting up to about this many (benchmarks/crps.py)
+_FEW_PAIRS = 1 << 17  # on a CPU all pairs at once beat sorting up to about this many
 _FEW_MEMBERS = 16  # the same on an accelerator, where a kernel's launch counts for more than its work
 _PAIRS_AT_ONCE = 1 << 24  # distances held at one time for D > 1: 64 MiB in float32
 
@@ -40,18 +40,22 @@ def _few(values: Tensor) -> bool:
 
 @torch.library.custom_op("stakes::pair_distances", mutates_args=())
 def _pair_distances(samples: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum (...) and its gradient (..., M, D), a few cases at a time."""
+    """The sum (...) and its gradient (..., M, D), a few cases, or a few members of one case, at a time."""
     members, dimensions = samples.shape[-2:]
     flat = samples.reshape(-1, members, dimensions).contiguous()
-    sums = flat.new_empty(flat.shape[0])
+    sums = flat.new_zeros(flat.shape[0])
     gradient = torch.empty_like(flat)
     cases = max(1, _PAIRS_AT_ONCE // members**2)
-    for start in range(0, flat.shape[0], cases):
-        part = slice(start, start + cases)
-        some = flat[part]
-        distances = torch.cdist(some, some, compute_mode="donot_use_mm_for_euclid_dist")  # exact for near ties
-        sums[part] = distances.sum((-2, -1)) / 2
-        gradient[part] = torch.ops.aten._cdist_backward(torch.ones_like(distances), some, some, 2.0, distances)
+    rows = max(1, _PAIRS_AT_ONCE // (cases * members))
+    for case in range(0, flat.shape[0], cases):
+        some = flat[case : case + cases]
+        for row in range(0, members, rows):
+            part = some[:, row : row + rows].contiguous()
+            distances = torch.cdist(part, some, compute_mode="donot_use_mm_for_euclid_dist")  # exact for near ties
+            sums[case : case + cases] += distances.sum((-2, -1)) / 2
+            gradient[case : case + cases, row : row + rows] = torch.ops.aten._cdist_backward(
+                torch.ones_like(distances), part, some, 2.0, distances
+            )
     return sums.reshape(samples.shape[:-2]), gradient.reshape(samples.shape)
 
 

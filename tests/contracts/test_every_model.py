@@ -18,8 +18,7 @@ from stakes import (
     SampleModel,
     TrainingDraw,
 )
-from stakes.errors import SettingError
-from stakes.models import diffusion, implicit
+from stakes.errors import SettingError, StakesError
 
 MODELS: dict[str, Callable[..., Any]] = {
     "implicit": ImplicitModel,
@@ -151,13 +150,11 @@ def test_shared_noise_makes_a_row_independent_of_its_neighbours(name: str, outco
 
 @few_models
 @pytest.mark.parametrize("share_noise", [False, True])
-def test_shared_noise_does_not_depend_on_chunks(name: str, share_noise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_noise_does_not_depend_on_chunks(name: str, share_noise: bool) -> None:
     model = build(name)
     features, _ = table(6, 1)
     whole = model.sample(features, 4, seeded(), share_noise=share_noise)
-    monkeypatch.setattr(implicit, "_MEMBERS_AT_ONCE", 8)
-    monkeypatch.setattr(diffusion, "_CHAINS_AT_ONCE", 8)
-    chunked = model.sample(features, 4, seeded(), share_noise=share_noise)
+    chunked = model.sample(features, 4, seeded(), share_noise=share_noise, memory_budget=1)
     assert chunked.shape == whole.shape
     if share_noise:
         torch.testing.assert_close(chunked, whole, rtol=1e-4, atol=1e-5)
@@ -302,3 +299,22 @@ def test_training_lowers_the_loss(name: str, outcomes: int) -> None:
 @torch.no_grad()
 def loss_of(model: Any, mixture: DecisionAwareObjective, features: Tensor, outcome: Tensor, noise: Any) -> float:
     return mixture(model.training_draw(features, outcome, noise)).mean().total.item()
+
+
+@few_models
+def test_wrong_widths_and_member_counts_are_named(name: str) -> None:
+    model = build(name)
+    features, _ = table(6, 1)
+    with pytest.raises(StakesError, match="columns"):
+        model.sample(features[:, :1], 4)
+    with pytest.raises(StakesError, match="columns"):
+        model.training_draw(features, torch.rand(6, 2), model.draw_noise(6, 4))
+    with pytest.raises(StakesError, match="members"):
+        model.sample(features, 0)
+
+
+@pytest.mark.parametrize("value", [273.15, 101325.1, 0.0])
+def test_a_constant_column_keeps_scale_one(value: float) -> None:
+    model = ImplicitModel(1, 1)
+    model.fit_scaling(torch.full((1000, 1), value), torch.rand(1000, 1))
+    assert model.feature_scaling.scale.item() == 1

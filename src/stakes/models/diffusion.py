@@ -7,8 +7,16 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from stakes.checks import require_one_of
 from stakes.errors import SettingError
-from stakes.models.networks import FiLMNetwork, Scaling, draw_normal, require_counts, sinusoidal_embedding
+from stakes.models.networks import (
+    FiLMNetwork,
+    Scaling,
+    cases_at_once,
+    draw_normal,
+    require_counts,
+    sinusoidal_embedding,
+)
 from stakes.models.sample_model import TrainingDraw, TrainingNoise
 
 __all__ = ["DecisionWeighting", "DiffusionModel", "NoiseSchedule", "Prediction", "reverse_chain"]
@@ -16,7 +24,6 @@ __all__ = ["DecisionWeighting", "DiffusionModel", "NoiseSchedule", "Prediction",
 Prediction = Literal["epsilon", "target", "v"]
 DecisionWeighting = Literal["paper", "signal", "snr"]
 
-_CHAINS_AT_ONCE = 1 << 17
 _TIME_EMBEDDING = 16
 
 
@@ -32,8 +39,7 @@ class NoiseSchedule(nn.Module):
 
     def __init__(self, steps: int = 100, endpoints: Literal["scaled", "raw"] = "scaled") -> None:
         super().__init__()
-        if endpoints not in ("scaled", "raw"):
-            raise SettingError(f'endpoints must be "scaled" or "raw", got {endpoints!r}')
+        require_one_of("endpoints", endpoints, ("scaled", "raw"))
         least = 21 if endpoints == "scaled" else 2  # below, a variance would reach 1
         if steps < least:
             raise SettingError(f"a schedule with {endpoints} endpoints needs at least {least} steps, got {steps}")
@@ -49,7 +55,7 @@ class DiffusionModel(nn.Module):
 
     `prediction` names what the network emits and the score is taken on: "epsilon" (the paper), "target" or "v" =
     sqrt(s) epsilon - sqrt(1 - s) y_0, with s = alpha-bar, the signal left. The decision term acts on the implied
-    members of y_0 in physical units, whose error is sqrt((1 - s) / s) times that of epsilon, up to 200 at the noisy
+    members of y_0 in physical units, whose error is sqrt((1 - s) / s) times that of epsilon, 221 at the noisy
     end; "v" and "target" keep it in bounds, which is why "v" is the default (docs/diffusion.md has the measurements).
     `decision_weighting` says how much the decision term counts at signal s: "paper" 1, "signal" s,
     "snr" min(1, s / (1 - s)).
@@ -74,8 +80,8 @@ class DiffusionModel(nn.Module):
     ) -> None:
         super().__init__()
         require_counts(features=features, outcomes=outcomes, noise=noise)
-        _require_one_of("prediction", prediction, get_args(Prediction))
-        _require_one_of("decision_weighting", decision_weighting, get_args(DecisionWeighting))
+        require_one_of("prediction", prediction, get_args(Prediction))
+        require_one_of("decision_weighting", decision_weighting, get_args(DecisionWeighting))
         self.noise = noise
         self.outcomes = outcomes
         self.prediction: Prediction = prediction
@@ -132,17 +138,20 @@ class DiffusionModel(nn.Module):
         share_noise: bool = False,
         steps: int | None = None,
         stochastic: bool = True,
+        memory_budget: int = 1 << 30,
     ) -> Tensor:
         """Members (N, M, D) by one reverse chain each; all cases and chains run as one batch, in chunks.
 
         `steps` below T runs the chain on a subset of the noise levels; `stochastic` False is DDIM's deterministic
-        step. Deterministic given the generator.
+        step. Deterministic given the generator and `memory_budget`, in bytes, which sets the size of the chunks.
         """
+        require_counts(members=members)
         if share_noise and generator is None:
             generator = torch.Generator(features.device).manual_seed(int(torch.randint(2**31, ())))
         start = None if generator is None else generator.get_state()
+        like = self.outcome_scaling.mean
         parts = []
-        for part in features.split(max(1, _CHAINS_AT_ONCE // members)):
+        for part in features.split(cases_at_once(self.network.modulation.out_features, members, like, memory_budget)):
             if share_noise and generator is not None and start is not None:
                 generator.set_state(start)
             cases = 1 if share_noise else len(part)
@@ -190,24 +199,23 @@ def reverse_chain(
 
     From t to s < t, with y_0 drawn and epsilon = (y_t - sqrt(s_t) y_0) / sqrt(1 - s_t):
     stochastic: the Gaussian q(y_s | y_t, y_0); else y_s = sqrt(s_s) y_0 + sqrt(1 - s_s) epsilon (DDIM).
-    Both keep the distribution of y_s exact for any choice of steps if y_0 comes from the exact posterior.
+    Both keep the distribution of y_s exact for any choice of steps if y_0 comes from the exact posterior, up to the
+    start: pure noise is not quite y_T.
     """
     steps = schedule.steps if steps is None else steps
     if not 1 <= steps <= schedule.steps:
         raise SettingError(f"steps must lie between 1 and the schedule's {schedule.steps}, got {steps}")
     times = torch.linspace(schedule.steps, 0, steps + 1).round().long().tolist()
     noisy = normal()
-    for now, following in pairwise(times):
+    for now, following in pairwise(times[:-1]):
         target = denoise(noisy, now)
-        if following == 0:
-            return target
         here, there = schedule.signal[now], schedule.signal[following]
         epsilon = (noisy - here.sqrt() * target) / (1 - here).sqrt()
         variance = (1 - there) / (1 - here) * (1 - here / there) if stochastic else torch.zeros_like(here)
         noisy = there.sqrt() * target + (1 - there - variance).clamp(min=0).sqrt() * epsilon
         if stochastic:
             noisy = noisy + variance.sqrt() * normal()
-    return noisy
+    return denoise(noisy, times[-2])
 
 
 def _quantity(target: Tensor, epsilon: Tensor, signal: Tensor, prediction: Prediction) -> Tensor:
@@ -226,8 +234,3 @@ def _target_from(predicted: Tensor, noisy: Tensor, signal: Tensor, prediction: P
     if prediction == "target":
         return predicted
     return signal.sqrt() * noisy - (1 - signal).sqrt() * predicted
-
-
-def _require_one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise SettingError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

@@ -5,12 +5,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from stakes.models.networks import Perceptron, Scaling, draw_normal, require_counts
+from stakes.models.networks import Perceptron, Scaling, cases_at_once, draw_normal, require_counts
 from stakes.models.sample_model import TrainingDraw, TrainingNoise
 
 __all__ = ["ImplicitModel"]
-
-_MEMBERS_AT_ONCE = 1 << 18
 
 
 class ImplicitModel(nn.Module):
@@ -55,11 +53,21 @@ class ImplicitModel(nn.Module):
 
     @torch.no_grad()
     def sample(
-        self, features: Tensor, members: int, generator: torch.Generator | None = None, *, share_noise: bool = False
+        self,
+        features: Tensor,
+        members: int,
+        generator: torch.Generator | None = None,
+        *,
+        share_noise: bool = False,
+        memory_budget: int = 1 << 30,
     ) -> Tensor:
+        """Members (N, M, D), in chunks of cases that keep within `memory_budget` bytes."""
+        require_counts(members=members)
         shared = self._draw(1, members, generator) if share_noise else None
         parts = []
-        for part in features.split(max(1, _MEMBERS_AT_ONCE // members)):
+        for part in features.split(
+            cases_at_once(self.network.widest, members, self.outcome_scaling.mean, memory_budget)
+        ):
             noise = self._draw(len(part), members, generator) if shared is None else shared
             standardised = self(part, noise.expand(len(part), members, self.noise))
             parts.append(self.outcome_scaling.restore(standardised))

@@ -9,7 +9,15 @@ from torch import Tensor, nn
 from stakes.checks import check_finite
 from stakes.errors import SettingError, ShapeError
 
-__all__ = ["FiLMNetwork", "Perceptron", "Scaling", "draw_normal", "require_counts", "sinusoidal_embedding"]
+__all__ = [
+    "FiLMNetwork",
+    "Perceptron",
+    "Scaling",
+    "cases_at_once",
+    "draw_normal",
+    "require_counts",
+    "sinusoidal_embedding",
+]
 
 
 class Perceptron(nn.Module):
@@ -23,6 +31,7 @@ class Perceptron(nn.Module):
         for before, after in pairwise(widths):
             steps += [nn.Linear(before, after), nn.ReLU()]
         self.layers = nn.Sequential(*steps, nn.Linear(hidden, outputs))
+        self.widest = max(inputs, hidden, outputs)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(..., inputs) to (..., outputs)."""
@@ -70,15 +79,23 @@ class Scaling(nn.Module):
         if values.dim() != 2 or values.shape[1] != len(self.mean) or not len(values):
             raise ShapeError(f"scaling needs values of shape (N, {len(self.mean)}), got {tuple(values.shape)}")
         check_finite(values, "values for scaling", True)
-        deviation = values.std(0, correction=0)
-        self.mean.copy_(values.mean(0))
-        self.scale.copy_(torch.where(deviation > 0, deviation, 1.0))
+        mean, deviation = values.double().mean(0), values.double().std(0, correction=0)
+        constant = deviation <= 8 * torch.finfo(values.dtype).eps * mean.abs()
+        self.mean.copy_(mean)
+        self.scale.copy_(torch.where(constant, 1.0, deviation))
 
     def standardise(self, values: Tensor) -> Tensor:
+        if values.shape[-1:] != self.mean.shape[-1:]:
+            raise ShapeError(f"expected {self.mean.shape[-1]} columns, (..., columns), got shape {tuple(values.shape)}")
         return (values - self.mean) / self.scale
 
     def restore(self, values: Tensor) -> Tensor:
         return values * self.scale + self.mean
+
+
+def cases_at_once(width: int, members: int, like: Tensor, memory_budget: int) -> int:
+    """How many cases fit the budget in bytes if every member needs three times `width` numbers on its way."""
+    return max(1, memory_budget // (3 * width * members * like.element_size()))
 
 
 def draw_normal(like: Tensor, *shape: int, generator: torch.Generator | None) -> Tensor:

@@ -15,8 +15,8 @@ TrainingNoise = Mapping[str, Tensor]
 class TrainingDraw(NamedTuple):
     """What one training step shows the objective; a tuple, so that it passes through `torch.func.vmap`.
 
-    The score pair lives in the space that the model predicts in (standardised; the noise epsilon for a diffusion
-    model), the decision pair in physical units. `decision_term_weight` (...) weighs each case's decision term.
+    The score pair lives in the space that the model predicts in (standardised; for a diffusion model epsilon, v or
+    the target), the decision pair in physical units. `decision_term_weight` (...) weighs each case's decision term.
     """
 
     score_members: Tensor  # (..., M, D)
@@ -24,6 +24,11 @@ class TrainingDraw(NamedTuple):
     decision_members: Tensor  # (..., M, D)
     decision_outcome: Tensor  # (..., D)
     decision_term_weight: Tensor | None = None  # (...), ones by default
+
+    @classmethod
+    def from_samples(cls, samples: Tensor, outcome: Tensor) -> "TrainingDraw":
+        """The draw of a model whose members (..., M, D) serve both terms as they are."""
+        return cls(samples, outcome, samples, outcome)
 
 
 @runtime_checkable
@@ -38,7 +43,7 @@ class SampleModel(Protocol):
         ...
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> TrainingNoise:
-        """The noise of one training step, from the generator, on the generator's device."""
+        """The noise of one training step, from a generator on the model's device."""
         ...
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
