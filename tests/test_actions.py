@@ -23,8 +23,8 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.actions import Located
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
+from stakes.solvers import Located
 
 DOUBLE = torch.float64
 

@@ -10,6 +10,8 @@ import stakes
 PACKAGE = Path(stakes.__file__).parent
 INNER_RING = (
     "actions",
+    "derivatives",
+    "solvers",
     "checks",
     "cost_check",
     "costs",

@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.actions import ActionSolution as ActionSolution
-    from stakes.actions import NewtonBisection as NewtonBisection
-    from stakes.actions import ProjectedGradient as ProjectedGradient
-    from stakes.actions import Solver as Solver
     from stakes.actions import optimal_action as optimal_action
     from stakes.actions import solve_action as solve_action
     from stakes.cost_check import CostCheck as CostCheck
@@ -33,6 +30,9 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.scores import ThresholdWeightedCRPS as ThresholdWeightedCRPS
     from stakes.scores import VariogramScore as VariogramScore
     from stakes.scores import energy_score as energy_score
+    from stakes.solvers import NewtonBisection as NewtonBisection
+    from stakes.solvers import ProjectedGradient as ProjectedGradient
+    from stakes.solvers import Solver as Solver
 
 __version__ = "0.1.0"
 
@@ -47,15 +47,15 @@ _HOME = {
     "ImbalanceCost": "costs",
     "ImplicitModel": "models.implicit",
     "NewsvendorCost": "costs",
-    "NewtonBisection": "actions",
+    "NewtonBisection": "solvers",
     "ObjectiveTerms": "objective",
     "PowerCurve": "costs",
-    "ProjectedGradient": "actions",
+    "ProjectedGradient": "solvers",
     "ProtectionCost": "costs",
     "SampleModel": "models.sample_model",
     "ScoringRule": "scores",
     "ShortfallCost": "costs",
-    "Solver": "actions",
+    "Solver": "solvers",
     "StakesError": "errors",
     "ThresholdWeightedCRPS": "scores",
     "TrainingDraw": "models.sample_model",

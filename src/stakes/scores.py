@@ -10,7 +10,7 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 import torch
 from torch import Tensor
 
-from stakes.actions import Solver, optimal_action
+from stakes.actions import optimal_action
 from stakes.checks import (
     check_finite,
     check_outcome,
@@ -22,6 +22,7 @@ from stakes.checks import (
 )
 from stakes.costs import Cost
 from stakes.errors import SettingError, ShapeError
+from stakes.solvers import Solver
 from stakes.spread import pair_distance_sum
 
 __all__ = [

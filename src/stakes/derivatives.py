@@ -1,0 +1,69 @@
+"""First and second derivatives of the expected cost, row by row, in eager code, under transforms and compiled."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+__all__ = ["ExpectedCost", "all_derivatives", "slope_and_curvature", "slope_of"]
+
+ExpectedCost = Callable[[Tensor], Tensor]
+"""f: actions (...) to expected costs (...)."""
+
+
+def slope_of(f: ExpectedCost, action: Tensor) -> Tensor:
+    """f'(a), (...)."""
+    if (leaf := _leaf(action)) is None:
+        return torch.func.grad(lambda a: f(a).sum())(action)
+    with torch.enable_grad():
+        return _gradient(f(leaf), (leaf,))[0]
+
+
+def slope_and_curvature(f: ExpectedCost, action: Tensor) -> tuple[Tensor, Tensor]:
+    """f'(a) and f''(a), each (...). Rows are independent, so the derivative of the sum holds every row's own."""
+    if (leaf := _leaf(action)) is None:
+        curvature, slope = torch.func.grad(lambda a: _with_self(slope_of(f, a)), has_aux=True)(action)
+        return slope, curvature
+    with torch.enable_grad():
+        (slope,) = _gradient(f(leaf), (leaf,), create_graph=True)
+        return slope.detach(), _gradient(slope, (leaf,))[0]
+
+
+def all_derivatives(
+    f: Callable[[Tensor, Tensor], Tensor], action: Tensor, samples: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """f, f', f'' (...) and the cross derivative d f'/d y_m (..., M, D), for f of actions and members."""
+    action_leaf, samples_leaf = _leaf(action), _leaf(samples)
+    if action_leaf is None or samples_leaf is None:
+        both = torch.func.grad(lambda a, y: _with_self(slope_of(lambda b: f(b, y), a)), argnums=(0, 1), has_aux=True)
+        (curvature, cross), slope = both(action, samples)
+        return f(action, samples), slope, curvature, cross
+    with torch.enable_grad():
+        value = f(action_leaf, samples_leaf)
+        (slope,) = _gradient(value, (action_leaf,), create_graph=True)
+        curvature, cross = _gradient(slope, (action_leaf, samples_leaf))
+    return value.detach(), slope.detach(), curvature, cross
+
+
+def _leaf(tensor: Tensor) -> Tensor | None:
+    """A leaf for `torch.autograd.grad`, which is many times faster than `torch.func` in eager code.
+
+    None inside `torch.compile` and under `torch.func` transforms, where only `torch.func` will do.
+    """
+    if torch.compiler.is_compiling():
+        return None
+    try:
+        return tensor.detach().requires_grad_()
+    except RuntimeError:
+        return None
+
+
+def _gradient(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool = False) -> tuple[Tensor, ...]:
+    """Derivatives of the sum of `output`, zero for what it does not depend on."""
+    if not output.requires_grad:
+        return tuple(torch.zeros_like(each) for each in inputs)
+    return torch.autograd.grad(output.sum(), inputs, create_graph=create_graph, materialize_grads=True)
+
+
+def _with_self(values: Tensor) -> tuple[Tensor, Tensor]:
+    return values.sum(), values
