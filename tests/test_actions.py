@@ -23,7 +23,7 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
+from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError
 from stakes.solvers import Located
 
 DOUBLE = torch.float64
@@ -368,7 +368,7 @@ def test_what_is_not_a_cost_is_refused(solve: Callable[..., Any], cost: Any) -> 
     "function", [lambda a, y: (a - y).sum(), lambda a, y: (a - y)[..., None], lambda a, y: (a - y).mean(0)]
 )
 def test_cost_of_wrong_shape_is_named(solve: Callable[..., Any], function: Callable[..., Tensor]) -> None:
-    with pytest.raises(ShapeError, match="the cost must return shape"):
+    with pytest.raises(ShapeError, match="the cost must return a tensor of shape"):
         solve(cost_function(function, 0.0, 1.0), members())
 
 
@@ -499,3 +499,19 @@ def test_a_steep_far_side_does_not_flag_a_well_curved_minimum() -> None:
 def test_parameters_that_do_not_fit_the_cases_are_named(shape: tuple[int, ...]) -> None:
     with pytest.raises(CostError, match="penalty"):
         optimal_action(ShortfallCost(torch.ones(shape)), torch.rand(4, 10, 1))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: optimal_action(QUADRATIC_SHORTFALL, torch.rand(3, 4, 1), solver="newton"),  # type: ignore[arg-type]
+        lambda: optimal_action(QUADRATIC_SHORTFALL, torch.rand(3, 4, 1), solver=NewtonBisection),  # type: ignore[arg-type]
+        lambda: NewtonBisection(iterations=2.5),  # type: ignore[arg-type]
+        lambda: ShortfallCost("5"),  # type: ignore[arg-type]
+        lambda: ShortfallCost(None),  # type: ignore[arg-type]
+        lambda: optimal_action(cost_function(lambda a, y: 3.0, 0.0, 1.0), torch.rand(3, 4, 1)),  # type: ignore[arg-type,return-value]
+    ],
+)
+def test_things_of_the_wrong_kind_are_refused(call: Callable[[], object]) -> None:
+    with pytest.raises(StakesError, match="must"):
+        call()

@@ -15,7 +15,7 @@ from stakes import (
     check_cost,
     cost_function,
 )
-from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError
+from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError
 
 
 def two_modes(sets: int, members: int, seed: int = 0) -> Tensor:
@@ -181,3 +181,10 @@ def test_bad_members_are_named() -> None:
         check_cost(ShortfallCost(5.0), torch.full((4, 5, 1), math.nan))
     with pytest.raises(ShapeError, match="samples"):
         check_cost(ShortfallCost(5.0), torch.zeros(5))
+
+
+def test_no_sets_and_no_cost_are_refused() -> None:
+    with pytest.raises(StakesError, match="at least one set"):
+        check_cost(ShortfallCost(5.0), torch.rand(0, 4, 1))
+    with pytest.raises(StakesError, match="cost must have"):
+        check_cost(3, torch.rand(3, 4, 1))  # type: ignore[arg-type]

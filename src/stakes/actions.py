@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from stakes.checks import check_finite, check_samples, working_precision
-from stakes.costs import ClosedFormCost, Cost, require_bounds
+from stakes.costs import ClosedFormCost, Cost, require_cost
 from stakes.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of
-from stakes.errors import CostError, ShapeError
+from stakes.errors import CostError, SettingError, ShapeError
 from stakes.gradients import with_gradient
 from stakes.solvers import NewtonBisection, Solver
 
@@ -90,6 +90,8 @@ def optimal_action(cost: Cost, samples: Tensor, solver: Solver | None = None, *,
 
 def _solve(cost: Cost, samples: Tensor, solver: Solver) -> tuple[ActionSolution, Tensor]:
     """A solver's answer with its certificate, and the Jacobian d a*/d y_m (..., M, D)."""
+    if isinstance(solver, type) or not (callable(solver) and hasattr(solver, "tolerance")):
+        raise SettingError(f"solver must be a solver such as NewtonBisection(), got {solver!r}")
     f, (lower, upper) = _expected_cost(cost, samples), _bounds(cost, samples)
     action, sound, typical_curvature = solver(f, lower, upper)
     value, slope, curvature, cross = all_derivatives(lambda a, y: _expected_cost(cost, y)(a), action, samples)
@@ -134,9 +136,7 @@ def _in_inference_mode() -> bool:
 
 def _prepare(cost: Cost, samples: Tensor, check: bool | None) -> Tensor:
     check_samples(samples)
-    if not (callable(cost) and hasattr(cost, "lower") and hasattr(cost, "upper")):
-        raise CostError(f"cost must have lower, upper and be callable as c(action, outcome), got {type(cost).__name__}")
-    require_bounds(cost.lower, cost.upper)
+    require_cost(cost)
     _require_batch_shape(cost, samples.shape[:-2])
     check_finite(samples, "samples", check)
     return working_precision(samples)
@@ -173,10 +173,11 @@ def _expected_cost(cost: Cost, samples: Tensor) -> ExpectedCost:
 
     def f(action: Tensor) -> Tensor:
         costs = cost(action[..., None], members)
-        if costs.shape != shape:
+        if not isinstance(costs, Tensor) or costs.shape != shape:
+            came = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
             raise ShapeError(
-                f"the cost must return shape {tuple(shape)} for action {(*action.shape, 1)} and outcome "
-                f"{tuple(members.shape)}, got {tuple(costs.shape)}"
+                f"the cost must return a tensor of shape {tuple(shape)} for action {(*action.shape, 1)} and outcome "
+                f"{tuple(members.shape)}, got {came}"
             )
         return costs.mean(0)
 

@@ -51,14 +51,21 @@ def known_false(condition: bool | Tensor) -> bool:
     return known_on_host(condition.all()) is False if isinstance(condition, Tensor) else not condition
 
 
+def _require_number(name: str, value: object, error: type[StakesError]) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | Tensor):
+        raise error(f"{name} must be a number or a tensor, got {type(value).__name__}")
+
+
 def require_positive(name: str, value: float | Tensor, error: type[StakesError] = SettingError) -> None:
     """Raise unless the number, or every number of the tensor, is positive and finite."""
+    _require_number(name, value, error)
     if known_false((value > 0) & (value < float("inf"))):
         raise error(f"{name} must be positive and finite, got {value}")
 
 
 def require_finite(name: str, value: float | Tensor, error: type[StakesError] = SettingError) -> None:
     """Raise unless the number, or every number of the tensor, is finite."""
+    _require_number(name, value, error)
     if known_false((value > -float("inf")) & (value < float("inf"))):
         raise error(f"{name} must be finite, got {value}")
 

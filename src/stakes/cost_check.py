@@ -7,8 +7,8 @@ from torch import Tensor
 
 from stakes.actions import optimal_action, solve_action
 from stakes.checks import check_finite, check_samples
-from stakes.costs import ClosedFormCost, Cost
-from stakes.errors import CostError, SettingError
+from stakes.costs import ClosedFormCost, Cost, require_cost
+from stakes.errors import CostError, SettingError, ShapeError
 
 __all__ = ["CostCheck", "GradientMass", "check_cost"]
 
@@ -95,6 +95,9 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
     """
     check_samples(samples)
     check_finite(samples, "samples", True)
+    require_cost(cost)
+    if samples.numel() == 0:
+        raise ShapeError(f"check_cost needs at least one set of members, got samples of shape {tuple(samples.shape)}")
     parameters = (*getattr(cost, "__dict__", {}).values(), cost.lower, cost.upper)
     if any(isinstance(value, Tensor) and value.numel() > 1 for value in parameters):
         raise CostError("check_cost looks at one decision maker: give the cost numbers as parameters, not tensors")

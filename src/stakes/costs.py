@@ -31,6 +31,7 @@ __all__ = [
     "WindDispatchCost",
     "cost_function",
     "require_bounds",
+    "require_cost",
 ]
 
 Parameter = float | Tensor
@@ -381,6 +382,13 @@ def _require_ordered(name: str, value: Parameter, other_name: str, other: Parame
     require_finite(other_name, other, CostError)
     if known_false(value < other):
         raise CostError(f"{name} must be below {other_name}, got {value} and {other}")
+
+
+def require_cost(cost: object) -> None:
+    """Raise unless the object can serve as a cost."""
+    if not (callable(cost) and hasattr(cost, "lower") and hasattr(cost, "upper")):
+        raise CostError(f"cost must have lower, upper and be callable as c(action, outcome), got {type(cost).__name__}")
+    require_bounds(cost.lower, cost.upper)
 
 
 def require_bounds(lower: Parameter, upper: Parameter) -> None:

@@ -20,7 +20,7 @@ from stakes.checks import (
     require_positive,
     working_precision,
 )
-from stakes.costs import Cost
+from stakes.costs import Cost, require_cost
 from stakes.errors import SettingError, ShapeError
 from stakes.solvers import Solver
 from stakes.spread import pair_distance_sum
@@ -151,6 +151,7 @@ class DecisionScore:
     solver: Solver | None = None
 
     def __post_init__(self) -> None:
+        require_cost(self.cost)
         require_one_of("estimator", self.estimator, ("plain", "debiased"))
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:

@@ -147,5 +147,5 @@ def _scan(f: ExpectedCost, lower: Tensor, upper: Tensor, intervals: int) -> _Sca
 
 
 def _require_count(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise SettingError(f"{name} must be at least {least}, got {value}")
+    if not isinstance(value, int) or value < least:
+        raise SettingError(f"{name} must be a whole number of at least {least}, got {value}")
