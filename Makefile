@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
 .PHONY: demo test lint bench soak clean
 
-demo: $(READY)
+demo: $(INSTALLED)
 	$(BIN)/python -m stakes.demo
 
 test: lint
@@ -23,10 +25,14 @@ bench: $(READY)
 soak: $(READY)
 	$(BIN)/python -m benchmarks.accuracy --sets 5000000
 
-$(READY): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	$(INSTALL) torch
+	$(INSTALL) --editable .
+	touch $(INSTALLED)
+
+$(READY): $(INSTALLED)
+	$(INSTALL) --editable ".[test]"
 	touch $(READY)
 
 clean:
