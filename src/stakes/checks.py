@@ -1,6 +1,9 @@
 """Checks of tensors at the doors of the library: type, shape, finite numbers."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -17,8 +20,21 @@ __all__ = [
     "require_finite",
     "require_one_of",
     "require_positive",
+    "unwatched",
     "working_precision",
 ]
+
+_watched = ContextVar("watched", default=True)
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Look at no number inside, as on an accelerator: the caller deals with NaN and infinity by itself."""
+    before = _watched.set(False)
+    try:
+        yield
+    finally:
+        _watched.reset(before)
 
 
 def working_precision(tensor: Tensor) -> Tensor:
@@ -32,7 +48,7 @@ def number_on_host(value: Tensor) -> float | None:
     Compiled and vmapped code has no single number to look at; on an accelerator the look would make the host wait and
     break the capture of a training step.
     """
-    if torch.compiler.is_compiling() or value.device.type != "cpu":
+    if torch.compiler.is_compiling() or value.device.type != "cpu" or not _watched.get():
         return None
     try:
         return float(value)

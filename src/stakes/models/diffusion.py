@@ -87,16 +87,15 @@ class DiffusionModel(nn.Module):
         self.prediction: Prediction = prediction
         self.decision_weighting: DecisionWeighting = decision_weighting
         self.schedule = NoiseSchedule(steps, endpoints)
-        self.network = FiLMNetwork(outcomes, outcomes, features + _TIME_EMBEDDING + noise, hidden, layers)
+        self.network = FiLMNetwork(outcomes, outcomes, features + _TIME_EMBEDDING, noise, hidden, layers)
         self.feature_scaling = Scaling(features)
         self.outcome_scaling = Scaling(outcomes)
 
     def forward(self, noisy: Tensor, features: Tensor, step: Tensor, noise: Tensor) -> Tensor:
-        """Members (..., M, D) of the predicted quantity, from y_t (..., M, D), x (..., F), t (...) and noise."""
+        """Members (..., M, D) of the predicted quantity, from y_t (..., M or 1, D), x (..., F), t (...) and noise."""
         time = sinusoidal_embedding(step.to(noise.dtype) / self.schedule.steps, _TIME_EMBEDDING)
-        context = torch.cat([self.feature_scaling.standardise(features), time], -1)[..., None, :]
-        context = context.expand(*noise.shape[:-1], context.shape[-1])
-        return self.network(noisy, torch.cat([context, noise], -1))
+        context = torch.cat([self.feature_scaling.standardise(features), time], -1)
+        return self.network(noisy, context, noise)
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
         self.feature_scaling.fit(features)
@@ -110,16 +109,23 @@ class DiffusionModel(nn.Module):
             "time": torch.rand(cases, generator=generator, device=like.device, dtype=like.dtype),
         }
 
+    def validation_noise(
+        self, cases: int, members: int, generator: torch.Generator | None = None
+    ) -> Mapping[str, Tensor]:
+        """As `draw_noise`, with the noise levels evenly spread over the cases."""
+        noise = dict(self.draw_noise(cases, members, generator))
+        order = torch.rand(cases, generator=generator, device=noise["time"].device).argsort()
+        return noise | {"time": (order.to(noise["time"].dtype) + 0.5) / cases}
+
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
         """One noise level a case, t uniform on 1..T, and M denoised members of it."""
         step = 1 + (noise["time"] * self.schedule.steps).long().clamp(max=self.schedule.steps - 1)
         signal = self.schedule.signal[step][..., None]  # (..., 1)
         target, epsilon = self.outcome_scaling.standardise(outcome), noise["target"]
         noisy = signal.sqrt() * target + (1 - signal).sqrt() * epsilon
-        members = noise["members"].shape[-2]
-        noisy_members = noisy[..., None, :].expand(*noisy.shape[:-1], members, noisy.shape[-1])
-        predicted = self(noisy_members, features, step, noise["members"])
-        denoised = _target_from(predicted, noisy_members, signal[..., None], self.prediction)
+        seen = noisy[..., None, :]  # one y_t for all members of a case
+        predicted = self(seen, features, step, noise["members"])
+        denoised = _target_from(predicted, seen, signal[..., None], self.prediction)
         return TrainingDraw(
             score_members=predicted,
             score_outcome=_quantity(target, epsilon, signal, self.prediction),

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from stakes.checks import check_finite
 from stakes.errors import SettingError, ShapeError
@@ -39,25 +40,35 @@ class Perceptron(nn.Module):
 
 
 class FiLMNetwork(nn.Module):
-    """A perceptron whose every hidden layer is modulated by a condition: relu((1 + gamma) h + beta).
+    """A perceptron whose every hidden layer is modulated by its condition: relu((1 + gamma) h + beta).
 
-    gamma and beta of all layers are one linear map of the condition (feature-wise linear modulation).
+    gamma and beta of all layers are one linear map of [condition, noise] (feature-wise linear modulation). The
+    condition is one a case and the noise one a member, so the case's part is computed once for all its members.
     """
 
-    def __init__(self, inputs: int, outputs: int, condition: int, hidden: int = 50, layers: int = 5) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, condition: int, noise: int, hidden: int = 50, layers: int = 5
+    ) -> None:
         super().__init__()
-        require_counts(inputs=inputs, outputs=outputs, condition=condition, hidden=hidden, layers=layers)
-        widths = [inputs, *[hidden] * layers]
-        self.hidden = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(widths))
-        self.modulation = nn.Linear(condition, 2 * hidden * layers)
+        require_counts(inputs=inputs, outputs=outputs, condition=condition, noise=noise, hidden=hidden, layers=layers)
+        self.widths = [condition, noise]
+        self.hidden = nn.ModuleList(
+            nn.Linear(before, after) for before, after in pairwise([inputs, *[hidden] * layers])
+        )
+        self.modulation = nn.Linear(condition + noise, 2 * hidden * layers)
         self.output = nn.Linear(hidden, outputs)
 
-    def forward(self, inputs: Tensor, condition: Tensor) -> Tensor:
-        """(..., inputs) and (..., condition) to (..., outputs)."""
-        modulation = self.modulation(condition).chunk(2 * len(self.hidden), -1)
+    def forward(self, inputs: Tensor, condition: Tensor, noise: Tensor) -> Tensor:
+        """(..., M, inputs), (..., condition) and (..., M, noise) to (..., M, outputs)."""
+        of_condition, of_noise = self.modulation.weight.split(self.widths, 1)
+        of_case = linear(condition, of_condition, self.modulation.bias)[..., None, :].chunk(len(self.hidden), -1)
         state = inputs
-        for layer, gamma, beta in zip(self.hidden, modulation[::2], modulation[1::2], strict=True):
-            state = torch.relu((1 + gamma) * layer(state) + beta)
+        # Layer by layer, so that what lies between stays in the cache of a CPU.
+        for layer, case, weight in zip(self.hidden, of_case, of_noise.chunk(len(self.hidden)), strict=True):
+            gamma, beta = case.chunk(2, -1)
+            modulation = linear(noise, weight) + torch.cat([1 + gamma, beta], -1)
+            gamma, beta = modulation.chunk(2, -1)
+            state = torch.relu(torch.addcmul(beta, gamma, layer(state)))
         return self.output(state)
 
 

@@ -35,7 +35,8 @@ class TrainingDraw(NamedTuple):
 class SampleModel(Protocol):
     """A module that forecasts by members; features, members and outcomes are in physical units.
 
-    The model owns the mean and scale of features and outcomes as buffers, set once by `fit_scaling`.
+    The model owns the mean and scale of features and outcomes as buffers, set once by `fit_scaling`. It may also have
+    `validation_noise`, of the signature of `draw_noise`, for noise that makes validations less noisy.
     """
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
@@ -43,7 +44,7 @@ class SampleModel(Protocol):
         ...
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> TrainingNoise:
-        """The noise of one training step, from a generator on the model's device."""
+        """The noise of one training step, cases on the first axis, from a generator on the model's device."""
         ...
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:

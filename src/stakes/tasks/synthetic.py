@@ -1,17 +1,27 @@
 """The paper's synthetic task: two modes whose weight swings with x, and a hazard behind a threshold between them."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from stakes.checks import require_positive
 from stakes.costs import ProtectionCost
+from stakes.tasks.regions import band, only_outcome
+from stakes.tasks.simulation import Truth, data_generator, draw_splits
+from stakes.tasks.task import PaperSettings, Region, TaskData
+from stakes.training.settings import DiffusionSettings, TrainingSettings, require_count
 
 __all__ = ["SyntheticTask"]
 
 _MEANS = (0.0, 2.5)
 _DEVIATIONS = (0.2, 0.4)
+_WEIGHT, _SWING = 0.4, 0.38
+_THRESHOLD = 1.0
+_SPLITS = (1600, 200, 400)  # training, validation, test
 _QUADRATURE = 4001  # equally likely points of each mode, for expectations under the truth
 
 
@@ -20,34 +30,96 @@ class SyntheticTask:
     """x uniform on [0, 1]; y from N(0, 0.2) or, with probability w(x) = 0.4 + 0.38 sin(2 pi frequency x), N(2.5, 0.4).
 
     w and x are not printed in the paper; this is a reconstruction (at frequency 3 plain CRPS training fails at the
-    transitions, as the paper describes).
+    transitions, as the paper describes). The second numbers of the modes are standard deviations.
     """
 
+    name: ClassVar[str] = "synthetic"
+    cost_parameters: ClassVar[tuple[str, ...]] = ("false_alarm_ratio",)
+    paper: ClassVar[PaperSettings] = PaperSettings(
+        models=(DiffusionSettings(),),
+        training=TrainingSettings(batch=200),
+        grid={
+            "decision_weight": (*(tenth / 10 for tenth in range(10)), 0.95),
+            "seed": (0, 1, 2),
+            "task.data_seed": (0, 1, 2),
+        },
+        test_members=200,
+    )
+
     frequency: float = 3.0
+    false_alarm_ratio: float = 0.5
+    data_seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_positive("frequency", self.frequency)
+        require_positive("false_alarm_ratio", self.false_alarm_ratio)
+        require_count("data_seed", self.data_seed, least=0)
 
     @property
     def cost(self) -> ProtectionCost:
-        return ProtectionCost(threshold=1.0, false_alarm_ratio=0.5, sharpness=10.0)
+        return ProtectionCost(_THRESHOLD, self.false_alarm_ratio, sharpness=10.0)
+
+    @property
+    def regions(self) -> Mapping[str, Region]:
+        """Beyond the threshold lies the second mode, before it the first."""
+        return {"hazard": band(only_outcome, lower=_THRESHOLD), "calm": band(only_outcome, upper=_THRESHOLD)}
+
+    @property
+    def marginal_mode_mass(self) -> float:
+        """The mean of w(x) over x, 0.4 + 0.38 (1 - cos(2 pi frequency)) / (2 pi frequency): 0.4 for whole numbers."""
+        turn = 2 * math.pi * self.frequency
+        return _WEIGHT + _SWING * (1 - math.cos(turn)) / turn
+
+    def data(self) -> TaskData:
+        """1,600, 200 and 400 cases; another `data_seed`, others."""
+        splits = draw_splits(self.draw, _SPLITS, data_generator(self.name, self.data_seed))
+        return TaskData(*splits, feature_names=("x",), outcome_names=("y",), unit="")
 
     def mode_weight(self, features: Tensor) -> Tensor:
-        """w(x), the probability of the second mode: (N, 1) to (N,)."""
-        return 0.4 + 0.38 * torch.sin(2 * math.pi * self.frequency * features[..., 0])
+        """w(x), the probability of the second mode: (..., 1) to (...)."""
+        return _WEIGHT + _SWING * torch.sin(2 * math.pi * self.frequency * features[..., 0])
 
     def draw(self, cases: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Features (N, 1) and outcomes (N, 1)."""
         features = torch.rand(cases, 1, generator=generator)
-        second = torch.rand(cases, generator=generator) < self.mode_weight(features)
-        means, deviations = torch.tensor(_MEANS), torch.tensor(_DEVIATIONS)
-        outcome = means[second.long()] + deviations[second.long()] * torch.randn(cases, generator=generator)
-        return features, outcome[:, None]
+        return features, self.draw_outcomes(features, 1, generator)[:, 0]
+
+    def draw_outcomes(self, features: Tensor, members: int, generator: torch.Generator) -> Tensor:
+        """Members (N, M, 1) of the true conditional distribution."""
+        shape = (len(features), members)
+        mode = (torch.rand(shape, generator=generator) < self.mode_weight(features)[:, None]).long()
+        noise = torch.randn(shape, generator=generator)
+        return (torch.tensor(_MEANS)[mode] + torch.tensor(_DEVIATIONS)[mode] * noise)[..., None]
+
+    def log_density(self, features: Tensor, outcome: Tensor) -> Tensor:
+        """The logarithm of p(y | x) for outcomes (..., 1) and features (..., 1), which broadcast: (...)."""
+        weight = self.mode_weight(features)
+        modes = zip((1 - weight, weight), _MEANS, _DEVIATIONS, strict=True)
+        first, second = (
+            share.log() - 0.5 * ((outcome[..., 0] - mean) / deviation) ** 2 - math.log(deviation * math.sqrt(math.tau))
+            for share, mean, deviation in modes
+        )
+        return torch.logaddexp(first, second)
+
+    def truth(self, features: Tensor) -> Truth:
+        """With m the mean severity at x, E c(a, y) = m (1 - a)^2 + alpha (1 - m) a."""
+        weight = self.mode_weight(features)
+        severity = (1 - weight) * self._mode_severity(0) + weight * self._mode_severity(1)
+        alpha = self.false_alarm_ratio
+
+        def expected_cost(action: Tensor) -> Tensor:
+            level = action.squeeze(-1)
+            return severity * (1 - level) ** 2 + alpha * (1 - severity) * level
+
+        return Truth((1 + alpha / 2 - alpha / 2 / severity).clamp(0, 1)[:, None], expected_cost)
 
     def true_action(self, features: Tensor) -> Tensor:
         """a*(x) under the true distribution, (N, 1)."""
-        severities = torch.stack([self._mode_severity(mode) for mode in (0, 1)])
-        weight = self.mode_weight(features)
-        severity = (1 - weight) * severities[0] + weight * severities[1]
-        half = float(self.cost.false_alarm_ratio) / 2
-        return (1 + half - half / severity).clamp(0, 1)[:, None]
+        return self.truth(features).action
+
+    def regret(self, features: Tensor, action: Tensor) -> Tensor:
+        """Expected cost of actions (N, 1) above that of the best ones, (N,)."""
+        return self.truth(features).regret(action)
 
     def _mode_severity(self, mode: int) -> Tensor:
         levels = (torch.arange(_QUADRATURE, dtype=torch.float64) + 0.5) / _QUADRATURE

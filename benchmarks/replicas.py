@@ -1,0 +1,157 @@
+"""Training throughput: stacks of replicas against the same models one by one in eager torch.
+
+    python -m benchmarks.replicas [--device cuda] [--quick] [--json FILE]
+
+"one by one" is what a user would write today: one model, torch.optim.Adam, the paper's layer (50 steps of projected
+gradient, the implicit gradient by autograd) and a CRPS over all pairs of members. "one by one, our objective" is the
+same loop with this library's exact layer and score, so that the gain of the layer and the gain of the stack can be told
+apart. Wind-sized data: 3 features, batch 256.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+import stakes
+from stakes.data.cases import Cases
+from stakes.training.replicas import Replica, ReplicaStack
+from stakes.training.settings import TrainingSettings
+from stakes.training.stepper import Stepper
+
+MODELS = {"implicit": stakes.ImplicitModel, "diffusion": stakes.DiffusionModel}
+CASES, FEATURES, BATCH = 20_480, 3, 256
+PAPER_LAYER = stakes.ProjectedGradient(steps=50, step_size=0.1)
+
+
+def pairwise_score(samples: Tensor, outcome: Tensor) -> Tensor:
+    """The energy score of one outcome as eq. energy_score has it, over all pairs."""
+    values = samples.squeeze(-1)
+    members = values.shape[-1]
+    spread = (values[..., :, None] - values[..., None, :]).abs().sum((-2, -1)) / (2 * members * (members - 1))
+    return (values - outcome).abs().mean(-1) - spread
+
+
+def cases() -> Cases:
+    generator = torch.Generator().manual_seed(0)
+    features = 8 + 4 * torch.randn(CASES, FEATURES, generator=generator)
+    return Cases(features, features[:, :1] + 2 * torch.randn(CASES, 1, generator=generator))
+
+
+def model_of(kind: str, seed: int, data: Cases) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    model = MODELS[kind](FEATURES, 1)
+    model.fit_scaling(data.features, data.outcome)
+    return model
+
+
+def eager_step(kind: str, members: int, device: str, paper: bool) -> Callable[[], None]:
+    """One model's step as a user would write it."""
+    data = cases()
+    model = model_of(kind, 0, data).to(device)
+    features, outcome = data.features.to(device), data.outcome.to(device)
+    cost = stakes.WindDispatchCost(5.0)
+    decision = stakes.DecisionScore(cost, solver=PAPER_LAYER if paper else None)
+    objective = stakes.DecisionAwareObjective(pairwise_score if paper else stakes.EnergyScore(), decision, 0.5)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    generator = torch.Generator(device).manual_seed(0)
+
+    def step() -> None:
+        rows = torch.randint(CASES, (BATCH,), generator=generator, device=device)
+        noise = model.draw_noise(BATCH, members, generator)
+        loss = objective(model.training_draw(features[rows], outcome[rows], noise)).mean().total
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+    return step
+
+
+def stack_epoch(kind: str, replicas: int, members: int, device: str, steps: int) -> tuple[Callable[[int], None], int]:
+    """An epoch of the stack as the trainer runs it, shuffles and noise included, and its number of steps."""
+    data = cases()
+    part = Cases(data.features[: steps * BATCH], data.outcome[: steps * BATCH])
+    penalties, weights = (3.0, 5.0, 10.0), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
+    stack = ReplicaStack(
+        [
+            Replica(
+                model_of(kind, index % 3, data),
+                part,
+                part,
+                stakes.WindDispatchCost(penalties[index // 3 % 3]),
+                weights[index // 9 % 6],
+                seed=index % 3,
+            )
+            for index in range(replicas)
+        ],
+        TrainingSettings(batch=BATCH, members=members),
+        torch.device(device),
+    )
+    stepper = Stepper(stack, stack.initial_parameters(), torch.ones(replicas, 2, device=device))
+    return lambda epoch: stepper.epoch("training", epoch, 1e-3), stack.steps
+
+
+def seconds_a_call(call: Callable[[], None], repeats: int, device: str) -> float:
+    call()
+    synchronise(device)
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    synchronise(device)
+    return (time.perf_counter() - start) / repeats
+
+
+def synchronise(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def measure_stack(kind: str, replicas: int, members: int, device: str, steps: int) -> dict[str, object]:
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    epoch, count = stack_epoch(kind, replicas, members, device, steps)
+    epoch(1)  # captures
+    taken = min(seconds_a_call(lambda: epoch(2), 1, device) for _ in range(2)) / count
+    row: dict[str, object] = {
+        "model": kind,
+        "R": replicas,
+        "M": members,
+        "ms a step": round(1e3 * taken, 3),
+        "replica-steps a second": round(replicas / taken),
+    }
+    if device == "cuda":
+        row["peak GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+    return row
+
+
+def run(device: str, quick: bool) -> dict[str, list[dict[str, object]]]:
+    steps = 80 if device == "cuda" else 4
+    counts = (9, 54) if quick else (1, 9, 54, 162)
+    eager = []
+    for kind in MODELS:
+        paper, ours = (1 / seconds_a_call(eager_step(kind, 10, device, choice), 30, device) for choice in (True, False))
+        eager.append({"model": kind, "one by one": round(paper), "one by one, our objective": round(ours)})
+        print(json.dumps(eager[-1]), flush=True)
+    rows = []
+    for kind in MODELS:
+        grid = [(count, 10) for count in counts] + ([] if quick else [(54, 50), (54, 200)])
+        for replicas, members in grid:
+            rows.append(measure_stack(kind, replicas, members, device, steps))
+            print(json.dumps(rows[-1]), flush=True)
+    return {"eager": eager, "stacks": rows}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results = run(arguments.device, arguments.quick)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")

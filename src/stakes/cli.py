@@ -1,0 +1,110 @@
+"""The command line: train, sweep, resume. Nothing heavy is imported until a command runs."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+
+from stakes import __version__
+from stakes.errors import SettingError, StakesError
+
+__all__ = ["app", "main"]
+
+_RUN_FLAGS = (
+    "Any setting of a run can be given as a flag on top of the file: `--decision-weight 0.5`, `--seed 3`, "
+    "`--task.penalty 10`, `--model diffusion`, `--training.epochs 100`."
+)
+app = App(
+    name="stakes",
+    version=__version__,
+    help="Forecasts that know what is at stake: decision-aware training of sample-based generative models.",
+)
+
+Settings = Annotated[str, Parameter(show=False)]
+Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
+Quiet = Annotated[bool, Parameter(help="no progress", negative="")]
+
+
+@app.command(help=f"Train one model of a task.\n\n{_RUN_FLAGS}")
+def train(
+    file: Annotated[Path, Parameter(help="settings of the run, TOML or JSON")],
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(help="run folder; runs/NAME by default")] = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    **settings: Settings,
+) -> None:
+    from stakes.training.commands import train_file
+
+    sys.stdout.write(f"{train_file(file, out, device, quiet, _values(settings))}\n")
+
+
+@app.command(help=f"Train a grid of runs, as stacks, on the cores or the GPU.\n\n{_RUN_FLAGS} `--grid.seed '[0, 1]'`")
+def sweep(
+    *files: Annotated[Path, Parameter(help="settings of the sweep, TOML or JSON")],
+    out: Annotated[Path, Parameter(help="folder of the sweep")],
+    device: Device = "auto",
+    workers: Annotated[int | None, Parameter(help="processes at once; one a core, or one on a GPU, by default")] = None,
+    quiet: Quiet = False,
+    **settings: Settings,
+) -> None:
+    from stakes.training.execution import Execution
+    from stakes.training.sweep import run_sweep, sweep_from_files
+
+    if not files:
+        raise SettingError("a sweep needs at least one settings file")
+    execution = Execution(device, workers, quiet)
+    sys.stdout.write(f"{run_sweep(sweep_from_files(files, _values(settings)), out, execution)}\n")
+
+
+@app.command(help="Go on with a run or a sweep that was interrupted.")
+def resume(
+    folder: Annotated[Path, Parameter(help="folder of a run or a sweep")],
+    /,
+    *,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    from stakes.training.commands import resume_folder
+
+    sys.stdout.write(f"{resume_folder(folder, device, quiet)}\n")
+
+
+def _values(settings: dict[str, str]) -> dict[str, Any]:
+    from stakes.training.sweep import parse_value
+
+    return {name.replace("-", "_"): parse_value(text) for name, text in settings.items()}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; what goes wrong is one line on standard error. Returns the exit code."""
+    try:
+        return _guarded(lambda: app(arguments, exit_on_error=False, print_error=False, result_action="return_value"))
+    except SystemExit as ending:  # --help and --version
+        return int(ending.code or 0)
+
+
+def _guarded(command: Callable[[], Any]) -> int:
+    try:
+        command()
+    except CycloptsError as error:
+        return _complain(str(error), 2)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
+    except StakesError as error:
+        from stakes.training.trainer import InterruptedTraining
+
+        return _complain(str(error), 130 if isinstance(error, InterruptedTraining) else 2)
+    return 0
+
+
+def _complain(sentence: str, code: int) -> int:
+    sys.stderr.write(f"stakes: {' '.join(sentence.split())}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

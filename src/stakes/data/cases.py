@@ -1,0 +1,47 @@
+"""Cases for training: features and outcomes as tensors, in physical units."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stakes.checks import check_finite
+from stakes.data.series import Split
+from stakes.errors import ShapeError
+
+__all__ = ["Cases"]
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """Features (N, F) and outcomes (N, D) in physical units, and the target times (N,) where there are any."""
+
+    features: Tensor
+    outcome: Tensor
+    times: NDArray[np.datetime64] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("features", "outcome"):
+            values = getattr(self, name)
+            if not isinstance(values, Tensor) or values.dim() != 2 or not values.is_floating_point():
+                shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+                raise ShapeError(f"{name} must be a floating-point tensor of cases by columns, got {shape}")
+            check_finite(values, name, True)
+        if not len(self.outcome) or len(self.features) != len(self.outcome):
+            raise ShapeError(
+                f"features and outcome must have the same number of cases, at least one, got {len(self.features)} "
+                f"and {len(self.outcome)}"
+            )
+
+    @classmethod
+    def from_split(cls, split: Split) -> "Cases":
+        features, outcome = (torch.from_numpy(part).float() for part in (split.features, split.outcomes))
+        return cls(features, outcome, split.times)
+
+    def __len__(self) -> int:
+        return len(self.outcome)
+
+    def __repr__(self) -> str:
+        return f"Cases({len(self)} cases of {self.features.shape[1]} features and {self.outcome.shape[1]} outcomes)"

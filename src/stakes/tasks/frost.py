@@ -1,0 +1,77 @@
+"""The paper's frost protection: protect against tomorrow's frost, at a cost where there is none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from stakes.costs import ProtectionCost
+from stakes.data.records import load_record
+from stakes.data.series import LaggedInput, LaggedSeries, Split
+from stakes.tasks.chronological import chronological_data, consecutive_years, require_lead_hours, require_record
+from stakes.tasks.regions import band, only_outcome
+from stakes.tasks.task import PaperSettings, Region, TaskData
+from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+
+__all__ = ["FrostTask"]
+
+_STEP_HOURS = 6
+_MONTHS = (11, 12, 1, 2, 3)
+_TARGET = "t2m"
+# The share of frost runs from 10 % in one winter to 48 % in another: no test on one winter alone.
+_PERIODS = {
+    "frost_merra2": consecutive_years(train=1997, validation=2016, test=2017, end=2019),
+    "frost_era5": consecutive_years(train=1999, validation=2015, test=2017, end=2021),
+}
+
+
+@dataclass(frozen=True)
+class FrostTask:
+    """Forecast the 2 m temperature of November to March from every column of the record now, 6 and 12 h ago.
+
+    The cost is `ProtectionCost` with its hazard below `threshold`; `false_alarm_ratio` is the paper's alpha. MERRA-2
+    has 9 columns at La Haute Borne, so 27 inputs, as many as the paper's 3 x 3 patch around Berlin; ERA5 has 4.
+    """
+
+    name: ClassVar[str] = "frost"
+    cost_parameters: ClassVar[tuple[str, ...]] = ("false_alarm_ratio",)
+    paper: ClassVar[PaperSettings] = PaperSettings(
+        models=(ImplicitSettings(), DiffusionSettings()),
+        training=TrainingSettings(),
+        grid={
+            "decision_weight": tuple(tenth / 10 for tenth in range(10)),
+            "seed": (0, 1, 2),
+            "task.false_alarm_ratio": (0.2, 0.3, 0.5),
+        },
+    )
+
+    false_alarm_ratio: float = 0.5
+    record: Literal["frost_merra2", "frost_era5"] = "frost_merra2"
+    lead_hours: int = 24
+    threshold: float = 0.0
+    sharpness: float = 2.0
+
+    def __post_init__(self) -> None:
+        require_record(self.record, tuple(_PERIODS))
+        require_lead_hours(self.lead_hours, _STEP_HOURS)
+        _ = self.cost  # which checks the rest
+
+    @property
+    def cost(self) -> ProtectionCost:
+        return ProtectionCost(self.threshold, self.false_alarm_ratio, "below", self.sharpness)
+
+    @property
+    def regions(self) -> Mapping[str, Region]:
+        return {
+            "frost": band(only_outcome, upper=self.threshold),
+            "no frost": band(only_outcome, lower=self.threshold),
+        }
+
+    def splits(self) -> dict[str, Split]:
+        """The rows of each split, and how many were left out."""
+        record = load_record(self.record)
+        inputs = (LaggedInput(record.columns, (0, 6, 12)),)
+        return LaggedSeries(inputs, (_TARGET,), self.lead_hours, months=_MONTHS).splits(record, _PERIODS[self.record])
+
+    def data(self) -> TaskData:
+        """6-hourly cases of the cold months."""
+        return chronological_data(self.splits(), "degC", load_record(self.record).attribution)

@@ -1,0 +1,73 @@
+"""What a task is: data, a cost, regions of interest and the paper's settings, in one typed object."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from torch import Tensor
+
+from stakes.costs import Cost
+from stakes.data.cases import Cases
+from stakes.training.settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
+
+__all__ = ["PORTFOLIO_MODELS", "Cases", "PaperSettings", "Region", "Task", "TaskData"]
+
+PORTFOLIO_MODELS: tuple[ModelSettings, ...] = (
+    ImplicitSettings(noise=16, hidden=64, layers=3),
+    DiffusionSettings(noise=16, hidden=64, layers=3),
+)
+"""The networks for many sites at once: wider, with more noise and fewer layers than the paper's."""
+
+Region = Callable[[Tensor], Tensor]
+"""Which cases belong to a region, by their outcome (the paper's way) or forecast: (..., D) to bool (...)."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskData:
+    """The three splits of a task, chronological where there are times."""
+
+    train: Cases
+    validation: Cases
+    test: Cases
+    feature_names: tuple[str, ...]
+    outcome_names: tuple[str, ...]
+    unit: str  # of the outcomes
+    attribution: str = ""
+
+
+@dataclass(frozen=True)
+class PaperSettings:
+    """How the paper (or, beyond it, we) trains a task: the models, the settings, and the grid of runs.
+
+    `grid` maps settings of a run ("decision_weight", "seed", "task.penalty") to the values they take.
+    """
+
+    models: tuple[ModelSettings, ...]
+    training: TrainingSettings
+    grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    test_members: int = 500
+
+
+class Task(Protocol):
+    """A decision problem with its data: a frozen dataclass whose fields are its settings; a new task is one file.
+
+    `cost_parameters` are the fields that the cost alone sees: a model trained on the score (decision weight 0) does not
+    depend on them, and replicas that differ in them train in one stack.
+    """
+
+    name: ClassVar[str]
+    cost_parameters: ClassVar[tuple[str, ...]]
+    paper: ClassVar[PaperSettings]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def cost(self) -> Cost: ...
+
+    @property
+    def regions(self) -> Mapping[str, Region]:
+        """Parts of the outcomes that are judged apart, by name."""
+        ...
+
+    def data(self) -> TaskData:
+        """Training, validation and test cases."""
+        ...

@@ -1,0 +1,120 @@
+"""The paper's wind power dispatch: commit the power of an offshore wind farm six hours ahead."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from stakes.costs import PowerCurve, WindDispatchCost
+from stakes.data.records import Record, load_record
+from stakes.data.series import LaggedInput, LaggedSeries, Split
+from stakes.tasks.chronological import (
+    Periods,
+    chronological_data,
+    consecutive_years,
+    require_lead_hours,
+    require_record,
+)
+from stakes.tasks.regions import band, only_outcome
+from stakes.tasks.task import PaperSettings, Region, TaskData
+from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+
+__all__ = ["WindTask"]
+
+_STEP_HOURS = 6
+_RAMP, _RATED, _CUT_OFF = 3.0, 15.0, 20.0  # m/s at hub height, where the paper's regions begin
+
+
+@dataclass(frozen=True)
+class _WindRecord:
+    """The 10 m wind speed of a record, the shear exponent that takes it to hub height, and the years."""
+
+    column: str
+    shear: float
+    periods: Periods
+
+
+_RECORDS = {
+    "wind_north_sea": _WindRecord("ws10", 0.143, consecutive_years(train=2005, validation=2020, test=2021, end=2022)),
+    "wind_nora10": _WindRecord("W10", 0.11, consecutive_years(train=1963, validation=1978, test=1979, end=1980)),
+}
+
+
+@dataclass(frozen=True)
+class WindTask:
+    """Forecast the 10 m wind speed from those now, 6 and 12 h ago; commit power a for that time.
+
+    c(a, y) = -a + penalty relu(a - P(y))^2, with `penalty` the paper's lambda. The other numbers are those of the
+    `PowerCurve` P, with `shear` None for the record's own. The record of the northern North Sea has the paper's years,
+    the hindcast NORA10 earlier ones.
+    """
+
+    name: ClassVar[str] = "wind"
+    cost_parameters: ClassVar[tuple[str, ...]] = ("penalty",)
+    paper: ClassVar[PaperSettings] = PaperSettings(
+        models=(ImplicitSettings(), DiffusionSettings()),
+        training=TrainingSettings(pretraining_epochs=200),
+        grid={
+            "decision_weight": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
+            "seed": (0, 1, 2),
+            "task.penalty": (3.0, 5.0, 10.0),
+        },
+    )
+
+    penalty: float = 5.0
+    record: Literal["wind_north_sea", "wind_nora10"] = "wind_north_sea"
+    lead_hours: int = 6
+    hub_height: float = 100.0
+    shear: float | None = None
+    ramp_speed: float = PowerCurve.ramp_speed
+    ramp_sharpness: float = PowerCurve.ramp_sharpness
+    cutoff_speed: float = PowerCurve.cutoff_speed
+    cutoff_sharpness: float = PowerCurve.cutoff_sharpness
+
+    def __post_init__(self) -> None:
+        require_record(self.record, tuple(_RECORDS))
+        require_lead_hours(self.lead_hours, _STEP_HOURS)
+        _ = self.cost  # which checks the rest
+
+    @property
+    def power_curve(self) -> PowerCurve:
+        return PowerCurve(
+            self.ramp_speed,
+            self.ramp_sharpness,
+            self.cutoff_speed,
+            self.cutoff_sharpness,
+            self.hub_height,
+            shear=_RECORDS[self.record].shear if self.shear is None else self.shear,
+        )
+
+    @property
+    def cost(self) -> WindDispatchCost:
+        return WindDispatchCost(self.penalty, self.power_curve)
+
+    @property
+    def regions(self) -> Mapping[str, Region]:
+        """By the speed at hub height: 3-15, 15-20 and from 20 m/s on, as the paper counts them."""
+        curve = self.power_curve
+
+        def hub_speed(outcome: Tensor) -> Tensor:
+            return curve.hub_speed(only_outcome(outcome))
+
+        return {
+            "ramp": band(hub_speed, _RAMP, _RATED),
+            "rated": band(hub_speed, _RATED, _CUT_OFF),
+            "cut-off": band(hub_speed, _CUT_OFF),
+        }
+
+    def splits(self) -> dict[str, Split]:
+        """The rows of each split, and how many were left out."""
+        column = _RECORDS[self.record].column
+        series = LaggedSeries((LaggedInput((column,), (0, 6, 12)),), (column,), self.lead_hours)
+        return series.splits(self._record(), _RECORDS[self.record].periods)
+
+    def data(self) -> TaskData:
+        """6-hourly cases: 15 years, one and one."""
+        return chronological_data(self.splits(), "m/s", self._record().attribution)
+
+    def _record(self) -> Record:
+        return load_record(self.record).every(_STEP_HOURS)

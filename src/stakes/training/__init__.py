@@ -1,0 +1,1 @@
+"""Training: one loop for one model or many at once, checkpoints, sweeps."""

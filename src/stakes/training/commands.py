@@ -1,0 +1,56 @@
+"""What the commands do with files and folders."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from stakes.errors import SettingError
+from stakes.training.execution import Execution
+from stakes.training.interrupts import stop_on_interrupt
+from stakes.training.progress import Display, RunDisplay
+from stakes.training.run_folder import RunFolder, locked
+from stakes.training.runs import run_from_plain
+from stakes.training.sweep import load_sweep, run_sweep
+from stakes.training.trainer import InterruptedTraining
+from stakes.training.worker import train_folders
+from stakes.typed import read_settings_file, set_dotted
+
+__all__ = ["resume_folder", "train_file"]
+
+
+def train_file(file: Path, out: Path | None, device: str, quiet: bool, overrides: Mapping[str, Any]) -> Path:
+    """Train the run of a settings file; returns its folder."""
+    values = read_settings_file(file)
+    for name, value in overrides.items():
+        values = set_dotted(values, name, value)
+    run = run_from_plain(values)
+    folder = RunFolder(out or Path("runs") / run.name)
+    folder.create(run)
+    return _train(folder, Execution(device, quiet=quiet))
+
+
+def resume_folder(path: Path, device: str, quiet: bool) -> Path:
+    """Go on with a run or a sweep; returns the run's folder or the sweep's table."""
+    execution = Execution(device, quiet=quiet)
+    if (path / "sweep.json").exists():
+        return run_sweep(load_sweep(path), path, execution)
+    if not (path / "settings.json").exists():
+        raise SettingError(f"{path} is neither the folder of a run nor that of a sweep")
+    return _train(RunFolder(path), execution)
+
+
+def _train(folder: RunFolder, execution: Execution) -> Path:
+    with locked(folder.path), stop_on_interrupt() as stop, Display(quiet=execution.quiet) as display:
+        if folder.state() is None:
+            torch.set_num_threads(1)  # as in a sweep: small models gain nothing from more, and results stay the same
+            seconds, device = execution.checkpoint_seconds, execution.resolved_device
+            try:
+                train_folders([folder], folder.checkpoints, device, seconds, stop, [RunDisplay(display)])
+            except InterruptedTraining as interrupted:
+                raise InterruptedTraining(f"{interrupted}; `stakes resume {folder.path}` goes on") from None
+    state = folder.state()
+    if state is not None and state.status == "failed":
+        raise SettingError(f"training failed, {state.failure}; the last good weights are in {folder.path}")
+    return folder.path

@@ -1,0 +1,84 @@
+"""Progress of training on a terminal: time left, throughput and the current figures."""
+
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from stakes.training.trainer import Observer, Phase, Progress, Trained
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+__all__ = ["Display", "RunDisplay"]
+
+
+class Display:
+    """One bar a stack at work; silent when asked, or when the output is no terminal."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.bars = None if quiet or not sys.stderr.isatty() else _bars()
+        self.tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        if self.bars is not None:
+            self.bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.bars is not None:
+            self.bars.stop()
+
+    def note(self, sentence: str) -> None:
+        """Something worth knowing that is no error."""
+        if self.bars is not None:
+            self.bars.console.print(sentence, highlight=False)
+        else:
+            sys.stderr.write(f"{sentence}\n")
+
+    def progressed(self, stack: str, runs: int, line: dict[str, Any]) -> None:
+        """How far a stack is: the fields of `Progress`, and the mean of the best losses."""
+        if self.bars is None:
+            return
+        if stack not in self.tasks:
+            self.tasks[stack] = self.bars.add_task("", total=line["epochs"])
+        rate = line["replica_steps"] / max(line["seconds"], 1e-9)
+        loss = "" if line["best_loss"] is None else f", loss {line['best_loss']:.4f}"
+        text = f"{line['phase']}, {line['running']} of {runs} running{loss}, {rate:,.0f} replica-steps/s"
+        self.bars.update(self.tasks[stack], description=text, total=line["epochs"], completed=line["epoch"])
+
+    def ended(self, stack: str) -> None:
+        if self.bars is not None and stack in self.tasks:
+            self.bars.remove_task(self.tasks.pop(stack))
+
+
+class RunDisplay(Observer):
+    """The same for a single run in this process."""
+
+    def __init__(self, display: Display) -> None:
+        self.display = display
+
+    def progressed(self, progress: Progress) -> None:
+        loss = progress.best_losses[0]
+        line = {name: getattr(progress, name) for name in ("phase", "epoch", "epochs", "running", "replica_steps")}
+        known = None if loss == float("inf") else loss
+        self.display.progressed("run", 1, {**line, "seconds": progress.seconds, "best_loss": known})
+
+    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
+        for sentence in skipped:
+            self.display.note(sentence)
+        self.display.note(f"resumed after epoch {epoch} of {phase}")
+
+    def done(self, replica: int, trained: Trained) -> None:
+        self.display.ended("run")
+
+
+def _bars() -> "Bars":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    return Progress(*columns, console=Console(stderr=True), transient=True)

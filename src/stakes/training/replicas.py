@@ -1,0 +1,276 @@
+"""Many models as one: a stack of replicas that differ in seed, decision weight, cost parameters and data.
+
+The trained parameters of all R replicas are the rows of one matrix (R, P). On a GPU a step draws the members of every
+replica at once, with `torch.func.vmap` over the module itself, so any `SampleModel` works; all that follows is row by
+row. On a CPU, where one product of many small matrices is no faster than many products, the replicas take turns: what a
+vectorised kernel makes of the last few numbers of a tensor would otherwise depend on the companions. Replicas of one
+seed see the same batches and the same noise.
+"""
+
+import copy
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, cast, get_type_hints
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn.functional import pad
+from torch.utils._pytree import tree_map
+
+from stakes.checks import unwatched
+from stakes.costs import Cost, Parameter
+from stakes.data.cases import Cases
+from stakes.errors import SettingError, ShapeError
+from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
+from stakes.objective import DecisionAwareObjective
+from stakes.scores import DecisionScore, EnergyScore
+from stakes.training.settings import TrainingSettings
+
+__all__ = ["ParameterLayout", "Replica", "ReplicaStack", "cost_structure", "stacked_cost"]
+
+_WIDTH = 64  # rows are padded to a multiple of this, so that vectorised kernels treat every row alike
+_MEMBERS_AT_ONCE = 1 << 14  # of a replica, where many cases are evaluated: the same in every stack
+
+
+@dataclass(frozen=True, eq=False)
+class Replica:
+    """One model to train, with everything in which it may differ from its companions."""
+
+    model: nn.Module = field(repr=False)  # a SampleModel with its scaling fitted
+    train: Cases
+    validation: Cases
+    cost: Cost
+    decision_weight: float
+    seed: int
+    name: str = "model"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, nn.Module) or not isinstance(self.model, SampleModel):
+            raise SettingError(f"model must be a torch module with the methods of SampleModel, got {type(self.model)}")
+        if not 0 <= self.decision_weight <= 1:
+            raise SettingError(f"decision_weight must lie in [0, 1), got {self.decision_weight}")
+
+
+class ParameterLayout:
+    """Where each trained parameter of a model stands in a row of P numbers."""
+
+    def __init__(self, model: nn.Module) -> None:
+        trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
+        if not trained:
+            raise SettingError("the model has no parameter that requires a gradient: there is nothing to train")
+        self.shapes = {name: value.shape for name, value in trained.items()}
+        self.sizes = [value.numel() for value in trained.values()]
+        dtypes = {value.dtype for value in trained.values()}
+        if len(dtypes) > 1:
+            raise SettingError(f"the trained parameters must be of one type, got {sorted(map(str, dtypes))}")
+        self.dtype = dtypes.pop()
+        self.padding = -sum(self.sizes) % _WIDTH
+
+    def row(self, model: nn.Module) -> Tensor:
+        """The trained parameters of a model, (P,), zeros at the end."""
+        own = dict(model.named_parameters())
+        return pad(torch.cat([own[name].detach().reshape(-1) for name in self.shapes]), (0, self.padding))
+
+    def weights(self, model: nn.Module, row: Tensor) -> dict[str, Tensor]:
+        """The state_dict of a model with these trained parameters, on the CPU."""
+        filled = copy.deepcopy(model).cpu()
+        with torch.no_grad():
+            for name, value in self.named(row).items():
+                filled.get_parameter(name).copy_(value)
+        return {name: value.detach().clone() for name, value in filled.state_dict().items()}
+
+    def named(self, rows: Tensor) -> dict[str, Tensor]:
+        """Rows (..., P) as parameters (..., *shape) by name."""
+        *pieces, _ = rows.split([*self.sizes, self.padding], -1)  # one split: its gradient is one concatenation
+        return {
+            name: piece.unflatten(-1, shape) if shape else piece[..., 0]
+            for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ParameterLayout) and (self.shapes, self.dtype) == (other.shapes, other.dtype)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class _Draw(nn.Module):
+    """A model whose forward pass is its training draw, as `functional_call` wants it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
+        return cast(SampleModel, self.model).training_draw(features, outcome, noise)
+
+
+class ReplicaStack:
+    """R replicas on one device: how they draw, what they minimise, which cases and noise they see.
+
+    The stack itself does not change; parameters (R, P) are passed in.
+    """
+
+    def __init__(
+        self,
+        replicas: Sequence[Replica],
+        settings: TrainingSettings,
+        device: torch.device,
+        together: bool | None = None,
+    ) -> None:
+        self.replicas = tuple(replicas)
+        self.settings = settings
+        self.device = device
+        self.together = device.type != "cpu" if together is None else together
+        self.layout = ParameterLayout(replicas[0].model)
+        self.template = _Draw(copy.deepcopy(replicas[0].model)).to(device)
+        self.fixed = _fixed_state(self.replicas, self.layout, device)
+        self.train = _StackedCases([replica.train for replica in replicas], self.layout.dtype, device)
+        self.validation = _StackedCases([replica.validation for replica in replicas], self.layout.dtype, device)
+        self.batch = min(settings.batch, self.train.count)
+        self.steps = self.train.count // self.batch  # in an epoch
+        self.seeds = sorted({replica.seed for replica in replicas})
+        self.seed_index = torch.tensor([self.seeds.index(replica.seed) for replica in replicas], device=device)
+        self._generator = torch.Generator(device)
+        self._draw = vmap(self._draw_one, in_dims=(0, 0, 0, 0, 0))
+
+    def __len__(self) -> int:
+        return len(self.replicas)
+
+    def select(self, kept: Sequence[int]) -> "ReplicaStack":
+        """The stack of some of the replicas."""
+        return ReplicaStack([self.replicas[index] for index in kept], self.settings, self.device, self.together)
+
+    def parts(self) -> list[tuple[slice, "ReplicaStack"]]:
+        """What is computed at once, with its rows: all replicas, or each one where they take turns."""
+        if self.together:
+            return [(slice(None), self)]
+        return [(slice(row, row + 1), self.select([row])) for row in range(len(self))]
+
+    def initial_parameters(self) -> Tensor:
+        """The parameters (R, P) the models came with."""
+        return torch.stack([self.layout.row(replica.model) for replica in self.replicas]).to(self.device)
+
+    def objective(self, scales: Tensor | None) -> DecisionAwareObjective:
+        """The mixture with a decision weight a replica and scales (R, 2), or the score alone where there are none."""
+        decision = DecisionScore(
+            stacked_cost([replica.cost for replica in self.replicas], self.device, self.layout.dtype),
+            self.settings.decision_estimator,
+        )
+        score = EnergyScore(self.settings.score_estimator)
+        if scales is None:
+            return DecisionAwareObjective(score, decision, 0.0)
+        weights = [replica.decision_weight for replica in self.replicas]
+        weight = torch.tensor(weights, dtype=self.layout.dtype, device=self.device)[:, None]
+        return DecisionAwareObjective(score, decision, weight, scales[:, :1], scales[:, 1:])
+
+    def draw(self, parameters: Tensor, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
+        """What each replica shows the objective: features (R, B, F), outcome (R, B, D), noise (R, B, ...)."""
+        arguments = (self.layout.named(parameters), self.fixed, features, outcome, dict(noise))
+        with unwatched():
+            if self.together:
+                return self._draw(*arguments)
+            alone = self._draw_one(*tree_map(lambda values: values.squeeze(0), arguments))
+            return tree_map(lambda values: values[None], alone)
+
+    def _draw_one(self, trained: Any, fixed: Any, features: Tensor, outcome: Tensor, noise: Any) -> TrainingDraw:
+        state = {f"model.{name}": value for name, value in (trained | fixed).items()}
+        return functional_call(self.template, state, (features, outcome, noise))
+
+    def shuffles(self, phase: str, epoch: int) -> Tensor:
+        """The order of the training cases in this epoch for each seed, (seeds, N)."""
+        return torch.stack(
+            [
+                torch.randperm(self.train.count, generator=self._seeded(seed, phase, epoch), device=self.device)
+                for seed in self.seeds
+            ]
+        )
+
+    def noise(self, cases: int, members: int, *moment: object, validation: bool = False) -> dict[str, Tensor]:
+        """Noise as a pure function of seed and moment (phase, epoch, step), one set a seed: (seeds, cases, ...)."""
+        model = cast(Any, self.template.model)
+        draw = getattr(model, "validation_noise", model.draw_noise) if validation else model.draw_noise
+        drawn = [draw(cases, members, self._seeded(seed, *moment)) for seed in self.seeds]
+        return {name: torch.stack([noise[name] for noise in drawn]) for name in drawn[0]}
+
+    def draws(
+        self, parameters: Tensor, cases: "_StackedCases", members: int, phase: str, limit: int | None = None
+    ) -> Iterator[TrainingDraw]:
+        """Draws for all cases, or the first `limit`, part by part, with the noise of the phase; the same every time."""
+        count = min(cases.count, limit or cases.count)
+        size = max(1, _MEMBERS_AT_ONCE // members)
+        noise = self.noise(count, members, phase, validation=True)
+        for start in range(0, count, size):
+            part = slice(start, min(start + size, count))
+            some = {name: values[:, part][self.seed_index] for name, values in noise.items()}
+            yield self.draw(parameters, cases.features[:, part][cases.index], cases.outcome[:, part][cases.index], some)
+
+    def _seeded(self, seed: int, *moment: object) -> torch.Generator:
+        digest = hashlib.sha256(repr((seed, *moment)).encode()).digest()
+        return self._generator.manual_seed(int.from_bytes(digest[:7], "big"))
+
+
+class _StackedCases:
+    """The distinct data sets of a stack, (sets, N, F) and (sets, N, D), and which one each replica has, (R,)."""
+
+    def __init__(self, cases: Sequence[Cases], dtype: torch.dtype, device: torch.device) -> None:
+        distinct = list({id(each): each for each in cases}.values())
+        shapes = {(tuple(each.features.shape), tuple(each.outcome.shape)) for each in distinct}
+        if len(shapes) > 1:
+            raise ShapeError(f"the data sets of a stack must have one shape, got {sorted(shapes)}")
+        self.count = len(distinct[0])
+        self.features = _stacked([each.features for each in distinct]).to(device, dtype)
+        self.outcome = _stacked([each.outcome for each in distinct]).to(device, dtype)
+        places = {id(each): place for place, each in enumerate(distinct)}
+        self.index = torch.tensor([places[id(each)] for each in cases], device=device)
+
+    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (R, B, F) and outcome (R, B, D) of rows (R, B)."""
+        return self.features[self.index[:, None], rows], self.outcome[self.index[:, None], rows]
+
+
+def _stacked(values: Sequence[Tensor]) -> Tensor:
+    """A new first axis; a single data set is not copied."""
+    return values[0][None] if len(values) == 1 else torch.stack(list(values))
+
+
+def _fixed_state(replicas: Sequence[Replica], layout: ParameterLayout, device: torch.device) -> dict[str, Tensor]:
+    """Buffers and frozen parameters of all models, (R, ...) by name."""
+    states: list[dict[str, Tensor]] = []
+    for replica in replicas:
+        state = {**dict(replica.model.named_parameters()), **dict(replica.model.named_buffers())}
+        if ParameterLayout(replica.model) != layout or (states and state.keys() != states[0].keys()):
+            raise ShapeError(f"the models of a stack must have one architecture; {replica.name} has another")
+        if not all(bool(torch.isfinite(value).all()) for value in state.values() if value.is_floating_point()):
+            raise SettingError(f"the weights of {replica.name} must be finite to begin with")
+        states.append(state)
+    names = [name for name in states[0] if name not in layout.shapes]
+    return {name: torch.stack([state[name].detach() for state in states]).to(device) for name in names}
+
+
+def cost_structure(cost: Cost) -> tuple[object, ...]:
+    """What costs must have in common to train in one stack: all but their parameters."""
+    if not is_dataclass(cost):
+        return (cost,)
+    names = _parameter_names(cost)
+    return type(cost), *(getattr(cost, each.name) for each in fields(cost) if each.name not in names)
+
+
+def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype) -> Cost:
+    """One cost whose parameters are tensors (R, 1), a row for each of the costs."""
+    first = costs[0]
+    if any(cost_structure(cost) != cost_structure(first) for cost in costs):
+        raise SettingError("the costs of a stack must be of one kind and differ in their parameters only")
+    if not is_dataclass(first):
+        return first
+    columns: Mapping[str, Tensor] = {
+        name: torch.tensor([float(getattr(cost, name)) for cost in costs], dtype=dtype, device=device)[:, None]
+        for name in _parameter_names(first)
+    }
+    return cast(Cost, replace(cast(Any, first), **columns))
+
+
+def _parameter_names(cost: object) -> tuple[str, ...]:
+    hints = get_type_hints(type(cost))
+    return tuple(each.name for each in fields(cast(Any, cost)) if hints[each.name] == Parameter)

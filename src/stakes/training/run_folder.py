@@ -1,0 +1,183 @@
+"""A run on disk: settings.json, state.json, metrics.jsonl, weights.safetensors and checkpoints/."""
+
+import json
+import math
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+import stakes
+from stakes.errors import SettingError
+from stakes.training.checkpoints import (
+    CheckpointError,
+    load_tensors,
+    read_json,
+    save_tensors,
+    write_atomically,
+    write_json,
+)
+from stakes.training.runs import RunSettings, run_from_plain, task_data
+from stakes.training.trainer import Observer, Phase, Status, Trained
+from stakes.typed import canonical_text, from_plain, read_settings_file, to_plain
+
+__all__ = ["RunFolder", "RunRecorder", "RunState", "locked"]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How a run ended."""
+
+    status: Status
+    epoch: int
+    best_epoch: int
+    best_loss: float | None
+    steps: int
+    seconds: float
+    score_scale: float | None
+    decision_scale: float | None
+    failure: str | None
+    weights_sha256: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    def create(self, run: RunSettings) -> None:
+        """Make the folder, or see that it belongs to the same run."""
+        file = self.path / "settings.json"
+        if file.exists():
+            if canonical_text(to_plain(self.settings())) != canonical_text(to_plain(run)):
+                raise SettingError(f"{self.path} holds a run with other settings; choose another folder")
+            return
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingError(f"the run folder {self.path} cannot be made: {error.strerror}") from error
+        write_atomically(file, (json.dumps(to_plain(run), indent=1) + "\n").encode())
+
+    def settings(self) -> RunSettings:
+        return run_from_plain(read_settings_file(self.path / "settings.json"))
+
+    def state(self) -> RunState | None:
+        """How the run ended, or None while it has not."""
+        file = self.path / "state.json"
+        return from_plain(RunState, read_json(file)) if os.path.lexists(file) else None
+
+    def finish(self, trained: Trained) -> None:
+        """Write the weights, and then the state that says they are there."""
+        state = RunState(
+            **trained.record(),
+            score_scale=_finite(trained.score_scale),
+            decision_scale=_finite(trained.decision_scale),
+            seconds=round(trained.seconds, 3),
+            weights_sha256=save_tensors(self.path / "weights.safetensors", trained.weights),
+            versions={"stakes": stakes.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        )
+        write_json(self.path / "state.json", to_plain(state))
+
+    def model(self) -> torch.nn.Module:
+        """The trained model."""
+        state, run = self.state(), self.settings()
+        if state is None:
+            raise SettingError(f"the run in {self.path} has not finished; `stakes resume {self.path}` goes on with it")
+        data = task_data(run.task)
+        model = run.model.build(data.train.features.shape[1], data.train.outcome.shape[1])
+        expected = {name: (value.dtype, tuple(value.shape)) for name, value in model.state_dict().items()}
+        model.load_state_dict(load_tensors(self.path / "weights.safetensors", state.weights_sha256, expected))
+        return model
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl, up to the last whole one."""
+        if not self.metrics_file.exists():
+            return []
+        lines = self.metrics_file.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise CheckpointError(f"{self.metrics_file} is damaged: {error}") from error
+
+    def add_metrics(self, line: dict[str, Any]) -> None:
+        plain = {name: _finite(value) if isinstance(value, float) else value for name, value in line.items()}
+        with self.metrics_file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(plain, allow_nan=False) + "\n")
+
+    def sync_metrics(self) -> None:
+        """See that the lines written so far outlive a power cut, before a checkpoint relies on them."""
+        if self.metrics_file.exists():
+            with self.metrics_file.open("rb") as file:
+                os.fsync(file.fileno())
+
+    def cut_metrics(self, phase: Phase | None, epoch: int = 0) -> None:
+        """Keep the lines up to this moment; what came after is trained again. None keeps no line."""
+        if not self.metrics_file.exists():
+            return
+        kept = [
+            line
+            for line in self.metrics()
+            if phase and (line["phase"], line["epoch"]) <= (phase, epoch)  # "pretraining" comes before "training"
+        ]
+        write_atomically(self.metrics_file, "".join(json.dumps(line) + "\n" for line in kept).encode())
+
+
+class RunRecorder(Observer):
+    """Keeps the run folders of a stack."""
+
+    def __init__(self, folders: Sequence[RunFolder]) -> None:
+        self.folders = folders
+        self._fresh = True
+
+    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
+        self._fresh = False
+        for folder in self.folders:
+            folder.cut_metrics(phase, epoch)
+
+    def validated(self, replica: int, line: dict[str, Any]) -> None:
+        if self._fresh:  # a run that was killed before its first checkpoint starts again
+            self.resumed(cast(Phase, None), 0, ())
+        self.folders[replica].add_metrics(line)
+
+    def saving(self) -> None:
+        for folder in self.folders:
+            folder.sync_metrics()
+
+    def done(self, replica: int, trained: Trained) -> None:
+        self.folders[replica].finish(trained)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder so that no second process trains in it; the system lets go of it when the process ends."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise SettingError(f"another process is training in {folder}") from error
+        yield
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

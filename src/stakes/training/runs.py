@@ -1,0 +1,129 @@
+"""A run: one model of one task at one decision weight and seed, as a typed object."""
+
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from stakes.errors import SettingError
+from stakes.tasks import find_task, task_types
+from stakes.tasks.task import Task, TaskData
+from stakes.training.checkpoints import CheckpointError, load_tensors
+from stakes.training.replicas import Replica
+from stakes.training.settings import (
+    DiffusionSettings,
+    ImplicitSettings,
+    ModelSettings,
+    TrainingSettings,
+    require_count,
+)
+from stakes.typed import Registry, canonical_text, from_plain, to_plain
+
+__all__ = ["MODELS", "RunSettings", "prepare", "run_from_plain", "task_data"]
+
+MODELS: Mapping[str, type[ModelSettings]] = {kind.name: kind for kind in (ImplicitSettings, DiffusionSettings)}
+_REGISTRY: Registry = {Task: task_types, ModelSettings: lambda: MODELS}
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Everything a training run depends on.
+
+    `start_from` names a run folder, or a weights file, whose weights training starts from: fine-tuning.
+    """
+
+    task: Task
+    model: ModelSettings = field(default_factory=ImplicitSettings)
+    decision_weight: float = 0.3
+    seed: int = 0
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    start_from: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.decision_weight < 1:
+            raise SettingError(f"decision_weight must lie in [0, 1), got {self.decision_weight}")
+        require_count("seed", self.seed, least=0)
+
+    @property
+    def distinct(self) -> "RunSettings":
+        """The run that stands for all with the same result: at weight 0 the cost's parameters do not matter."""
+        return self if self.decision_weight else replace(self, task=_with_default_cost(self.task))
+
+    @property
+    def name(self) -> str:
+        """A readable name that no other run has: the settings in short, and a hash of them all."""
+        run = self.distinct
+        digest = hashlib.sha256(canonical_text(to_plain(run)).encode()).hexdigest()[:10]
+        shown = [f"{name}{getattr(run.task, name):g}" for name in run.task.cost_parameters if run.decision_weight]
+        return "-".join([run.task.name, run.model.name, *shown, f"w{run.decision_weight:g}", f"s{run.seed}", digest])
+
+
+def run_from_plain(values: Mapping[str, Any]) -> RunSettings:
+    """A run from plain values, as a settings file has them.
+
+    What the file does not say about the model and its training is what the task's `paper` says.
+    """
+    values = dict(values)
+    named = values.get("task")
+    name = named.get("name") if isinstance(named, Mapping) else named
+    if isinstance(name, str):
+        paper = find_task(name).paper
+        values["model"] = _model_values(paper.models, values.get("model"))
+        given = values.get("training", {})
+        if isinstance(given, Mapping):
+            values["training"] = {**to_plain(paper.training), **given}
+    return from_plain(RunSettings, values, registry=_REGISTRY)
+
+
+def _model_values(known: Sequence[ModelSettings], given: object) -> object:
+    """What the file says about the model on top of what the task's settings say of the model of that name."""
+    if isinstance(given, str):
+        given = {"name": given}
+    if given is None or not isinstance(given, Mapping):
+        return to_plain(known[0]) if given is None else given
+    alike = next((model for model in known if model.name == given.get("name", known[0].name)), None)
+    return given if alike is None else {**to_plain(alike), **given}
+
+
+def task_data(task: Task) -> TaskData:
+    """The data of a task, loaded once for all its cost parameters."""
+    return _load(cast(Hashable, _with_default_cost(task)))
+
+
+def prepare(run: RunSettings) -> Replica:
+    """The model of a run, its scaling fitted on the training cases, ready to train."""
+    data = task_data(run.task)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.seed)
+        model = run.model.build(data.train.features.shape[1], data.train.outcome.shape[1])
+    cast(Any, model).fit_scaling(data.train.features, data.train.outcome)
+    if run.start_from is not None:
+        model.load_state_dict(_starting_weights(Path(run.start_from), model))
+    return Replica(model, data.train, data.validation, run.task.cost, run.decision_weight, run.seed, run.name)
+
+
+def _starting_weights(path: Path, model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    file = path / "weights.safetensors" if path.is_dir() else path
+    expected = {name: (value.dtype, tuple(value.shape)) for name, value in model.state_dict().items()}
+    try:
+        return load_tensors(file, None, expected)
+    except CheckpointError as error:
+        raise SettingError(f"start_from does not fit the model: {error}") from error
+
+
+def _with_default_cost(task: Task) -> Task:
+    defaults = {}
+    for each in fields(cast(Any, task)):
+        if each.name in task.cost_parameters:
+            assert each.default is not MISSING, f"{each.name} of task {task.name} needs a default"
+            defaults[each.name] = each.default
+    return cast(Task, replace(cast(Any, task), **defaults))
+
+
+@lru_cache(maxsize=32)
+def _load(task: Hashable) -> TaskData:
+    return cast(Task, task).data()

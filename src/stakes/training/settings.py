@@ -1,0 +1,124 @@
+"""What a training run is: frozen dataclasses that are its settings, its JSON record and its command-line flags."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+from torch import nn
+
+from stakes.checks import require_finite, require_one_of, require_positive
+from stakes.errors import SettingError
+from stakes.models.diffusion import DecisionWeighting, DiffusionModel, Prediction
+from stakes.models.implicit import ImplicitModel
+
+__all__ = ["DiffusionSettings", "ImplicitSettings", "ModelSettings", "TrainingSettings", "require_count"]
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a model is trained; the defaults are the paper's (appendix B), where it states them.
+
+    `pretraining_epochs` on the score alone come first, are not counted in `epochs`, and end with fresh loss scales and
+    a fresh optimiser. Every `validate_every` epochs the objective is taken on the validation cases, with the same
+    noise every time; after `patience` epochs without a better value training stops, and the best weights are restored.
+    An epoch is so many full batches of a fresh shuffle; what is left over waits for the next one.
+    """
+
+    epochs: int = 2000
+    pretraining_epochs: int = 0
+    batch: int = 256
+    members: int = 10
+    learning_rate: float = 1e-3
+    validate_every: int = 10
+    validation_members: int = 50
+    patience: int = 600
+    gradient_clip: float | None = None  # largest norm of a step's gradient
+    weight_decay: float = 0.0  # decoupled from the gradient, as in AdamW
+    schedule: Literal["constant", "cosine"] = "constant"  # cosine falls to zero at the last epoch
+    score_estimator: Literal["fair", "biased"] = "fair"
+    decision_estimator: Literal["plain", "debiased"] = "plain"
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "members", "validate_every", "validation_members", "patience"):
+            require_count(name, getattr(self, name))
+        require_count("pretraining_epochs", self.pretraining_epochs, least=0)
+        require_positive("learning_rate", self.learning_rate)
+        if self.gradient_clip is not None:
+            require_positive("gradient_clip", self.gradient_clip)
+        require_finite("weight_decay", self.weight_decay)
+        if self.weight_decay < 0:
+            raise SettingError(f"weight_decay must not be negative, got {self.weight_decay}")
+        require_one_of("schedule", self.schedule, ("constant", "cosine"))
+        require_one_of("score_estimator", self.score_estimator, ("fair", "biased"))
+        require_one_of("decision_estimator", self.decision_estimator, ("plain", "debiased"))
+        for name in ("members", "validation_members"):
+            count = getattr(self, name)
+            if self.decision_estimator == "debiased" and (count < 4 or count % 2):
+                raise SettingError(f"{name} must be even and at least 4 for the debiased estimator, got {count}")
+            if self.score_estimator == "fair" and count < 2:
+                raise SettingError(f"{name} must be at least 2 for the fair estimator, got {count}")
+
+
+class ModelSettings(Protocol):
+    """A model before it knows the number of features and outcomes."""
+
+    name: ClassVar[str]
+
+    def build(self, features: int, outcomes: int) -> nn.Module:
+        """A fresh model, its weights drawn from torch's global generator."""
+        ...
+
+
+@dataclass(frozen=True)
+class ImplicitSettings:
+    """The implicit generative model (appendix B: 5 x 50)."""
+
+    name: ClassVar[str] = "implicit"
+    noise: int = 8
+    hidden: int = 50
+    layers: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "hidden", "layers"):
+            require_count(name, getattr(self, name))
+
+    def build(self, features: int, outcomes: int) -> ImplicitModel:
+        return ImplicitModel(features, outcomes, self.noise, self.hidden, self.layers)
+
+
+@dataclass(frozen=True)
+class DiffusionSettings:
+    """The distributional diffusion model (appendix B: 5 x 50, 100 steps)."""
+
+    name: ClassVar[str] = "diffusion"
+    noise: int = 8
+    hidden: int = 50
+    layers: int = 5
+    steps: int = 100
+    endpoints: Literal["scaled", "raw"] = "scaled"
+    prediction: Prediction = "v"
+    decision_weighting: DecisionWeighting = "paper"
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "hidden", "layers", "steps"):
+            require_count(name, getattr(self, name))
+        least = 21 if self.endpoints == "scaled" else 2
+        require_count("steps", self.steps, least)
+
+    def build(self, features: int, outcomes: int) -> DiffusionModel:
+        return DiffusionModel(
+            features,
+            outcomes,
+            self.noise,
+            self.hidden,
+            self.layers,
+            self.steps,
+            self.endpoints,
+            self.prediction,
+            self.decision_weighting,
+        )
+
+
+def require_count(name: str, value: int, least: int = 1) -> None:
+    """Raise unless the value is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SettingError(f"{name} must be a whole number of at least {least}, got {value!r}")

@@ -1,0 +1,196 @@
+"""The optimiser's steps of a stack of replicas: refused row by row where they are not finite, captured on a GPU."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stakes.checks import unwatched
+from stakes.objective import DecisionAwareObjective, ObjectiveTerms
+from stakes.training.replicas import ReplicaStack
+
+__all__ = ["Stepper", "Trouble"]
+
+_SCORE, _DECISION, _GRADIENT = 1, 2, 4
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """The first step of a replica that was refused."""
+
+    step: int  # of the stepper's steps, from 1
+    term: str
+
+
+class Stepper:
+    """Adam on the parameters (R, P) of a stack, one step a batch.
+
+    A replica whose loss or gradient is not finite keeps the parameters it had, then and ever after; the others go
+    on. Nothing inside an epoch waits for the device. On a GPU the step is a captured graph, or runs eagerly with a
+    warning where it cannot be captured.
+    """
+
+    def __init__(self, stack: ReplicaStack, parameters: Tensor, scales: Tensor | None, capture: bool = True) -> None:
+        self.stack = stack
+        self.scales = scales
+        self.parts = [
+            (rows, part, part.objective(None if scales is None else scales[rows])) for rows, part in stack.parts()
+        ]
+        self.parameters = parameters.detach().clone().requires_grad_()
+        on_gpu = stack.device.type == "cuda"
+        rate: Any = torch.tensor(stack.settings.learning_rate, device=stack.device)
+        # Neither fused nor foreach on a CPU: their kernels round the last numbers of a tensor differently.
+        kernels: dict[str, Any] = {"fused": True, "capturable": True} if on_gpu else {"foreach": False}
+        self.optimiser = torch.optim.AdamW(
+            [self.parameters],
+            lr=rate if on_gpu else stack.settings.learning_rate,
+            weight_decay=stack.settings.weight_decay,
+            **kernels,
+        )
+        self.optimiser.state[self.parameters] = {
+            "step": torch.zeros((), device=stack.device if on_gpu else None),
+            "exp_avg": torch.zeros_like(self.parameters),
+            "exp_avg_sq": torch.zeros_like(self.parameters),
+        }
+        self.refused = torch.zeros(len(stack), dtype=torch.long, device=stack.device)  # what was not finite, in bits
+        self.refused_at = torch.zeros_like(self.refused)
+        self._capture = capture and on_gpu
+        self._run: Callable[[], None] | None = None
+        self._inputs: dict[str, Tensor] = {}
+        self._gradient = self.parameters.grad = torch.zeros_like(self.parameters)
+
+    def epoch(self, phase: str, epoch: int, learning_rate: float) -> None:
+        """One pass over the training cases."""
+        self._set_learning_rate(learning_rate)
+        size = self.stack.batch
+        order = self.stack.shuffles(phase, epoch)
+        for step in range(self.stack.steps):
+            noise = self.stack.noise(size, self.stack.settings.members, phase, epoch, step)
+            self._fill({"rows": order[:, step * size : (step + 1) * size], **noise})
+            if self._run is None:
+                self._run = self._captured() if self._capture else self._step
+            self._run()
+
+    def gradient_norms(self, phase: str, epoch: int) -> dict[str, Tensor]:
+        """Norms (R,) of the gradients of both terms, each over its scale, on the epoch's first batch."""
+        size = self.stack.batch
+        noise = self.stack.noise(size, self.stack.settings.members, phase, epoch, 0)
+        self._fill({"rows": self.stack.shuffles(phase, epoch)[:, :size], **noise})
+        norms: dict[str, list[Tensor]] = {}
+        for rows, part, objective in self.parts:
+            parameters = self.parameters.detach()[rows].requires_grad_()
+            terms = self._terms(rows, part, objective, parameters)
+            named = {
+                "score": (terms.score, objective.score_scale),
+                "decision": (terms.decision, objective.decision_scale),
+            }
+            for name, (term, scale) in named.items():
+                if term is None:
+                    continue
+                (gradient,) = torch.autograd.grad(term.sum(), parameters, retain_graph=True)
+                norms.setdefault(name, []).append(torch.linalg.vector_norm(gradient / scale, dim=1))
+        return {name: torch.cat(values) for name, values in norms.items()}
+
+    def state(self) -> dict[str, Tensor]:
+        """All that changes from step to step."""
+        moments = self.optimiser.state[self.parameters]
+        return {
+            "parameters": self.parameters.detach(),
+            "first_moment": moments["exp_avg"],
+            "second_moment": moments["exp_avg_sq"],
+            "step": moments["step"],
+            "refused": self.refused,
+            "refused_at": self.refused_at,
+        }
+
+    @torch.no_grad()
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        for name, values in self.state().items():
+            values.copy_(state[name])
+
+    def troubles(self) -> dict[int, Trouble]:
+        """The rows that were refused a step."""
+        bits, steps = torch.stack([self.refused, self.refused_at]).tolist()
+        return {row: Trouble(steps[row], _named(code)) for row, code in enumerate(bits) if code}
+
+    def _terms(
+        self, rows: slice, part: ReplicaStack, objective: DecisionAwareObjective, parameters: Tensor
+    ) -> ObjectiveTerms:
+        """Mean terms of some rows on the batch at hand."""
+        index = self.stack.seed_index[rows]
+        inputs = {name: values[index] for name, values in self._inputs.items()}
+        features, outcome = part.train.batch(inputs.pop("rows"))
+        draw = part.draw(parameters, features, outcome, inputs)
+        with unwatched():
+            return objective(draw).mean(-1)
+
+    def _step(self) -> None:
+        for rows, part, objective in self.parts:
+            parameters = self.parameters.detach()[rows].requires_grad_()
+            terms = self._terms(rows, part, objective, parameters)
+            (gradient,) = torch.autograd.grad(terms.total.sum(), parameters)
+            self._gradient[rows] = self._judged(rows, terms.score, terms.decision, gradient)
+        with torch.no_grad():
+            before = self.parameters.detach().clone()
+            self.optimiser.step()
+            self.parameters.copy_(torch.where(self.refused[:, None] == 0, self.parameters, before))
+
+    def _judged(self, rows: slice, score: Tensor, decision: Tensor | None, gradient: Tensor) -> Tensor:
+        """The gradient, clipped, and zero for a row that may not step; what is wrong is noted the first time."""
+        code = ~torch.isfinite(score) * _SCORE + ~torch.isfinite(gradient).all(1) * _GRADIENT
+        if decision is not None:
+            code = code + ~torch.isfinite(decision) * _DECISION
+        refused, refused_at = self.refused[rows], self.refused_at[rows]
+        first = (refused == 0) & (code > 0)
+        counted = self.optimiser.state[self.parameters]["step"].to(refused) + 1
+        refused_at.copy_(torch.where(first, counted, refused_at))
+        refused.copy_(torch.where(first, code, refused))
+        clip = self.stack.settings.gradient_clip
+        if clip is not None:
+            norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+            gradient = gradient * (clip / norm).clamp(max=1.0)
+        return torch.where(refused[:, None] == 0, gradient, 0.0)
+
+    def _fill(self, inputs: dict[str, Tensor]) -> None:
+        if not self._inputs:
+            self._inputs = {name: values.clone() for name, values in inputs.items()}
+        for name, values in inputs.items():
+            self._inputs[name].copy_(values)
+
+    def _captured(self) -> Callable[[], None]:
+        """The step as a CUDA graph; the trial steps before the capture leave no trace."""
+        before = {name: values.clone() for name, values in self.state().items()}
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.stream(side):
+                for _ in range(2):
+                    self._step()
+            torch.cuda.current_stream().wait_stream(side)
+            with torch.cuda.graph(graph):
+                self._step()
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            warnings.warn(f"the training step could not be captured and runs eagerly: {error}", stacklevel=2)
+            return self._step
+        finally:
+            self.load_state(before)
+        return graph.replay
+
+    def _set_learning_rate(self, learning_rate: float) -> None:
+        group = self.optimiser.param_groups[0]
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(learning_rate)
+        else:
+            group["lr"] = learning_rate
+
+
+def _named(code: int) -> str:
+    if code & _SCORE:
+        return "score"
+    return "decision cost" if code & _DECISION else "gradient"

@@ -1,0 +1,265 @@
+"""Sweeps: a grid of runs, grouped into stacks, trained on the cores or the GPU, each run in a folder of its own.
+
+    python -m stakes.training.sweep FILE [FILE ...] --out FOLDER [--device cuda] [--quiet] [--training.epochs 100 ...]
+
+Finished runs are never repeated, a failed stack is reported and the others go on, and a second start resumes.
+"""
+
+import argparse
+import csv
+import io
+import itertools
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stakes.errors import SettingError, StakesError
+from stakes.tasks import find_task
+from stakes.training.checkpoints import read_json, write_atomically, write_json
+from stakes.training.execution import Execution, Stack, train_stacks
+from stakes.training.replicas import cost_structure
+from stakes.training.run_folder import RunFolder, locked
+from stakes.training.runs import RunSettings, run_from_plain, task_data
+from stakes.training.trainer import InterruptedTraining
+from stakes.typed import read_settings_file, set_dotted, to_plain
+
+__all__ = [
+    "Point",
+    "Sweep",
+    "load_sweep",
+    "main",
+    "parse_overrides",
+    "parse_value",
+    "read_sweep",
+    "run_sweep",
+    "sweep_from_files",
+]
+
+_SUMMARY = ("status", "epoch", "best_epoch", "best_loss", "steps", "seconds", "failure")
+_METRICS = ("score", "decision", "energy_score", "cost", "expected_cost", "at_lower", "at_upper", "flagged")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of the grid: the values it has on the axes, and its run."""
+
+    axes: Mapping[str, Any]
+    run: RunSettings
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All points of a sweep; several may share a run."""
+
+    points: tuple[Point, ...]
+
+    @property
+    def runs(self) -> dict[str, RunSettings]:
+        """The distinct runs by name."""
+        return {point.run.name: point.run.distinct for point in self.points}
+
+
+def read_sweep(values: Mapping[str, Any]) -> Sweep:
+    """A sweep from plain values, as a settings file has them.
+
+    They are the settings of a run, plus `grid`, a table of settings ("decision_weight", "seed", "task.penalty",
+    "model.name") with the list of values each takes, or `paper`, a list of tasks whose own grids are meant.
+    """
+    values = dict(values)
+    grid, paper = values.pop("grid", {}), values.pop("paper", None)
+    if not isinstance(grid, Mapping):
+        raise SettingError(f"grid must be a table of settings and their values, got {grid!r}")
+    if paper is None:
+        return Sweep(tuple(_points(values, _axes(grid))))
+    names = [paper] if isinstance(paper, str) else paper
+    if not isinstance(names, list) or not names:
+        raise SettingError(f"paper must be the name of a task, or a list of names, got {paper!r}")
+    if "task" in values:
+        raise SettingError("a sweep has a task or takes its tasks from paper, not both")
+    points = []
+    for name in names:
+        settings = find_task(name).paper
+        for model in settings.models:
+            axes = {**{axis: list(chosen) for axis, chosen in settings.grid.items()}, **_axes(grid)}
+            base = {"task": {"name": name}, "model": model.name, **values}
+            points += [Point({"task": name, "model": model.name, **p.axes}, p.run) for p in _points(base, axes)]
+    return Sweep(tuple(points))
+
+
+def _axes(grid: Mapping[str, Any], prefix: str = "") -> dict[str, list[Any]]:
+    """Axes by dotted name; tables in the grid are read as dots."""
+    axes: dict[str, list[Any]] = {}
+    for name, chosen in grid.items():
+        if isinstance(chosen, Mapping):
+            axes |= _axes(chosen, f"{prefix}{name}.")
+        elif not isinstance(chosen, list) or not chosen:
+            raise SettingError(f"grid.{prefix}{name} must be a list of at least one value, got {chosen!r}")
+        else:
+            axes[f"{prefix}{name}"] = chosen
+    return axes
+
+
+def _points(base: Mapping[str, Any], axes: Mapping[str, list[Any]]) -> Iterable[Point]:
+    for chosen in itertools.product(*axes.values()):
+        values = dict(base)
+        named = dict(zip(axes, chosen, strict=True))
+        for name, value in named.items():
+            values = set_dotted(values, name, value)
+        yield Point(named, run_from_plain(values))
+
+
+def load_sweep(folder: Path) -> Sweep:
+    """The sweep that a folder was made for."""
+    points = read_json(folder / "sweep.json")
+    try:
+        return Sweep(tuple(Point(point["axes"], run_from_plain(point["run"])) for point in points))
+    except (KeyError, TypeError) as error:
+        raise SettingError(f"{folder / 'sweep.json'} does not list the points of a sweep: {error}") from error
+
+
+def run_sweep(sweep: Sweep, folder: Path, execution: Execution) -> Path:
+    """Train what is not yet trained, and write the table of the sweep; returns its path."""
+    with locked(folder):
+        return _run_sweep(sweep, folder, execution)
+
+
+def _run_sweep(sweep: Sweep, folder: Path, execution: Execution) -> Path:
+    runs = sweep.runs
+    points = [{"axes": dict(point.axes), "run": to_plain(point.run)} for point in sweep.points]
+    write_json(folder / "sweep.json", points)
+    folders = {name: RunFolder(folder / "runs" / name) for name in runs}
+    for name, run in runs.items():
+        folders[name].create(run)
+    stacks = _planned(folder, runs, execution)
+    waiting = [stack for stack in stacks if any(folders[name].state() is None for name in stack.runs)]
+    try:
+        failures = train_stacks(waiting, execution)
+    finally:
+        table = folder / "table.csv"
+        write_atomically(table, _table(sweep, folders).encode())
+    if failures:
+        names = "; ".join(f"{stack}: {reason}" for stack, reason in failures.items())
+        raise StakesError(f"{len(failures)} of {len(waiting)} stacks failed, the rest is in {table}: {names}")
+    return table
+
+
+def _planned(folder: Path, runs: Mapping[str, RunSettings], execution: Execution) -> list[Stack]:
+    """The stacks of the sweep: those planned before, so that their checkpoints fit, and new ones for new runs."""
+    plan = folder / "plan.json"
+    known = [_known_stack(folder, names) for names in (read_json(plan) if plan.exists() else [])]
+    placed = {name for stack in known for name in stack.runs}
+    fresh = {name: run for name, run in runs.items() if name not in placed}
+    stacks = [*known, *(Stack.of(folder, names) for names in _grouped(fresh, execution))]
+    write_json(plan, [list(stack.runs) for stack in stacks])
+    return [stack for stack in stacks if set(stack.runs) & runs.keys()]
+
+
+def _known_stack(folder: Path, names: object) -> Stack:
+    if not isinstance(names, list) or not all(isinstance(name, str) and "/" not in name for name in names):
+        raise SettingError(f"{folder / 'plan.json'} must list the runs of each stack, got {names!r}")
+    return Stack.of(folder, tuple(names))
+
+
+def _grouped(runs: Mapping[str, RunSettings], execution: Execution) -> list[tuple[str, ...]]:
+    """Runs that can train as one, cut into stacks of the size that suits the device."""
+    groups: dict[object, list[str]] = {}
+    for name, run in runs.items():
+        groups.setdefault(_shape(run), []).append(name)
+    stacks = []
+    for names in groups.values():
+        together = sorted(names, key=lambda name: runs[name].seed)  # a seed's runs share their pre-training
+        size = execution.stack_size(len(together))
+        stacks += [tuple(together[start : start + size]) for start in range(0, len(together), size)]
+    return stacks
+
+
+def _shape(run: RunSettings) -> object:
+    data = task_data(run.task)
+    shapes = [tuple(part.shape) for cases in (data.train, data.validation) for part in (cases.features, cases.outcome)]
+    return run.model, run.training, run.task.name, cost_structure(run.task.cost), tuple(shapes)
+
+
+def _table(sweep: Sweep, folders: Mapping[str, RunFolder]) -> str:
+    """One line a point of the grid, with the metrics of its best epoch."""
+    axes = list(dict.fromkeys(name for point in sweep.points for name in point.axes))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*axes, "run", *_SUMMARY, *_METRICS], lineterminator="\n")
+    writer.writeheader()
+    summaries = {name: _summary(folder) for name, folder in folders.items()}
+    for point in sweep.points:
+        writer.writerow({**point.axes, "run": point.run.name, **summaries[point.run.name]})
+    return text.getvalue()
+
+
+def _summary(folder: RunFolder) -> dict[str, Any]:
+    state = folder.state()
+    if state is None:
+        return {"status": "not finished"}
+    values = to_plain(state)
+    best = (line for line in folder.metrics() if line["phase"] == "training" and line["epoch"] == state.best_epoch)
+    metrics = next(best, {})
+    return {name: values[name] for name in _SUMMARY} | {name: metrics.get(name) for name in _METRICS}
+
+
+def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
+    """Flags such as `--training.epochs 100` or `--seed=3`, each value read as TOML, or as text where it is none."""
+    overrides: dict[str, Any] = {}
+    rest = list(words)
+    while rest:
+        flag, equals, value = rest.pop(0).partition("=")
+        if not flag.startswith("--") or len(flag) < 3:
+            raise SettingError(f"expected a flag such as --training.epochs 100, got {flag!r}")
+        if not equals:
+            if not rest:
+                raise SettingError(f"the flag {flag} needs a value")
+            value = rest.pop(0)
+        overrides[flag[2:].replace("-", "_")] = parse_value(value)
+    return overrides
+
+
+def parse_value(text: str) -> Any:
+    """A flag's value: TOML, or text where it is none."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        return text
+
+
+def sweep_from_files(files: Sequence[Path], overrides: Mapping[str, Any]) -> Sweep:
+    """The sweeps of one or more settings files, with the flags on top of each."""
+    points: list[Point] = []
+    for file in files:
+        values = read_settings_file(file)
+        for name, value in overrides.items():
+            values = set_dotted(values, name, value)
+        points += read_sweep(values).points
+    return Sweep(tuple(points))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command without the command line's libraries; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m stakes.training.sweep", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="settings of the sweep, TOML or JSON")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the sweep")
+    parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
+    parser.add_argument("--workers", type=int, help="processes at once; one a core, or one on a GPU, by default")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    chosen, words = parser.parse_known_args(arguments)
+    try:
+        sweep = sweep_from_files(chosen.files, parse_overrides(words))
+        execution = Execution(chosen.device, chosen.workers, chosen.quiet)
+        sys.stdout.write(f"{run_sweep(sweep, chosen.out, execution)}\n")
+    except InterruptedTraining as interrupted:
+        sys.stderr.write(f"{interrupted}\n")
+        return 130
+    except StakesError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

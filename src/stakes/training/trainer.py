@@ -1,0 +1,413 @@
+"""The training loop: pre-training, loss scales, both terms, validation, early stopping, the best weights.
+
+One loop serves a single model and a stack of replicas. All that may be lost to a kill is the time since the last
+checkpoint: shuffles and noise are pure functions of (seed, epoch, step), so a resumed run equals an uninterrupted one.
+"""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from stakes.errors import SettingError, StakesError
+from stakes.training.checkpoints import Checkpoint, CheckpointError, load_latest, save_checkpoint
+from stakes.training.replicas import Replica, ReplicaStack
+from stakes.training.settings import TrainingSettings
+from stakes.training.stepper import Stepper
+from stakes.training.validation import estimate_scales, validate
+
+__all__ = ["InterruptedTraining", "Observer", "Progress", "Status", "Trained", "train"]
+
+Status = Literal["running", "finished", "stopped early", "failed"]
+Phase = Literal["pretraining", "training"]
+_RECORDED = ("status", "epoch", "best_epoch", "best_loss", "steps", "failure")
+_IDLE_SHARE = 1 / 8  # of a captured stack may wait for the others before it is captured anew without them
+
+
+class InterruptedTraining(StakesError):  # noqa: N818 an answer to the user, not a fault
+    """Training was asked to stop; its checkpoint is written."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stack is."""
+
+    phase: Phase
+    epoch: int
+    epochs: int
+    running: int  # replicas
+    replica_steps: int  # since the start or the resumption
+    seconds: float
+    best_losses: tuple[float, ...]
+
+
+@dataclass(eq=False)
+class Trained:
+    """A replica after training: its best weights by the validation loss, and how it came to them."""
+
+    replica: Replica = field(repr=False)
+    status: Status = "running"
+    epoch: int = 0
+    best_epoch: int = 0
+    best_loss: float = math.inf
+    steps: int = 0  # of the optimiser, pre-training counted in
+    seconds: float = 0.0  # of the whole stack up to then
+    score_scale: float = math.nan
+    decision_scale: float = math.nan
+    failure: str | None = None
+    weights: dict[str, Tensor] = field(default_factory=dict, repr=False)  # the model's state_dict, on the CPU
+
+    def record(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        record = {name: getattr(self, name) for name in _RECORDED}
+        return record | {"best_loss": self.best_loss if math.isfinite(self.best_loss) else None}
+
+    def load_record(self, record: Mapping[str, Any]) -> None:
+        for name in _RECORDED:
+            setattr(self, name, record[name])
+        self.best_loss = math.inf if record["best_loss"] is None else record["best_loss"]
+
+    def load_into_model(self) -> None:
+        """Put the weights into the replica's own model."""
+        self.replica.model.load_state_dict(self.weights)
+
+
+class Observer:
+    """Hears what happens in training; every method may be overridden."""
+
+    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
+        """Training goes on from a checkpoint; `skipped` says which newer ones were damaged."""
+
+    def validated(self, replica: int, line: dict[str, Any]) -> None:
+        """One line of metrics of one replica."""
+
+    def progressed(self, progress: Progress) -> None:
+        """An epoch is over."""
+
+    def saving(self) -> None:
+        """A checkpoint is about to be written."""
+
+    def done(self, replica: int, trained: Trained) -> None:
+        """A replica finished, stopped early or failed."""
+
+
+def train(
+    replicas: Sequence[Replica],
+    settings: TrainingSettings,
+    *,
+    device: str | torch.device = "cpu",
+    checkpoints: Path | None = None,
+    checkpoint_seconds: float = 30.0,
+    observers: Sequence[Observer] = (),
+    stop: Callable[[], bool] = lambda: False,
+    capture: bool = True,
+    together: bool | None = None,
+) -> list[Trained]:
+    """Train replicas as one stack and restore the best weights of each.
+
+    With a folder `checkpoints` the state is written there every so many seconds, and found there on a second call with
+    the same replicas and settings. `stop` is asked after every epoch; when it says yes, a checkpoint is written and
+    `InterruptedTraining` raised. `capture` False runs the step eagerly on a GPU too;
+    `together` says whether the replicas are computed at once, as on a GPU, or take turns, as on a CPU.
+
+    >>> import torch, stakes
+    >>> from stakes.data.cases import Cases
+    >>> cases = Cases(torch.rand(64, 1), torch.rand(64, 1))
+    >>> model = stakes.ImplicitModel(1, 1)
+    >>> model.fit_scaling(cases.features, cases.outcome)
+    >>> replica = Replica(model, cases, cases, stakes.ShortfallCost(5.0), decision_weight=0.3, seed=0)
+    >>> trained, = train([replica], TrainingSettings(epochs=2, validate_every=1))
+    >>> trained.status, trained.epoch
+    ('finished', 2)
+    """
+    if not replicas:
+        raise SettingError("there must be at least one replica to train")
+    session = _Session(replicas, settings, torch.device(device), checkpoints, observers, capture, together)
+    session.run(checkpoint_seconds, stop)
+    return session.results
+
+
+class _Session:
+    """The state of a stack in training; rows of the stepper belong to the replicas listed in `rows`."""
+
+    def __init__(
+        self,
+        replicas: Sequence[Replica],
+        settings: TrainingSettings,
+        device: torch.device,
+        folder: Path | None,
+        observers: Sequence[Observer],
+        capture: bool,
+        together: bool | None,
+    ) -> None:
+        self.settings = settings
+        self.folder = folder
+        self.observers = observers
+        self.capture = capture
+        self.stack = ReplicaStack(replicas, settings, device, together)
+        self.results = [Trained(replica) for replica in self.stack.replicas]
+        self.best = self.stack.initial_parameters()  # (R, P)
+        self.scales = torch.ones(len(replicas), 2, device=device, dtype=self.best.dtype)
+        self.leaders = _leaders(self.stack, self.best)
+        self.phase: Phase = "pretraining" if settings.pretraining_epochs else "training"
+        self.epoch = 0
+        self.rows: list[int] = []
+        self.replica_steps = 0
+        self.fingerprint = _fingerprint(self.stack, self.best)
+        self.seconds_before = 0.0
+        self.started = time.perf_counter()
+
+    def run(self, checkpoint_seconds: float, stop: Callable[[], bool]) -> None:
+        self.checkpoint_seconds, self.stop = checkpoint_seconds, stop
+        self.saved = time.perf_counter()
+        if not self._resume():
+            self._enter(sorted(set(self.leaders)) if self.phase == "pretraining" else range(len(self.stack)), self.best)
+        if self.phase == "pretraining":
+            self._epochs(self.settings.pretraining_epochs)
+            self._branch()
+        self._epochs(self.settings.epochs)
+        for index in self._running():
+            self._finish(index, "finished")
+
+    # -- phases
+
+    def _enter(self, rows: Sequence[int], parameters: Tensor) -> None:
+        """Start a phase with these replicas, all of whose parameters are given, (R, P)."""
+        self.rows, self.epoch = list(rows), 0
+        if self.phase == "training":
+            self._estimate_scales(parameters)
+        self._make_stepper(parameters[self.rows])
+        self._validate()
+
+    def _branch(self) -> None:
+        """From one pre-trained model a seed to all its replicas."""
+        for row, leader in enumerate(self.rows):
+            self.best[self._followers(leader)] = self.stepper.parameters[row].detach()
+        self.phase = "training"
+        self._enter(self._running(), self.best)
+
+    def _estimate_scales(self, parameters: Tensor) -> None:
+        """Both loss scales of every replica, once; a replica that has none fails."""
+        stack = self.stack.select(self.rows)
+        scales = estimate_scales(stack, parameters[self.rows])
+        self.scales[self.rows] = scales
+        sound = ((scales > 0) & torch.isfinite(scales)).tolist()
+        for index, (score, decision) in zip(list(self.rows), sound, strict=True):
+            if not (score and decision):
+                term = "decision" if score else "score"
+                self._fail(index, f"the mean {term} term on the training cases is no positive number before epoch 1")
+        self.rows = self._running()
+
+    def _make_stepper(self, parameters: Tensor) -> None:
+        scales = self.scales[self.rows] if self.phase == "training" else None
+        self.stepper = Stepper(self.stack.select(self.rows), parameters, scales, self.capture)
+
+    def _epochs(self, last: int) -> None:
+        while self.epoch < last and self._running():
+            self.epoch += 1
+            self.stepper.epoch(self.phase, self.epoch, self._learning_rate(last))
+            self.replica_steps += self.stepper.stack.steps * len(self._running())
+            if self.epoch % self.settings.validate_every == 0 or self.epoch == last:
+                self._validate()
+                self._leave()
+            self._after_epoch(last)
+
+    def _after_epoch(self, last: int) -> None:
+        self._tell_progress(last)
+        now = time.perf_counter()
+        asked = self.stop()
+        due = self.epoch % self.settings.validate_every == 0 and now - self.saved >= self.checkpoint_seconds
+        if self.folder is not None and (asked or due):
+            self._save()
+            self.saved = now
+        if asked:
+            raise InterruptedTraining(
+                f"interrupted in epoch {self.epoch} of {self.phase}; everything up to it is saved"
+            )
+
+    def _learning_rate(self, last: int) -> float:
+        if self.settings.schedule == "constant" or self.phase == "pretraining":
+            return self.settings.learning_rate
+        return self.settings.learning_rate * (1 + math.cos(math.pi * (self.epoch - 1) / last)) / 2
+
+    # -- validation
+
+    def _validate(self) -> None:
+        if not self.rows:
+            return
+        self._note_troubles()
+        stepper = self.stepper
+        found = validate(stepper.stack, stepper.parameters, stepper.scales)
+        norms = stepper.gradient_norms(self.phase, self.epoch)
+        found |= {f"gradient_{name}": norm for name, norm in norms.items()}
+        table = torch.stack(list(found.values())).double().tolist()  # the one wait for the device
+        for row, index in enumerate(self.rows):
+            if self.results[index].status != "running":
+                continue
+            values = {name: column[row] for name, column in zip(found, table, strict=True)}
+            self._judge(row, index, values["loss"])
+            line = {"phase": self.phase, "epoch": self.epoch, **values}
+            for follower in self._followers(index) if self.phase == "pretraining" else [index]:
+                for observer in self.observers:
+                    observer.validated(follower, line)
+
+    def _judge(self, row: int, index: int, loss: float) -> None:
+        result = self.results[index]
+        if self.phase == "pretraining":
+            return
+        result.epoch = self.epoch
+        result.steps = (self.settings.pretraining_epochs + self.epoch) * self.stack.steps
+        if loss < result.best_loss:
+            result.best_loss, result.best_epoch = loss, self.epoch
+            self.best[index] = self.stepper.parameters[row].detach()
+        elif self.epoch - result.best_epoch >= self.settings.patience:
+            self._finish(index, "stopped early")
+
+    def _note_troubles(self) -> None:
+        for row, trouble in self.stepper.troubles().items():
+            index = self.rows[row]
+            if self.results[index].status != "running":
+                continue
+            epoch = 1 + (trouble.step - 1) // self.stack.steps
+            for each in self._followers(index) if self.phase == "pretraining" else [index]:
+                if self.results[each].best_loss == math.inf:
+                    self.best[each] = self.stepper.parameters[row].detach()
+                self._fail(each, f"the {trouble.term} is not finite in epoch {epoch} of {self.phase}")
+
+    def _leave(self) -> None:
+        """Let the replicas that are done leave the stack, so that the rest gets faster."""
+        kept = [row for row, index in enumerate(self.rows) if self.results[index].status == "running"]
+        idle = len(self.rows) - len(kept)
+        patient = self.stack.device.type == "cuda" and self.capture  # a new capture costs time
+        if not kept or not idle or (patient and idle < _IDLE_SHARE * len(self.rows)):
+            return
+        index = torch.tensor(kept, device=self.stack.device)
+        state = {name: values[index] if values.dim() else values for name, values in self.stepper.state().items()}
+        self.rows = [self.rows[row] for row in kept]
+        self._make_stepper(state["parameters"])
+        self.stepper.load_state(state)
+
+    # -- replicas
+
+    def _running(self) -> list[int]:
+        known = range(len(self.stack)) if self.phase == "training" else self.rows
+        return [index for index in known if self.results[index].status == "running"]
+
+    def _followers(self, leader: int) -> list[int]:
+        return [index for index, own in enumerate(self.leaders) if own == leader]
+
+    def _fail(self, index: int, failure: str) -> None:
+        self.results[index].failure = failure
+        self._finish(index, "failed")
+
+    def _finish(self, index: int, status: Status) -> None:
+        result = self.results[index]
+        result.status, result.seconds = status, self._seconds()
+        result.score_scale, result.decision_scale = self.scales[index].tolist()
+        result.weights = self.stack.layout.weights(result.replica.model, self.best[index])
+        for observer in self.observers:
+            observer.done(index, result)
+
+    def _tell_progress(self, last: int) -> None:
+        losses = tuple(result.best_loss for result in self.results)
+        seconds = self._seconds() - self.seconds_before
+        running = len(self._running())
+        progress = Progress(self.phase, self.epoch, last, running, self.replica_steps, seconds, losses)
+        for observer in self.observers:
+            observer.progressed(progress)
+
+    def _seconds(self) -> float:
+        return self.seconds_before + time.perf_counter() - self.started
+
+    # -- checkpoints
+
+    def _save(self) -> None:
+        assert self.folder is not None
+        for observer in self.observers:
+            observer.saving()
+        tensors = {**self.stepper.state(), "best": self.best, "scales": self.scales}
+        state = {
+            "fingerprint": self.fingerprint,
+            "phase": self.phase,
+            "epoch": self.epoch,
+            "rows": self.rows,
+            "seconds": self._seconds(),
+            "replicas": [result.record() for result in self.results],
+        }
+        before = self.settings.pretraining_epochs if self.phase == "training" else 0
+        save_checkpoint(self.folder, Checkpoint(before + self.epoch, tensors, state))
+
+    def _resume(self) -> bool:
+        if self.folder is None:
+            return False
+        checkpoint, skipped = load_latest(self.folder, self._check)
+        if checkpoint is None:
+            return False
+        tensors = {name: values.to(self.stack.device) for name, values in checkpoint.tensors.items()}
+        state = checkpoint.state
+        self.phase, self.epoch, self.rows = state["phase"], state["epoch"], state["rows"]
+        self.seconds_before = state["seconds"]
+        self.best, self.scales = tensors.pop("best"), tensors.pop("scales")
+        self._make_stepper(tensors["parameters"])
+        self.stepper.load_state(tensors)
+        for observer in self.observers:
+            observer.resumed(self.phase, self.epoch, skipped)
+        for index, record in enumerate(state["replicas"]):
+            self.results[index].load_record(record)
+            if self.results[index].status != "running":
+                self._finish(index, self.results[index].status)
+        return True
+
+    def _check(self, checkpoint: Checkpoint) -> None:
+        """Raise unless the checkpoint is one of this very stack."""
+        state = checkpoint.state
+        if state.get("fingerprint") != self.fingerprint:
+            raise CheckpointError("it belongs to other replicas, data or settings")
+        rows, count = state.get("rows"), len(self.stack)
+        if not isinstance(rows, list) or not all(type(row) is int and 0 <= row < count for row in rows):
+            raise CheckpointError(f"its rows must be numbers of {count} replicas, got {rows!r}")
+        fits = {
+            "phase": state.get("phase") in get_args(Phase),
+            "epoch": type(state.get("epoch")) is int,
+            "seconds": isinstance(state.get("seconds"), int | float),
+            "replicas": isinstance(state.get("replicas"), list) and len(state["replicas"]) == count,
+        }
+        wrong = [name for name, fit in fits.items() if not fit]
+        shapes = {name: tuple(values.shape) for name, values in checkpoint.tensors.items()}
+        if wrong or shapes != self._shapes(len(rows)):
+            raise CheckpointError(f"its content does not fit the stack: {wrong or shapes}")
+
+    def _shapes(self, rows: int) -> dict[str, tuple[int, ...]]:
+        width = self.best.shape[1]
+        matrices = dict.fromkeys(("parameters", "first_moment", "second_moment"), (rows, width))
+        vectors = {"refused": (rows,), "refused_at": (rows,), "step": ()}
+        return {**matrices, **vectors, "best": tuple(self.best.shape), "scales": tuple(self.scales.shape)}
+
+
+def _leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
+    """For each replica the first one with the same seed, data and initial weights: they share a pre-training."""
+    parts = (stack.seed_index, stack.train.index, stack.validation.index)
+    keys = list(zip(*(part.tolist() for part in parts), strict=True))
+    leaders: list[int] = []
+    for index, key in enumerate(keys):
+        alike = (other for other in range(index) if keys[other] == key)
+        leaders.append(next((other for other in alike if torch.equal(parameters[other], parameters[index])), index))
+    return leaders
+
+
+def _fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
+    """A hash of all that the result depends on."""
+    digest = hashlib.sha256(repr(stack.settings).encode())
+    for replica in stack.replicas:
+        digest.update(repr((replica.name, replica.decision_weight, replica.seed, replica.cost)).encode())
+    for cases in (stack.train, stack.validation):
+        for values in (cases.features, cases.outcome, cases.index):
+            digest.update(values.cpu().numpy().tobytes())
+    digest.update(parameters.cpu().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,140 @@
+"""The process that trains one stack of a sweep; started by `stakes.training.execution`."""
+
+import argparse
+import json
+import shutil
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+
+from stakes.errors import StakesError
+from stakes.training.checkpoints import read_json, write_json
+from stakes.training.execution import Stack
+from stakes.training.interrupts import stop_on_interrupt
+from stakes.training.run_folder import RunFolder, RunRecorder, locked
+from stakes.training.runs import prepare
+from stakes.training.trainer import InterruptedTraining, Observer, Phase, Progress, train
+
+__all__ = ["main", "train_folders"]
+
+_SECONDS_BETWEEN_LINES = 0.25
+
+
+def train_folders(
+    folders: Sequence[RunFolder],
+    checkpoints: Path,
+    device: str,
+    checkpoint_seconds: float,
+    stop: Callable[[], bool],
+    observers: Sequence[Observer] = (),
+) -> None:
+    """Train the runs of these folders as one stack, from its checkpoint where there is one."""
+    runs = [folder.settings() for folder in folders]
+    train(
+        [prepare(run) for run in runs],
+        runs[0].training,
+        device=device,
+        checkpoints=checkpoints,
+        checkpoint_seconds=checkpoint_seconds,
+        observers=[RunRecorder(folders), *observers],
+        stop=stop,
+    )
+    shutil.rmtree(checkpoints, ignore_errors=True)
+
+
+def _train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "_Teller") -> None:
+    """Train a stack, in halves where it does not fit into the memory of the device."""
+    halves = [half for half in (stack.runs[::2], stack.runs[1::2]) if half]
+    if not any(Stack.of(stack.sweep, half).path.exists() for half in halves) or len(halves) == 1:
+        try:
+            with locked(stack.path):
+                _train_unfinished(stack, device, seconds, stop, teller)
+            return
+        except torch.OutOfMemoryError:
+            if len(halves) == 1:
+                raise StakesError(f"run {stack.runs[0]} alone does not fit into the memory of {device}") from None
+            teller.warn(f"a stack of {len(stack.runs)} does not fit into the memory of {device} and is halved")
+            shutil.rmtree(stack.checkpoints, ignore_errors=True)
+        torch.cuda.empty_cache()
+    for half in halves:
+        _train_stack(Stack.of(stack.sweep, half), device, seconds, stop, teller)
+
+
+def _train_unfinished(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "_Teller") -> None:
+    """Train the runs that have no result yet; beside a checkpoint, the runs it was made of."""
+    members = stack.path / "stack.json"
+    if members.exists() and stack.checkpoints.exists():
+        names = read_json(members)
+    else:
+        names = [name for name, folder in zip(stack.runs, stack.folders(), strict=True) if folder.state() is None]
+        write_json(members, names)
+    if names:
+        folders = [RunFolder(stack.sweep / "runs" / name) for name in names]
+        train_folders(folders, stack.checkpoints, device, seconds, stop, [teller])
+
+
+class _Teller(Observer):
+    """Tells the process that started this one how far it is."""
+
+    def __init__(self, output: TextIO) -> None:
+        self.output = output
+        self.told = 0.0
+
+    def progressed(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self.told >= _SECONDS_BETWEEN_LINES or progress.epoch == progress.epochs:
+            self.told = now
+            finite = [loss for loss in progress.best_losses if loss < float("inf")]
+            mean = sum(finite) / len(finite) if finite else None
+            self.tell({**asdict(progress), "best_losses": None, "best_loss": mean})
+
+    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
+        for sentence in skipped:
+            self.warn(sentence)
+
+    def warn(self, sentence: str) -> None:
+        self.tell({"warning": sentence})
+
+    def tell(self, line: dict[str, Any]) -> None:
+        self.output.write(json.dumps(line) + "\n")
+        self.output.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train the stack whose runs the first line of standard input lists; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sweep", type=Path)
+    parser.add_argument("--device", required=True)
+    parser.add_argument("--checkpoint-seconds", type=float, required=True)
+    chosen = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    teller = _Teller(sys.stdout)
+    warnings.showwarning = lambda message, *_: teller.warn(str(message))
+    stack = Stack.of(chosen.sweep, json.loads(sys.stdin.readline()))
+    orphaned = threading.Event()
+    threading.Thread(target=_set_at_end, args=(sys.stdin, orphaned), daemon=True).start()
+    try:
+        with stop_on_interrupt() as stop:
+            _train_stack(stack, chosen.device, chosen.checkpoint_seconds, lambda: stop() or orphaned.is_set(), teller)
+    except (InterruptedTraining, KeyboardInterrupt):
+        return 130
+    except StakesError as error:
+        teller.tell({"error": str(error)})
+        return 2
+    return 0
+
+
+def _set_at_end(stream: TextIO, ended: threading.Event) -> None:
+    stream.read()
+    ended.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

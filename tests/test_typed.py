@@ -1,0 +1,663 @@
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Optional, Protocol, Union
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from stakes.errors import CostError, SettingError, StakesError
+from stakes.typed import canonical_text, from_plain, read_settings_file, set_dotted, to_plain
+
+some_examples = hypothesis.settings(max_examples=150, deadline=None, derandomize=True)
+
+
+class Task(Protocol):
+    name: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class Wind:
+    name: ClassVar[str] = "wind"
+    penalty: float = 2.0
+    months: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.penalty < 0:
+            raise CostError(f"penalty must not be negative, got {self.penalty}")
+
+
+@dataclass(frozen=True)
+class Heating:
+    name: ClassVar[str] = "heating"
+    threshold: float
+    twice: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "twice", 2 * self.threshold)
+
+
+@dataclass(frozen=True)
+class Nothing:
+    name: ClassVar[str] = "nothing"
+
+
+@dataclass(frozen=True)
+class Training:
+    epochs: int
+    rate: float = 1e-3
+    clip: float | None = None
+    schedule: Literal["constant", "cosine"] = "constant"
+    verbose: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    title: str = "untitled"
+    training: Training
+    task: Task
+    source: "Wind | Heating | None" = None
+    fallback: Union["Later", str, int] = 0
+    width: float | tuple[float, float] = 1.0
+    size: float | int = 1
+    grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    parts: tuple[Training, ...] = ()
+    pair: tuple[str, int] = ("a", 1)
+    tags: dict[str, str | None] = field(default_factory=dict)
+    folder: Path = Path("runs")
+
+
+@dataclass(frozen=True)
+class Later:
+    value: "int | None" = None
+
+
+def tasks() -> Mapping[str, type]:
+    return {"wind": Wind, "heating": Heating, "nothing": Nothing}
+
+
+REGISTRY: dict[type, Callable[[], Mapping[str, type]]] = {Task: tasks}
+
+
+def read(kind: Any, value: object, where: str = "") -> Any:
+    return from_plain(kind, value, where, REGISTRY)
+
+
+def message(kind: Any, value: object, where: str = "") -> str:
+    with pytest.raises(StakesError) as caught:
+        read(kind, value, where)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+FULL = Settings(
+    title="ä \ud800 '\"\n",
+    training=Training(3, 0.5, 1.0, "cosine", True),
+    task=Wind(3.0, (1, 12)),
+    source=Heating(15.0),
+    fallback=Later(4),
+    width=(1.0, 2.0),
+    size=2,
+    grid={"task.penalty": (1.0, 2.5), "": ()},
+    parts=(Training(1), Training(2)),
+    pair=("b", 2),
+    tags={"x": None, "y": "z"},
+    folder=Path("some/where"),
+)
+FULL_PLAIN = {
+    "title": "ä \ud800 '\"\n",
+    "training": {"epochs": 3, "rate": 0.5, "clip": 1.0, "schedule": "cosine", "verbose": True},
+    "task": {"name": "wind", "penalty": 3.0, "months": [1, 12]},
+    "source": {"name": "heating", "threshold": 15.0},
+    "fallback": {"value": 4},
+    "width": [1.0, 2.0],
+    "size": 2,
+    "grid": {"task.penalty": [1.0, 2.5], "": []},
+    "parts": [
+        {"epochs": 1, "rate": 1e-3, "clip": None, "schedule": "constant", "verbose": False},
+        {"epochs": 2, "rate": 1e-3, "clip": None, "schedule": "constant", "verbose": False},
+    ],
+    "pair": ["b", 2],
+    "tags": {"x": None, "y": "z"},
+    "folder": "some/where",
+}
+
+
+# Both ways
+
+
+def test_a_nested_dataclass_goes_out_and_comes_back() -> None:
+    assert to_plain(FULL) == FULL_PLAIN
+    assert read(Settings, FULL_PLAIN) == FULL
+    assert read(Settings, json.loads(json.dumps(to_plain(FULL)))) == FULL
+
+
+def test_a_name_is_written_first() -> None:
+    assert list(to_plain(Wind())) == ["name", "penalty", "months"]
+
+
+def test_a_field_called_name_is_no_kind() -> None:
+    @dataclass(frozen=True)
+    class Person:
+        name: str = "nobody"
+
+    assert to_plain(Person("x")) == {"name": "x"}
+    assert read(Person, {"name": "x"}) == Person("x")
+    assert read(Person, {}) == Person()
+
+
+VALUES = [
+    (int, 3, 3),
+    (int, -(2**63), -(2**63)),
+    (int, 2**64 - 1, 2**64 - 1),
+    (float, 0.5, 0.5),
+    (float, 3, 3.0),
+    (str, "", ""),
+    (str, "text", "text"),
+    (bool, True, True),
+    (None, None, None),
+    (type(None), None, None),
+    (Path, "a/b", Path("a/b")),
+    (Literal["a", 1, None], "a", "a"),
+    (Literal["a", 1, None], 1, 1),
+    (Literal["a", 1, None], None, None),
+    (int | None, None, None),
+    (int | None, 3, 3),
+    (Optional[int], 3, 3),  # noqa: UP045 - the older spelling is another type
+    (int | str, "3", "3"),
+    (float | int, 3, 3),
+    (float | int, 3.0, 3.0),
+    (bool | int, True, True),
+    (bool | int, 1, 1),
+    (Literal["auto"] | float, "auto", "auto"),
+    (Literal["auto"] | float, 1, 1.0),
+    (tuple[int, ...], [], ()),
+    (tuple[int, ...], [1, 2], (1, 2)),
+    (tuple[int, str], (1, "a"), (1, "a")),
+    (tuple[()], [], ()),
+    (tuple[tuple[float, float], ...], [[1, 2]], ((1.0, 2.0),)),
+    (tuple[str, ...] | tuple[float, ...], [1, 2], (1.0, 2.0)),
+    (tuple[float, ...] | tuple[str, ...], ["a"], ("a",)),
+    (Mapping[str, int], {"a": 1}, {"a": 1}),
+    (dict[str, tuple[int, ...]], {"a": [1]}, {"a": (1,)}),
+    (Training, {"epochs": 2}, Training(2)),
+    (Wind, {}, Wind()),
+    (Wind, {"name": "wind"}, Wind()),
+    (Wind, "wind", Wind()),
+    (Wind | None, {"penalty": 1}, Wind(1.0)),
+    (Wind | Nothing, {"name": "nothing"}, Nothing()),
+    (Wind | Nothing, "nothing", Nothing()),
+    (Wind | Nothing | str, "nothing", "nothing"),
+    (Wind | Nothing | Literal["none"] | int, "none", "none"),
+    (Wind | Nothing | Literal["none"] | int, "wind", Wind()),
+    (Wind | Nothing | Literal["none"] | int, 3, 3),
+    (Training | bool, {"epochs": 1}, Training(1)),
+    (Training | bool, False, False),
+    (Task, "wind", Wind()),
+    (Task, {"name": "heating", "threshold": 1}, Heating(1.0)),
+    (Task | None, None, None),
+    (Task | None, "nothing", Nothing()),
+    (Task | int, 3, 3),
+    (tuple[Task, ...], ["wind", {"name": "nothing"}], (Wind(), Nothing())),
+    (Mapping[str, Task], {"a": "wind"}, {"a": Wind()}),
+]
+
+
+@pytest.mark.parametrize(("kind", "plain", "expected"), VALUES)
+def test_every_annotation_both_ways(kind: Any, plain: object, expected: object) -> None:
+    found = read(type(None) if kind is None else kind, plain)
+    assert (found, type(found)) == (expected, type(expected))
+    again = read(type(None) if kind is None else kind, json.loads(json.dumps(to_plain(found))))
+    assert (again, type(again)) == (found, type(found))
+
+
+def test_fields_that_init_does_not_take_are_left_out_and_refused() -> None:
+    assert to_plain(Heating(1.0)) == {"name": "heating", "threshold": 1.0}
+    assert message(Heating, {"threshold": 1, "twice": 2}) == "there is no setting 'twice'; there are threshold"
+
+
+def test_a_union_of_the_wide_and_the_narrow_keeps_the_whole_number() -> None:
+    assert type(read(float | int, 3)) is int
+
+
+def test_a_mapping_of_another_kind_becomes_a_dict() -> None:
+    assert type(read(Mapping[str, int], MappingProxyType({"a": 1}))) is dict
+
+
+def test_what_is_no_setting_cannot_be_written() -> None:
+    with pytest.raises(SettingError, match=r"^a date cannot be written as a setting: datetime.date\(2020, 1, 1\)$"):
+        to_plain({"a": date(2020, 1, 1)})
+    with pytest.raises(SettingError, match=r"^a mapping must have texts as keys, got 1$"):
+        to_plain({1: 2})
+    with pytest.raises(SettingError, match="a type cannot be written"):
+        to_plain(Wind)
+
+
+# Messages
+
+WRONG = [
+    (int, "many", "epochs must be a whole number, got 'many'"),
+    (int, True, "epochs must be a whole number, got True"),
+    (int, 3.0, "epochs must be a whole number, got 3.0"),
+    (int, None, "epochs must be a whole number, got None"),
+    (int, 2**64, "epochs must be a whole number, got a whole number of 65 bits"),
+    (int, [[1]], "epochs must be a whole number, got a list of 1"),
+    (int, {"a": 1}, "epochs must be a whole number, got a table of 1"),
+    (int, "x" * 100, f"epochs must be a whole number, got '{'x' * 76}..."),
+    (float, "1", "epochs must be a number, got '1'"),
+    (float, False, "epochs must be a number, got False"),
+    (float, math.nan, "epochs must be a number, got nan"),
+    (float, -math.inf, "epochs must be a number, got -inf"),
+    (float, 1 << 20000, "epochs must be a number, got a whole number of 20001 bits"),
+    (str, 1, "epochs must be text, got 1"),
+    (str, date(2020, 1, 1), "epochs must be text, got datetime.date(2020, 1, 1)"),
+    (Path, 1, "epochs must be text, got 1"),
+    (bool, 1, "epochs must be true or false, got 1"),
+    (bool, "yes", "epochs must be true or false, got 'yes'"),
+    (type(None), 0, "epochs must be none, got 0"),
+    (Literal["cold", "warm"], "warn", "epochs must be one of 'cold', 'warm', got 'warn'; did you mean 'warm'?"),
+    (Literal["cold", "warm"], "hot!!", "epochs must be one of 'cold', 'warm', got 'hot!!'"),
+    (Literal["cold", "warm"], 3, "epochs must be one of 'cold', 'warm', got 3"),
+    (Literal[0, 1], True, "epochs must be one of 0, 1, got True"),
+    (int | None, "x", "epochs must be a whole number, got 'x'"),
+    (int | bool, "x", "epochs must be a whole number or true or false, got 'x'"),
+    (Literal["auto"] | float, "x", "epochs must be one of 'auto' or a number, got 'x'"),
+    (float | tuple[float, float], "x", "epochs must be a number or a list, got 'x'"),
+    (float | tuple[float, float], [1, "x"], "epochs[1] must be a number, got 'x'"),
+    (float | tuple[float, float], [1], "epochs must be a list of 2, got a list of 1"),
+    (tuple[str, ...] | tuple[int, ...], [1, "x"], "epochs must be a list, got a list of 2"),
+    (Training | bool, {"epochs": "x"}, "epochs.epochs must be a whole number, got 'x'"),
+    (Training | bool, 3, "epochs must be a table or true or false, got 3"),
+    (tuple[int, ...], "ab", "epochs must be a list, got 'ab'"),
+    (tuple[int, ...], [1, 2.5], "epochs[1] must be a whole number, got 2.5"),
+    (tuple[int, str], [1, "a", 2], "epochs must be a list of 2, got a list of 3"),
+    (tuple[()], [1], "epochs must be a list of 0, got a list of 1"),
+    (Mapping[str, int], [1], "epochs must be a table, got a list of 1"),
+    (Mapping[str, int], {"a": "b"}, "epochs.a must be a whole number, got 'b'"),
+    (Mapping[str, int], {"a.b\n": "b"}, "epochs.'a.b\\n' must be a whole number, got 'b'"),
+    (Mapping[str, int], {1: 1}, "epochs must have texts as keys, got 1"),
+    (Training, "x", "epochs must be a table, got 'x'"),
+    (Training, {1: 1}, "epochs must have texts as keys, got 1"),
+    (Training, {}, "epochs.epochs must be given"),
+    (Training, {"epoch": 1}, "there is no setting 'epochs.epoch'; did you mean 'epochs'?"),
+    (Nothing, {"x": 1}, "there is no setting 'epochs.x'; epochs has none"),
+    (Wind, "wnd", "epochs must be one of 'wind', got 'wnd'; did you mean 'wind'?"),
+    (Wind, {"name": "sun"}, "epochs.name must be one of 'wind', got 'sun'"),
+    (Wind | Nothing, {}, "epochs.name must be given, one of 'wind', 'nothing'"),
+    (Wind | Nothing, {"name": 3}, "epochs.name must be one of 'wind', 'nothing', got 3"),
+    (Wind | Nothing, "wnd", "epochs must be one of 'wind', 'nothing', got 'wnd'; did you mean 'wind'?"),
+    (Wind | Nothing, 3, "epochs must be a table, got 3"),
+    (Wind | Nothing | int, 3.5, "epochs must be a whole number or a table, got 3.5"),
+    (Wind | Heating, "heating", "epochs.threshold must be given"),
+    (Wind | Heating, {"name": "wind", "penalti": 1}, "there is no setting 'epochs.penalti'; did you mean 'penalty'?"),
+    (Task, 3, "epochs must be a table, got 3"),
+    (Task, "nothin", "epochs must be one of 'wind', 'heating', 'nothing', got 'nothin'; did you mean 'nothing'?"),
+]
+
+
+@pytest.mark.parametrize(("kind", "plain", "expected"), WRONG, ids=range(len(WRONG)))  # some ids would be endless
+def test_a_wrong_value_is_named_with_its_place(kind: Any, plain: object, expected: str) -> None:
+    assert message(kind, plain, "epochs") == expected
+
+
+def test_places_are_dotted_all_the_way_down() -> None:
+    assert message(Settings, {**FULL_PLAIN, "parts": [{"epochs": 1}, {"epochs": None}]}) == (
+        "parts[1].epochs must be a whole number, got None"
+    )
+    assert message(Settings, {**FULL_PLAIN, "task": {"name": "wind", "penalti": 1}}) == (
+        "there is no setting 'task.penalti'; did you mean 'penalty'?"
+    )
+    assert message(Settings, {**FULL_PLAIN, "task": {"name": "wind", "months": [1, "may"]}}, "run") == (
+        "run.task.months[1] must be a whole number, got 'may'"
+    )
+
+
+def test_without_a_place_the_value_itself_is_named() -> None:
+    assert message(int, "x") == "the value must be a whole number, got 'x'"
+    assert message(Wind | Nothing, {}) == "name must be given, one of 'wind', 'nothing'"
+
+
+def test_every_missing_setting_is_named() -> None:
+    assert message(Settings, {}) == "training and task must be given"
+
+
+def test_an_unknown_setting_is_told_before_a_missing_one() -> None:
+    assert message(Training, {"epocs": 3}) == "there is no setting 'epocs'; did you mean 'epochs'?"
+
+
+def test_an_error_of_the_dataclass_itself_keeps_its_kind_and_gets_the_place() -> None:
+    with pytest.raises(CostError, match=r"^task.penalty must not be negative, got -1.0$"):
+        read(Task, {"name": "wind", "penalty": -1}, "task")
+    with pytest.raises(CostError, match=r"^penalty must not be negative, got -1.0$"):
+        read(Task, {"name": "wind", "penalty": -1})
+
+
+@pytest.mark.parametrize("error", [TypeError("no good"), ValueError("no good"), OverflowError("no good")])
+def test_other_errors_of_the_dataclass_become_setting_errors(error: Exception) -> None:
+    @dataclass(frozen=True)
+    class Fragile:
+        value: int = 0
+
+        def __post_init__(self) -> None:
+            raise error
+
+    with pytest.raises(SettingError, match=r"^a.b: no good$") as caught:
+        read(Fragile, {}, "a.b")
+    assert caught.value.__cause__ is error
+    assert message(Fragile, {}) == "no good"
+
+
+@pytest.mark.parametrize(
+    "kind", [list[int], tuple, dict[int, int], Any, object, Training | Later, Wind | dict[str, int]]
+)
+def test_an_annotation_beyond_reading_is_the_programmers_error(kind: Any) -> None:
+    with pytest.raises(TypeError, match=r"^a .*(cannot be read|apart)"):
+        read(kind, {}, "a")
+
+
+def test_a_protocol_without_registry_is_the_programmers_error() -> None:
+    with pytest.raises(TypeError, match="cannot be read from plain values"):
+        from_plain(Settings, FULL_PLAIN)
+
+
+# Property tests
+
+names = strategies.text(max_size=8)
+finite = strategies.floats(allow_nan=False, allow_infinity=False)
+whole = strategies.integers(-(2**64) + 1, 2**64 - 1)
+trainings = strategies.builds(
+    Training,
+    epochs=whole,
+    rate=finite,
+    clip=strategies.none() | finite,
+    schedule=strategies.sampled_from(["constant", "cosine"]),
+    verbose=strategies.booleans(),
+)
+winds = strategies.builds(
+    Wind, penalty=strategies.floats(0, 1e300), months=strategies.lists(whole, max_size=3).map(tuple)
+)
+heatings = strategies.builds(Heating, threshold=finite)
+all_settings = strategies.builds(
+    Settings,
+    title=names,
+    training=trainings,
+    task=winds | heatings | strategies.just(Nothing()),
+    source=strategies.none() | winds | heatings,
+    fallback=names | whole | strategies.builds(Later, strategies.none() | whole),
+    width=finite | strategies.tuples(finite, finite),
+    size=finite | whole,
+    grid=strategies.dictionaries(names, strategies.lists(finite, max_size=3).map(tuple), max_size=3),
+    parts=strategies.lists(trainings, max_size=2).map(tuple),
+    pair=strategies.tuples(names, whole),
+    tags=strategies.dictionaries(names, strategies.none() | names, max_size=3),
+    folder=names.map(Path),
+)
+garbage = strategies.recursive(
+    strategies.none()
+    | strategies.booleans()
+    | strategies.integers()
+    | strategies.just(20000).map(lambda bits: 1 << bits)  # more digits than Python prints
+    | strategies.floats()
+    | strategies.sampled_from(["wind", "heating", "cosine", "name", date(2020, 1, 1), ...])
+    | names,
+    lambda inner: (
+        strategies.lists(inner, max_size=3)
+        | strategies.dictionaries(names | strategies.sampled_from(["name", "epochs", "value", 3]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@some_examples
+@hypothesis.given(all_settings)
+def test_whatever_settings_go_out_and_come_back(settings: Settings) -> None:
+    plain = to_plain(settings)
+    assert read(Settings, plain) == settings
+    assert read(Settings, json.loads(json.dumps(plain))) == settings
+    assert canonical_text(read(Settings, plain)) == canonical_text(settings)
+
+
+@some_examples
+@hypothesis.given(all_settings, strategies.data())
+def test_a_damaged_tree_is_read_well_or_refused(settings: Settings, data: strategies.DataObject) -> None:
+    plain = to_plain(settings)
+    for _ in range(data.draw(strategies.integers(1, 3))):
+        plain = damaged(plain, data)
+    assert_well_read(plain)
+
+
+@some_examples
+@hypothesis.given(garbage)
+def test_garbage_is_refused(plain: object) -> None:
+    assert_well_read(plain)
+
+
+def damaged(plain: object, data: strategies.DataObject) -> object:
+    """A copy in which one node is replaced or removed, or has garbage added."""
+    tree: Any = [deepcopy(plain)]
+    holder, place = tree, 0
+    while isinstance(holder[place], (dict, list)) and holder[place] and data.draw(strategies.booleans()):
+        holder = holder[place]
+        place = data.draw(strategies.sampled_from(list(holder) if isinstance(holder, dict) else range(len(holder))))
+    node, action = holder[place], data.draw(strategies.sampled_from(["replace", "remove", "add"]))
+    if action == "add" and isinstance(node, dict):
+        node[data.draw(names | strategies.sampled_from(["name", "epochs", 3]))] = data.draw(garbage)
+    elif action == "add" and isinstance(node, list):
+        node.append(data.draw(garbage))
+    elif action == "remove" and holder is not tree:
+        del holder[place]
+    else:
+        holder[place] = data.draw(garbage)
+    return tree[0]
+
+
+def assert_well_read(plain: object) -> None:
+    try:
+        found = read(Settings, plain)
+    except StakesError as error:
+        assert "\n" not in str(error)  # noqa: PT017 - either outcome is right
+        return
+    assert type(found) is Settings
+    assert_well_typed(found)
+    assert read(Settings, to_plain(found)) == found
+
+
+def assert_well_typed(found: Settings) -> None:
+    """Every field has the type of its annotation, told apart from what reads them."""
+    is_whole = lambda value: type(value) is int
+    is_number = lambda value: type(value) is float and math.isfinite(value)
+    is_training = lambda value: (
+        type(value) is Training
+        and is_whole(value.epochs)
+        and is_number(value.rate)
+        and (value.clip is None or is_number(value.clip))
+        and value.schedule in ("constant", "cosine")
+        and type(value.verbose) is bool
+    )
+    assert type(found.title) is str
+    assert is_training(found.training)
+    for task in (found.task, found.source):
+        if isinstance(task, Wind):
+            assert is_number(task.penalty)
+            assert type(task.months) is tuple
+            assert all(map(is_whole, task.months))
+        elif isinstance(task, Heating):
+            assert is_number(task.threshold)
+        else:
+            assert task == (Nothing() if task is found.task else None)
+    assert isinstance(found.fallback, Later) or type(found.fallback) in (str, int)
+    assert not isinstance(found.fallback, Later) or found.fallback.value is None or is_whole(found.fallback.value)
+    assert is_number(found.width) or (len(found.width) == 2 and all(map(is_number, found.width)))
+    assert is_number(found.size) or is_whole(found.size)
+    assert all(type(key) is str and all(map(is_number, values)) for key, values in found.grid.items())
+    assert all(map(is_training, found.parts))
+    assert [type(part) for part in found.pair] == [str, int]
+    assert all(type(key) is str and (value is None or type(value) is str) for key, value in found.tags.items())
+    assert isinstance(found.folder, Path)
+
+
+# Files
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    def write(content: str | bytes, name: str = "run.toml") -> Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(SettingError) as caught:
+        read_settings_file(path)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).count(path.name) == 1
+    return str(caught.value).replace(str(path), path.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("run.toml", 'seed = 1\n[task]\nname = "wind"\n'),
+        ("RUN.TOML", '\ufeffseed = 1\r\n[task]\r\nname = "wind"\r\n'),
+        ("run.json", '{"seed": 1, "task": {"name": "wind"}}'),
+        ("run.json", '\ufeff{"seed": 1, "task": {"name": "wind"}}'),
+    ],
+)
+def test_files_are_read(write: Callable[..., Path], name: str, content: str) -> None:
+    assert read_settings_file(write(content, name)) == {"seed": 1, "task": {"name": "wind"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        (
+            "run.toml",
+            "a = 1\nb 2",
+            "cannot be read: Expected '=' after a key in a key/value pair (at line 2, column 3)",
+        ),
+        ("run.toml", "a = 1\na = 2", "cannot be read: Cannot overwrite a value (at "),
+        ("run.toml", f"a = {'9' * 5000}", "cannot be read: Exceeds the limit"),
+        ("run.toml", b"a = '\xff'", "cannot be read: 'utf-8' codec can't decode byte 0xff in position 5"),
+        ("run.toml", "a = " + "[" * 100_000, "is nested too deeply"),
+        ("run.toml", "a = " + "[" * 60 + "]" * 60, "is nested too deeply"),
+        ("run.toml", "a." * 2000 + "a = 1", "is nested too deeply"),
+        ("run.toml", b"#" * (2**20 + 1), "must have at most 1 MiB"),
+        ("run.json", '{"a": 1,\n}', "cannot be read: Expecting property name enclosed in double quotes: line 2"),
+        ("run.json", '{"a": 1, "a": 2}', "cannot be read: the key 'a' stands twice in one table"),
+        ("run.json", "[" * 100_000, "is nested too deeply"),
+        ("run.json", "[1]", "must hold a table, got a list of 1"),
+        ("run.json", "", "cannot be read: Expecting value: line 1"),
+        ("run.yaml", "a: 1", "must end in .toml or .json"),
+        ("run", "a = 1", "must end in .toml or .json"),
+    ],
+    ids=lambda value: value[:30] if isinstance(value, str) else "bytes",
+)
+def test_a_file_that_cannot_be_read_says_why(
+    write: Callable[..., Path], name: str, content: str | bytes, expected: str
+) -> None:
+    assert refusal(write(content, name)).startswith(f"'{name}' {expected}")
+
+
+def test_a_file_of_the_largest_size_is_read(write: Callable[..., Path]) -> None:
+    assert read_settings_file(write(b"#" * 2**20)) == {}
+
+
+def test_a_missing_file_is_looked_for_among_its_neighbours(write: Callable[..., Path], tmp_path: Path) -> None:
+    write("", "wind.toml")
+    write("", "winds.json")
+    assert refusal(tmp_path / "wnid.toml") == "there is no file 'wnid.toml'; did you mean 'wind.toml'?"
+    assert refusal(tmp_path / "nothing_like_it.toml") == "there is no file 'nothing_like_it.toml'"
+    assert refusal(tmp_path / "absent" / "wind.toml") == "there is no file 'wind.toml'"
+
+
+def test_a_folder_a_pipe_and_a_name_too_long_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder.toml").mkdir()
+    assert refusal(tmp_path / "folder.toml") == "'folder.toml' is a folder, expected a .toml or .json file"
+    os.mkfifo(tmp_path / "pipe.toml")
+    assert refusal(tmp_path / "pipe.toml") == "'pipe.toml' must be a regular file"
+    with pytest.raises(SettingError, match="cannot be read"):
+        read_settings_file(tmp_path / f"{'x' * 3000}.toml")
+    with pytest.raises(SettingError, match="there is no file"):
+        read_settings_file(tmp_path / "a\0.toml")
+
+
+words = ["true", "null", "nan", "inf", "NaN", "\\u", "0x", "2020-01-01", "a"]
+pieces = strategies.sampled_from([*"[]{}\"'=.,:\\#\n\r\t 019eE+-_", *words])
+scraps = strategies.lists(pieces, max_size=40).map("".join) | strategies.text(max_size=40)
+contents = strategies.binary(max_size=40) | scraps.map(lambda text: text.encode("utf-8", "surrogatepass"))
+
+
+@some_examples
+@hypothesis.given(contents, strategies.sampled_from([".toml", ".json"]))
+def test_whatever_a_file_holds_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, suffix: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / f"scrap{suffix}"
+    path.write_bytes(content)
+    try:
+        values = read_settings_file(path)
+    except StakesError:
+        return
+    assert type(values) is dict
+    assert_well_read(values)
+
+
+# Dotted keys and the text to be hashed
+
+
+def test_set_dotted_copies_and_sets() -> None:
+    values = {"a": {"b": {"c": 1}, "d": 2}, "e": [1]}
+    before = deepcopy(values)
+    assert set_dotted(values, "a.b.c", 5) == {"a": {"b": {"c": 5}, "d": 2}, "e": [1]}
+    assert set_dotted(values, "x.y", 5) == {**before, "x": {"y": 5}}
+    assert set_dotted(values, "a", 5) == {"a": 5, "e": [1]}
+    assert values == before
+
+
+def test_set_dotted_opens_a_bare_name() -> None:
+    assert set_dotted({"task": "wind"}, "task.penalty", 5) == {"task": {"name": "wind", "penalty": 5}}
+    assert set_dotted({"task": "wind"}, "task.name", "nothing") == {"task": {"name": "nothing"}}
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("a.b.c", "a.b must be a table for a.b.c to be set, got 1"),
+        ("list.x", "list must be a table for list.x to be set, got a list of 1"),
+        ("", "a setting must be a name or names joined by dots, got ''"),
+        ("a..b", "a setting must be a name or names joined by dots, got 'a..b'"),
+        (".a", "a setting must be a name or names joined by dots, got '.a'"),
+    ],
+)
+def test_set_dotted_refuses(key: str, expected: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        set_dotted({"a": {"b": 1}, "list": [1]}, key, 5)
+    assert str(caught.value) == expected
+
+
+def test_canonical_text_is_the_same_for_equal_settings() -> None:
+    assert canonical_text({"b": 1.0, "a": (1, 2.5, -0.0), "c": "ä"}) == '{"a":[1,2.5,0],"b":1,"c":"\\u00e4"}'
+    assert canonical_text(Wind(2)) == canonical_text(Wind(2.0)) == '{"months":[],"name":"wind","penalty":2}'
+    assert canonical_text(Wind(2.5)) != canonical_text(Wind(2.0))
+    assert canonical_text(Training(2**63 + 1)) != canonical_text(Training(2**63))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_canonical_text_refuses_numbers_that_json_does_not_have(number: float) -> None:
+    with pytest.raises(SettingError, match=r"^settings to be hashed must hold finite numbers only"):
+        canonical_text(Wind(number))
+
+
+def test_canonical_text_names_what_is_no_setting() -> None:
+    with pytest.raises(SettingError, match=r"^a date cannot be written as a setting"):
+        canonical_text([date(2020, 1, 1)])

@@ -1,0 +1,66 @@
+"""Kills its process with SIGKILL at the n-th step that changes a folder, to test what a crash leaves behind (Linux).
+
+A step is a call of one of `STEPS` of module `os` on a file under the folder. A moment is "before" the step, "after" it,
+or "during", which counts writes alone and lets through half of the bytes. A process that outlives its saving had fewer
+steps. Either call `install` in a forked child, or run any script or module under it:
+
+    STAKES_TEST_KILL_AT=7:before STAKES_TEST_KILL_UNDER=/tmp/run python kill_injection.py script.py arguments
+    STAKES_TEST_KILL_AT=2:during STAKES_TEST_KILL_UNDER=/tmp/run python kill_injection.py -m module arguments
+"""
+
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MOMENTS = ("before", "during", "after")
+STEPS = ("mkdir", "open", "write", "fsync", "replace", "rename", "unlink")
+
+
+def install(nth: int, moment: str, under: Path) -> None:
+    """From now on the n-th step under the folder, counted from 1, is the last."""
+    assert moment in MOMENTS
+    folder, count = f"{under.resolve()}{os.sep}", 0
+
+    def deadly(step: Callable[..., Any]) -> Callable[..., Any]:
+        def call(target: Any, *rest: Any, **options: Any) -> Any:
+            nonlocal count
+            if not f"{_path(target)}{os.sep}".startswith(folder):
+                return step(target, *rest, **options)
+            count += 1
+            if count != nth:
+                return step(target, *rest, **options)
+            try:
+                if moment == "during":
+                    step(target, rest[0][: len(rest[0]) // 2])
+                elif moment == "after":
+                    step(target, *rest, **options)
+            finally:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return call
+
+    for name in ("write",) if moment == "during" else STEPS:
+        setattr(os, name, deadly(getattr(os, name)))
+
+
+def _path(target: int | str | os.PathLike[str]) -> str:
+    return os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else os.path.abspath(target)
+
+
+def main() -> None:
+    nth, _, moment = os.environ["STAKES_TEST_KILL_AT"].partition(":")
+    install(int(nth), moment, Path(os.environ["STAKES_TEST_KILL_UNDER"]))
+    del sys.argv[0]
+    if sys.argv[0] == "-m":
+        del sys.argv[0]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

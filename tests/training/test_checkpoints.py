@@ -1,0 +1,897 @@
+import errno
+import hashlib
+import json
+import os
+import pickle
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save as safetensors_bytes
+from torch import Tensor
+
+from stakes.errors import ShapeError, StakesError
+from stakes.training import checkpoints
+from stakes.training.checkpoints import (
+    Checkpoint,
+    CheckpointError,
+    check_tensors,
+    load_latest,
+    load_tensors,
+    read_json,
+    save_checkpoint,
+    save_tensors,
+    write_atomically,
+    write_json,
+)
+
+CHILDREN = Path(__file__).with_name("checkpoint_children.py")
+HARNESS = Path(__file__).with_name("kill_injection.py")
+DTYPES = (
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.uint8,
+    torch.int8,
+    torch.int32,
+    torch.int64,
+)
+LAYOUT = {"bias": (torch.float64, (3,)), "weights": (torch.float32, (2, 3))}
+
+some_examples = settings(max_examples=200, deadline=None, derandomize=True)
+
+
+def checkpoint(epoch: int, value: float = 0.5) -> Checkpoint:
+    tensors = {"weights": torch.full((2, 3), value), "bias": torch.arange(3, dtype=torch.float64) + epoch}
+    return Checkpoint(epoch, tensors, {"loss": [1.5, None], "value": value})
+
+
+def assert_same(found: Checkpoint | None, expected: Checkpoint) -> None:
+    assert found is not None
+    assert found.epoch == expected.epoch
+    assert found.state == expected.state
+    assert_same_tensors(found.tensors, expected.tensors)
+
+
+def assert_same_tensors(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert found[name].dtype == tensor.dtype
+        assert found[name].shape == tensor.shape
+        assert torch.equal(found[name], tensor)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of two checkpoints, of epochs 1 and 2."""
+    for epoch in (1, 2):
+        save_checkpoint(tmp_path / "checkpoints", checkpoint(epoch))
+    return tmp_path / "checkpoints"
+
+
+# Round trips
+
+
+def test_tensors_of_every_kind_come_back(tmp_path: Path) -> None:
+    tied = torch.randn(4)
+    tensors = {f"{dtype}": torch.arange(6).reshape(2, 3).to(dtype) for dtype in DTYPES} | {
+        "bool": torch.tensor([True, False]),
+        "scalar": torch.tensor(2.5),
+        "empty": torch.zeros(0, 3),
+        "transposed": torch.arange(6.0).reshape(2, 3).T,
+        "expanded": torch.arange(3.0).expand(4, 3),
+        "strided": torch.arange(10.0)[::3],
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+        "infinite": torch.tensor([torch.inf, -torch.inf]),
+        "negated view": torch.tensor([1 + 2j]).conj().imag,
+        "tied": tied,
+        "tied too": tied,
+        "ü 'quoted'\n": torch.ones(1),
+    }
+    path = tmp_path / "a.safetensors"
+    sha256 = save_tensors(path, tensors)
+    assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    layout = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
+    for found in (load_tensors(path, sha256), load_tensors(path, None, layout)):
+        assert_same_tensors(found, {name: tensor.detach() for name, tensor in tensors.items()})
+        assert not any(tensor.requires_grad for tensor in found.values())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_tensors_of_a_gpu_come_back_on_the_cpu(tmp_path: Path) -> None:
+    tensor = torch.randn(3, 4)
+    save_tensors(tmp_path / "a.safetensors", {"a": tensor.cuda().T})
+    assert_same_tensors(load_tensors(tmp_path / "a.safetensors", None), {"a": tensor.T})
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"__metadata__": torch.ones(1)}, "__metadata__"),
+        ({"a": torch.ones(1, dtype=torch.complex64)}, "'a' must be of floats, integers or bool, got torch.complex64"),
+        ({"a": torch.ones(1).to_sparse()}, "cannot be written"),
+        ({"a": torch.ones(1, device="meta")}, "cannot be written"),
+        ({"\ud800": torch.ones(1)}, "cannot be written"),
+        ({1: torch.ones(1)}, "cannot be written"),
+        ({f"{index:0100d}": torch.ones(0) for index in range(10_000)}, "the header of tensor names has"),
+    ],
+    ids=["metadata", "complex", "sparse", "meta", "surrogate", "number as name", "too many"],
+)
+def test_tensors_that_could_not_be_read_again_are_not_written(tensors: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=re.escape(message)):
+        save_tensors(tmp_path / "a.safetensors", tensors)
+    assert names(tmp_path) == []
+
+
+def test_a_checkpoint_comes_back_in_full(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b" / "checkpoints"
+    save_checkpoint(folder, checkpoint(120))
+    found, reasons = load_latest(folder)
+    assert_same(found, checkpoint(120))
+    assert reasons == ()
+    tensor_name, json_name = names(folder)
+    assert re.fullmatch(r"epoch-00000120-[0-9a-f]{16}\.safetensors", tensor_name)
+    assert json_name == "epoch-00000120.json"
+
+
+def test_a_checkpoint_without_tensors_or_state_comes_back(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, Checkpoint(0, {}, {}))
+    assert_same(load_latest(tmp_path)[0], Checkpoint(0, {}, {}))
+
+
+def test_the_last_two_are_kept_and_foreign_files_stay(tmp_path: Path) -> None:
+    foreign = ["best.safetensors", "epoch-00000001.pt", "epoch-1.json", "epoch-00000001.json.bak", ".secret.tmp"]
+    foreign += ["epoch-00000001-best.safetensors", ".epoch-00000001.json.1-short.tmp", "epoch-٠٠٠٠٠٠٠١.json"]
+    for name in foreign:
+        (tmp_path / name).write_text("mine")
+    for epoch in range(1, 6):
+        save_checkpoint(tmp_path, checkpoint(epoch))
+        found, reasons = load_latest(tmp_path)
+        assert_same(found, checkpoint(epoch))
+        assert reasons == ()
+    own = [name for name in names(tmp_path) if name not in foreign]
+    assert [name[:14] for name in own] == ["epoch-00000004"] * 2 + ["epoch-00000005"] * 2
+    assert all((tmp_path / name).read_text() == "mine" for name in foreign)
+
+
+@pytest.mark.parametrize("value", [0.5, 0.75], ids=["same tensors", "other tensors"])
+def test_an_epoch_saved_again_replaces_the_first(value: float, folder: Path) -> None:
+    save_checkpoint(folder, checkpoint(2, value))
+    assert_same(load_latest(folder)[0], checkpoint(2, value))
+    assert len(names(folder)) == 4
+
+
+def test_what_was_saved_last_is_found_when_training_went_back(folder: Path) -> None:
+    save_checkpoint(folder, checkpoint(9))
+    save_checkpoint(folder, checkpoint(3))
+    assert_same(load_latest(folder)[0], checkpoint(3))
+    assert [name[:14] for name in names(folder)] == ["epoch-00000002"] * 2 + ["epoch-00000003"] * 2
+
+
+def test_what_dead_writers_left_is_deleted(folder: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = {process: f".epoch-00000002.json.{process}-0123456789abcdef.tmp" for process in (dead.pid, os.getpid())}
+    living = f".epoch-00000002-0123456789abcdef.safetensors.{os.getppid()}-0123456789abcdef.tmp"
+    orphan = "epoch-00000007-0123456789abcdef.safetensors"
+    for name in (*left.values(), living, orphan):
+        (folder / name).write_text("half a")
+    save_checkpoint(folder, checkpoint(3))
+    assert [name for name in names(folder) if not name.startswith(("epoch-00000002", "epoch-00000003"))] == [living]
+
+
+def test_a_failure_to_delete_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    save_checkpoint(folder, checkpoint(3))
+    assert_same(load_latest(folder)[0], checkpoint(3))
+
+
+@pytest.mark.parametrize("epoch", [-1, 10**8, True, 1.0, "1", None])
+def test_an_epoch_must_be_a_whole_number_of_eight_digits(epoch: Any, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"^epoch must be a whole number from 0 to 99999999, got"):
+        save_checkpoint(tmp_path, Checkpoint(epoch, {}, {}))
+
+
+def test_no_folder_and_an_empty_folder_have_no_checkpoint(tmp_path: Path) -> None:
+    assert load_latest(tmp_path / "none") == (None, ())
+    assert load_latest(tmp_path) == (None, ())
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("")
+    with pytest.raises(CheckpointError, match="Not a directory"):
+        load_latest(tmp_path / "checkpoints")
+    with pytest.raises(CheckpointError, match="cannot be written: File exists; what was saved before is intact"):
+        save_checkpoint(tmp_path / "checkpoints", checkpoint(1))
+
+
+# JSON
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@some_examples
+@given(json_values)
+def test_json_comes_back(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+    path = tmp_path_factory.getbasetemp() / "value.json"
+    write_json(path, value)
+    assert repr(read_json(path)) == repr(sorted_keys(value))
+
+
+def sorted_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: sorted_keys(value[key]) for key in sorted(value)}
+    return [sorted_keys(item) for item in value] if isinstance(value, list) else value
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (float("nan"), "pass None for NaN"),
+        ({"a": [float("inf")]}, "pass None for NaN"),
+        ({1: 2}, "use text for keys"),
+        ({"a": 1, 2: 3}, "JSON cannot hold this"),
+        ((1, 2), "lists for tuples"),
+        ({"a": {1}}, "JSON cannot hold this"),
+        (torch.ones(1), "JSON cannot hold this"),
+        (nested(100_000), "JSON cannot hold this"),
+    ],
+    ids=["nan", "inf", "number as key", "mixed keys", "tuple", "set", "tensor", "deep"],
+)
+def test_json_that_would_not_come_back_is_not_written(value: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=rf"^a\.json: .*{re.escape(message)}"):
+        write_json(tmp_path / "a.json", value)
+    with pytest.raises(CheckpointError, match=rf"^epoch-00000001\.json: .*{re.escape(message)}"):
+        save_checkpoint(tmp_path, Checkpoint(1, {}, {"state": value}))
+    assert names(tmp_path) == []
+
+
+def test_json_too_large_to_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "JSON_LIMIT", 1000)
+    write_json(tmp_path / "a.json", "x" * 890)
+    assert read_json(tmp_path / "a.json") == "x" * 890
+    with pytest.raises(CheckpointError, match=r"^b\.json: the JSON has 902 bytes, at most 1000"):
+        write_json(tmp_path / "b.json", "x" * 900)
+
+
+# Hostile and damaged files
+
+JSON = "epoch-00000002.json"
+
+
+def tensor_file(folder: Path) -> Path:
+    (path,) = folder.glob("epoch-00000002-*.safetensors")
+    return path
+
+
+def edit(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+def flipped(place: float) -> Callable[[bytes], bytes]:
+    def flip(content: bytes) -> bytes:
+        index = min(int(place * len(content)), len(content) - 1)
+        return content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :]
+
+    return flip
+
+
+def document(payload: bytes) -> bytes:
+    """A payload with its true hash: an attacker can compute it, too."""
+    return b'{"sha256":"%s","payload":%s}\n' % (hashlib.sha256(payload).hexdigest().encode(), payload)
+
+
+def forged(**changes: Any) -> Callable[[Path], None]:
+    """Other fields in the JSON, its hash made good."""
+
+    def forge(folder: Path) -> None:
+        entry = read_json(folder / JSON) | changes
+        write_json(folder / JSON, {field: value for field, value in entry.items() if value is not ...})
+
+    return forge
+
+
+def with_tensors(content: bytes) -> Callable[[Path], None]:
+    """Other content in the tensor file, and a JSON that vouches for it."""
+
+    def replace(folder: Path) -> None:
+        tensor_file(folder).unlink()
+        sha256 = hashlib.sha256(content).hexdigest()
+        name = f"epoch-00000002-{sha256[:16]}.safetensors"
+        (folder / name).write_bytes(content)
+        forged(file=name, sha256=sha256, size=len(content))(folder)
+
+    return replace
+
+
+def with_header(header: Any, data: bytes = b"", length: int | None = None) -> Callable[[Path], None]:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return with_tensors((len(text) if length is None else length).to_bytes(8, "little") + text + data)
+
+
+def with_tensor(dtype: str, shape: list[int], start: int, end: int, data: bytes) -> Callable[[Path], None]:
+    return with_header({"weights": {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}}, data)
+
+
+def with_payload(payload: bytes) -> Callable[[Path], None]:
+    return lambda folder: edit(folder / JSON, lambda _: document(payload))
+
+
+def entry_text(folder: Path) -> bytes:
+    return json.dumps(read_json(folder / JSON), sort_keys=True, separators=(",", ":")).encode()
+
+
+def json_as(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    return lambda folder: edit(folder / JSON, change)
+
+
+def tensors_as(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    return lambda folder: edit(tensor_file(folder), change)
+
+
+def payload_as(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    return lambda folder: with_payload(change(entry_text(folder)))(folder)
+
+
+def replaced(make: Callable[[Path], None], what: Callable[[Path], Path]) -> Callable[[Path], None]:
+    def replace(folder: Path) -> None:
+        path = what(folder)
+        path.rename(folder.parent / "original")
+        make(path)
+
+    return replace
+
+
+def json_file(folder: Path) -> Path:
+    return folder / JSON
+
+
+class Bomb:
+    """What a pickle of this would run makes a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.arguments = (folder.parent / "marker", "w")
+
+    def __reduce__(self) -> Any:
+        return open, self.arguments
+
+
+def link_to_original(path: Path) -> None:
+    path.symlink_to(path.parent.parent / "original")
+
+
+def link_to_zeros(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def sparse(size: int) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.touch()
+        os.truncate(path, size)
+
+    return make
+
+
+def sparse_tensors_with_their_size(folder: Path) -> None:
+    os.truncate(tensor_file(folder), 2**40)
+    forged(size=2**40)(folder)
+
+
+def renamed_from_the_first(folder: Path) -> None:
+    shutil.copy(folder / "epoch-00000001.json", folder / JSON)
+
+
+def tensors_of_the_first(folder: Path) -> None:
+    (first,) = folder.glob("epoch-00000001-*.safetensors")
+    shutil.copy(first, tensor_file(folder))
+
+
+def forged_name(name: str) -> Callable[[Path], None]:
+    """The tensor file lies where a name that leaves the folder says."""
+
+    def forge(folder: Path) -> None:
+        if "\0" not in name:
+            shutil.copy(tensor_file(folder), folder / name)
+        forged(file=name)(folder)
+
+    return forge
+
+
+def forged_hash_that_leaves_the_folder(folder: Path) -> None:
+    sha256 = "/../../original" + "0" * 49
+    forged(sha256=sha256, file=f"epoch-00000002-{sha256[:16]}.safetensors")(folder)
+
+
+def absolute_name(folder: Path) -> None:
+    forged_name(str(folder.parent / "elsewhere"))(folder)
+
+
+def pickled(path: Path) -> None:
+    path.write_bytes(pickle.dumps(Bomb(path.parent)))
+
+
+def zipped(path: Path) -> None:
+    torch.save({"weights": torch.ones(2, 3), "bomb": Bomb(path.parent)}, path)
+
+
+def vouched(make: Callable[[Path], None]) -> Callable[[Path], None]:
+    """A tensor file that the JSON vouches for."""
+
+    def replace(folder: Path) -> None:
+        make(folder / "content")
+        content = (folder / "content").read_bytes()
+        (folder / "content").unlink()
+        with_tensors(content)(folder)
+
+    return replace
+
+
+ONE = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+CASES: dict[str, Callable[[Path], None]] = {
+    "json: a pickle": replaced(pickled, json_file),
+    "json: a zip of torch.save": replaced(zipped, json_file),
+    "json: empty": json_as(lambda content: b""),
+    "json: cut after one byte": json_as(lambda content: content[:1]),
+    "json: cut in its hash": json_as(lambda content: content[:40]),
+    "json: cut in the middle": json_as(lambda content: content[: len(content) // 2]),
+    "json: cut by one byte": json_as(lambda content: content[:-1]),
+    "json: bytes appended": json_as(lambda content: content + b" "),
+    "json: twice": json_as(lambda content: content * 2),
+    "json: zeros": json_as(lambda content: bytes(len(content))),
+    "json: bit flipped in its hash": json_as(flipped(0.05)),
+    "json: bit flipped in the payload": json_as(flipped(0.6)),
+    "json: bit flipped at the end": json_as(flipped(1.0)),
+    "json: no hash": json_as(lambda content: content[content.index(b"payload") + 9 : -2]),
+    "json: byte order mark": json_as(lambda content: b"\xef\xbb\xbf" + content),
+    "json: utf-16": json_as(lambda content: content.decode().encode("utf-16")),
+    "json: invalid utf-8": payload_as(lambda payload: payload.replace(b"loss", b"\xff\xfe")),
+    "json: duplicate key": payload_as(lambda payload: payload.replace(b'{"epoch":2', b'{"epoch":2,"epoch":2')),
+    "json: keys in another order": payload_as(lambda payload: b'{"version":1,' + payload[1:-13] + b"}"),
+    "json: NaN": payload_as(lambda payload: payload.replace(b"null", b"NaN")),
+    "json: infinity": payload_as(lambda payload: payload.replace(b"null", b"1e999")),
+    "json: a number of 5000 digits": payload_as(lambda payload: payload.replace(b"null", b"9" * 5000)),
+    "json: lists in lists": with_payload(b"[" * 10**6 + b"]" * 10**6),
+    "json: objects in objects": with_payload(b'{"":' * 10**6),
+    "json: many keys": with_payload(b"{%s}" % b",".join(b'"%08d":0' % index for index in range(200_000))),
+    "json: a list": with_payload(b"[]"),
+    "json: a text": with_payload(b'"state"'),
+    "json: an empty object": with_payload(b"{}"),
+    "json: a megabyte for a field": forged(sha256="0" * 2**20),
+    "json: over the limit": replaced(sparse(2**36), json_file),
+    "json: a pipe": replaced(os.mkfifo, json_file),
+    "json: a folder": replaced(os.mkdir, json_file),
+    "json: a symbolic link": replaced(link_to_original, json_file),
+    "json: a link to /dev/zero": replaced(link_to_zeros, json_file),
+    "json: that of another epoch": renamed_from_the_first,
+    "json: epoch as text": forged(epoch="2"),
+    "json: epoch negative": forged(epoch=-2),
+    "json: epoch huge": forged(epoch=10**400),
+    "json: epoch a float": forged(epoch=2.0),
+    "json: epoch true": forged(epoch=True),
+    "json: version 2": forged(version=2),
+    "json: version true": forged(version=True),
+    "json: version missing": forged(version=...),
+    "json: state missing": forged(state=...),
+    "json: state a list": forged(state=[]),
+    "json: size as text": forged(size="1"),
+    "json: size negative": forged(size=-1),
+    "json: size too small": forged(size=1),
+    "json: size true": forged(size=True),
+    "json: a field too many": forged(extra=None),
+    "json: hash too short": forged(sha256="00"),
+    "json: hash a number": forged(sha256=10**63),
+    "json: hash of something else": forged(sha256="0" * 64),
+    "json: hash that leaves the folder": forged_hash_that_leaves_the_folder,
+    "name: above the folder": forged_name("../x"),
+    "name: absolute": absolute_name,
+    "name: with NUL": forged_name("epoch-00000002-0123456789abcdef.safetensors\0"),
+    "name: with a backslash": forged_name("..\\x"),
+    "name: with a terminal's escape": forged_name("\x1b[2J"),
+    "name: empty": forged(file=""),
+    "name: a list": forged(file=["x"]),
+    "tensors: missing": lambda folder: tensor_file(folder).unlink(),
+    "tensors: a pickle": replaced(pickled, tensor_file),
+    "tensors: a pickle that is vouched for": vouched(pickled),
+    "tensors: a zip of torch.save": replaced(zipped, tensor_file),
+    "tensors: a zip of torch.save that is vouched for": vouched(zipped),
+    "tensors: empty": tensors_as(lambda content: b""),
+    "tensors: cut in the length": tensors_as(lambda content: content[:5]),
+    "tensors: cut in the header": tensors_as(lambda content: content[:50]),
+    "tensors: cut in the data": tensors_as(lambda content: content[:-10]),
+    "tensors: bytes appended": tensors_as(lambda content: content + b"\0"),
+    "tensors: bit flipped in the length": tensors_as(flipped(0.0)),
+    "tensors: bit flipped in the header": tensors_as(flipped(0.3)),
+    "tensors: bit flipped in the data": tensors_as(flipped(1.0)),
+    "tensors: those of another epoch": tensors_of_the_first,
+    "tensors: over the size": replaced(sparse(2**40), tensor_file),
+    "tensors: over the limit": sparse_tensors_with_their_size,
+    "tensors: a pipe": replaced(os.mkfifo, tensor_file),
+    "tensors: a folder": replaced(os.mkdir, tensor_file),
+    "tensors: a symbolic link": replaced(link_to_original, tensor_file),
+    "tensors: a link to /dev/zero": replaced(link_to_zeros, tensor_file),
+    "header: empty file": with_tensors(b""),
+    "header: only a length": with_header(b""),
+    "header: length 2**63": with_header({}, length=2**63),
+    "header: length 2**64 - 1": with_header({}, length=2**64 - 1),
+    "header: length 101 MB": with_header({}, length=101 * 10**6),
+    "header: length 1 MiB": with_header({}, length=2**20),
+    "header: 2 MiB of spaces": with_header(b"{" + b" " * 2**21 + b"}"),
+    "header: no JSON": with_header(b"{weights}"),
+    "header: a list": with_header([]),
+    "header: invalid utf-8": with_header(b'{"\xff": 1}'),
+    "header: lists in lists": with_header(b'{"weights":' + b"[" * 10**6),
+    "header: metadata in metadata": with_header(b'{"__metadata__":' * 60_000),
+    "header: overlapping tensors": with_header({"bias": ONE, "weights": ONE}, bytes(4)),
+    "header: a gap": with_header({"bias": ONE, "weights": ONE | {"data_offsets": [8, 12]}}, bytes(12)),
+    "header: offsets out of range": with_tensor("F32", [1], 4, 8, bytes(4)),
+    "header: offsets backwards": with_tensor("F32", [1], 4, 0, bytes(4)),
+    "header: negative offsets": with_tensor("F32", [1], -4, 0, bytes(4)),
+    "header: shape against data": with_tensor("F32", [2], 0, 4, bytes(4)),
+    "header: negative shape": with_tensor("F32", [-1], 0, 4, bytes(4)),
+    "header: huge shape, little data": with_tensor("F32", [2**40], 0, 2**42, bytes(4)),
+    "header: shape that overflows": with_tensor("F32", [2**32, 2**32], 0, 0, b""),
+    "header: shape beyond torch": with_tensor("F32", [2**63, 0], 0, 0, b""),
+    "header: unknown type": with_tensor("F99", [1], 0, 4, bytes(4)),
+    "header: type that torch lacks": with_tensor("F4", [8], 0, 4, bytes(4)),
+    "header: complex": with_tensor("C64", [1], 0, 8, bytes(8)),
+    "header: data that no tensor has": with_header({"weights": ONE}, bytes(400)),
+    "fit: wrong type": with_tensors(safetensors_bytes(checkpoint(2).tensors | {"bias": torch.zeros(3)})),
+    "fit: wrong shape": with_tensors(safetensors_bytes(checkpoint(2).tensors | {"weights": torch.zeros(3, 2)})),
+    "fit: missing tensor": with_tensors(safetensors_bytes({"weights": torch.zeros(2, 3)})),
+    "fit: another tensor": with_tensors(safetensors_bytes(checkpoint(2).tensors | {"\x1b[2J": torch.zeros(1)})),
+    "fit: no tensors": with_tensors(safetensors_bytes({})),
+    "fit: 10000 other tensors": with_tensors(safetensors_bytes({f"{i}": torch.zeros(0) for i in range(10_000)})),
+}
+
+
+def fits(found: Checkpoint) -> None:
+    check_tensors(JSON if found.epoch == 2 else "the first", found.tensors, LAYOUT)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_hostile_and_damaged_files_are_refused(case: str, folder: Path) -> None:
+    CASES[case](folder)
+    began, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found, reasons = load_latest(folder, fits)
+    assert time.process_time() - began < 1.0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 200 * 1024
+    assert_same(found, checkpoint(1))
+    (reason,) = reasons
+    assert reason.startswith("the checkpoint of epoch 2 was skipped: epoch-00000002")
+    assert len(reason) < 600
+    assert reason.isascii()
+    assert reason.isprintable()
+
+    for path in folder.glob("epoch-00000001*"):
+        path.unlink()
+    with pytest.raises(CheckpointError) as raised:
+        load_latest(folder, fits)
+    assert str(folder) in str(raised.value)
+    assert reason[:70] in str(raised.value)
+    assert not (folder.parent / "marker").exists()
+
+
+def test_a_pickle_of_the_bomb_would_make_the_marker(folder: Path) -> None:
+    pickled(folder / "x")
+    pickle.loads((folder / "x").read_bytes()).close()
+    assert (folder.parent / "marker").exists()
+
+
+def test_two_checkpoints_that_exchanged_their_tensors_are_both_refused(folder: Path) -> None:
+    (first,) = folder.glob("epoch-00000001-*.safetensors")
+    second = tensor_file(folder)
+    contents = first.read_bytes(), second.read_bytes()
+    second.write_bytes(contents[0])
+    first.write_bytes(contents[1])
+    with pytest.raises(CheckpointError, match=rf"{second.name} is damaged.*{first.name} is damaged"):
+        load_latest(folder)
+
+
+def test_a_checkpoint_that_does_not_fit_is_skipped(folder: Path) -> None:
+    def check(found: Checkpoint) -> None:
+        if found.epoch == 2:
+            raise ShapeError("weights must be (2, 4)")
+
+    found, reasons = load_latest(folder, check)
+    assert_same(found, checkpoint(1))
+    assert reasons == ("the checkpoint of epoch 2 was skipped: weights must be (2, 4)",)
+
+
+def test_an_error_of_the_check_itself_is_not_hidden(folder: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        load_latest(folder, lambda found: print(1 // 0))  # noqa: T201
+
+
+def test_a_limit_of_the_caller_holds(folder: Path) -> None:
+    with pytest.raises(CheckpointError, match="at most 100 are expected"):
+        load_latest(folder, limit=100)
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        (LAYOUT | {"bias": (torch.float32, (3,))}, r"'bias' must be \(torch.float32, \(3,\)\), got \(torch.float64"),
+        (LAYOUT | {"weights": (torch.float32, (3, 2))}, r"'weights' must be .*\(3, 2\)\), got .*\(2, 3\)\)"),
+        (LAYOUT | {"more": (torch.float32, (1,))}, r"'more' must be \(torch.float32, \(1,\)\), got absent"),
+        ({"bias": LAYOUT["bias"]}, r"'weights' must be absent, got \(torch.float32, \(2, 3\)\)"),
+    ],
+    ids=["type", "shape", "missing", "unknown"],
+)
+def test_tensors_other_than_expected_are_named(expected: Any, message: str, tmp_path: Path) -> None:
+    save_tensors(tmp_path / "a.safetensors", checkpoint(1).tensors)
+    with pytest.raises(CheckpointError, match=rf"^a\.safetensors has wrong tensors: {message}"):
+        load_tensors(tmp_path / "a.safetensors", None, expected)
+
+
+def test_a_file_larger_than_expected_is_refused_unread(tmp_path: Path) -> None:
+    sparse(2**20 + 49)(tmp_path / "a.safetensors")
+    with pytest.raises(CheckpointError, match=r"^a\.safetensors has 1048625 bytes, at most 1048624 are expected"):
+        load_tensors(tmp_path / "a.safetensors", None, LAYOUT)
+    with pytest.raises(CheckpointError, match="at most 100 are expected"):
+        load_tensors(tmp_path / "a.safetensors", None, limit=100)
+
+
+def test_a_wrong_hash_is_refused(tmp_path: Path) -> None:
+    save_tensors(tmp_path / "a.safetensors", {})
+    with pytest.raises(CheckpointError, match=r"^a\.safetensors is damaged: its SHA-256 is"):
+        load_tensors(tmp_path / "a.safetensors", "0" * 64)
+
+
+def test_the_error_is_one_of_the_family() -> None:
+    assert issubclass(CheckpointError, StakesError)
+
+
+# Random damage
+
+places = st.floats(0, 1)
+edits = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), places, st.binary(min_size=1, max_size=4)),
+        st.tuples(st.just("insert"), places, st.binary(min_size=1, max_size=20)),
+        st.tuples(st.just("delete"), places, st.binary(min_size=1, max_size=20)),
+        st.tuples(st.just("cut"), places, st.just(b"")),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def edited(content: bytes, changes: list[tuple[str, float, bytes]]) -> bytes:
+    for kind, place, new in changes:
+        start = int(place * len(content))
+        rest = {"set": start + len(new), "insert": start, "delete": start + len(new), "cut": len(content)}[kind]
+        content = content[:start] + (b"" if kind == "delete" else new) + content[rest:]
+    return content
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    folder = tmp_path_factory.mktemp("saved")
+    save_checkpoint(folder, checkpoint(2))
+    return folder, {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("suffix", [".json", ".safetensors"])
+@some_examples
+@given(changes=edits)
+def test_random_damage_never_loads_something_else(saved: Any, suffix: str, changes: Any) -> None:
+    folder, files = saved
+    for name, content in files.items():
+        (folder / name).write_bytes(edited(content, changes) if name.endswith(suffix) else content)
+    try:
+        found, _ = load_latest(folder)
+    except CheckpointError:
+        return
+    assert_same(found, checkpoint(2))
+
+
+@some_examples
+@given(changes=edits)
+def test_random_damage_without_a_hash_raises_nothing_else(tmp_path_factory: Any, changes: Any) -> None:
+    path = tmp_path_factory.getbasetemp() / "a.safetensors"
+    path.write_bytes(edited(safetensors_bytes(checkpoint(2).tensors), changes))
+    try:
+        found = load_tensors(path, None, LAYOUT)
+    except CheckpointError:
+        return
+    assert {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in found.items()} == LAYOUT
+
+
+@some_examples
+@given(st.binary(max_size=40) | edits.map(lambda changes: edited(b'{"a":[1,2.5,null],"b":{"c":"\\u00fc"}}', changes)))
+def test_random_json_with_its_true_hash_is_canonical_or_refused(tmp_path_factory: Any, payload: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "a.json"
+    path.write_bytes(document(payload))
+    try:
+        value = read_json(path)
+    except CheckpointError:
+        return
+    assert json.dumps(value, sort_keys=True, separators=(",", ":")).encode() == payload
+
+
+@some_examples
+@given(field=st.sampled_from(["version", "epoch", "file", "sha256", "size", "extra"]), value=json_values)
+def test_a_random_field_with_its_true_hash_is_refused(saved: Any, field: str, value: Any) -> None:
+    folder, files = saved
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    right = read_json(folder / JSON)
+    payload = json.dumps(right | {field: value}, sort_keys=True, separators=(",", ":")).encode()
+    (folder / JSON).write_bytes(document(payload))
+    if payload == json.dumps(right, sort_keys=True, separators=(",", ":")).encode():
+        return
+    with pytest.raises(CheckpointError, match="epoch-00000002"):
+        load_latest(folder)
+
+
+# Kills and full disks
+
+
+def test_every_file_is_durable_before_the_next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+
+    def recorded(name: str) -> Callable[..., Any]:
+        original = getattr(os, name)
+
+        def call(target: Any, *rest: Any) -> Any:
+            path = os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else str(rest[0])
+            suffixes = re.findall(r"json|safetensors|tmp", Path(path).name)
+            steps.append(f"{name} {' '.join(suffixes) or 'folder'}")
+            return original(target, *rest)
+
+        return call
+
+    save_checkpoint(tmp_path / "checkpoints", checkpoint(1))
+    for name in ("write", "fsync", "replace"):
+        monkeypatch.setattr(os, name, recorded(name))
+    save_checkpoint(tmp_path / "checkpoints", checkpoint(2))
+    assert steps == [
+        *("write safetensors tmp", "fsync safetensors tmp", "replace safetensors", "fsync folder"),
+        *("write json tmp", "fsync json tmp", "replace json", "fsync folder"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("children")
+    subprocess.run([sys.executable, CHILDREN, base], check=True, timeout=120)
+    return base
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux")
+@pytest.mark.parametrize(
+    ("scenario", "before", "after"),
+    [("first", None, 1.0), ("next", 2.0, 3.0), ("again", 1.0, 2.0), ("back", 2.0, 3.0)],
+    ids=["first", "next", "again", "back"],
+)
+def test_a_kill_leaves_the_old_or_the_new(left_behind: Path, scenario: str, before: Any, after: float) -> None:
+    for moment, least in (("before", 13), ("during", 2), ("after", 13)):
+        runs = sorted((left_behind / scenario).glob(f"{moment}-*"))
+        assert len(runs) > least  # the last one was not killed
+        values = [value_left(run / "checkpoints") for run in runs]
+        turn = values.index(after)
+        assert values == [before] * turn + [after] * (len(runs) - turn)
+        assert turn > 0
+        for run in runs:
+            save_checkpoint(run / "checkpoints", checkpoint(10, 4.0))
+            assert value_left(run / "checkpoints") == 4.0
+            assert len([name for name in names(run / "checkpoints") if name.endswith(".json")]) <= 2
+            assert not [name for name in names(run / "checkpoints") if name.endswith(".tmp")]
+
+
+def value_left(folder: Path) -> float | None:
+    """The value of the newest checkpoint, which must be whole; no damaged one may be there."""
+    found, reasons = load_latest(folder)
+    assert reasons == ()
+    if found is None:
+        return None
+    assert found.tensors["weights"].eq(found.state["value"]).all()
+    return found.state["value"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux")
+def test_the_harness_kills_scripts(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys\nfd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\nos.write(fd, b'12345678')\n"
+    )
+    (tmp_path / "run").mkdir()
+    for at, status, content in (("2:before", -9, b""), ("1:during", -9, b"1234"), ("3:after", 0, b"12345678")):
+        target = tmp_path / "run" / at
+        environment = {**os.environ, "STAKES_TEST_KILL_AT": at, "STAKES_TEST_KILL_UNDER": str(tmp_path / "run")}
+        assert subprocess.run([sys.executable, HARNESS, script, target], env=environment).returncode == status
+        assert target.read_bytes() == content
+
+
+def test_a_file_that_the_kernel_cuts_short_leaves_the_last_good_one(left_behind: Path) -> None:
+    message = (left_behind / "limit.txt").read_text()
+    assert "epoch-00000002-" in message
+    assert message.endswith("cannot be written: File too large; what was saved before is intact")
+    assert value_left(left_behind / "limit") == 1.0
+    assert len(names(left_behind / "limit")) == 2
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize(("step", "nth"), [("open", 1), ("write", 1), ("write", 2), ("fsync", 1), ("replace", 1)])
+def test_a_full_disk_is_explained_and_leaves_the_last_good_one(
+    step: str, nth: int, code: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+    original = open if step == "open" else getattr(os, step)
+
+    def fail(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == nth:
+            raise OSError(code, os.strerror(code))
+        return original(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*((checkpoints, "open") if step == "open" else (os, step)), fail, raising=False)
+        with pytest.raises(CheckpointError) as raised:
+            save_checkpoint(folder, checkpoint(3))
+    reason = re.escape(os.strerror(code))
+    assert re.search(
+        rf"epoch-00000003\S* cannot be written: {reason}; what was saved before is intact$", str(raised.value)
+    )
+    assert isinstance(raised.value.__cause__, OSError)
+    assert not [name for name in names(folder) if name.endswith(".tmp")]
+    assert_same(load_latest(folder)[0], checkpoint(2))
+    save_checkpoint(folder, checkpoint(4))
+    assert [name[:14] for name in names(folder)] == ["epoch-00000002"] * 2 + ["epoch-00000004"] * 2
+
+
+def test_a_write_in_many_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:3]))
+    write_atomically(tmp_path / "a", b"0123456789")
+    assert (tmp_path / "a").read_bytes() == b"0123456789"
+
+
+def test_an_interrupted_write_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    write_atomically(tmp_path / "a", b"old")
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "a", b"new")
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+def test_a_link_to_elsewhere_is_replaced_and_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"precious")
+    (tmp_path / "a").symlink_to(tmp_path / "elsewhere")
+    write_atomically(tmp_path / "a", b"new")
+    assert (tmp_path / "elsewhere").read_bytes() == b"precious"
+    assert not (tmp_path / "a").is_symlink()
