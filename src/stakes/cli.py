@@ -95,7 +95,7 @@ def _guarded(command: Callable[[], Any]) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
     except StakesError as error:
-        from stakes.training.trainer import InterruptedTraining
+        from stakes.training.results import InterruptedTraining
 
         return _complain(str(error), 130 if isinstance(error, InterruptedTraining) else 2)
     return 0

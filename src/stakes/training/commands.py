@@ -10,10 +10,10 @@ from stakes.errors import SettingError
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display, RunDisplay
+from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import RunFolder, locked
 from stakes.training.runs import run_from_plain
 from stakes.training.sweep import load_sweep, run_sweep
-from stakes.training.trainer import InterruptedTraining
 from stakes.training.worker import train_folders
 from stakes.typed import read_settings_file, set_dotted
 

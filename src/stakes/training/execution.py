@@ -24,9 +24,9 @@ from stakes.checks import require_one_of
 from stakes.errors import SettingError
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display
+from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import RunFolder
 from stakes.training.settings import require_count
-from stakes.training.trainer import InterruptedTraining
 
 __all__ = ["Execution", "Stack", "train_stacks"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from stakes.training.trainer import Observer, Phase, Progress, Trained
+from stakes.training.results import Observer, Phase, Progress, Trained
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -22,22 +22,17 @@ from stakes.training.checkpoints import (
     write_atomically,
     write_json,
 )
+from stakes.training.results import Observer, Phase, ReplicaRecord, Trained
 from stakes.training.runs import RunSettings, run_from_plain, task_data
-from stakes.training.trainer import Observer, Phase, Status, Trained
 from stakes.typed import canonical_text, from_plain, read_settings_file, to_plain
 
 __all__ = ["RunFolder", "RunRecorder", "RunState", "locked"]
 
 
 @dataclass(frozen=True)
-class RunState:
+class RunState(ReplicaRecord):
     """How a run ended."""
 
-    status: Status
-    epoch: int
-    best_epoch: int
-    best_loss: float | None
-    steps: int
     seconds: float
     score_scale: float | None
     decision_scale: float | None
@@ -84,7 +79,7 @@ class RunFolder:
     def finish(self, trained: Trained) -> None:
         """Write the weights, and then the state that says they are there."""
         state = RunState(
-            **trained.record(),
+            **to_plain(trained.record()),
             score_scale=_finite(trained.score_scale),
             decision_scale=_finite(trained.decision_scale),
             seconds=round(trained.seconds, 3),

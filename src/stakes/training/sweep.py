@@ -21,9 +21,9 @@ from stakes.tasks import find_task
 from stakes.training.checkpoints import read_json, write_atomically, write_json
 from stakes.training.execution import Execution, Stack, train_stacks
 from stakes.training.replicas import cost_structure
+from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import RunFolder, locked
 from stakes.training.runs import RunSettings, run_from_plain, task_data
-from stakes.training.trainer import InterruptedTraining
 from stakes.typed import read_settings_file, set_dotted, to_plain
 
 __all__ = [
@@ -39,7 +39,8 @@ __all__ = [
 ]
 
 _SUMMARY = ("status", "epoch", "best_epoch", "best_loss", "steps", "seconds", "failure")
-_METRICS = ("score", "decision", "energy_score", "cost", "expected_cost", "at_lower", "at_upper", "flagged")
+_OF_COST = ("decision", "cost", "expected_cost", "at_lower", "at_upper", "flagged")
+_METRICS = ("score", "energy_score", *_OF_COST)
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,10 @@ def _table(sweep: Sweep, folders: Mapping[str, RunFolder]) -> str:
     writer.writeheader()
     summaries = {name: _summary(folder) for name, folder in folders.items()}
     for point in sweep.points:
-        writer.writerow({**point.axes, "run": point.run.name, **summaries[point.run.name]})
+        summary = summaries[point.run.name]
+        if point.run != point.run.distinct:  # the shared run at weight 0 was validated with another cost
+            summary = {name: value for name, value in summary.items() if name not in _OF_COST}
+        writer.writerow({**point.axes, "run": point.run.name, **summary})
     return text.getvalue()
 
 

@@ -7,94 +7,37 @@ checkpoint: shuffles and noise are pure functions of (seed, epoch, step), so a r
 import hashlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from stakes.errors import SettingError, StakesError
-from stakes.training.checkpoints import Checkpoint, CheckpointError, load_latest, save_checkpoint
+from stakes.errors import SettingError
+from stakes.training.checkpoints import Checkpoint, CheckpointError, check_tensors, load_latest, save_checkpoint
 from stakes.training.replicas import Replica, ReplicaStack
+from stakes.training.results import InterruptedTraining, Observer, Phase, Progress, ReplicaRecord, Status, Trained
 from stakes.training.settings import TrainingSettings
 from stakes.training.stepper import Stepper
 from stakes.training.validation import estimate_scales, validate
+from stakes.typed import from_plain, to_plain
 
-__all__ = ["InterruptedTraining", "Observer", "Progress", "Status", "Trained", "train"]
+__all__ = ["train"]
 
-Status = Literal["running", "finished", "stopped early", "failed"]
-Phase = Literal["pretraining", "training"]
-_RECORDED = ("status", "epoch", "best_epoch", "best_loss", "steps", "failure")
 _IDLE_SHARE = 1 / 8  # of a captured stack may wait for the others before it is captured anew without them
 
 
-class InterruptedTraining(StakesError):  # noqa: N818 an answer to the user, not a fault
-    """Training was asked to stop; its checkpoint is written."""
-
-
 @dataclass(frozen=True)
-class Progress:
-    """How far a stack is."""
+class SessionState:
+    """What a checkpoint keeps beside tensors."""
 
+    fingerprint: str
     phase: Phase
     epoch: int
-    epochs: int
-    running: int  # replicas
-    replica_steps: int  # since the start or the resumption
+    rows: tuple[int, ...]
     seconds: float
-    best_losses: tuple[float, ...]
-
-
-@dataclass(eq=False)
-class Trained:
-    """A replica after training: its best weights by the validation loss, and how it came to them."""
-
-    replica: Replica = field(repr=False)
-    status: Status = "running"
-    epoch: int = 0
-    best_epoch: int = 0
-    best_loss: float = math.inf
-    steps: int = 0  # of the optimiser, pre-training counted in
-    seconds: float = 0.0  # of the whole stack up to then
-    score_scale: float = math.nan
-    decision_scale: float = math.nan
-    failure: str | None = None
-    weights: dict[str, Tensor] = field(default_factory=dict, repr=False)  # the model's state_dict, on the CPU
-
-    def record(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it."""
-        record = {name: getattr(self, name) for name in _RECORDED}
-        return record | {"best_loss": self.best_loss if math.isfinite(self.best_loss) else None}
-
-    def load_record(self, record: Mapping[str, Any]) -> None:
-        for name in _RECORDED:
-            setattr(self, name, record[name])
-        self.best_loss = math.inf if record["best_loss"] is None else record["best_loss"]
-
-    def load_into_model(self) -> None:
-        """Put the weights into the replica's own model."""
-        self.replica.model.load_state_dict(self.weights)
-
-
-class Observer:
-    """Hears what happens in training; every method may be overridden."""
-
-    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
-        """Training goes on from a checkpoint; `skipped` says which newer ones were damaged."""
-
-    def validated(self, replica: int, line: dict[str, Any]) -> None:
-        """One line of metrics of one replica."""
-
-    def progressed(self, progress: Progress) -> None:
-        """An epoch is over."""
-
-    def saving(self) -> None:
-        """A checkpoint is about to be written."""
-
-    def done(self, replica: int, trained: Trained) -> None:
-        """A replica finished, stopped early or failed."""
+    replicas: tuple[ReplicaRecord, ...]
 
 
 def train(
@@ -227,9 +170,8 @@ class _Session:
             self._save()
             self.saved = now
         if asked:
-            raise InterruptedTraining(
-                f"interrupted in epoch {self.epoch} of {self.phase}; everything up to it is saved"
-            )
+            saved = "nothing is saved" if self.folder is None else "everything up to it is saved"
+            raise InterruptedTraining(f"interrupted after epoch {self.epoch} of {self.phase}; {saved}")
 
     def _learning_rate(self, last: int) -> float:
         if self.settings.schedule == "constant" or self.phase == "pretraining":
@@ -251,16 +193,16 @@ class _Session:
             if self.results[index].status != "running":
                 continue
             values = {name: column[row] for name, column in zip(found, table, strict=True)}
-            self._judge(row, index, values["loss"])
             line = {"phase": self.phase, "epoch": self.epoch, **values}
-            for follower in self._followers(index) if self.phase == "pretraining" else [index]:
+            for follower in self._sharing(index):
                 for observer in self.observers:
                     observer.validated(follower, line)
+            if self.phase == "training":
+                self._judge(row, index, values["loss"])
 
     def _judge(self, row: int, index: int, loss: float) -> None:
+        """Note a better loss, or end a replica that has waited for one too long."""
         result = self.results[index]
-        if self.phase == "pretraining":
-            return
         result.epoch = self.epoch
         result.steps = (self.settings.pretraining_epochs + self.epoch) * self.stack.steps
         if loss < result.best_loss:
@@ -275,7 +217,7 @@ class _Session:
             if self.results[index].status != "running":
                 continue
             epoch = 1 + (trouble.step - 1) // self.stack.steps
-            for each in self._followers(index) if self.phase == "pretraining" else [index]:
+            for each in self._sharing(index):
                 if self.results[each].best_loss == math.inf:
                     self.best[each] = self.stepper.parameters[row].detach()
                 self._fail(each, f"the {trouble.term} is not finite in epoch {epoch} of {self.phase}")
@@ -301,6 +243,10 @@ class _Session:
 
     def _followers(self, leader: int) -> list[int]:
         return [index for index, own in enumerate(self.leaders) if own == leader]
+
+    def _sharing(self, index: int) -> list[int]:
+        """The replicas that a row stands for: in pre-training all that will branch off it."""
+        return self._followers(index) if self.phase == "pretraining" else [index]
 
     def _fail(self, index: int, failure: str) -> None:
         self.results[index].failure = failure
@@ -332,16 +278,10 @@ class _Session:
         for observer in self.observers:
             observer.saving()
         tensors = {**self.stepper.state(), "best": self.best, "scales": self.scales}
-        state = {
-            "fingerprint": self.fingerprint,
-            "phase": self.phase,
-            "epoch": self.epoch,
-            "rows": self.rows,
-            "seconds": self._seconds(),
-            "replicas": [result.record() for result in self.results],
-        }
+        records = tuple(result.record() for result in self.results)
+        state = SessionState(self.fingerprint, self.phase, self.epoch, tuple(self.rows), self._seconds(), records)
         before = self.settings.pretraining_epochs if self.phase == "training" else 0
-        save_checkpoint(self.folder, Checkpoint(before + self.epoch, tensors, state))
+        save_checkpoint(self.folder, Checkpoint(before + self.epoch, tensors, to_plain(state)))
 
     def _resume(self) -> bool:
         if self.folder is None:
@@ -350,44 +290,39 @@ class _Session:
         if checkpoint is None:
             return False
         tensors = {name: values.to(self.stack.device) for name, values in checkpoint.tensors.items()}
-        state = checkpoint.state
-        self.phase, self.epoch, self.rows = state["phase"], state["epoch"], state["rows"]
-        self.seconds_before = state["seconds"]
+        state = from_plain(SessionState, checkpoint.state)
+        self.phase, self.epoch, self.rows = state.phase, state.epoch, list(state.rows)
+        self.seconds_before = state.seconds
         self.best, self.scales = tensors.pop("best"), tensors.pop("scales")
         self._make_stepper(tensors["parameters"])
         self.stepper.load_state(tensors)
         for observer in self.observers:
             observer.resumed(self.phase, self.epoch, skipped)
-        for index, record in enumerate(state["replicas"]):
-            self.results[index].load_record(record)
-            if self.results[index].status != "running":
-                self._finish(index, self.results[index].status)
+        for index, record in enumerate(state.replicas):
+            self.results[index].take(record)
+            if record.status != "running":
+                self._finish(index, record.status)
         return True
 
     def _check(self, checkpoint: Checkpoint) -> None:
         """Raise unless the checkpoint is one of this very stack."""
-        state = checkpoint.state
-        if state.get("fingerprint") != self.fingerprint:
+        state = from_plain(SessionState, checkpoint.state)
+        if state.fingerprint != self.fingerprint:
             raise CheckpointError("it belongs to other replicas, data or settings")
-        rows, count = state.get("rows"), len(self.stack)
-        if not isinstance(rows, list) or not all(type(row) is int and 0 <= row < count for row in rows):
-            raise CheckpointError(f"its rows must be numbers of {count} replicas, got {rows!r}")
-        fits = {
-            "phase": state.get("phase") in get_args(Phase),
-            "epoch": type(state.get("epoch")) is int,
-            "seconds": isinstance(state.get("seconds"), int | float),
-            "replicas": isinstance(state.get("replicas"), list) and len(state["replicas"]) == count,
-        }
-        wrong = [name for name, fit in fits.items() if not fit]
-        shapes = {name: tuple(values.shape) for name, values in checkpoint.tensors.items()}
-        if wrong or shapes != self._shapes(len(rows)):
-            raise CheckpointError(f"its content does not fit the stack: {wrong or shapes}")
+        count = len(self.stack)
+        if len(state.replicas) != count or not all(0 <= row < count for row in state.rows):
+            raise CheckpointError(f"it does not fit a stack of {count} replicas")
+        expected = self._expected(len(state.rows))
+        check_tensors("its tensors", checkpoint.tensors, expected)
 
-    def _shapes(self, rows: int) -> dict[str, tuple[int, ...]]:
-        width = self.best.shape[1]
-        matrices = dict.fromkeys(("parameters", "first_moment", "second_moment"), (rows, width))
-        vectors = {"refused": (rows,), "refused_at": (rows,), "step": ()}
-        return {**matrices, **vectors, "best": tuple(self.best.shape), "scales": tuple(self.scales.shape)}
+    def _expected(self, rows: int) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
+        """Type and shape of every tensor of a checkpoint with so many rows."""
+        whole = {"best": self.best, "scales": self.scales}
+        found = {name: (values.dtype, tuple(values.shape)) for name, values in whole.items()}
+        dtype, width = self.best.dtype, self.best.shape[1]
+        found |= dict.fromkeys(("parameters", "first_moment", "second_moment"), (dtype, (rows, width)))
+        found |= dict.fromkeys(("refused", "refused_at"), (torch.long, (rows,)))
+        return found | {"step": (torch.float32, ())}
 
 
 def _leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
@@ -405,9 +340,18 @@ def _fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
     """A hash of all that the result depends on."""
     digest = hashlib.sha256(repr(stack.settings).encode())
     for replica in stack.replicas:
-        digest.update(repr((replica.name, replica.decision_weight, replica.seed, replica.cost)).encode())
+        digest.update(repr((replica.name, replica.decision_weight, replica.seed, _described(replica.cost))).encode())
     for cases in (stack.train, stack.validation):
         for values in (cases.features, cases.outcome, cases.index):
             digest.update(values.cpu().numpy().tobytes())
     digest.update(parameters.cpu().numpy().tobytes())
     return digest.hexdigest()
+
+
+def _described(value: object) -> object:
+    """A cost or a part of one, told apart from others across processes: functions go by their name."""
+    if is_dataclass(value):
+        return type(value).__qualname__, [(each.name, _described(getattr(value, each.name))) for each in fields(value)]
+    if isinstance(value, bool | int | float | str | tuple | None):
+        return value
+    return getattr(value, "__qualname__", type(value).__qualname__)

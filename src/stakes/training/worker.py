@@ -18,9 +18,10 @@ from stakes.errors import StakesError
 from stakes.training.checkpoints import read_json, write_json
 from stakes.training.execution import Stack
 from stakes.training.interrupts import stop_on_interrupt
+from stakes.training.results import InterruptedTraining, Observer, Phase, Progress
 from stakes.training.run_folder import RunFolder, RunRecorder, locked
 from stakes.training.runs import prepare
-from stakes.training.trainer import InterruptedTraining, Observer, Phase, Progress, train
+from stakes.training.trainer import train
 
 __all__ = ["main", "train_folders"]
 

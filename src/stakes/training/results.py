@@ -1,0 +1,95 @@
+"""What training tells while it runs, and what it returns."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from torch import Tensor
+
+from stakes.errors import StakesError
+from stakes.training.replicas import Replica
+
+__all__ = ["InterruptedTraining", "Observer", "Phase", "Progress", "ReplicaRecord", "Status", "Trained"]
+
+Status = Literal["running", "finished", "stopped early", "failed"]
+Phase = Literal["pretraining", "training"]
+
+
+class InterruptedTraining(StakesError):  # noqa: N818 an answer to the user, not a fault
+    """Training was asked to stop."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stack is."""
+
+    phase: Phase
+    epoch: int
+    epochs: int
+    running: int  # replicas
+    replica_steps: int  # since the start or the resumption
+    seconds: float
+    best_losses: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ReplicaRecord:
+    """How a replica stands, in plain values."""
+
+    status: Status
+    epoch: int
+    best_epoch: int
+    best_loss: float | None
+    steps: int
+    failure: str | None
+
+
+@dataclass(eq=False)
+class Trained:
+    """A replica after training: its best weights by the validation loss, and how it came to them."""
+
+    replica: Replica = field(repr=False)
+    status: Status = "running"
+    epoch: int = 0
+    best_epoch: int = 0
+    best_loss: float = math.inf
+    steps: int = 0  # of the optimiser, pre-training counted in
+    failure: str | None = None
+    seconds: float = 0.0  # of the whole stack up to then
+    score_scale: float = math.nan
+    decision_scale: float = math.nan
+    weights: dict[str, Tensor] = field(default_factory=dict, repr=False)  # the model's state_dict, on the CPU
+
+    def record(self) -> ReplicaRecord:
+        known = self.best_loss if math.isfinite(self.best_loss) else None
+        return ReplicaRecord(self.status, self.epoch, self.best_epoch, known, self.steps, self.failure)
+
+    def take(self, record: ReplicaRecord) -> None:
+        """Stand where the record says."""
+        for each in fields(record):
+            setattr(self, each.name, getattr(record, each.name))
+        self.best_loss = math.inf if record.best_loss is None else record.best_loss
+
+    def load_into_model(self) -> None:
+        """Put the weights into the replica's own model."""
+        self.replica.model.load_state_dict(self.weights)
+
+
+class Observer:
+    """Hears what happens in training; every method may be overridden."""
+
+    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
+        """Training goes on from a checkpoint; `skipped` says which newer ones were damaged."""
+
+    def validated(self, replica: int, line: dict[str, Any]) -> None:
+        """One line of metrics of one replica."""
+
+    def progressed(self, progress: Progress) -> None:
+        """An epoch is over."""
+
+    def saving(self) -> None:
+        """A checkpoint is about to be written."""
+
+    def done(self, replica: int, trained: Trained) -> None:
+        """A replica finished, stopped early or failed."""
