@@ -1,11 +1,19 @@
 """What must hold on an accelerator; the same code runs on the CPU in every other test."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 import stakes
+from stakes.data.cases import Cases
+from stakes.training.replicas import Replica, ReplicaStack
+from stakes.training.results import InterruptedTraining
+from stakes.training.settings import TrainingSettings
+from stakes.training.stepper import Stepper
+from stakes.training.trainer import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -93,3 +101,119 @@ def test_step_is_captured_without_a_host_sync_and_replays_the_same(name: str, mo
             torch.cuda.set_sync_debug_mode("default")
         finals.append(torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()]).cpu())
     torch.testing.assert_close(finals[0], finals[1], rtol=1e-3, atol=1e-4)
+
+
+def replicas(kind: str, count: int) -> list[Replica]:
+    generator = torch.Generator().manual_seed(0)
+    cases = [
+        Cases(features, features.mean(1, keepdim=True) + torch.randn(640, 1, generator=generator))
+        for features in (8 + 4 * torch.randn(640, 3, generator=generator) for _ in range(2))
+    ]
+    made = []
+    for index in range(count):
+        torch.manual_seed(index % 3)
+        data = cases[index % 2]
+        model = stakes.ImplicitModel(3, 1) if kind == "implicit" else stakes.DiffusionModel(3, 1)
+        model.fit_scaling(data.features, data.outcome)
+        cost = stakes.WindDispatchCost((3.0, 5.0, 10.0)[index % 3])
+        made.append(Replica(model, data, data, cost, 0.1 * index, index % 3, f"replica {index}"))
+    return made
+
+
+def stepper(kind: str, count: int, kept: slice, capture: bool, dtype: torch.dtype = torch.float32) -> Stepper:
+    chosen = [replace(each, model=each.model.to(dtype)) for each in replicas(kind, count)[kept]]
+    stack = ReplicaStack(chosen, TrainingSettings(batch=64), torch.device("cuda"))
+    scales = torch.ones(len(stack), 2, device="cuda", dtype=dtype)
+    return Stepper(stack, stack.initial_parameters(), scales, capture)
+
+
+def recorded_losses(
+    made: Stepper, epochs: int, follow: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Losses (steps, R) and the parameters (steps, R, P) they were taken at; `follow` sets the latter."""
+    losses, states, terms = [], [], made._terms
+
+    def record(*given: object) -> object:
+        if follow is not None:
+            given[-1].data.copy_(follow[len(losses)])
+        states.append(given[-1].detach().clone())
+        losses.append(terms(*given))
+        return losses[-1]
+
+    made._terms = record
+    for epoch in range(1, epochs + 1):
+        made.epoch("training", epoch, 1e-3)
+    return torch.stack([each.total.detach() for each in losses]), torch.stack(states)
+
+
+@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
+def test_losses_of_a_replica_do_not_depend_on_its_companions(kind: str) -> None:
+    """To rounding. Which kernel sums in which order depends on the size of the stack, and the gradient of |y - y'|
+    jumps, so float32 runs part after some dozen steps; float64 runs stay together."""
+    whole, _ = recorded_losses(stepper(kind, 9, slice(None), False, torch.float64), 10)
+    assert len(whole) == 100
+    for kept in (slice(2, 5), slice(4, 5)):
+        part, _ = recorded_losses(stepper(kind, 9, kept, False, torch.float64), 10)
+        torch.testing.assert_close(part, whole[:, kept], rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
+def test_each_step_of_a_replica_is_the_same_beside_any_companions(kind: str) -> None:
+    whole, states = recorded_losses(stepper(kind, 9, slice(None), False), 10)
+    for kept in (slice(2, 5), slice(4, 5)):
+        part, _ = recorded_losses(stepper(kind, 9, kept, False), 10, follow=states[:, kept])
+        torch.testing.assert_close(part, whole[:, kept], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
+def test_captured_stack_equals_the_eager_one_and_no_epoch_waits_for_the_host(kind: str) -> None:
+    finals = []
+    for capture in (False, True):
+        made = stepper(kind, 9, slice(None), capture)
+        made.epoch("training", 1, 1e-3)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for epoch in range(2, 6):
+                made.epoch("training", epoch, 1e-3)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        assert (made._run == made._step) is not capture
+        finals.append(made.parameters.detach().clone())
+    torch.testing.assert_close(finals[0], finals[1], rtol=1e-4, atol=1e-5)
+
+
+def test_step_that_cannot_be_captured_runs_eagerly() -> None:
+    class Waiting(stakes.ImplicitModel):
+        def training_draw(self, features, outcome, noise):
+            torch.cuda.synchronize()
+            return super().training_draw(features, outcome, noise)
+
+    (replica,) = replicas("implicit", 1)
+    model = Waiting(3, 1)
+    model.load_state_dict(replica.model.state_dict())
+    stack = ReplicaStack([replace(replica, model=model)], TrainingSettings(batch=64), torch.device("cuda"))
+    made = Stepper(stack, stack.initial_parameters(), torch.ones(1, 2, device="cuda"))
+    with pytest.warns(UserWarning, match="could not be captured"):
+        made.epoch("training", 1, 1e-3)
+    plain = stepper("implicit", 1, slice(None), capture=False)
+    plain.epoch("training", 1, 1e-3)
+    torch.testing.assert_close(made.parameters, plain.parameters)
+
+
+def test_interrupted_stack_resumes_where_it_was(tmp_path: Path) -> None:
+    settings = TrainingSettings(epochs=12, pretraining_epochs=4, validate_every=2, patience=6, batch=64)
+    whole = train(replicas("implicit", 5), settings, device="cuda")
+    for stopped_at in (3, 9):
+        calls = iter(range(1, 100))
+        with pytest.raises(InterruptedTraining):
+            train(
+                replicas("implicit", 5),
+                settings,
+                device="cuda",
+                checkpoints=tmp_path,
+                stop=lambda calls=calls, at=stopped_at: next(calls) == at,
+            )
+    resumed = train(replicas("implicit", 5), settings, device="cuda", checkpoints=tmp_path)
+    for mine, theirs in zip(whole, resumed, strict=True):
+        assert (mine.status, mine.best_epoch, mine.best_loss) == (theirs.status, theirs.best_epoch, theirs.best_loss)
+        assert all(torch.equal(mine.weights[name], theirs.weights[name]) for name in mine.weights)
