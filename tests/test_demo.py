@@ -1,31 +1,34 @@
-import io
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
-import torch
-from rich.console import Console
 
 from stakes import demo
+from stakes.training.runs import task_data
 
 
-@pytest.mark.parametrize("build", [demo.french_load, demo.simulated_wind])
-def test_demo_trains_a_pair_and_compares_it(build: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "TEST_MEMBERS", 10)
-    problem = replace(build(), epochs=1)
-    ticks: list[None] = []
-    plain, aware = demo.train_pair(problem, 0, lambda: ticks.append(None))
-    assert len(ticks) == 3
-    weights = [torch.cat([parameter.flatten() for parameter in model.parameters()]) for model in (plain, aware)]
-    assert not torch.equal(*weights)
-    results = [[demo.assess(model, problem, 0)] for model in (plain, aware)]
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(demo.compare(problem, *results))
-    page = console.export_text()
-    for row in ("energy score", "realised cost", "signed calibration gap", "spread of sum", "95 % interval"):
+def test_demo_trains_compares_and_keeps_its_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, small in (("SEEDS", 1), ("TEST_MEMBERS", 10), ("TRUE_MEMBERS", 10)):
+        monkeypatch.setattr(demo, name, small)
+    demo.main(["--out", str(tmp_path), "--epochs", "1"])
+    page = capsys.readouterr().out
+    for row in ("energy score", "realised cost", "signed calibration gap", "spread of sum", "95 % interval", "regret"):
         assert row in page
+    assert len(list((tmp_path / "runs").iterdir())) == 4
 
 
 def test_no_test_case_of_the_french_load_is_a_training_case() -> None:
-    problem = demo.french_load()
-    assert len(problem.train[0]) == 7256
-    assert len(problem.validation[0]) == len(problem.test[0]) == 1428
+    data = task_data(demo.EXAMPLES[0].points()[0].run.task)
+    assert len(data.train) == 7256
+    assert len(data.validation) == len(data.test) == 1428
+
+
+@pytest.mark.parametrize("example", demo.EXAMPLES, ids=lambda example: example.settings["task"])
+def test_pairs_differ_in_their_decision_weight_only(example: demo.Example) -> None:
+    runs = {(point.run.decision_weight, point.run.seed): point.run for point in example.points()}
+    assert len(runs) == 2 * demo.SEEDS
+    for (weight, seed), run in runs.items():
+        other = runs[(0.0, seed)]
+        assert (run.task, run.model, run.training) == (other.task, other.model, other.training)
+        assert weight in (0.0, example.decision_weight)

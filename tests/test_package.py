@@ -17,6 +17,7 @@ INNER_RING = (
     "costs",
     "errors",
     "gradients",
+    "loss",
     "models.diffusion",
     "models.implicit",
     "models.networks",

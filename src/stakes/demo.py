@@ -1,72 +1,79 @@
 """Two decisions on the sum of many sites, made from a plain and from a decision-aware forecast.
 
-    python -m stakes.demo
+    python -m stakes.demo [--out FOLDER] [--epochs N]
 
-Both models of a pair start from one pre-training on the energy score and then train on with the same batches and the
-same noise, one on the score alone, one on the mixture with the cost of the decision.
+A sweep of two tasks x two decision weights x three seeds, trained on all cores. The models of a seed branch off one
+pre-training on the energy score and then see the same batches and the same noise, one on the score alone, one on the
+mixture with the cost of the decision.
 """
 
-import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+import argparse
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from torch import Tensor
 
 from stakes.actions import optimal_action
-from stakes.costs import Cost, ImbalanceCost, ShortfallCost
-from stakes.data.records import load_record
-from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.evaluation.significance import paired_difference
-from stakes.models.implicit import ImplicitModel
-from stakes.objective import DecisionAwareObjective
-from stakes.scores import DecisionScore, EnergyScore, energy_score
+from stakes.models.sample_model import SampleModel
+from stakes.scores import energy_score
 from stakes.tasks.portfolio import SimulatedPortfolio
+from stakes.tasks.task import Cases, Task
+from stakes.training.execution import Execution
+from stakes.training.run_folder import RunFolder
+from stakes.training.runs import RunSettings, task_data
+from stakes.training.sweep import Point, Sweep, read_sweep, run_sweep
+
+__all__ = ["EXAMPLES", "Assessment", "Example", "assess", "compare", "main"]
 
 SEEDS = 3
-BATCH = 256
-VALIDATION_MEMBERS = 20
 TEST_MEMBERS = 200
+TRUE_MEMBERS = 500
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A decision with its data."""
+class Example:
+    """A decision problem as the demo shows it."""
 
     title: str
     note: str
-    decision: DecisionScore
+    settings: Mapping[str, Any]
     decision_weight: float
-    members: int  # in training
-    epochs: int  # of pre-training, and again of each branch
     total: Callable[[Tensor], Tensor]  # what the decision is about: outcomes (..., D) to (...)
-    train: tuple[Tensor, Tensor]  # features (N, F), outcomes (N, D)
-    validation: tuple[Tensor, Tensor]
-    test: tuple[Tensor, Tensor]
     block: int  # neighbouring cases that belong together in the bootstrap
-    truth: "Truth | None" = None
 
-    @property
-    def cost(self) -> Cost:
-        return self.decision.cost
+    def points(self, epochs: int | None = None) -> tuple[Point, ...]:
+        """Weight 0 and the decision weight, for every seed."""
+        shortened = {} if epochs is None else {"training": {"epochs": epochs, "pretraining_epochs": epochs}}
+        grid = {"decision_weight": [0.0, self.decision_weight], "seed": list(range(SEEDS))}
+        return read_sweep({**self.settings, **shortened, "grid": grid}).points
 
 
-@dataclass(frozen=True)
-class Truth:
-    """What the true conditional distribution knows of each test case."""
-
-    power: Tensor  # (N, K) members of the mean power
-    cost: ShortfallCost
-
-    def regret(self, action: Tensor) -> Tensor:
-        """Expected cost of actions (N, 1) above that of the best ones, (N,)."""
-        members = self.power.T[..., None]
-        best = optimal_action(self.cost, self.power[..., None])
-        return (self.cost(action, members) - self.cost(best, members)).mean(0)
+EXAMPLES = (
+    Example(
+        title="Tomorrow's electricity for 12 regions of France, short 10 times dearer than long",
+        note="Debiased decision score. Train 2014-2018, validate 2019, test 2021 (2020 was the lockdown year), 24 h "
+        "ahead; the temperature at the target time stands in for its forecast.",
+        settings={"task": "french_load"},
+        decision_weight=0.6,
+        total=lambda outcome: outcome.sum(-1),
+        block=28,  # a week
+    ),
+    Example(
+        title="The mean power of 60 simulated wind sites, lambda = 20",
+        note="The truth is known: regret is the expected cost above that of the true distribution's best action.",
+        settings={"task": "simulated_portfolio"},
+        decision_weight=0.3,
+        total=SimulatedPortfolio().mean_power,
+        block=1,
+    ),
+)
 
 
 class Assessment(NamedTuple):
@@ -79,141 +86,33 @@ class Assessment(NamedTuple):
     spread: Tensor  # of the total, over what it should be
 
 
-def french_load() -> Problem:
-    """Buy tomorrow's electricity for the 12 regions of mainland France, in GW."""
-    record = load_record("load_france")
-    loads, temperatures = record.columns[:12], record.columns[12:]
-    series = LaggedSeries(
-        inputs=(LaggedInput(loads, (0, 24, 144)), LaggedInput(temperatures)),
-        targets=loads,
-        lead_hours=24,
-        at_target_time=temperatures,
-        calendar=("weekday", "hour"),
-    )
-    years = {"train": ("2014", "2019"), "validation": ("2019", "2020"), "test": ("2021", "2022")}
-    splits = series.splits(record, years)
-
-    def tensors(split: Split) -> tuple[Tensor, Tensor]:
-        return torch.from_numpy(split.features).float(), torch.from_numpy(split.outcomes).float() / 1000
-
-    return Problem(
-        title="Tomorrow's electricity for 12 regions of France, short 10 times dearer than long",
-        note="Debiased decision score. Train 2014-2018, validate 2019, test 2021 (2020 was the lockdown year), 24 h "
-        f"ahead; the temperature at the target time stands in for its forecast.\n{record.attribution}",
-        decision=DecisionScore(ImbalanceCost(short=10.0, long=1.0, lower=0.0, upper=150.0), "debiased"),
-        decision_weight=0.6,
-        members=20,
-        epochs=30,
-        total=lambda outcome: outcome.sum(-1),
-        train=tensors(splits["train"]),
-        validation=tensors(splits["validation"]),
-        test=tensors(splits["test"]),
-        block=28,  # a week
-    )
-
-
-def simulated_wind() -> Problem:
-    """Commit the mean power of 60 simulated wind sites, where the truth is known."""
-    task = SimulatedPortfolio()
-    generator = torch.Generator().manual_seed(1)
-    train, validation, test = (task.draw(cases, generator) for cases in (1500, 1000, 2000))
-    truth = [task.mean_power(task.draw_outcomes(part, 500, generator)) for part in test[0].split(100)]
-    return Problem(
-        title=f"The mean power of {task.sites} simulated wind sites, lambda = {task.penalty:g}",
-        note="The truth is known: regret is the expected cost above that of the true distribution's best action.",
-        decision=DecisionScore(task.cost),
-        decision_weight=0.3,
-        members=10,
-        epochs=40,
-        total=task.mean_power,
-        train=train,
-        validation=validation,
-        test=test,
-        block=1,
-        truth=Truth(torch.cat(truth), ShortfallCost(task.penalty)),
-    )
-
-
-def train_pair(problem: Problem, seed: int, tick: Callable[[], None]) -> tuple[ImplicitModel, ImplicitModel]:
-    """A plain and a decision-aware model from one pre-training."""
-    torch.manual_seed(seed)
-    features, outcome = problem.train
-    plain = ImplicitModel(features.shape[1], outcome.shape[1], noise=16, hidden=64, layers=3)
-    plain.fit_scaling(features, outcome)
-    score_only = DecisionAwareObjective(EnergyScore(), problem.decision, decision_weight=0.0)
-    train(plain, score_only, problem, range(problem.epochs), seed, tick)
-    aware = copy.deepcopy(plain)
-    noise = aware.draw_noise(len(features), problem.members, torch.Generator().manual_seed(seed))
-    scaled = score_only.estimate_scales(aware.training_draw(features, outcome, noise))
-    second_half = range(problem.epochs, 2 * problem.epochs)
-    train(plain, scaled, problem, second_half, seed, tick)
-    train(aware, replace(scaled, decision_weight=problem.decision_weight), problem, second_half, seed, tick)
-    return plain, aware
-
-
-def train(
-    model: ImplicitModel,
-    objective: DecisionAwareObjective,
-    problem: Problem,
-    epochs: range,
-    seed: int,
-    tick: Callable[[], None],
-) -> None:
-    """Adam on shuffled batches, best weights on the validation cases restored.
-
-    Batches and noise are a function of seed and epoch, so that pairs share them.
-    """
-    features, outcome = problem.train
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
-    best, best_weights = float("inf"), copy.deepcopy(model.state_dict())
-    for epoch in epochs:
-        generator = torch.Generator().manual_seed(1000 * seed + epoch)
-        for rows in torch.randperm(len(features), generator=generator).split(BATCH):
-            noise = model.draw_noise(len(rows), problem.members, generator)
-            loss = objective(model.training_draw(features[rows], outcome[rows], noise)).mean().total
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        current = validate(model, objective, problem)
-        if current < best:
-            best, best_weights = current, copy.deepcopy(model.state_dict())
-        tick()
-    model.load_state_dict(best_weights)
-
-
-@torch.no_grad()
-def validate(model: ImplicitModel, objective: DecisionAwareObjective, problem: Problem) -> float:
-    """The objective on the validation cases, with the same noise every time."""
-    features, outcome = problem.validation
-    noise = model.draw_noise(len(features), VALIDATION_MEMBERS, torch.Generator().manual_seed(0))
-    return objective(model.training_draw(features, outcome, noise)).mean().total.item()
-
-
-def assess(model: ImplicitModel, problem: Problem, seed: int) -> Assessment:
+def assess(model: SampleModel, run: RunSettings, example: Example) -> Assessment:
     """Forecast, decide and settle every test case."""
-    features, outcome = problem.test
-    members = model.sample(features, TEST_MEMBERS, torch.Generator().manual_seed(seed))
-    action = optimal_action(problem.cost, members)
-    cost = problem.cost(action, outcome)
-    predicted = problem.cost(action, members.movedim(-2, 0)).mean(0)
-    totals = problem.total(members)
-    if problem.truth is None:
-        error = (totals.mean(-1) - problem.total(outcome)).square().mean().sqrt()
-        regret, right_spread = cost / climatological_cost(problem), error
+    data, cost = task_data(run.task), run.task.cost
+    members = model.sample(data.test.features, TEST_MEMBERS, torch.Generator().manual_seed(run.seed))
+    action = optimal_action(cost, members)
+    realised = cost(action, data.test.outcome)
+    predicted = cost(action, members.movedim(-2, 0)).mean(0)
+    totals = example.total(members)
+    if isinstance(run.task, SimulatedPortfolio):
+        regret = run.task.regret(data.test.features, action, TRUE_MEMBERS)
+        right_spread = run.task.true_power(data.test.features, TRUE_MEMBERS).std(-1).mean()
     else:
-        regret, right_spread = problem.truth.regret(action), problem.truth.power.std(-1).mean()
-    return Assessment(energy_score(members, outcome), cost, regret, predicted - cost, totals.std(-1) / right_spread)
+        regret = realised / climatological_cost(run.task, data.train, data.test)
+        right_spread = (totals.mean(-1) - example.total(data.test.outcome)).square().mean().sqrt()
+    score = energy_score(members, data.test.outcome)
+    return Assessment(score, realised, regret, predicted - realised, totals.std(-1) / right_spread)
 
 
-def climatological_cost(problem: Problem) -> Tensor:
+def climatological_cost(task: Task, train: Cases, test: Cases) -> Tensor:
     """Mean test cost of the one action that is best for the training outcomes."""
-    action = optimal_action(problem.cost, problem.train[1])
-    return problem.cost(action.expand(len(problem.test[1]), 1), problem.test[1]).mean()
+    action = optimal_action(task.cost, train.outcome)
+    return task.cost(action.expand(len(test), 1), test.outcome).mean()
 
 
-def compare(problem: Problem, plain: Sequence[Assessment], aware: Sequence[Assessment]) -> Table:
+def compare(example: Example, plain: Sequence[Assessment], aware: Sequence[Assessment]) -> Table:
     """One row a figure: both models, and their paired difference with its 95 % interval."""
-    known = problem.truth is not None
+    known = "regret" in example.note
     labels = {
         "energy_score": "energy score",
         "cost": "realised cost",
@@ -221,13 +120,13 @@ def compare(problem: Problem, plain: Sequence[Assessment], aware: Sequence[Asses
         "gap": "signed calibration gap",
         "spread": "spread of sum / " + ("true one" if known else "error"),
     }
-    table = Table(title=problem.title, caption=problem.note, title_justify="left", caption_justify="left")
+    table = Table(title=example.title, caption=example.note, title_justify="left", caption_justify="left")
     table.add_column("", no_wrap=True)
-    for heading in ("plain", f"weight {problem.decision_weight}", "difference [95 % interval]"):
+    for heading in ("plain", f"weight {example.decision_weight}", "difference [95 % interval]"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, label in labels.items():
         before, after = (torch.stack([getattr(result, name) for result in results]) for results in (plain, aware))
-        difference = paired_difference(after, before, problem.block)
+        difference = paired_difference(after, before, example.block)
         table.add_row(
             label,
             f"{before.mean().item():.4f}",
@@ -238,22 +137,29 @@ def compare(problem: Problem, plain: Sequence[Assessment], aware: Sequence[Asses
     return table
 
 
-def main() -> None:
-    """Train both pairs of models and print what they are worth."""
+def _results(example: Example, points: Sequence[Point], folder: Path) -> Table:
+    found: dict[float, list[Assessment]] = {}
+    for point in points:
+        model = cast(SampleModel, RunFolder(folder / "runs" / point.run.name).model())
+        found.setdefault(point.run.decision_weight, []).append(assess(model, point.run, example))
+    return compare(example, found[0.0], found[example.decision_weight])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train the sweep and print what its models are worth."""
+    parser = argparse.ArgumentParser(prog="python -m stakes.demo", description=__doc__)
+    parser.add_argument("--out", type=Path, help="folder that keeps the trained models; none by default")
+    parser.add_argument("--epochs", type=int, help="train so many epochs only, to see that it works")
+    chosen = parser.parse_args(arguments)
     console = Console()
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
-    ) as progress:
-        problems = (french_load(), simulated_wind())
-        bar = progress.add_task("training, in epochs", total=3 * SEEDS * sum(problem.epochs for problem in problems))
-        tables = []
-        for problem in problems:
-            pairs = [train_pair(problem, seed, lambda: progress.advance(bar)) for seed in range(SEEDS)]
-            results = [[assess(model, problem, seed) for model in pair] for seed, pair in enumerate(pairs)]
-            tables.append(compare(problem, *zip(*results, strict=True)))
-    for table in tables:
-        console.print(table)
-        console.print()
+    grids = [example.points(chosen.epochs) for example in EXAMPLES]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = chosen.out or Path(temporary)
+        console.print("Training 12 models, a minute or two on two cores.")
+        run_sweep(Sweep(tuple(point for points in grids for point in points)), folder, Execution())
+        for example, points in zip(EXAMPLES, grids, strict=True):
+            console.print(_results(example, points, folder))
+            console.print(task_data(points[0].run.task).attribution, "")
     console.print(
         f"{SEEDS} seeds, {TEST_MEMBERS} members a forecast. Gap: predicted less realised cost. "
         "Bold: the paired interval (time in blocks and seeds resampled) leaves out zero."

@@ -104,7 +104,7 @@ def exact_clip(largest: float, scales: list[float]) -> Callable[[Sequence[Tensor
 def different(make_replica: MakeReplica, kind: str) -> list[Replica]:
     return [
         make_replica(kind, cost=ImbalanceCost(short, 2.0, -1.0, 4.0), weight=weight, seed=seed, dtype=DOUBLE)
-        for short, weight, seed in [(1.0, 0.4, 0), (5.0, 0.8, 0), (3.0, 0.0, 1)]
+        for short, weight, seed in [(5.0, 0.8, 0), (3.0, 0.0, 1)]
     ]
 
 
@@ -135,8 +135,7 @@ def test_twenty_steps_equal_plain_adam(kind: str, together: bool, decay: float, 
     assert not history[-1][:, -padding:].any()
 
 
-@both_ways
-@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
+@pytest.mark.parametrize(("kind", "together"), [("implicit", False), ("diffusion", True)])
 def test_clipped_gradients(kind: str, together: bool, make_replica: MakeReplica) -> None:
     settings = replace(SETTINGS, gradient_clip=1.0 if kind == "implicit" else 0.6)
     largest = settings.gradient_clip or 0.0

@@ -37,7 +37,7 @@ class EuropeanWind:
     cost_parameters: ClassVar[tuple[str, ...]] = ("penalty",)
     paper: ClassVar[PaperSettings] = PaperSettings(  # ours: the paper has no portfolio
         models=PORTFOLIO_MODELS,
-        training=TrainingSettings(epochs=40, pretraining_epochs=40, validate_every=1),
+        training=TrainingSettings(epochs=40, pretraining_epochs=40, validate_every=2, validation_members=20),
         grid={
             "decision_weight": tuple(tenth / 10 for tenth in range(10)),
             "seed": (0, 1, 2),

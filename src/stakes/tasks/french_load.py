@@ -37,7 +37,12 @@ class FrenchLoad:
     paper: ClassVar[PaperSettings] = PaperSettings(  # ours: the paper has no portfolio
         models=PORTFOLIO_MODELS,
         training=TrainingSettings(
-            epochs=30, pretraining_epochs=30, members=20, validate_every=1, decision_estimator="debiased"
+            epochs=30,
+            pretraining_epochs=30,
+            members=20,
+            validate_every=2,
+            validation_members=20,
+            decision_estimator="debiased",
         ),
         grid={"decision_weight": tuple(tenth / 10 for tenth in range(10)), "seed": (0, 1, 2)},
     )

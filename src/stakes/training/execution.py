@@ -103,6 +103,14 @@ class _Worker:
     process: subprocess.Popen[str]
     errors: list[str] = field(default_factory=list)
 
+    def end(self) -> int:
+        """Wait for the process and let go of its pipes; returns its exit code."""
+        code = self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+        return code
+
 
 def train_stacks(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
     """Train stacks in worker processes; returns the reason for each that failed."""
@@ -139,13 +147,14 @@ def _supervise(
                 _hear(worker, line, display)
                 continue
             running.remove(worker)
-            code = worker.process.wait()
+            code = worker.end()
             if code not in (0, 130):
                 failures[worker.stack.name] = worker.errors[-1] if worker.errors else _ending(code)
             display.ended(worker.stack.name)
     finally:
         for worker in running:  # only where this process was interrupted a second time
             worker.process.kill()
+            worker.process.wait()
     return failures
 
 

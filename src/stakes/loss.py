@@ -1,0 +1,64 @@
+"""The objective as a torch module, for training loops that hold their loss as one."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from stakes.models.sample_model import TrainingDraw
+from stakes.objective import DecisionAwareObjective, ObjectiveTerms
+
+__all__ = ["DecisionAwareLoss"]
+
+
+class DecisionAwareLoss(nn.Module):
+    """A `DecisionAwareObjective` as a loss module: samples and outcome in, one number out.
+
+    Its scales are buffers: `estimate_scales`, called once before training, sets them, they move with the module and
+    are saved with it. `terms` holds the means of the last call, detached, for logging.
+
+    >>> import torch, stakes
+    >>> objective = stakes.DecisionAwareObjective(
+    ...     stakes.EnergyScore(), stakes.DecisionScore(stakes.ShortfallCost(5.0)), decision_weight=0.3)
+    >>> loss = stakes.DecisionAwareLoss(objective)
+    >>> samples, outcome = torch.rand(32, 10, 1), torch.rand(32, 1)
+    >>> loss.estimate_scales(samples, outcome)
+    >>> loss(samples, outcome).shape
+    torch.Size([])
+    """
+
+    score_scale: Tensor
+    decision_scale: Tensor
+
+    def __init__(self, objective: DecisionAwareObjective, member_dim: int = -2) -> None:
+        super().__init__()
+        self.objective = objective
+        self.member_dim = member_dim
+        self.register_buffer("score_scale", torch.as_tensor(objective.score_scale, dtype=torch.get_default_dtype()))
+        self.register_buffer(
+            "decision_scale", torch.as_tensor(objective.decision_scale, dtype=torch.get_default_dtype())
+        )
+        self.terms: ObjectiveTerms | None = None
+
+    def estimate_scales(self, samples: Tensor, outcome: Tensor) -> None:
+        """Set both scales so that each term is one on average for these samples."""
+        draw = TrainingDraw.from_samples(samples.detach().movedim(self.member_dim, -2), outcome)
+        scaled = self.objective.estimate_scales(draw)
+        self.score_scale.fill_(scaled.score_scale)
+        self.decision_scale.fill_(scaled.decision_scale)
+
+    def forward(
+        self,
+        samples: Tensor,
+        outcome: Tensor,
+        *,
+        case_weight: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """The mean objective of samples (..., M, D) and outcome (..., D)."""
+        scaled = replace(self.objective, score_scale=self.score_scale, decision_scale=self.decision_scale)
+        cases = scaled.from_samples(samples, outcome, member_dim=self.member_dim, case_weight=case_weight, mask=mask)
+        terms = cases.mean()
+        decision = None if terms.decision is None else terms.decision.detach()
+        self.terms = ObjectiveTerms(terms.total.detach(), terms.score.detach(), decision)
+        return terms.total

@@ -1,0 +1,401 @@
+"""Kills training with SIGKILL over and over, resumes it, and compares what it comes to with an undisturbed training.
+
+    python tests/soak/training_kills.py [--kills 50] [--seed 0] [--short] [--report FILE]
+
+Random kills hit `stakes train`, and the parent and the workers of a `stakes sweep` of two stacks, at any moment; then
+`stakes resume` goes on. Injected kills hit one run, and a stack of three runs, before, during and after every step in
+which a training writes to its folder. Weights and metrics must come out bit for bit, and whatever a kill leaves behind
+must be readable. Linux, without a GPU; everything is forked from one process, since importing torch takes seconds.
+"""
+
+import argparse
+import csv
+import io
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+import stakes.cli
+from stakes.errors import StakesError
+from stakes.training import commands, execution, worker
+from stakes.training.checkpoints import load_latest, load_tensors, read_json
+from stakes.training.execution import Execution, Stack
+from stakes.training.run_folder import RunFolder
+from stakes.training.sweep import load_sweep, read_sweep
+
+MODEL = {"name": "diffusion", "hidden": 8, "layers": 1, "noise": 2}
+TRAINING = {"members": 2, "validation_members": 4, "batch": 400, "validate_every": 1, "learning_rate": 0.01}
+RUN = {"task": "synthetic", "model": MODEL, "decision_weight": 0.5, "training": TRAINING}
+GRID = {"decision_weight": [0.0, 0.3, 0.6], "model.hidden": [8, 9]}  # two stacks of three runs
+LONGEST_ORPHAN = 20.0  # seconds that a worker may outlive its parent
+
+
+@dataclass
+class Tally:
+    """What came of the kills of one part."""
+
+    part: str
+    kills: int = 0
+    trainings: int = 0
+    unreadable: int = 0  # folders that a kill left behind
+    different_weights: int = 0
+    different_metrics: int = 0
+    different_rest: int = 0  # states and tables, but for the seconds
+    left_over: int = 0  # temporary files in the end, which do no harm
+    seconds: float = 0.0
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def faults(self) -> int:
+        return (
+            self.unreadable + self.different_weights + self.different_metrics + self.different_rest + len(self.troubles)
+        )
+
+
+# Processes
+
+
+def become(command: Callable[[], int]) -> None:
+    """In a forked child whose first three files are already its own: run the command and end."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor not in (0, 1, 2, nothing):  # the parent's, which objects here may still close
+            os.dup2(nothing, descriptor, inheritable=False)
+    streams = [open(number, mode, closefd=False) for number, mode in enumerate("rww")]  # noqa: SIM115
+    sys.stdin, sys.stdout, sys.stderr = streams
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as in every Python
+    code = 1
+    try:
+        code = command()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def forked_worker(words: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+    """What `stakes.training.execution` starts, as a fork."""
+    assert words[:3] == [sys.executable, "-m", "stakes.training.worker"]
+    return subprocess.Popen(words, preexec_fn=partial(become, partial(worker.main, words[3:])), **options)
+
+
+def start(command: Callable[[], int], log: Path) -> subprocess.Popen[str]:
+    with log.open("a") as errors:
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": errors}
+        return subprocess.Popen(["training"], preexec_fn=partial(become, command), text=True, **streams)
+
+
+def stakes_command(*words: object) -> int:
+    """A command line of `stakes`, with a checkpoint every epoch and two workers that are forks."""
+
+    def often(device: str, workers: int | None = None, quiet: bool = False) -> Execution:
+        return Execution(device, 2, quiet, checkpoint_seconds=0.0)
+
+    commands.Execution = execution.Execution = often  # type: ignore[assignment,misc]
+    execution.subprocess = SimpleNamespace(Popen=forked_worker, PIPE=subprocess.PIPE)  # type: ignore[assignment]
+    return stakes.cli.main([*map(str, words), "--device", "cpu", "--quiet"])
+
+
+def living() -> dict[int, int]:
+    """The parent of every process that is not dead."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+        except OSError:  # it has ended meanwhile
+            continue
+        if state not in "ZX":
+            parents[int(path.parent.name)] = int(parent)
+    return parents
+
+
+def ended(process: subprocess.Popen[str], seconds: float | None) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+# What is left, and what it came to
+
+
+def unreadable(folder: Path) -> list[str]:
+    """What cannot be read in a folder of a run or a sweep that may have been left at any moment."""
+    found = []
+    for file in [*folder.rglob("settings.json")]:
+        run = RunFolder(file.parent)
+        for read in (run.settings, run.state, run.metrics, partial(load_latest, run.checkpoints)):
+            found += _trouble(read, file.parent)
+        if run.path.joinpath("state.json").exists():
+            found += _trouble(run.model, file.parent)
+    for stack in folder.glob("stacks/*"):
+        found += _trouble(partial(load_latest, stack / "checkpoints"), stack)
+    for file in (*folder.glob("plan.json"), *folder.glob("stacks/*/stack.json")):
+        found += _trouble(partial(read_json, file), file)
+    if (folder / "sweep.json").exists():
+        found += _trouble(partial(load_sweep, folder), folder)
+    return found
+
+
+def _trouble(read: Callable[[], object], place: Path) -> list[str]:
+    try:
+        read()
+    except (StakesError, OSError, ValueError, KeyError, TypeError) as error:
+        return [f"{place}: {type(error).__name__}: {error}"]
+    return []
+
+
+def compare(folder: Path, reference: Path, tally: Tally) -> None:
+    """All runs under a folder with those under the reference."""
+    tally.trainings += 1
+    for expected in sorted(file.parent for file in reference.rglob("weights.safetensors")):
+        run = folder / expected.relative_to(reference)
+        try:
+            tally.different_weights += not _same_tensors(run, expected)
+            tally.different_metrics += _bytes(run, "metrics.jsonl") != _bytes(expected, "metrics.jsonl")
+            tally.different_rest += _state(run) != _state(expected)
+        except (StakesError, OSError, ValueError) as error:
+            tally.troubles.append(f"{run}: {error}")
+    if (reference / "table.csv").exists():
+        tally.different_rest += _rows(folder) != _rows(reference)
+    tally.left_over += sum(1 for _ in folder.rglob("*.tmp"))
+
+
+def _same_tensors(run: Path, expected: Path) -> bool:
+    one, other = (load_tensors(path / "weights.safetensors", None) for path in (run, expected))
+    return one.keys() == other.keys() and all(
+        one[name].dtype == other[name].dtype
+        and one[name].shape == other[name].shape
+        and one[name].numpy().tobytes() == other[name].numpy().tobytes()
+        for name in one
+    )
+
+
+def _bytes(run: Path, name: str) -> bytes:
+    return (run / name).read_bytes()
+
+
+def _state(run: Path) -> dict[str, Any]:
+    return {name: value for name, value in read_json(run / "state.json").items() if name != "seconds"}
+
+
+def _rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "table.csv").open(newline="") as file:
+        return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
+
+
+# Random kills
+
+
+@dataclass(frozen=True)
+class Soak:
+    """The settings of a soak, and where it happens."""
+
+    base: Path
+    chance: random.Random
+    log: Path
+
+    def settings_file(self, name: str, values: dict[str, Any]) -> Path:
+        file = self.base / f"{name}.json"
+        file.write_text(json.dumps(values))
+        return file
+
+    def reference(self, command: str, file: Path) -> Path:
+        """The folder of an undisturbed training."""
+        folder = self.base / f"{file.stem}-undisturbed"
+        process = start(partial(stakes_command, command, file, "--out", folder), self.log)
+        assert process.wait() == 0, self.log.read_text()
+        assert not unreadable(folder)
+        return folder
+
+    def random_kills(self, command: str, file: Path, kills: int, life: float) -> Tally:
+        """So many kills of so many trainings as that takes; `life` is the mean time between kills."""
+        tally = Tally(f"stakes {command}, random kills")
+        reference = self.reference(command, file)
+        began = time.perf_counter()
+        while tally.kills < kills and not tally.troubles:
+            folder = self.base / f"{file.stem}-{tally.trainings}"
+            self._until_done(command, file, folder, kills, life, tally)
+            compare(folder, reference, tally)
+            if not tally.faults:
+                shutil.rmtree(folder)
+        tally.seconds = time.perf_counter() - began
+        return tally
+
+    def _until_done(self, command: str, file: Path, folder: Path, kills: int, life: float, tally: Tally) -> None:
+        made = folder / ("sweep.json" if command == "sweep" else "settings.json")
+        process = None
+        while True:
+            if process is None:
+                words = ["resume", folder] if made.exists() else [command, file, "--out", folder]
+                process = start(partial(stakes_command, *words), self.log)
+            if ended(process, self.chance.uniform(0, 2 * life) if tally.kills < kills else None):
+                if process.returncode == 0:
+                    return
+                if process.returncode != 2 or command == "train":  # a sweep with a dead worker says so and ends with 2
+                    tally.troubles.append(f"{folder}: exit code {process.returncode}, see {self.log}")
+                    return
+                process = None
+                continue
+            family = [number for number, parent in living().items() if parent == process.pid]
+            victim = self.chance.choice([process.pid, *family])
+            os.kill(victim, signal.SIGKILL)  # one that has ended meanwhile is a zombie, which takes no notice
+            tally.kills += 1
+            if victim == process.pid:
+                process.wait()
+                self._wait_for_orphans(family, tally)
+                process = None
+            for sentence in unreadable(folder) if process is None else ():
+                tally.unreadable += 1
+                tally.troubles.append(sentence)
+
+    def _wait_for_orphans(self, family: list[int], tally: Tally) -> None:
+        end = time.monotonic() + LONGEST_ORPHAN
+        while orphans := living().keys() & family:
+            if time.monotonic() > end:
+                tally.troubles.append(f"workers {orphans} outlived their parent by {LONGEST_ORPHAN} s")
+                for number in orphans:
+                    os.kill(number, signal.SIGKILL)
+                return
+            time.sleep(0.005)
+
+    # Injected kills
+
+    def injected_kills(
+        self, part: str, command: Callable[[Path], int], prepare: Callable[[Path], None], every: int
+    ) -> Tally:
+        """A kill at every step, or every so many, of a training that writes to a folder."""
+        from kill_injection import MOMENTS, install
+
+        def doomed(nth: int, moment: str, folder: Path) -> int:
+            install(nth, moment, folder)
+            return command(folder)
+
+        tally = Tally(f"{part}, injected kills")
+        reference = self.base / f"{part}-undisturbed".replace(" ", "-")
+        prepare(reference)
+        assert start(partial(command, reference), self.log).wait() == 0, self.log.read_text()
+        began = time.perf_counter()
+        for moment in MOMENTS:
+            for nth in itertools.count(1 + self.chance.randrange(every), every):
+                folder = self.base / f"{part}-{moment}-{nth}".replace(" ", "-")
+                prepare(folder)
+                code = start(partial(doomed, nth, moment, folder), self.log).wait()
+                if code == 0:
+                    shutil.rmtree(folder)
+                    break
+                before = tally.faults
+                tally.kills += 1
+                if code != -signal.SIGKILL:
+                    tally.troubles.append(f"{folder}: exit code {code} before the kill, see {self.log}")
+                for sentence in unreadable(folder):
+                    tally.unreadable += 1
+                    tally.troubles.append(sentence)
+                if (code := start(partial(command, folder), self.log).wait()) != 0:
+                    tally.troubles.append(f"{folder}: exit code {code} after the kill, see {self.log}")
+                compare(folder, reference, tally)
+                if tally.faults == before:
+                    shutil.rmtree(folder)
+        tally.seconds = time.perf_counter() - began
+        return tally
+
+
+def train_run(file: Path, folder: Path) -> int:
+    """The same command before and after a kill: it resumes, too."""
+    return stakes_command("train", file, "--out", folder)
+
+
+def train_stack(folder: Path) -> int:
+    """The three runs that a folder was made for, as a worker trains them."""
+    runs = sorted(path.name for path in (folder / "runs").iterdir())
+    with open(os.devnull, "w") as nowhere:
+        worker._train_stack(Stack.of(folder, runs), "cpu", 0.0, lambda: False, worker._Teller(nowhere))
+    return 0
+
+
+def make_runs(values: dict[str, Any], folder: Path) -> None:
+    for name, run in read_sweep(values).runs.items():
+        RunFolder(folder / "runs" / name).create(run)
+
+
+def soak(base: Path, kills: int, seed: int, short: bool) -> list[Tally]:
+    """All parts; a long one takes minutes."""
+    each = Soak(base, random.Random(seed), base / "log.txt")
+    shrink = 20 if short else 1
+    long = {**TRAINING, "pretraining_epochs": 300 // shrink, "epochs": 1200 // shrink}
+    many = {**TRAINING, "pretraining_epochs": 60 // shrink, "epochs": 240 // shrink, "patience": 3 if short else 30}
+    brief = {**TRAINING, "pretraining_epochs": 1, "epochs": 3, "batch": 1600}
+    run_file = each.settings_file("run", {**RUN, "training": long})
+    sweep_file = each.settings_file("sweep", {**RUN, "training": many, "grid": GRID})
+    brief_file = each.settings_file("brief", {**RUN, "training": brief})
+    stack = {**RUN, "training": brief, "grid": {"decision_weight": [0.0, 0.3, 0.6]}}
+    with redirect_stdout(io.StringIO()):
+        assert train_run(brief_file, base / "warm") == 0  # all that the first training of a process has to import
+    parts: list[Callable[[], Tally]] = [
+        lambda: each.random_kills("train", run_file, kills, 0.2 if short else 0.6),
+        lambda: each.random_kills("sweep", sweep_file, kills, 0.2 if short else 0.6),
+        lambda: each.injected_kills("a run", partial(train_run, brief_file), lambda folder: None, 23 if short else 1),
+        lambda: each.injected_kills("a stack of three", train_stack, partial(make_runs, stack), 23 if short else 1),
+    ]
+    tallies = []
+    for part in parts:
+        tallies.append(part())
+        sys.stdout.write(f"{row(tallies[-1])}\n")
+        sys.stdout.flush()
+    return tallies
+
+
+COLUMNS = ("kills", "trainings", "unreadable", "different_weights", "different_metrics", "different_rest", "left_over")
+
+
+def row(tally: Tally) -> str:
+    counts = [f"{getattr(tally, name):>{len(name) + 2}}" for name in COLUMNS]
+    return f"{tally.part:<34}{''.join(counts)}{tally.seconds:>8.0f} s"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50, help="random kills of each kind")
+    parser.add_argument("--seed", type=int, default=0, help="of the random moments")
+    parser.add_argument("--short", action="store_true", help="smaller trainings, and a few of the injected kills")
+    parser.add_argument("--report", type=Path, help="the tallies as JSON")
+    chosen = parser.parse_args(arguments)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a process that has seen a GPU cannot be forked
+    sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
+    torch.set_num_threads(1)
+    base = Path(tempfile.mkdtemp(prefix="stakes-soak-"))
+    sys.stdout.write(f"{'':<34}{''.join(f'  {name}' for name in COLUMNS)}\n".replace("_", " "))
+    tallies = soak(base, chosen.kills, chosen.seed, chosen.short)
+    if chosen.report:
+        chosen.report.write_text(json.dumps([asdict(tally) for tally in tallies]))
+    for sentence in [sentence for tally in tallies for sentence in tally.troubles][:20]:
+        sys.stdout.write(f"{sentence}\n")
+    if any(tally.faults for tally in tallies):
+        sys.stdout.write(f"what was left is in {base}\n")
+        return 1
+    shutil.rmtree(base)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
