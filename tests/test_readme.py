@@ -1,27 +1,50 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from stakes.training.sweep import read_sweep
+
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SETTINGS = sorted((ROOT / "examples").glob("*.toml"))
 
 
-def test_readme_has_an_example() -> None:
-    assert BLOCKS
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_readme_block_runs(number: int) -> None:
-    code = compile(BLOCKS[number], f"README.md, python block {number + 1}", "exec")
-    exec(code, {"__name__": "__readme__"})
+def test_readme_and_training_page_have_examples() -> None:
+    assert blocks(ROOT / "README.md", "python")
+    assert blocks(ROOT / "docs" / "training.md", "python")
+    assert blocks(ROOT / "docs" / "training.md", "toml")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_of_a_page_run_one_after_the_other(page: Path) -> None:
+    names = {"__name__": "__page__"}
+    for number, block in enumerate(blocks(page, "python"), 1):
+        exec(compile(block, f"{page.name}, python block {number}", "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_settings_of_a_page_are_valid(page: Path) -> None:
+    for block in blocks(page, "toml"):
+        assert read_sweep(tomllib.loads(block)).points
+
+
+@pytest.mark.parametrize("path", SETTINGS, ids=lambda path: path.name)
+def test_settings_of_the_examples_are_valid(path: Path) -> None:
+    assert len(read_sweep(tomllib.loads(path.read_text())).points) > 50
 
 
 def test_there_are_examples() -> None:
     assert EXAMPLES
+    assert SETTINGS
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

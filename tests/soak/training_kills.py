@@ -354,8 +354,8 @@ def soak(base: Path, kills: int, seed: int, short: bool) -> list[Tally]:
     parts: list[Callable[[], Tally]] = [
         lambda: each.random_kills("train", run_file, kills, 0.2 if short else 0.6),
         lambda: each.random_kills("sweep", sweep_file, kills, 0.2 if short else 0.6),
-        lambda: each.injected_kills("a run", partial(train_run, brief_file), lambda folder: None, 23 if short else 1),
-        lambda: each.injected_kills("a stack of three", train_stack, partial(make_runs, stack), 23 if short else 1),
+        lambda: each.injected_kills("a run", partial(train_run, brief_file), lambda folder: None, 29 if short else 1),
+        lambda: each.injected_kills("a stack of three", train_stack, partial(make_runs, stack), 29 if short else 1),
     ]
     tallies = []
     for part in parts:

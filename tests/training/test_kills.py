@@ -12,7 +12,7 @@ SOAK = Path(__file__).parents[1] / "soak" / "training_kills.py"
 PARTS = {
     "stakes train, random kills": 6,
     "stakes sweep, random kills": 6,
-    "a run, injected kills": 5,
+    "a run, injected kills": 4,
     "a stack of three, injected kills": 5,
 }
 

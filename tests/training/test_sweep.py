@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,7 +43,7 @@ from stakes.training.sweep import (
 
 TRAINING = {"epochs": 3, "validate_every": 1, "members": 2, "validation_members": 4, "batch": 400}
 TINY = {"task": "synthetic", "model": {"hidden": 4, "layers": 1, "noise": 2}, "training": TRAINING}
-LONG = {**TINY, "training": {**TRAINING, "epochs": 40, "batch": 1600}}  # about half a second
+LONG: dict[str, Any] = {**TINY, "training": {**TRAINING, "epochs": 40, "batch": 1600}}  # about half a second
 GRID = {"decision_weight": [0, 0.3], "task.false_alarm_ratio": [0.5, 0.2], "model.hidden": [4, 5]}
 ONE = Execution("cpu", workers=1, quiet=True)
 OF_COST = ("decision", "cost", "expected_cost", "at_lower", "at_upper", "flagged")
@@ -162,6 +163,21 @@ def wait_until(holds: Callable[[], object], process: subprocess.Popen[str] | Non
 def lines(folder: Path) -> int:
     """Lines of metrics under a folder."""
     return sum(file.read_bytes().count(b"\n") for file in folder.rglob("metrics.jsonl"))
+
+
+@contextmanager
+def slow(seconds: float, first: int = 1) -> Iterator[None]:
+    """Epochs that take so long from this one on, here and in forks, so that there is time to interrupt them."""
+    epoch = Stepper.epoch
+
+    def slowly(self: Stepper, phase: str, number: int, rate: float) -> None:
+        epoch(self, phase, number, rate)
+        if number >= first:
+            time.sleep(seconds)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stepper, "epoch", slowly)
+        yield
 
 
 # Results
@@ -302,14 +318,14 @@ def with_grid(grid: Any) -> dict[str, Any]:
         ({"paper": "wnd"}, "there is no task 'wnd'; did you mean 'wind'?"),
         ({"paper": ["wind", "wnd"]}, "there is no task 'wnd'; did you mean 'wind'?"),
         ({"paper": [1]}, "there is no task 1; there are "),
-        ({"paper": [["wind"]]}, "['wind']"),
-        ({"paper": [{}]}, "{}"),
-        ({"paper": []}, "paper must be the name of a task, or a list of names, got []"),
+        ({"paper": [["wind"]]}, "task"),
+        ({"paper": [{}]}, "task"),
+        ({"paper": []}, "paper must be the name of a task, or a list of names, got "),
         ({"paper": 3}, "paper must be the name of a task, or a list of names, got 3"),
         ({"paper": "wind", "task": "wind"}, "a sweep has a task or takes its tasks from paper, not both"),
         ({"paper": "wind", "grid": {"task.data_seed": [1]}}, "there is no setting 'task.data_seed'"),
-        (with_grid([1]), "grid must be a table of settings and their values, got [1]"),
-        (with_grid({"seed": []}), "grid.seed must be a list of at least one value, got []"),
+        (with_grid([1]), "grid must be a table of settings and their values, got "),
+        (with_grid({"seed": []}), "grid.seed must be a list of at least one value, got "),
         (with_grid({"seed": 3}), "grid.seed must be a list of at least one value, got 3"),
         (with_grid({"task": {"data_seed": 3}}), "grid.task.data_seed must be a list of at least one value, got 3"),
         (with_grid({"sed": [3]}), "there is no setting 'sed'; did you mean 'seed'?"),
@@ -676,7 +692,7 @@ def test_a_worker_that_dies_is_reported_and_others_go_on(
 
     killer = threading.Thread(target=kill_the_first)
     killer.start()
-    with pytest.raises(StakesError, match="1 of 2 stacks failed") as caught:
+    with slow(0.02), pytest.raises(StakesError, match="1 of 2 stacks failed") as caught:
         run_sweep(TWO_STACKS, tmp_path, ONE)
     killer.join()
     dead, living = (Stack.of(tmp_path, names) for names in planned(tmp_path, TWO_STACKS))
@@ -705,15 +721,12 @@ def test_a_run_that_fails_is_a_line_of_the_table(tmp_path: Path, workers: list[F
 # Interrupts
 
 
-def real(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "stakes.cli", *words, "--device", "cpu"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 def test_ctrl_c_during_training_and_resume_give_the_same_weights(tmp_path: Path) -> None:
-    file, folder, other = written(tmp_path, LONG), tmp_path / "run", tmp_path / "other" / "run"
-    with real("train", str(file), "--out", str(folder)) as process:
-        wait_until(lambda: lines(folder) > 5, process)
+    file = written(tmp_path, {**LONG, "training": {**LONG["training"], "epochs": 100}})  # this one cannot be slowed
+    folder, other = tmp_path / "run", tmp_path / "other" / "run"
+    command = [sys.executable, "-m", "stakes.cli", "train", str(file), "--out", str(folder), "--device", "cpu"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: lines(folder) > 3, process)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate()
     assert (process.returncode, output) == (130, "")
@@ -736,11 +749,8 @@ def test_ctrl_c_during_a_sweep_and_resume_give_the_same_table(
     file = written(tmp_path, {**LONG, "decision_weight": 0.5, "grid": {"model.hidden": [4, 5], "seed": [0, 1]}})
     folder = tmp_path / "sweep"
     words = ["sweep", str(file), "--out", str(folder)]
-    if number == signal.SIGINT:
-        process = real(*words, "--workers", "1")
-    else:
-        process = forked(partial(stakes.cli.main, [*words, "--workers=2", "--device=cpu"]))
-    with process:
+    main = partial(stakes.cli.main, [*words, "--device", "cpu", "--workers", "2"])
+    with slow(0.02), forked(main) as process:
         wait_until(lambda: lines(folder) > 10, process)
         process.send_signal(number)
         output, errors = process.communicate()
@@ -752,26 +762,13 @@ def test_ctrl_c_during_a_sweep_and_resume_give_the_same_table(
     assert results(folder) == results(uninterrupted)
 
 
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch that takes a minute."""
-    epoch = Stepper.epoch
-
-    def slowly(self: Stepper, phase: str, number: int, rate: float) -> None:
-        epoch(self, phase, number, rate)
-        if number == 3:
-            time.sleep(60)
-
-    monkeypatch.setattr(Stepper, "epoch", slowly)
-
-
-@pytest.mark.usefixtures("slow", "workers")
+@pytest.mark.usefixtures("workers")
 @pytest.mark.parametrize("command", ["stakes train", "stakes sweep", "python -m stakes.training.sweep"])
 def test_a_second_ctrl_c_ends_at_once(command: str, tmp_path: Path) -> None:
     file, folder = written(tmp_path, LONG), tmp_path / "folder"
     words = [str(file), "--out", str(folder), "--device", "cpu"]
     main = partial(sweep.main, words) if "python" in command else partial(stakes.cli.main, [command[7:], *words])
-    with forked(main) as process:
+    with slow(60.0, first=3), forked(main) as process:
         wait_until(lambda: lines(folder) >= 3, process)
         own = [process.pid, *children(process.pid)]
         process.send_signal(signal.SIGINT)
@@ -790,7 +787,7 @@ def test_workers_end_with_a_checkpoint_when_their_parent_is_killed(
 ) -> None:
     monkeypatch.setattr(worker, "_SECONDS_BETWEEN_LINES", 0.0)  # a line an epoch, as where epochs take longer than that
     main = partial(run_sweep, TWO_STACKS, tmp_path, Execution("cpu", workers=2, quiet=True))
-    with forked(lambda: bool(main())) as process:
+    with slow(0.02), forked(lambda: bool(main())) as process:
         wait_until(lambda: lines(tmp_path) > 10, process)
         orphans = children(process.pid)
         assert len(orphans) == 2

@@ -1,0 +1,91 @@
+"""A sweep of nine replicas on this machine's cores against the same runs one by one in eager torch.
+
+    python -m benchmarks.sweep_cpu [--epochs 60] [--json FILE]
+
+Synthetic task, both models, batch 200, M = 10, weights 0.1 to 0.9. "one by one" is what a user would write today, with
+all threads torch takes by default: torch.optim.Adam, 50 steps of projected gradient, a CRPS over all pairs of members.
+The sweep runs through `run_sweep`, worker processes, validations, metrics and checkpoints included; its time is that of
+the slowest worker from its first step on. Rounds take turns, ratios are medians.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+import stakes
+from benchmarks.layers import protection
+from benchmarks.replicas import paper_style
+from stakes.tasks.synthetic import SyntheticTask
+from stakes.training.execution import Execution
+from stakes.training.run_folder import RunFolder
+from stakes.training.sweep import read_sweep, run_sweep
+
+BATCH, MEMBERS, WEIGHTS = 200, 10, [round(0.1 * tenth, 1) for tenth in range(1, 10)]
+
+
+def one_by_one(kind: str, seconds: float) -> float:
+    """Replica-steps a second of the paper's loop, one model after the other."""
+    task = SyntheticTask()
+    data = task.data().train
+    done, start = 0, time.perf_counter()
+    for weight in WEIGHTS:
+        torch.manual_seed(0)
+        model = (stakes.ImplicitModel if kind == "implicit" else stakes.DiffusionModel)(1, 1)
+        model.fit_scaling(data.features, data.outcome)
+        loss = paper_style(protection, weight)
+        optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+        until = time.perf_counter() + seconds / len(WEIGHTS)
+        while time.perf_counter() < until:
+            for rows in torch.randperm(len(data)).split(BATCH):
+                noise = model.draw_noise(BATCH, MEMBERS)
+                value = loss(model.training_draw(data.features[rows], data.outcome[rows], noise))
+                optimiser.zero_grad()
+                value.backward()
+                optimiser.step()
+                done += 1
+    return done / (time.perf_counter() - start)
+
+
+def sweep(kind: str, epochs: int) -> float:
+    """Replica-steps a second of the sweep."""
+    settings = {
+        "task": "synthetic",
+        "model": kind,
+        "training": {"epochs": epochs, "patience": epochs},
+        "grid": {"decision_weight": WEIGHTS},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        planned = read_sweep(settings)
+        run_sweep(planned, Path(folder), Execution("cpu", quiet=True))
+        states = [RunFolder(Path(folder) / "runs" / name).state() for name in planned.runs]
+        return sum(state.steps for state in states) / max(state.seconds for state in states)
+
+
+def run(epochs: int, rounds: int = 3) -> list[dict[str, object]]:
+    rows = []
+    for kind in ("implicit", "diffusion"):
+        pairs = [(one_by_one(kind, 9.0), sweep(kind, epochs)) for _ in range(rounds)]
+        row: dict[str, object] = {
+            "model": kind,
+            "one by one, replica-steps a second": round(statistics.median(before for before, _ in pairs), 1),
+            "sweep, replica-steps a second": round(statistics.median(after for _, after in pairs), 1),
+            "ratio": round(statistics.median(after / before for before, after in pairs), 2),
+        }
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results = run(arguments.epochs)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
