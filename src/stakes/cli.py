@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ app = App(
     help="Forecasts that know what is at stake: decision-aware training of sample-based generative models.",
 )
 
-Settings = Annotated[str, Parameter(show=False)]
+Flags = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
 Quiet = Annotated[bool, Parameter(help="no progress", negative="")]
 
@@ -31,33 +32,33 @@ Quiet = Annotated[bool, Parameter(help="no progress", negative="")]
 def train(
     file: Annotated[Path, Parameter(help="settings of the run, TOML or JSON")],
     /,
-    *,
+    *flags: Flags,
     out: Annotated[Path | None, Parameter(help="run folder; runs/NAME by default")] = None,
     device: Device = "auto",
     quiet: Quiet = False,
-    **settings: Settings,
 ) -> None:
     from stakes.training.commands import train_file
+    from stakes.training.sweep import parse_overrides
 
-    sys.stdout.write(f"{train_file(file, out, device, quiet, _values(settings))}\n")
+    sys.stdout.write(f"{train_file(file, out, device, quiet, parse_overrides(flags))}\n")
 
 
 @app.command(help=f"Train a grid of runs, as stacks, on the cores or the GPU.\n\n{_RUN_FLAGS} `--grid.seed '[0, 1]'`")
 def sweep(
-    *files: Annotated[Path, Parameter(help="settings of the sweep, TOML or JSON")],
+    *files: Annotated[str, Parameter(help="settings of the sweep, TOML or JSON", allow_leading_hyphen=True)],
     out: Annotated[Path, Parameter(help="folder of the sweep")],
     device: Device = "auto",
     workers: Annotated[int | None, Parameter(help="processes at once; one a core, or one on a GPU, by default")] = None,
     quiet: Quiet = False,
-    **settings: Settings,
 ) -> None:
     from stakes.training.execution import Execution
-    from stakes.training.sweep import run_sweep, sweep_from_files
+    from stakes.training.sweep import parse_overrides, run_sweep, sweep_from_files
 
-    if not files:
-        raise SettingError("a sweep needs at least one settings file")
-    execution = Execution(device, workers, quiet)
-    sys.stdout.write(f"{run_sweep(sweep_from_files(files, _values(settings)), out, execution)}\n")
+    named = list(takewhile(lambda word: not word.startswith("--"), files))
+    if not named:
+        raise SettingError("a sweep needs at least one settings file, before its flags")
+    chosen = sweep_from_files([Path(name) for name in named], parse_overrides(files[len(named) :]))
+    sys.stdout.write(f"{run_sweep(chosen, out, Execution(device, workers, quiet))}\n")
 
 
 @app.command(help="Go on with a run or a sweep that was interrupted.")
@@ -71,12 +72,6 @@ def resume(
     from stakes.training.commands import resume_folder
 
     sys.stdout.write(f"{resume_folder(folder, device, quiet)}\n")
-
-
-def _values(settings: dict[str, str]) -> dict[str, Any]:
-    from stakes.training.sweep import parse_value
-
-    return {name.replace("-", "_"): parse_value(text) for name, text in settings.items()}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -58,9 +58,9 @@ class Example:
 EXAMPLES = (
     Example(
         title="Tomorrow's electricity for 12 regions of France, short 10 times dearer than long",
-        note="Debiased decision score; the weight with the lowest cost in the validation year. Train 2014-2018, validate "
-        "2019, test 2021 (2020 was the lockdown year), 24 h ahead; the temperature at the target time stands in for its "
-        "forecast.",
+        note="Debiased decision score; the weight with the lowest cost in the validation year. Train 2014-2018, "
+        "validate 2019, test 2021 (2020 was the lockdown year), 24 h ahead; the temperature at the target time stands "
+        "in for its forecast.",
         settings={"task": "french_load"},
         decision_weight=0.1,
         total=lambda outcome: outcome.sum(-1),

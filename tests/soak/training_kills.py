@@ -23,7 +23,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ MODEL = {"name": "diffusion", "hidden": 8, "layers": 1, "noise": 2}
 TRAINING = {"members": 2, "validation_members": 4, "batch": 400, "validate_every": 1, "learning_rate": 0.01}
 RUN = {"task": "synthetic", "model": MODEL, "decision_weight": 0.5, "training": TRAINING}
 GRID = {"decision_weight": [0.0, 0.3, 0.6], "model.hidden": [8, 9]}  # two stacks of three runs
+LONGEST_TRAINING = 600.0  # seconds that one undisturbed may take
 LONGEST_ORPHAN = 20.0  # seconds that a worker may outlive its parent
 
 
@@ -249,7 +250,7 @@ class Soak:
             if process is None:
                 words = ["resume", folder] if made.exists() else [command, file, "--out", folder]
                 process = start(partial(stakes_command, *words), self.log)
-            if ended(process, self.chance.uniform(0, 2 * life) if tally.kills < kills else None):
+            if ended(process, self.chance.uniform(0, 2 * life) if tally.kills < kills else LONGEST_TRAINING):
                 if process.returncode == 0:
                     return
                 if process.returncode != 2 or command == "train":  # a sweep with a dead worker says so and ends with 2
@@ -257,10 +258,15 @@ class Soak:
                     return
                 process = None
                 continue
+            if tally.kills >= kills:
+                process.kill()
+                tally.troubles.append(f"{folder}: training has not ended after {LONGEST_TRAINING} s, see {self.log}")
+                return
             family = [number for number, parent in living().items() if parent == process.pid]
             victim = self.chance.choice([process.pid, *family])
-            os.kill(victim, signal.SIGKILL)  # one that has ended meanwhile is a zombie, which takes no notice
-            tally.kills += 1
+            with suppress(ProcessLookupError):  # a worker may have ended meanwhile
+                os.kill(victim, signal.SIGKILL)
+                tally.kills += 1
             if victim == process.pid:
                 process.wait()
                 self._wait_for_orphans(family, tally)
