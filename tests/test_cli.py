@@ -217,13 +217,10 @@ FLAGS: list[tuple[list[str], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("flags", "changed"), FLAGS, ids=lambda value: " ".join(value) if value else "")
-@pytest.mark.parametrize("first", [False, True], ids=["", "flags first"])
-def test_flags_go_on_top_of_the_file(
-    flags: list[str], changed: dict[str, Any], first: bool, trained: list[RunSettings]
-) -> None:
-    words = [*flags, "tiny.toml"] if first else ["tiny.toml", *flags]
-    assert called("train", *words, "--out", "run") == (0, "run\n", "")
-    assert trained == [run_from_plain({**TINY, **changed})]
+def test_flags_go_on_top_of_the_file(flags: list[str], changed: dict[str, Any], trained: list[RunSettings]) -> None:
+    for words in (["--out", "run", "tiny.toml", *flags], ["tiny.toml", *flags, "--out=run"]):
+        assert called("train", *words) == (0, "run\n", "")
+        assert trained.pop() == run_from_plain({**TINY, **changed})
 
 
 def test_flags_go_on_top_of_every_file_of_a_sweep(trained: list[RunSettings]) -> None:
@@ -295,7 +292,7 @@ WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"training": {"learning_rate": float("nan")}}, "training.learning_rate must be a number, got nan"),
     ({"training": {"schedule": "linear"}}, "training.schedule must be one of 'constant', 'cosine', got 'linear'"),
     ({"training": {"members": 1}}, "training.members must be at least 2 for the fair estimator, got 1"),
-    ({"decision_weight": 1}, "decision_weight must lie in [0, 1), got 1"),
+    ({"decision_weight": 1.1}, "decision_weight must lie in [0, 1"),
     ({"decision_weight": True}, "decision_weight must be a number, got True"),
     ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
     ({"seed": [0, 1]}, "seed must be a whole number, got a list of 2"),
@@ -320,6 +317,10 @@ WRONG_WORDS = [
     (["train"], "FILE"),
     (["train", "tiny.toml", "other.toml"], "other.toml"),
     (["train", "tiny.toml", "--out"], "--out"),
+    (["train", "--seed", "3", "tiny.toml"], "--seed"),  # settings come after the file
+    (["train", "tiny.toml", "--seed", "3", "other.toml"], "other.toml"),
+    (["sweep", "--seed", "3", "tiny.toml", "--out", "x"], "a sweep needs at least one settings file"),
+    (["sweep", "tiny.toml", "--seed", "3", "other.toml", "--out", "x"], "other.toml"),
     (["train", "tiny.toml", "--seed"], "--seed"),
     (["train", "tiny.toml", "--sed", "3"], "there is no setting 'sed'; did you mean 'seed'?"),
     (["train", "tiny.toml", "--training.epoch", "3"], "there is no setting 'training.epoch'; did you mean 'epochs'?"),
@@ -328,7 +329,7 @@ WRONG_WORDS = [
     (["train", "tiny.toml", "--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
     (["train", "tiny.toml", "--seed", "9" * 5000], "seed must be a whole number"),
     (["train", "tiny.toml", "--seed", "[" * 5000], "seed must be a whole number"),
-    (["train", "tiny.toml", "--decision-weight", "-0.1"], "decision_weight must lie in [0, 1), got -0.1"),
+    (["train", "tiny.toml", "--decision-weight", "-0.1"], "decision_weight must lie in [0, 1"),
     (["train", "tiny.toml", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
     (["train", "tiny.toml", "--grid.seed", "[1]"], "there is no setting 'grid'"),
     (["sweep", "--out", "x"], "a sweep needs at least one settings file"),

@@ -25,6 +25,7 @@ from stakes.errors import SettingError, ShapeError
 from stakes.training import replicas as replicas_module
 from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack, cost_structure, stacked_cost
 from stakes.training.settings import TrainingSettings
+from stakes.training.validation import estimate_scales, validate
 
 CPU = torch.device("cpu")
 SETTINGS = TrainingSettings(batch=13, members=5, validation_members=7)
@@ -210,7 +211,7 @@ def test_replicas_of_another_kind_are_refused(make_replica: MakeReplica) -> None
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan"), float("inf")])
 def test_weights_outside_their_range_are_refused(weight: float, make_replica: MakeReplica) -> None:
-    with pytest.raises(SettingError, match=r"^decision_weight must lie in \[0, 1\)"):
+    with pytest.raises(SettingError, match=r"^decision_weight must lie in \[0, 1\]"):
         make_replica(weight=weight)
 
 
@@ -423,20 +424,25 @@ def losses_and_gradients(
     return torch.cat(losses).view(steps, -1), torch.cat(gradients).view(steps, len(stack), -1)
 
 
-def reference(replicas: Sequence[Replica], steps: int = 3) -> tuple[Tensor, Tensor]:
+def reference(
+    replicas: Sequence[Replica], steps: int = 3, settings: TrainingSettings = SETTINGS
+) -> tuple[Tensor, Tensor]:
     """The same for each model by itself, without any stack: plain modules, plain costs, plain autograd."""
     scales = some_scales(len(replicas))
     losses, gradients = [], []
     for step in range(steps):
         for row, each in enumerate(replicas):
-            alone = ReplicaStack([each], SETTINGS, CPU)
+            alone = ReplicaStack([each], settings, CPU)
             dtype = alone.layout.dtype
-            score_scale, decision_scale = scales[row].to(dtype).tolist()
             objective = DecisionAwareObjective(
-                EnergyScore(), DecisionScore(each.cost), each.decision_weight, score_scale, decision_scale
+                EnergyScore(settings.score_estimator),
+                DecisionScore(each.cost, settings.decision_estimator),
+                each.decision_weight,
+                *scales[row].to(dtype).tolist(),
             )
             batch = alone.shuffles("training", 1)[0, step * 13 : (step + 1) * 13]
-            noise = {name: values[0] for name, values in alone.noise(13, 5, "training", 1, step).items()}
+            noise = alone.noise(13, settings.members, "training", 1, step)
+            noise = {name: values[0] for name, values in noise.items()}
             model: Any = copy.deepcopy(each.model)
             draw = model.training_draw(each.train.features[batch].to(dtype), each.train.outcome[batch].to(dtype), noise)
             loss = objective(draw).mean().total
@@ -455,12 +461,9 @@ def assert_rows_close(found: Tensor, expected: Tensor) -> None:
     assert (error <= tolerance * size).all(), (error / size).max().item()
 
 
-def assert_all_alike(replicas: Sequence[Replica]) -> None:
-    turns, together, expected = (
-        losses_and_gradients(replicas, together=False),
-        losses_and_gradients(replicas, together=True),
-        reference(replicas),
-    )
+def assert_all_alike(replicas: Sequence[Replica], settings: TrainingSettings = SETTINGS) -> None:
+    turns, together = (losses_and_gradients(replicas, way, settings=settings) for way in (False, True))
+    expected = reference(replicas, settings=settings)
     for found in (turns, together):
         assert_rows_close(found[0][..., None], expected[0][..., None])
         assert_rows_close(found[1], expected[1])
@@ -501,18 +504,37 @@ def test_every_cost_together(name: str, make_replica: MakeReplica) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "estimator", [{"score_estimator": "biased"}, {"decision_estimator": "debiased"}], ids=["biased", "debiased"]
+)
+def test_every_estimator_together(estimator: dict[str, Any], make_replica: MakeReplica) -> None:
+    settings = replace(SETTINGS, members=6, validation_members=6, **estimator)
+    assert_all_alike([make_replica(seed=seed, dtype=torch.float64) for seed in (0, 1)], settings)
+
+
 @pytest.mark.parametrize("kind", ["implicit", "diffusion"])
-def test_the_debiased_and_biased_estimators_together(kind: str, make_replica: MakeReplica) -> None:
-    settings = replace(
-        SETTINGS, members=6, score_estimator="biased", decision_estimator="debiased", validation_members=6
-    )
-    replicas = [make_replica(kind, seed=seed, dtype=torch.float64) for seed in (0, 1)]
-    turns, together, plain = (
-        losses_and_gradients(replicas, way, settings=used)
-        for way, used in ((False, settings), (True, settings), (True, replace(SETTINGS, members=6)))
-    )
-    assert_rows_close(together[1], turns[1])
-    assert not torch.allclose(plain[0], turns[0])
+def test_validation_together(kind: str, make_replica: MakeReplica, make_cases: Any) -> None:
+    """Replicas with data sets of their own, in validation and in the scales."""
+    replicas = [
+        make_replica(
+            kind,
+            cost=ShortfallCost(2.0 + row),
+            seed=row % 2,
+            train=make_cases(seed=data),
+            validation=make_cases(24, 10 + data),
+            dtype=torch.float64,
+        )
+        for row, data in enumerate((0, 5, 0))
+    ]
+    turns, together = (ReplicaStack(replicas, SETTINGS, CPU, way) for way in (False, True))
+    rows = turns.initial_parameters()
+    scales = estimate_scales(turns, rows)
+    assert_rows_close(estimate_scales(together, rows), scales)
+    found, expected = validate(together, rows, scales), validate(turns, rows, scales)
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        torch.testing.assert_close(found[name], values, rtol=1e-10, atol=1e-12)
+    assert expected["cost"].unique().numel() == 3
 
 
 @both_ways

@@ -321,6 +321,7 @@ def test_a_step_that_is_not_finite_is_refused(
     last_good = history[broken - 2][1]
     assert all(torch.equal(rows[1], last_good) for rows in history[broken - 1 :])
     assert not torch.equal(last_good, stepper.stack.initial_parameters()[1])
+    assert all(values.isfinite().all() for values in stepper.state().values()), "it can be saved"
     replicas[1] = fragile(make_replica, term, sick=False, seed=1)
     well = stepper_of(replicas, settings, together)
     history_without = run(well, (1, 2))

@@ -333,7 +333,7 @@ def with_grid(grid: Any) -> dict[str, Any]:
         (with_grid({"seed.x": [3]}), "seed"),
         (with_grid({"": [3]}), "a setting must be a name or names joined by dots, got ''"),
         (with_grid({"seed": [0, -1]}), "seed must be a whole number of at least 0, got -1"),
-        (with_grid({"decision_weight": [1]}), "decision_weight must lie in [0, 1), got 1"),
+        (with_grid({"decision_weight": [2]}), "decision_weight must lie in [0, 1], got 2"),
         ({**TINY, "grdi": {"seed": [1]}}, "there is no setting 'grdi'"),
         (with_grid(16**5000), "grid must be a table of settings and their values"),
         (with_grid({"seed": 16**5000}), "grid.seed must be a list of at least one value"),

@@ -224,9 +224,9 @@ def test_the_best_weights_are_restored(kind: str, make_replica: MakeReplica) -> 
     results = train(replicas, used)
     assert any(result.best_epoch < 6 for result in results)
     for result in results:
-        before = copy.deepcopy(result.replica.model.state_dict())
-        for name, values in before.items():
-            assert torch.equal(result.replica.model.state_dict()[name], values), "the model itself is left alone"
+        before = make_replica(kind, seed=result.replica.seed).model.state_dict()
+        for name, values in result.replica.model.state_dict().items():
+            assert torch.equal(before[name], values), "the model itself is left alone"
         result.load_into_model()
         stack = ReplicaStack([result.replica], used, CPU)
         scales = torch.tensor([[result.score_scale, result.decision_scale]])
@@ -320,6 +320,10 @@ def test_the_branch_starts_afresh_from_the_last_pretrained_weights(
         assert not state[name].any(), name
 
 
+def bet(action: Tensor, outcome: Tensor) -> Tensor:
+    return (action - outcome) ** 2 - 0.02
+
+
 @pytest.mark.parametrize("kind", ["implicit", "diffusion", "own"])
 @pytest.mark.parametrize("pretraining", [0, 2])
 @pytest.mark.parametrize("estimator", ["plain", "debiased"])
@@ -329,7 +333,7 @@ def test_scales_are_those_of_the_objective(
     used = replace(
         QUICK, members=6, validation_members=6, pretraining_epochs=pretraining, epochs=1, decision_estimator=estimator
     )
-    each = make_replica(kind, dtype=torch.float64, cost=ImbalanceCost(3.0, 1.0, -1.0, 3.0))
+    each = make_replica(kind, dtype=torch.float64, cost=cost_function(bet, -1.0, 3.0))  # of both signs
     (result,) = train([each], used)
     state = epochs_seen[pretraining][3]
     model: Any = copy.deepcopy(each.model)
@@ -338,6 +342,8 @@ def test_scales_are_those_of_the_objective(
     noise = {name: values[0] for name, values in stack.noise(48, 6, "scales", validation=True).items()}
     draw = model.training_draw(each.train.features.double(), each.train.outcome.double(), noise)
     plain = DecisionAwareObjective(EnergyScore(), DecisionScore(each.cost, estimator), each.decision_weight)
+    paid = DecisionScore(each.cost)(draw.decision_members, draw.decision_outcome)
+    assert paid.min() < 0 < paid.max()
     expected = plain.estimate_scales(draw)
     assert result.score_scale == pytest.approx(expected.score_scale, rel=1e-10)
     assert result.decision_scale == pytest.approx(expected.decision_scale, rel=1e-10)
@@ -391,8 +397,10 @@ def two_minima(action: Tensor, outcome: Tensor) -> Tensor:
 
 def ruler(cost: Any, step: float = 1.0) -> Replica:
     """Members 0, 1, 2 steps against outcomes 1 and 3 steps."""
-    cases = Cases(torch.zeros(2, 1), step * torch.tensor([[1.0], [3.0]]))
-    return Replica(Ruler(step), cases, cases, cost, 0.25, 0)
+    train, validation = (
+        Cases(torch.zeros(2 * times, 1), step * torch.tensor([[1.0], [3.0]]).repeat(times, 1)) for times in (2, 1)
+    )
+    return Replica(Ruler(step), train, validation, cost, 0.25, 0)
 
 
 def test_metrics_by_hand() -> None:
@@ -457,17 +465,21 @@ def test_metrics_are_in_physical_units(kind: str, make_replica: MakeReplica, mak
     for mine, other in zip(small, large, strict=True):
         assert mine.keys() == other.keys()
         for name in mine.keys() - {"phase"}:
-            assert other[name] == pytest.approx(mine[name] * 100 ** powers.get(name, 0), rel=1e-2, abs=1e-6), name
+            assert other[name] == pytest.approx(mine[name] * 100 ** powers.get(name, 0), rel=1e-3, abs=1e-6), name
 
 
-def test_every_validation_has_a_line(make_replica: MakeReplica) -> None:
+def test_every_validation_has_a_line(make_replica: MakeReplica, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = []
+    norms = Stepper.gradient_norms
+    monkeypatch.setattr(Stepper, "gradient_norms", lambda self, *at: (moments.append(at), norms(self, *at))[1])
     used = replace(QUICK, pretraining_epochs=3, epochs=5, validate_every=2, patience=100)
     _, recorder = recorded([make_replica(), make_replica(weight=0.0)], used)
+    assert moments == [
+        *(("pretraining", epoch) for epoch in (0, 2, 3)),
+        *(("training", epoch) for epoch in (0, 2, 4, 5)),
+    ]
     for lines in recorder.lines.values():
-        assert [(line["phase"], line["epoch"]) for line in lines] == [
-            *(("pretraining", epoch) for epoch in (0, 2, 3)),
-            *(("training", epoch) for epoch in (0, 2, 4, 5)),
-        ]
+        assert [(line["phase"], line["epoch"]) for line in lines] == moments
         assert all(line.keys() == METRICS | {"phase", "epoch"} for line in lines[3:])
         assert all(math.isfinite(value) for line in lines for value in line.values() if value != line["phase"])
     assert [progress.epoch for progress in recorder.progress] == [1, 2, 3, 1, 2, 3, 4, 5]
@@ -544,7 +556,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
         assert lines[index] == recorder.lines[index]
     last = sessions[-1]
     total = sum(epochs)
-    assert last.resumptions == [("pretraining", total, ())] if total <= 3 else [("training", total - 3, ())]
+    assert last.resumptions == [("pretraining", total, ()) if total <= 3 else ("training", total - 3, ())]
+    assert bool(sessions[0].ended) == (epochs[0] >= 5), "the first to stop does so in epoch 2 of training"
     assert sorted(last.ended) == list(range(len(replicas))), "all are told of, those that had ended before too"
 
 
@@ -674,9 +687,11 @@ OTHER_RUNS: dict[str, Callable[[MakeReplica, Replica], tuple[Sequence[Replica], 
     "learning rate": lambda make, same: ([same, same], {"learning_rate": 0.02}),
     "epochs": lambda make, same: ([same, same], {"epochs": 3}),
     "estimator": lambda make, same: ([same, same], {"score_estimator": "biased"}),
-    "training features": lambda make, same: ([same, make(train=moved(same.train, "features"), initial=0)], {}),
-    "training outcome": lambda make, same: ([same, make(train=moved(same.train, "outcome"), initial=0)], {}),
-    "validation outcome": lambda make, same: ([same, replace(same, validation=moved(same.validation, "outcome"))], {}),
+    "training features": lambda make, same: ([replace(same, train=moved(same.train, "features"))] * 2, {}),
+    "training outcome": lambda make, same: ([replace(same, train=moved(same.train, "outcome"))] * 2, {}),
+    "validation features": lambda make, same: ([replace(same, validation=moved(same.validation, "features"))] * 2, {}),
+    "validation outcome": lambda make, same: ([replace(same, validation=moved(same.validation, "outcome"))] * 2, {}),
+    "which data": lambda make, same: ([same, replace(same, train=copy.copy(same.train))], {}),
     "cost parameter": lambda make, same: ([same, replace(same, cost=ShortfallCost(3.5))], {}),
     "cost": lambda make, same: ([replace(same, cost=ImbalanceCost(1.0, 2.0, 0.0, 1.0))] * 2, {}),
     "decision weight": lambda make, same: ([same, replace(same, decision_weight=0.41)], {}),
@@ -754,9 +769,25 @@ def sick_cases(cases: Cases) -> Cases:
 FAILING = replace(QUICK, batch=20, epochs=5, validate_every=2, patience=100)
 
 
-def first_broken_epoch(each: Replica, phase: str) -> int:
+def first_broken(each: Replica, phase: str) -> tuple[int, int]:
+    """The epoch in which the broken case comes first, and the step of that epoch, from 1."""
     stack = ReplicaStack([each], FAILING, CPU)
-    return next(epoch for epoch in range(1, 9) if BROKEN_CASE in stack.shuffles(phase, epoch)[0, :40])
+    for epoch in range(1, 9):
+        place = stack.shuffles(phase, epoch)[0].tolist().index(BROKEN_CASE)
+        if place < 40:
+            return epoch, 1 + place // 20
+    raise AssertionError
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("phase", ["pretraining", "training"])
+def test_the_epoch_of_a_failure_is_right(phase: str, step: int, make_replica: MakeReplica) -> None:
+    """At the first step of an epoch and at its last."""
+    made = (fragile(make_replica, seed, sick=True) for seed in range(99))
+    each = next(each for each in made if first_broken(each, phase) == (2, step))
+    epochs = {"pretraining_epochs" if phase == "pretraining" else "epochs": 4}
+    results = train([each, fragile(make_replica, 0, sick=False)], replace(FAILING, **epochs))
+    assert results[0].failure == f"the score is not finite in epoch 2 of {phase}"
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["in turns", "together"])
@@ -764,7 +795,7 @@ def test_one_failure_leaves_the_others_alone(together: bool, make_replica: MakeR
     replicas = [fragile(make_replica, seed, sick=seed == 1) for seed in range(3)]
     results, recorder = recorded(replicas, FAILING, together=together)
     assert [result.status for result in results] == ["finished", "failed", "finished"]
-    epoch = first_broken_epoch(replicas[1], "training")
+    epoch, _ = first_broken(replicas[1], "training")
     assert results[1].failure == f"the score is not finite in epoch {epoch} of training"
     assert (results[1].epoch, results[1].best_epoch) == (0, 0), "it was last well at the validation before"
     assert results[1].best_loss == recorder.losses(1)[0]
@@ -775,8 +806,11 @@ def test_one_failure_leaves_the_others_alone(together: bool, make_replica: MakeR
     well, lines_of_well = recorded(replicas, FAILING, together=together)
     assert [result.status for result in well] == ["finished"] * 3
     for index in (0, 2):
-        assert_same(results[index], well[index])
-        assert recorder.lines[index] == lines_of_well.lines[index]
+        if together:  # fewer rows at once may round differently
+            assert results[index].best_loss == pytest.approx(well[index].best_loss, rel=1e-4)
+        else:
+            assert_same(results[index], well[index])
+            assert recorder.lines[index] == lines_of_well.lines[index]
 
 
 def test_a_late_failure_keeps_the_best_weights(make_replica: MakeReplica) -> None:
@@ -807,7 +841,7 @@ def test_a_failure_in_pretraining_is_that_of_all_who_share_it(make_replica: Make
     used = replace(FAILING, pretraining_epochs=4, epochs=2)
     results, recorder = recorded(replicas, used)
     assert [result.status for result in results] == ["failed", "failed", "finished"]
-    epoch = first_broken_epoch(sick, "pretraining")
+    epoch, _ = first_broken(sick, "pretraining")
     for result in results[:2]:
         assert result.failure == f"the score is not finite in epoch {epoch} of pretraining"
         assert result.best_loss == math.inf

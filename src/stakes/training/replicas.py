@@ -9,7 +9,7 @@ seed see the same batches and the same noise.
 
 import copy
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, cast, get_type_hints
 
@@ -28,10 +28,13 @@ from stakes.objective import DecisionAwareObjective
 from stakes.scores import DecisionScore, EnergyScore
 from stakes.training.settings import TrainingSettings
 
-__all__ = ["ParameterLayout", "Replica", "ReplicaStack", "cost_structure", "stacked_cost"]
+__all__ = ["ParameterLayout", "Replica", "ReplicaStack", "cost_structure", "stacked_cost", "structure"]
 
 _WIDTH = 64  # rows are padded to a multiple of this, so that vectorised kernels treat every row alike
 _MEMBERS_AT_ONCE = 1 << 14  # of a replica, where many cases are evaluated: the same in every stack
+
+
+_WITH_OWN_STATE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,13 @@ class Replica:
         if not isinstance(self.model, nn.Module) or not isinstance(self.model, SampleModel):
             raise SettingError(f"model must be a torch module with the methods of SampleModel, got {type(self.model)}")
         if not 0 <= self.decision_weight <= 1:
-            raise SettingError(f"decision_weight must lie in [0, 1), got {self.decision_weight}")
+            raise SettingError(f"decision_weight must lie in [0, 1], got {self.decision_weight}")
+        for name, module in self.model.named_modules():
+            if module.training and isinstance(module, _WITH_OWN_STATE):
+                raise SettingError(
+                    f"{self.name}: {name} ({type(module).__name__}) draws its own noise or changes as it is used; the "
+                    "noise of a SampleModel is an argument: leave it out, or call model.eval()"
+                )
 
 
 class ParameterLayout:
@@ -103,7 +112,10 @@ class _Draw(nn.Module):
         self.model = model
 
     def forward(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
-        return cast(SampleModel, self.model).training_draw(features, outcome, noise)
+        draw = cast(SampleModel, self.model).training_draw(features, outcome, noise)
+        if draw.decision_term_weight is None:  # which neither `vmap` nor an axis of replicas can carry
+            return draw._replace(decision_term_weight=torch.ones_like(draw.decision_outcome[..., 0]))
+        return draw
 
 
 class ReplicaStack:
@@ -240,13 +252,28 @@ def _fixed_state(replicas: Sequence[Replica], layout: ParameterLayout, device: t
     states: list[dict[str, Tensor]] = []
     for replica in replicas:
         state = {**dict(replica.model.named_parameters()), **dict(replica.model.named_buffers())}
-        if ParameterLayout(replica.model) != layout or (states and state.keys() != states[0].keys()):
+        shapes = {name: value.shape for name, value in state.items()}
+        first_shapes = {name: value.shape for name, value in (states[0] if states else state).items()}
+        if (layout, structure(replicas[0].model), first_shapes) != (
+            ParameterLayout(replica.model),
+            structure(replica.model),
+            shapes,
+        ):
             raise ShapeError(f"the models of a stack must have one architecture; {replica.name} has another")
         if not all(bool(torch.isfinite(value).all()) for value in state.values() if value.is_floating_point()):
             raise SettingError(f"the weights of {replica.name} must be finite to begin with")
         states.append(state)
     names = [name for name in states[0] if name not in layout.shapes]
     return {name: torch.stack([state[name].detach() for state in states]).to(device) for name in names}
+
+
+def structure(model: nn.Module) -> list[object]:
+    """What models must have in common to train in one stack: all that is no tensor."""
+    plain = (bool, int, float, str, tuple, type(None))
+    return [
+        (name, type(module), sorted((key, value) for key, value in vars(module).items() if isinstance(value, plain)))
+        for name, module in model.named_modules()
+    ]
 
 
 def cost_structure(cost: Cost) -> tuple[object, ...]:
@@ -264,10 +291,13 @@ def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype
         raise SettingError("the costs of a stack must be of one kind and differ in their parameters only")
     if not is_dataclass(first):
         return first
-    columns: Mapping[str, Tensor] = {
-        name: torch.tensor([float(getattr(cost, name)) for cost in costs], dtype=dtype, device=device)[:, None]
-        for name in _parameter_names(first)
-    }
+    columns: dict[str, Tensor] = {}
+    for name in _parameter_names(first):
+        values = [getattr(cost, name) for cost in costs]
+        for value in values:
+            if isinstance(value, Tensor) and value.numel() != 1:
+                raise SettingError(f"{name} of a replica's cost must be one number, got shape {tuple(value.shape)}")
+        columns[name] = torch.tensor([float(value) for value in values], dtype=dtype, device=device)[:, None]
     return cast(Cost, replace(cast(Any, first), **columns))
 
 

@@ -23,7 +23,7 @@ from stakes.training.checkpoints import (
     write_json,
 )
 from stakes.training.results import Observer, Phase, ReplicaRecord, Trained
-from stakes.training.runs import RunSettings, run_from_plain, task_data
+from stakes.training.runs import RunSettings, build_model, run_from_plain
 from stakes.typed import canonical_text, from_plain, read_settings_file, to_plain
 
 __all__ = ["RunFolder", "RunRecorder", "RunState", "locked"]
@@ -59,7 +59,7 @@ class RunFolder:
         """Make the folder, or see that it belongs to the same run."""
         file = self.path / "settings.json"
         if file.exists():
-            if canonical_text(to_plain(self.settings())) != canonical_text(to_plain(run)):
+            if canonical_text(to_plain(self.settings().distinct)) != canonical_text(to_plain(run.distinct)):
                 raise SettingError(f"{self.path} holds a run with other settings; choose another folder")
             return
         try:
@@ -93,8 +93,7 @@ class RunFolder:
         state, run = self.state(), self.settings()
         if state is None:
             raise SettingError(f"the run in {self.path} has not finished; `stakes resume {self.path}` goes on with it")
-        data = task_data(run.task)
-        model = run.model.build(data.train.features.shape[1], data.train.outcome.shape[1])
+        model = build_model(run)
         expected = {name: (value.dtype, tuple(value.shape)) for name, value in model.state_dict().items()}
         model.load_state_dict(load_tensors(self.path / "weights.safetensors", state.weights_sha256, expected))
         return model
@@ -105,9 +104,15 @@ class RunFolder:
             return []
         lines = self.metrics_file.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
         try:
-            return [json.loads(line) for line in lines]
+            found = [json.loads(line) for line in lines]
         except ValueError as error:
             raise CheckpointError(f"{self.metrics_file} is damaged: {error}") from error
+        for line in found:
+            if not isinstance(line, dict) or not isinstance(line.get("epoch"), int) or "phase" not in line:
+                raise CheckpointError(
+                    f"{self.metrics_file} is damaged: a line must have a phase and an epoch, got {line}"
+                )
+        return found
 
     def add_metrics(self, line: dict[str, Any]) -> None:
         plain = {name: _finite(value) if isinstance(value, float) else value for name, value in line.items()}
@@ -165,8 +170,12 @@ def locked(folder: Path) -> Iterator[None]:
     except ImportError:  # not on this system
         yield
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise SettingError(f"{folder} cannot be used as a folder: {error.strerror}") from error
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

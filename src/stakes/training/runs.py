@@ -23,7 +23,7 @@ from stakes.training.settings import (
 )
 from stakes.typed import Registry, canonical_text, from_plain, to_plain
 
-__all__ = ["MODELS", "RunSettings", "prepare", "run_from_plain", "task_data"]
+__all__ = ["MODELS", "RunSettings", "build_model", "prepare", "run_from_plain", "task_data"]
 
 MODELS: Mapping[str, type[ModelSettings]] = {kind.name: kind for kind in (ImplicitSettings, DiffusionSettings)}
 _REGISTRY: Registry = {Task: task_types, ModelSettings: lambda: MODELS}
@@ -44,8 +44,8 @@ class RunSettings:
     start_from: str | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.decision_weight < 1:
-            raise SettingError(f"decision_weight must lie in [0, 1), got {self.decision_weight}")
+        if not 0 <= self.decision_weight <= 1:
+            raise SettingError(f"decision_weight must lie in [0, 1], got {self.decision_weight}")
         require_count("seed", self.seed, least=0)
 
     @property
@@ -96,14 +96,19 @@ def task_data(task: Task) -> TaskData:
 
 def prepare(run: RunSettings) -> Replica:
     """The model of a run, its scaling fitted on the training cases, ready to train."""
-    data = task_data(run.task)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.seed)
-        model = run.model.build(data.train.features.shape[1], data.train.outcome.shape[1])
+    data, model = task_data(run.task), build_model(run)
     cast(Any, model).fit_scaling(data.train.features, data.train.outcome)
     if run.start_from is not None:
         model.load_state_dict(_starting_weights(Path(run.start_from), model))
     return Replica(model, data.train, data.validation, run.task.cost, run.decision_weight, run.seed, run.name)
+
+
+def build_model(run: RunSettings) -> torch.nn.Module:
+    """The model of a run with its initial weights, a function of the seed."""
+    data = task_data(run.task)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.seed)
+        return run.model.build(data.train.features.shape[1], data.train.outcome.shape[1])
 
 
 def _starting_weights(path: Path, model: torch.nn.Module) -> dict[str, torch.Tensor]:

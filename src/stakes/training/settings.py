@@ -1,7 +1,7 @@
 """What a training run is: frozen dataclasses that are its settings, its JSON record and its command-line flags."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, get_args
 
 from torch import nn
 
@@ -101,6 +101,9 @@ class DiffusionSettings:
     def __post_init__(self) -> None:
         for name in ("noise", "hidden", "layers", "steps"):
             require_count(name, getattr(self, name))
+        require_one_of("endpoints", self.endpoints, ("scaled", "raw"))
+        require_one_of("prediction", self.prediction, get_args(Prediction))
+        require_one_of("decision_weighting", self.decision_weighting, get_args(DecisionWeighting))
         least = 21 if self.endpoints == "scaled" else 2
         require_count("steps", self.steps, least)
 

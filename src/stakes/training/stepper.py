@@ -51,7 +51,7 @@ class Stepper:
             **kernels,
         )
         self.optimiser.state[self.parameters] = {
-            "step": torch.zeros((), device=stack.device if on_gpu else None),
+            "step": torch.zeros((), dtype=torch.float32, device=stack.device if on_gpu else None),
             "exp_avg": torch.zeros_like(self.parameters),
             "exp_avg_sq": torch.zeros_like(self.parameters),
         }

@@ -4,11 +4,10 @@ One loop serves a single model and a stack of replicas. All that may be lost to 
 checkpoint: shuffles and noise are pure functions of (seed, epoch, step), so a resumed run equals an uninterrupted one.
 """
 
-import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from stakes.errors import SettingError
 from stakes.training.checkpoints import Checkpoint, CheckpointError, check_tensors, load_latest, save_checkpoint
+from stakes.training.identity import fingerprint, leaders
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.results import InterruptedTraining, Observer, Phase, Progress, ReplicaRecord, Status, Trained
 from stakes.training.settings import TrainingSettings
@@ -97,12 +97,12 @@ class _Session:
         self.results = [Trained(replica) for replica in self.stack.replicas]
         self.best = self.stack.initial_parameters()  # (R, P)
         self.scales = torch.ones(len(replicas), 2, device=device, dtype=self.best.dtype)
-        self.leaders = _leaders(self.stack, self.best)
+        self.leaders = leaders(self.stack, self.best)
         self.phase: Phase = "pretraining" if settings.pretraining_epochs else "training"
         self.epoch = 0
         self.rows: list[int] = []
         self.replica_steps = 0
-        self.fingerprint = _fingerprint(self.stack, self.best)
+        self.fingerprint = fingerprint(self.stack, self.best)
         self.seconds_before = 0.0
         self.started = time.perf_counter()
 
@@ -116,17 +116,21 @@ class _Session:
             self._branch()
         self._epochs(self.settings.epochs)
         for index in self._running():
-            self._finish(index, "finished")
+            if self.results[index].best_loss == math.inf:
+                self._fail(index, "the validation loss was never finite")
+            else:
+                self._finish(index, "finished")
 
     # -- phases
 
     def _enter(self, rows: Sequence[int], parameters: Tensor) -> None:
         """Start a phase with these replicas, all of whose parameters are given, (R, P)."""
         self.rows, self.epoch = list(rows), 0
-        if self.phase == "training":
+        if self.rows and self.phase == "training":
             self._estimate_scales(parameters)
-        self._make_stepper(parameters[self.rows])
-        self._validate()
+        if self.rows:  # all may have failed
+            self._make_stepper(parameters[self.rows])
+            self._validate()
 
     def _branch(self) -> None:
         """From one pre-trained model a seed to all its replicas."""
@@ -136,13 +140,14 @@ class _Session:
         self._enter(self._running(), self.best)
 
     def _estimate_scales(self, parameters: Tensor) -> None:
-        """Both loss scales of every replica, once; a replica that has none fails."""
-        stack = self.stack.select(self.rows)
-        scales = estimate_scales(stack, parameters[self.rows])
-        self.scales[self.rows] = scales
+        """Both loss scales of every replica, once; one that has none of a term it needs fails."""
+        scales = estimate_scales(self.stack.select(self.rows), parameters[self.rows])
         sound = ((scales > 0) & torch.isfinite(scales)).tolist()
+        self.scales[self.rows] = scales
         for index, (score, decision) in zip(list(self.rows), sound, strict=True):
-            if not (score and decision):
+            if score and not decision and not self.results[index].replica.decision_weight:
+                self.scales[index, 1] = 1.0  # at weight 0 the cost does not matter
+            elif not (score and decision):
                 term = "decision" if score else "score"
                 self._fail(index, f"the mean {term} term on the training cases is no positive number before epoch 1")
         self.rows = self._running()
@@ -181,8 +186,6 @@ class _Session:
     # -- validation
 
     def _validate(self) -> None:
-        if not self.rows:
-            return
         self._note_troubles()
         stepper = self.stepper
         found = validate(stepper.stack, stepper.parameters, stepper.scales)
@@ -323,35 +326,3 @@ class _Session:
         found |= dict.fromkeys(("parameters", "first_moment", "second_moment"), (dtype, (rows, width)))
         found |= dict.fromkeys(("refused", "refused_at"), (torch.long, (rows,)))
         return found | {"step": (torch.float32, ())}
-
-
-def _leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
-    """For each replica the first one with the same seed, data and initial weights: they share a pre-training."""
-    parts = (stack.seed_index, stack.train.index, stack.validation.index)
-    keys = list(zip(*(part.tolist() for part in parts), strict=True))
-    leaders: list[int] = []
-    for index, key in enumerate(keys):
-        alike = (other for other in range(index) if keys[other] == key)
-        leaders.append(next((other for other in alike if torch.equal(parameters[other], parameters[index])), index))
-    return leaders
-
-
-def _fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
-    """A hash of all that the result depends on."""
-    digest = hashlib.sha256(repr(stack.settings).encode())
-    for replica in stack.replicas:
-        digest.update(repr((replica.name, replica.decision_weight, replica.seed, _described(replica.cost))).encode())
-    for cases in (stack.train, stack.validation):
-        for values in (cases.features, cases.outcome, cases.index):
-            digest.update(values.cpu().numpy().tobytes())
-    digest.update(parameters.cpu().numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _described(value: object) -> object:
-    """A cost or a part of one, told apart from others across processes: functions go by their name."""
-    if is_dataclass(value):
-        return type(value).__qualname__, [(each.name, _described(getattr(value, each.name))) for each in fields(value)]
-    if isinstance(value, bool | int | float | str | tuple | None):
-        return value
-    return getattr(value, "__qualname__", type(value).__qualname__)

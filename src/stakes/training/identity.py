@@ -1,0 +1,56 @@
+"""What makes two replicas the same, and what makes two stacks the same."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
+import torch
+from torch import Tensor
+
+from stakes.training.replicas import ReplicaStack, structure
+
+__all__ = ["fingerprint", "leaders"]
+
+
+def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
+    """For each replica the first one with the same seed, data and initial state: they share a pre-training."""
+    indices = (stack.seed_index, stack.train.index, stack.validation.index)
+    keys = list(zip(*(index.tolist() for index in indices), strict=True))
+    state = (parameters, *stack.fixed.values())
+    found: list[int] = []
+    for index, key in enumerate(keys):
+        alike = (
+            other
+            for other in range(index)
+            if keys[other] == key and all(torch.equal(values[other], values[index]) for values in state)
+        )
+        found.append(next(alike, index))
+    return found
+
+
+def fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
+    """A hash of all that the result of a stack depends on; the same in every process."""
+    digest = hashlib.sha256(repr(stack.settings).encode())
+    for replica in stack.replicas:
+        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), structure(replica.model))
+        digest.update(repr(told).encode())
+    for values in _tensors(stack, parameters):
+        digest.update(values.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _tensors(stack: ReplicaStack, parameters: Tensor) -> Iterator[Tensor]:
+    for cases in (stack.train, stack.validation):
+        yield from (cases.features, cases.outcome, cases.index)
+    yield from (parameters, *stack.fixed.values())
+
+
+def _described(value: object) -> object:
+    """A cost or a part of one, in values that do not change from process to process: functions go by their name."""
+    if is_dataclass(value):
+        return type(value).__qualname__, [(each.name, _described(getattr(value, each.name))) for each in fields(value)]
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if isinstance(value, bool | int | float | str | tuple | None):
+        return value
+    return getattr(value, "__qualname__", type(value).__qualname__)
