@@ -442,3 +442,30 @@ def test_weights_that_are_not_there_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(SettingError, match=r"^start_from does not fit the model: .*cannot be read"):
             prepare(replace(RUN, start_from=str(path)))
+
+
+def test_at_weight_zero_a_folder_serves_every_cost(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path / "run")
+    made.create(replace(RUN, decision_weight=0.0))
+    made.create(replace(RUN, decision_weight=0.0, task=SyntheticTask(false_alarm_ratio=0.7)))
+    with pytest.raises(SettingError, match="other settings"):
+        made.create(RUN)
+
+
+def test_a_file_cannot_be_locked_as_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingError, match="cannot be used as a folder"), locked(tmp_path / "file"):
+        pass
+
+
+@pytest.mark.parametrize("line", ["[1]", '{"phase": "training"}', '{"epoch": "3", "phase": "training"}', "{"])
+def test_damaged_metrics_are_named(line: str, folder: RunFolder) -> None:
+    folder.metrics_file.write_text(line + "\n")
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged"):
+        folder.metrics()
+
+
+def test_building_a_model_leaves_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    prepare(RUN)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -958,3 +958,31 @@ def test_every_field_of_a_record_survives(make_replica: MakeReplica) -> None:
     assert unknown.record().best_loss is None
     other.take(unknown.record())
     assert other.best_loss == math.inf
+
+
+def test_at_weight_zero_a_cost_without_scale_does_no_harm(make_replica: MakeReplica) -> None:
+    plain = replace(make_replica(), decision_weight=0.0)
+    free_of_charge = replace(plain, cost=cost_function(free, 0.0, 1.0))
+    results = [train([each], QUICK)[0] for each in (plain, free_of_charge)]
+    assert [result.status for result in results] == ["finished", "finished"]
+    assert all(torch.equal(results[0].weights[name], results[1].weights[name]) for name in results[0].weights)
+
+
+def test_a_validation_that_is_never_finite_fails_the_replica(make_replica: MakeReplica) -> None:
+    well = make_replica(cost=cost_function(broken_above, -1.0, 3.0))
+    blind = replace(well, validation=sick_cases(well.validation))
+    results = train([blind, well], QUICK)
+    assert [result.status for result in results] == ["failed", "finished"]
+    assert results[0].failure == "the validation loss was never finite"
+
+
+@pytest.mark.parametrize(
+    "layer", [torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(3)], ids=lambda layer: type(layer).__name__
+)
+def test_modules_with_a_will_of_their_own_are_refused(layer: torch.nn.Module, make_replica: MakeReplica) -> None:
+    replica = make_replica()
+    replica.model.extra = layer
+    with pytest.raises(SettingError, match=rf"extra \({type(layer).__name__}\) draws its own noise"):
+        replace(replica)
+    replica.model.eval()
+    assert replace(replica).model is replica.model
