@@ -75,6 +75,7 @@ def instead_of_training() -> Iterator[list[RunSettings]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commands, "train_folders", no_training)
+        patch.setattr(commands, "prepare", lambda run: None)
         patch.setattr(sweep, "run_sweep", no_sweep)
         yield runs
 

@@ -1,15 +1,15 @@
 """The command line: train, sweep, resume. Nothing heavy is imported until a command runs."""
 
 import sys
-from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
 from stakes import __version__
-from stakes.errors import SettingError, StakesError
+from stakes.errors import SettingError
+from stakes.guard import complain, guarded
 
 __all__ = ["app", "main"]
 
@@ -77,28 +77,11 @@ def resume(
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; what goes wrong is one line on standard error. Returns the exit code."""
     try:
-        return _guarded(lambda: app(arguments, exit_on_error=False, print_error=False, result_action="return_value"))
+        return guarded(lambda: app(arguments, exit_on_error=False, print_error=False, result_action="return_value"))
+    except CycloptsError as error:
+        return complain(str(error), 2)
     except SystemExit as ending:  # --help and --version
         return int(ending.code or 0)
-
-
-def _guarded(command: Callable[[], Any]) -> int:
-    try:
-        command()
-    except CycloptsError as error:
-        return _complain(str(error), 2)
-    except KeyboardInterrupt:
-        return _complain("interrupted", 130)
-    except StakesError as error:
-        from stakes.training.results import InterruptedTraining
-
-        return _complain(str(error), 130 if isinstance(error, InterruptedTraining) else 2)
-    return 0
-
-
-def _complain(sentence: str, code: int) -> int:
-    sys.stderr.write(f"stakes: {' '.join(sentence.split())}\n")
-    return code
 
 
 if __name__ == "__main__":

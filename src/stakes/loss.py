@@ -34,10 +34,9 @@ class DecisionAwareLoss(nn.Module):
         super().__init__()
         self.objective = objective
         self.member_dim = member_dim
-        self.register_buffer("score_scale", torch.as_tensor(objective.score_scale, dtype=torch.get_default_dtype()))
-        self.register_buffer(
-            "decision_scale", torch.as_tensor(objective.decision_scale, dtype=torch.get_default_dtype())
-        )
+        for name in ("score_scale", "decision_scale"):
+            scale = torch.as_tensor(getattr(objective, name), dtype=torch.get_default_dtype())
+            self.register_buffer(name, scale.clone())
         self.terms: ObjectiveTerms | None = None
 
     def estimate_scales(self, samples: Tensor, outcome: Tensor) -> None:

@@ -268,7 +268,7 @@ def nested(depth: int) -> list[Any]:
     ids=["nan", "inf", "number as key", "mixed keys", "tuple", "set", "tensor", "deep"],
 )
 def test_json_that_would_not_come_back_is_not_written(value: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=rf"^a\.json: .*{re.escape(message)}"):
+    with pytest.raises(CheckpointError, match=rf"/a\.json: .*{re.escape(message)}"):
         write_json(tmp_path / "a.json", value)
     with pytest.raises(CheckpointError, match=rf"^epoch-00000001\.json: .*{re.escape(message)}"):
         save_checkpoint(tmp_path, Checkpoint(1, {}, {"state": value}))
@@ -279,7 +279,7 @@ def test_json_too_large_to_be_read_is_not_written(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(checkpoints, "JSON_LIMIT", 1000)
     write_json(tmp_path / "a.json", "x" * 890)
     assert read_json(tmp_path / "a.json") == "x" * 890
-    with pytest.raises(CheckpointError, match=r"^b\.json: the JSON has 902 bytes, at most 1000"):
+    with pytest.raises(CheckpointError, match=r"/b\.json: the JSON has 902 bytes, at most 1000"):
         write_json(tmp_path / "b.json", "x" * 900)
 
 
@@ -586,7 +586,7 @@ def test_hostile_and_damaged_files_are_refused(case: str, folder: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 200 * 1024
     assert_same(found, checkpoint(1))
     (reason,) = reasons
-    assert reason.startswith("the checkpoint of epoch 2 was skipped: epoch-00000002")
+    assert re.match(r"the checkpoint of epoch 2 was skipped: .*/epoch-00000002", reason)
     assert len(reason) < 600
     assert reason.isascii()
     assert reason.isprintable()
@@ -648,13 +648,13 @@ def test_a_limit_of_the_caller_holds(folder: Path) -> None:
 )
 def test_tensors_other_than_expected_are_named(expected: Any, message: str, tmp_path: Path) -> None:
     save_tensors(tmp_path / "a.safetensors", checkpoint(1).tensors)
-    with pytest.raises(CheckpointError, match=rf"^a\.safetensors has wrong tensors: {message}"):
+    with pytest.raises(CheckpointError, match=rf"/a\.safetensors has wrong tensors: {message}"):
         load_tensors(tmp_path / "a.safetensors", None, expected)
 
 
 def test_a_file_larger_than_expected_is_refused_unread(tmp_path: Path) -> None:
     sparse(2**20 + 49)(tmp_path / "a.safetensors")
-    with pytest.raises(CheckpointError, match=r"^a\.safetensors has 1048625 bytes, at most 1048624 are expected"):
+    with pytest.raises(CheckpointError, match=r"/a\.safetensors has 1048625 bytes, at most 1048624 are expected"):
         load_tensors(tmp_path / "a.safetensors", None, LAYOUT)
     with pytest.raises(CheckpointError, match="at most 100 are expected"):
         load_tensors(tmp_path / "a.safetensors", None, limit=100)
@@ -662,7 +662,7 @@ def test_a_file_larger_than_expected_is_refused_unread(tmp_path: Path) -> None:
 
 def test_a_wrong_hash_is_refused(tmp_path: Path) -> None:
     save_tensors(tmp_path / "a.safetensors", {})
-    with pytest.raises(CheckpointError, match=r"^a\.safetensors is damaged: its SHA-256 is"):
+    with pytest.raises(CheckpointError, match=r"/a\.safetensors is damaged: its SHA-256 is"):
         load_tensors(tmp_path / "a.safetensors", "0" * 64)
 
 

@@ -299,7 +299,6 @@ def test_numbers_that_json_has_not_are_none(folder: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("phase", "epoch", "kept"),
     [
-        (None, 0, 0),
         ("pretraining", 0, 1),
         ("pretraining", 3, 2),
         ("pretraining", 4, 3),
@@ -316,8 +315,15 @@ def test_metrics_are_cut_at_a_moment(phase: Any, epoch: int, kept: int, folder: 
     assert folder.metrics() == LINES
 
 
+def test_metrics_are_cleared(folder: RunFolder) -> None:
+    fill(folder)
+    folder.clear_metrics()
+    assert folder.metrics() == []
+
+
 def test_there_may_be_no_metrics(folder: RunFolder) -> None:
-    folder.cut_metrics(None)
+    folder.clear_metrics()
+    folder.cut_metrics("training", 3)
     folder.sync_metrics()
     assert not folder.metrics_file.exists()
 
@@ -427,20 +433,20 @@ def test_a_run_may_start_from_another(given: str, folder: RunFolder, trained: Tr
 )
 def test_weights_of_other_shapes_are_refused(model: Any, wrong: str, folder: RunFolder, trained: Trained) -> None:
     folder.finish(trained)
-    with pytest.raises(SettingError, match=rf"^start_from does not fit the model: .*{wrong}.*must be"):
+    with pytest.raises(SettingError, match=rf"^start_from cannot be used: .*{wrong}.*must be"):
         prepare(replace(RUN, model=model, start_from=str(folder.path)))
 
 
 def test_weights_of_another_type_are_refused(tmp_path: Path, trained: Trained) -> None:
     file = tmp_path / "double.safetensors"
     save_tensors(file, {name: values.double() for name, values in trained.weights.items()})
-    with pytest.raises(SettingError, match=r"^start_from does not fit the model: .*float32"):
+    with pytest.raises(SettingError, match=r"^start_from cannot be used: .*float32"):
         prepare(replace(RUN, start_from=str(file)))
 
 
 def test_weights_that_are_not_there_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(SettingError, match=r"^start_from does not fit the model: .*cannot be read"):
+        with pytest.raises(SettingError, match=r"^start_from cannot be used: .*cannot be read"):
             prepare(replace(RUN, start_from=str(path)))
 
 

@@ -526,7 +526,7 @@ def test_the_module_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFix
         assert sweep.main(words) == 2
         output, errors = capsys.readouterr()
         assert (output, errors.count("\n")) == ("", 1)
-        assert errors.startswith("error: ")
+        assert not errors.startswith("Traceback")
 
 
 def test_the_table_has_a_line_a_point(finished: Path) -> None:
@@ -639,13 +639,13 @@ def test_a_plan_that_is_none_is_refused(plan: Any, finished: Path) -> None:
 
 def test_a_damaged_checkpoint_is_reported_and_others_go_on(tmp_path: Path, workers: list[Forked]) -> None:
     points = read_sweep({**TINY, "grid": {"model.hidden": [4, 5]}})
-    first, second = (Stack.of(tmp_path, names) for names in planned(tmp_path, points))
+    first, second = (Stack(tmp_path, names) for names in planned(tmp_path, points))
     first.checkpoints.mkdir(parents=True)
     write_json(first.path / "stack.json", list(first.runs))
     (first.checkpoints / "epoch-00000001.json").write_text("half a")
-    message = f"1 of 2 stacks failed, the rest is in {tmp_path / 'table.csv'}: {first.name}: no checkpoint in "
-    with pytest.raises(StakesError, match=re.escape(message)):
+    with pytest.raises(StakesError, match=f"{first.name}: no checkpoint in ") as caught:
         run_sweep(points, tmp_path, ONE)
+    assert second.name not in str(caught.value)
     assert {row["run"]: row["status"] for row in table(tmp_path)} == {
         first.runs[0]: "not finished",
         second.runs[0]: "finished",
@@ -677,7 +677,7 @@ def train_here(points: Sweep, folder: Path) -> None:
     for name, run in points.runs.items():
         RunFolder(folder / "runs" / name).create(run)
     for names in planned(folder, points):
-        stack = Stack.of(folder, names)
+        stack = Stack(folder, names)
         worker.train_folders(stack.folders(), stack.checkpoints, "cpu", 30.0, lambda: False)
     run_sweep(points, folder, ONE)
 
@@ -692,10 +692,10 @@ def test_a_worker_that_dies_is_reported_and_others_go_on(
 
     killer = threading.Thread(target=kill_the_first)
     killer.start()
-    with slow(0.02), pytest.raises(StakesError, match="1 of 2 stacks failed") as caught:
+    with slow(0.02), pytest.raises(StakesError, match=re.escape(str(tmp_path / "table.csv"))) as caught:
         run_sweep(TWO_STACKS, tmp_path, ONE)
     killer.join()
-    dead, living = (Stack.of(tmp_path, names) for names in planned(tmp_path, TWO_STACKS))
+    dead, living = (Stack(tmp_path, names) for names in planned(tmp_path, TWO_STACKS))
     assert dead.name in str(caught.value)
     assert living.name not in str(caught.value)
     if number == signal.SIGKILL:
@@ -713,7 +713,8 @@ def test_a_worker_that_dies_is_reported_and_others_go_on(
 
 def test_a_run_that_fails_is_a_line_of_the_table(tmp_path: Path, workers: list[Forked]) -> None:
     points = read_sweep({**TINY, "training": {**TRAINING, "learning_rate": 1e30}, "grid": {"seed": [0, 1]}})
-    run_sweep(points, tmp_path, ONE)
+    with pytest.raises(StakesError, match="not finite in epoch 1 of training"):
+        run_sweep(points, tmp_path, ONE)
     assert {row["status"] for row in table(tmp_path)} == {"failed"}
     assert all("not finite in epoch" in row["failure"] for row in table(tmp_path))
 
@@ -793,7 +794,7 @@ def test_workers_end_with_a_checkpoint_when_their_parent_is_killed(
         assert len(orphans) == 2
         process.kill()
     wait_until(lambda: not living().keys() & orphans, seconds=10)
-    stacks = [Stack.of(tmp_path, names) for names in planned(tmp_path, TWO_STACKS)]
+    stacks = [Stack(tmp_path, names) for names in planned(tmp_path, TWO_STACKS)]
     started = [stack for stack in stacks if lines(tmp_path / "runs" / stack.runs[0])]
     assert len(started) == 2
     left = [list(stack.checkpoints.glob("epoch-*.json")) for stack in started]
@@ -856,7 +857,7 @@ def train_stack(stack: Stack, stop: Callable[[], bool] = lambda: False) -> list[
 def whole(stack: Stack, tmp_path: Path) -> Iterator[dict[str, tuple[bytes, bytes]]]:
     """The results of the stack as one."""
     copy = shutil.copytree(stack.sweep, tmp_path / "whole")
-    train_stack(Stack.of(copy, stack.runs))
+    train_stack(Stack(copy, stack.runs))
     return results(copy)
 
 
@@ -874,7 +875,7 @@ def test_a_halved_stack_goes_on_in_halves(
     stack: Stack, whole: dict[str, tuple[bytes, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = fitting(monkeypatch, most=2)
-    first = len(Stack.of(stack.sweep, stack.runs[::2][::2]).runs)
+    first = len(Stack(stack.sweep, stack.runs[::2][::2]).runs)
     with pytest.raises(InterruptedTraining):
         train_stack(stack, lambda: tried == [5, 3, first, 1])
     before = stamps(stack.sweep)

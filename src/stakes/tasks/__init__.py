@@ -39,7 +39,7 @@ def find_task(name: str) -> "type[Task]":
     'WindTask'
     """
     known = task_types()
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise SettingError(f"there is no task {name!r}; {did_you_mean(str(name), tuple(known))}")
     return known[name]
 

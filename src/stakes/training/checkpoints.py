@@ -73,27 +73,27 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write what JSON can hold, atomically and with its SHA-256: text keys, lists and no tuples, None for NaN."""
-    write_atomically(path, _document(path.name, value))
+    write_atomically(path, _document(str(path), value))
 
 
 def read_json(path: Path) -> Any:
     """What `write_json` wrote; anything else is refused."""
-    found = _DOCUMENT.fullmatch(_read(path, JSON_LIMIT))
+    found = _DOCUMENT.fullmatch(read_bytes(path, JSON_LIMIT))
     if not found:
-        raise CheckpointError(f"{path.name} is damaged: it must be one JSON object of sha256 and payload")
-    _check_hash(path.name, found[2], found[1].decode())
+        raise CheckpointError(f"{path} is damaged: it must be one JSON object of sha256 and payload")
+    _check_hash(str(path), found[2], found[1].decode())
     try:
         value = json.loads(found[2].decode("ascii"))
         if _canonical(value).encode() != found[2]:
             raise ValueError("keys must be sorted and each there once, without spaces")
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path.name} holds no JSON that stakes writes: {_short(str(error))}") from error
+        raise CheckpointError(f"{path} holds no JSON that stakes writes: {_short(str(error))}") from error
     return value
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     """Write named tensors, from any device and in any layout, as safetensors; returns the file's SHA-256."""
-    content = _serialised(path.name, tensors)
+    content = _serialised(str(path), tensors)
     write_atomically(path, content)
     return hashlib.sha256(content).hexdigest()
 
@@ -104,17 +104,17 @@ def load_tensors(
     """The tensors of a file, on the CPU; one larger than `limit`, or than what is expected needs, is refused unread."""
     if expected is not None:
         limit = HEADER_LIMIT + sum(dtype.itemsize * math.prod(shape) for dtype, shape in expected.values())
-    content = _read(path, limit)
+    content = read_bytes(path, limit)
     if sha256 is not None:
-        _check_hash(path.name, content, sha256)
-    _check_header(path.name, content)
+        _check_hash(str(path), content, sha256)
+    _check_header(str(path), content)
     try:
         tensors = safetensors.torch.load(content)
     except Exception as error:  # which ones a hostile header can provoke is not documented
-        raise CheckpointError(f"{path.name} is no safetensors file: {_short(str(error))}") from error
-    _check_dtypes(path.name, tensors)
+        raise CheckpointError(f"{path} is no safetensors file: {_short(str(error))}") from error
+    _check_dtypes(str(path), tensors)
     if expected is not None:
-        check_tensors(path.name, tensors, expected)
+        check_tensors(str(path), tensors, expected)
     return tensors
 
 
@@ -183,14 +183,14 @@ def _load_checkpoint(path: Path, limit: int) -> Checkpoint:
     """The checkpoint, if its JSON is the very one this module writes for that file name, hash, size and state."""
     found, kinds = read_json(path), {"sha256": str, "size": int, "state": dict}
     if not isinstance(found, dict) or any(type(found.get(field)) is not kind for field, kind in kinds.items()):
-        raise CheckpointError(f"{path.name} must give sha256, size and state of a checkpoint, got {_short(found)}")
+        raise CheckpointError(f"{path} must give sha256, size and state of a checkpoint, got {_short(found)}")
     right = _entry(_epoch(path.name), found["sha256"], found["size"], found["state"])
     if not _TENSOR_NAME.fullmatch(right["file"]):
-        raise CheckpointError(f"{path.name}: sha256 must be 64 hexadecimal digits, got {_short(found['sha256'])}")
+        raise CheckpointError(f"{path}: sha256 must be 64 hexadecimal digits, got {_short(found['sha256'])}")
     for field in sorted(right.keys() | found.keys()):
         came, due = found.get(field, "absent"), right.get(field, "absent")
         if field not in right or _canonical(came) != _canonical(due):  # as text, since True == 1
-            raise CheckpointError(f"{path.name}: {_short(field)} must be {_short(due)}, got {_short(came)}")
+            raise CheckpointError(f"{path}: {_short(field)} must be {_short(due)}, got {_short(came)}")
     tensors = load_tensors(path.with_name(right["file"]), right["sha256"], limit=min(limit, right["size"]))
     return Checkpoint(right["epoch"], tensors, right["state"])
 
@@ -250,17 +250,17 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _read(path: Path, limit: int) -> bytes:
+def read_bytes(path: Path, limit: int) -> bytes:
     """All bytes of a regular file; links are not followed, a pipe does not block."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise CheckpointError(f"{path.name} must be a regular file, not a link, a folder or a pipe")
+            raise CheckpointError(f"{path} must be a regular file, not a link, a folder or a pipe")
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
             if (size := os.fstat(file.fileno()).st_size) > limit:
-                raise CheckpointError(f"{path.name} has {size} bytes, at most {limit} are expected")
+                raise CheckpointError(f"{path} has {size} bytes, at most {limit} are expected")
             return file.read(size)
     except OSError as error:
-        raise CheckpointError(f"{path.name} cannot be read: {error.strerror}") from error
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _sync_folder(folder: Path) -> None:

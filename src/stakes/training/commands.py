@@ -12,23 +12,22 @@ from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display, RunDisplay
 from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import RunFolder, locked
-from stakes.training.runs import run_from_plain
-from stakes.training.sweep import load_sweep, run_sweep
+from stakes.training.runs import prepare, run_from_plain
+from stakes.training.sweep import load_sweep, run_sweep, with_overrides
 from stakes.training.worker import train_folders
-from stakes.typed import read_settings_file, set_dotted
+from stakes.typed import read_settings_file
 
 __all__ = ["resume_folder", "train_file"]
 
 
 def train_file(file: Path, out: Path | None, device: str, quiet: bool, overrides: Mapping[str, Any]) -> Path:
     """Train the run of a settings file; returns its folder."""
-    values = read_settings_file(file)
-    for name, value in overrides.items():
-        values = set_dotted(values, name, value)
-    run = run_from_plain(values)
+    run = run_from_plain(with_overrides(read_settings_file(file), overrides))
+    execution = Execution(device, quiet=quiet)
+    prepare(run)  # what cannot be trained leaves no folder
     folder = RunFolder(out or Path("runs") / run.name)
     folder.create(run)
-    return _train(folder, Execution(device, quiet=quiet))
+    return _train(folder, execution)
 
 
 def resume_folder(path: Path, device: str, quiet: bool) -> Path:

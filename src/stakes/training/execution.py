@@ -60,7 +60,7 @@ class Execution:
     def processes(self) -> int:
         if self.workers is not None:
             return self.workers
-        return 1 if self.resolved_device == "cuda" else len(os.sched_getaffinity(0))
+        return 1 if self.resolved_device == "cuda" else _cores()
 
     def stack_size(self, runs: int) -> int:
         """How many of so many runs of one shape train as one."""
@@ -74,10 +74,6 @@ class Stack:
 
     sweep: Path
     runs: tuple[str, ...]
-
-    @classmethod
-    def of(cls, sweep: Path, runs: Sequence[str]) -> "Stack":
-        return cls(sweep, tuple(runs))
 
     @property
     def name(self) -> str:
@@ -148,7 +144,7 @@ def _supervise(
                 continue
             running.remove(worker)
             code = worker.end()
-            if code not in (0, 130):
+            if code and not (code == 130 and stop()):
                 failures[worker.stack.name] = worker.errors[-1] if worker.errors else _ending(code)
             display.ended(worker.stack.name)
     finally:
@@ -210,7 +206,7 @@ def _hear(worker: _Worker, line: dict[str, Any], display: Display) -> None:
     if "error" in line:
         worker.errors.append(line["error"])
     elif "warning" in line:
-        display.note(line["warning"])
+        display.warn(line["warning"])
     else:
         display.progressed(worker.stack.name, len(worker.stack.runs), line)
 
@@ -220,7 +216,13 @@ def _interrupt(running: Sequence[_Worker]) -> None:
         worker.process.send_signal(signal.SIGINT)  # does nothing to a process that has ended
 
 
+def _cores() -> int:
+    """The cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def _ending(code: int) -> str:
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}; a second start resumes it"
-    return f"its process ended with exit code {code}"
+    return f"its process ended with exit code {code}; a second start resumes it"

@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +20,7 @@ class Display:
     """One bar a stack at work; silent when asked, or when the output is no terminal."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self.bars = None if quiet or not sys.stderr.isatty() else _bars()
+        self.bars = None if quiet or not sys.stderr.isatty() or find_spec("rich") is None else _bars()
         self.tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
@@ -33,14 +35,19 @@ class Display:
             self.bars.stop()
 
     def note(self, sentence: str) -> None:
-        """Something worth knowing that is no error."""
+        """Something that is good to know while one watches."""
         if self.bars is not None:
-            self.bars.console.print(sentence, highlight=False)
+            self.bars.console.print(sentence, highlight=False, markup=False)
+
+    def warn(self, sentence: str) -> None:
+        """Something one must know, watching or not."""
+        if self.bars is not None:
+            self.note(sentence)
         else:
             sys.stderr.write(f"{sentence}\n")
 
     def progressed(self, stack: str, runs: int, line: dict[str, Any]) -> None:
-        """How far a stack is: the fields of `Progress`, and the mean of the best losses."""
+        """How far a stack is: the fields of `Progress`."""
         if self.bars is None:
             return
         if stack not in self.tasks:
@@ -62,14 +69,11 @@ class RunDisplay(Observer):
         self.display = display
 
     def progressed(self, progress: Progress) -> None:
-        loss = progress.best_losses[0]
-        line = {name: getattr(progress, name) for name in ("phase", "epoch", "epochs", "running", "replica_steps")}
-        known = None if loss == float("inf") else loss
-        self.display.progressed("run", 1, {**line, "seconds": progress.seconds, "best_loss": known})
+        self.display.progressed("run", 1, asdict(progress))
 
     def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
         for sentence in skipped:
-            self.display.note(sentence)
+            self.display.warn(sentence)
         self.display.note(f"resumed after epoch {epoch} of {phase}")
 
     def done(self, replica: int, trained: Trained) -> None:
@@ -80,5 +84,5 @@ def _bars() -> "Bars":
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
     return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -145,7 +145,7 @@ class ReplicaStack:
         self.seeds = sorted({replica.seed for replica in replicas})
         self.seed_index = torch.tensor([self.seeds.index(replica.seed) for replica in replicas], device=device)
         self._generator = torch.Generator(device)
-        self._draw = vmap(self._draw_one, in_dims=(0, 0, 0, 0, 0))
+        self._draw = vmap(self._draw_one)
 
     def __len__(self) -> int:
         return len(self.replicas)
@@ -260,8 +260,9 @@ def _fixed_state(replicas: Sequence[Replica], layout: ParameterLayout, device: t
             shapes,
         ):
             raise ShapeError(f"the models of a stack must have one architecture; {replica.name} has another")
-        if not all(bool(torch.isfinite(value).all()) for value in state.values() if value.is_floating_point()):
-            raise SettingError(f"the weights of {replica.name} must be finite to begin with")
+        for name, value in state.items():
+            if not bool(torch.isfinite(value).all()):
+                raise SettingError(f"the weights of {replica.name} must be finite to begin with, {name} is not")
         states.append(state)
     names = [name for name in states[0] if name not in layout.shapes]
     return {name: torch.stack([state[name].detach() for state in states]).to(device) for name in names}

@@ -30,7 +30,7 @@ class Progress:
     running: int  # replicas
     replica_steps: int  # since the start or the resumption
     seconds: float
-    best_losses: tuple[float, ...]
+    best_loss: float | None  # mean over the replicas that have one
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -17,6 +17,7 @@ from stakes.errors import SettingError
 from stakes.training.checkpoints import (
     CheckpointError,
     load_tensors,
+    read_bytes,
     read_json,
     save_tensors,
     write_atomically,
@@ -28,6 +29,8 @@ from stakes.typed import canonical_text, from_plain, read_settings_file, to_plai
 
 __all__ = ["RunFolder", "RunRecorder", "RunState", "locked"]
 
+_METRICS_LIMIT = 1 << 28  # bytes
+
 
 @dataclass(frozen=True)
 class RunState(ReplicaRecord):
@@ -36,7 +39,6 @@ class RunState(ReplicaRecord):
     seconds: float
     score_scale: float | None
     decision_scale: float | None
-    failure: str | None
     weights_sha256: str
     versions: dict[str, str]
 
@@ -102,7 +104,7 @@ class RunFolder:
         """The lines of metrics.jsonl, up to the last whole one."""
         if not self.metrics_file.exists():
             return []
-        lines = self.metrics_file.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+        lines = read_bytes(self.metrics_file, _METRICS_LIMIT).decode(errors="replace").split("\n")[:-1]
         try:
             found = [json.loads(line) for line in lines]
         except ValueError as error:
@@ -116,8 +118,11 @@ class RunFolder:
 
     def add_metrics(self, line: dict[str, Any]) -> None:
         plain = {name: _finite(value) if isinstance(value, float) else value for name, value in line.items()}
-        with self.metrics_file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(plain, allow_nan=False) + "\n")
+        try:
+            with self.metrics_file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(plain, allow_nan=False) + "\n")
+        except OSError as error:
+            raise CheckpointError(f"{self.metrics_file} cannot be written: {error.strerror}") from error
 
     def sync_metrics(self) -> None:
         """See that the lines written so far outlive a power cut, before a checkpoint relies on them."""
@@ -125,15 +130,16 @@ class RunFolder:
             with self.metrics_file.open("rb") as file:
                 os.fsync(file.fileno())
 
-    def cut_metrics(self, phase: Phase | None, epoch: int = 0) -> None:
-        """Keep the lines up to this moment; what came after is trained again. None keeps no line."""
+    def clear_metrics(self) -> None:
+        """Start again."""
+        self.metrics_file.unlink(missing_ok=True)
+
+    def cut_metrics(self, phase: Phase, epoch: int) -> None:
+        """Keep the lines up to this moment; what came after is trained again."""
         if not self.metrics_file.exists():
             return
-        kept = [
-            line
-            for line in self.metrics()
-            if phase and (line["phase"], line["epoch"]) <= (phase, epoch)  # "pretraining" comes before "training"
-        ]
+        # "pretraining" comes before "training" in the alphabet too
+        kept = [line for line in self.metrics() if (line["phase"], line["epoch"]) <= (phase, epoch)]
         write_atomically(self.metrics_file, "".join(json.dumps(line) + "\n" for line in kept).encode())
 
 
@@ -151,7 +157,9 @@ class RunRecorder(Observer):
 
     def validated(self, replica: int, line: dict[str, Any]) -> None:
         if self._fresh:  # a run that was killed before its first checkpoint starts again
-            self.resumed(cast(Phase, None), 0, ())
+            self._fresh = False
+            for folder in self.folders:
+                folder.clear_metrics()
         self.folders[replica].add_metrics(line)
 
     def saving(self) -> None:

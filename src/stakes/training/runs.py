@@ -65,7 +65,8 @@ class RunSettings:
 def run_from_plain(values: Mapping[str, Any]) -> RunSettings:
     """A run from plain values, as a settings file has them.
 
-    What the file does not say about the model and its training is what the task's `paper` says.
+    What the file does not say about the model and its training is what the task's `paper` says; a run that starts from
+    a trained model needs no pre-training.
     """
     values = dict(values)
     named = values.get("task")
@@ -75,7 +76,10 @@ def run_from_plain(values: Mapping[str, Any]) -> RunSettings:
         values["model"] = _model_values(paper.models, values.get("model"))
         given = values.get("training", {})
         if isinstance(given, Mapping):
-            values["training"] = {**to_plain(paper.training), **given}
+            fresh = (
+                {} if values.get("start_from") is None else {"pretraining_epochs": 0}
+            )  # the start is trained already
+            values["training"] = {**to_plain(paper.training), **fresh, **given}
     return from_plain(RunSettings, values, registry=_REGISTRY)
 
 
@@ -117,7 +121,7 @@ def _starting_weights(path: Path, model: torch.nn.Module) -> dict[str, torch.Ten
     try:
         return load_tensors(file, None, expected)
     except CheckpointError as error:
-        raise SettingError(f"start_from does not fit the model: {error}") from error
+        raise SettingError(f"start_from cannot be used: {error}") from error
 
 
 def _with_default_cost(task: Task) -> Task:

@@ -7,7 +7,7 @@ from torch import nn
 
 from stakes.checks import require_finite, require_one_of, require_positive
 from stakes.errors import SettingError
-from stakes.models.diffusion import DecisionWeighting, DiffusionModel, Prediction
+from stakes.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction
 from stakes.models.implicit import ImplicitModel
 
 __all__ = ["DiffusionSettings", "ImplicitSettings", "ModelSettings", "TrainingSettings", "require_count"]
@@ -101,11 +101,9 @@ class DiffusionSettings:
     def __post_init__(self) -> None:
         for name in ("noise", "hidden", "layers", "steps"):
             require_count(name, getattr(self, name))
-        require_one_of("endpoints", self.endpoints, ("scaled", "raw"))
+        NoiseSchedule(self.steps, self.endpoints)  # which checks both
         require_one_of("prediction", self.prediction, get_args(Prediction))
         require_one_of("decision_weighting", self.decision_weighting, get_args(DecisionWeighting))
-        least = 21 if self.endpoints == "scaled" else 2
-        require_count("steps", self.steps, least)
 
     def build(self, features: int, outcomes: int) -> DiffusionModel:
         return DiffusionModel(

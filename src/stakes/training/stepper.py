@@ -156,7 +156,7 @@ class Stepper:
 
     def _fill(self, inputs: dict[str, Tensor]) -> None:
         if not self._inputs:
-            self._inputs = {name: values.clone() for name, values in inputs.items()}
+            self._inputs = {name: torch.empty_like(values) for name, values in inputs.items()}
         for name, values in inputs.items():
             self._inputs[name].copy_(values)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stakes.errors import SettingError, StakesError
+from stakes.guard import guarded
 from stakes.tasks import find_task
 from stakes.training.checkpoints import read_json, write_atomically, write_json
 from stakes.training.execution import Execution, Stack, train_stacks
@@ -24,6 +25,7 @@ from stakes.training.replicas import cost_structure
 from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import RunFolder, locked
 from stakes.training.runs import RunSettings, run_from_plain, task_data
+from stakes.training.settings import ModelSettings
 from stakes.typed import read_settings_file, set_dotted, to_plain
 
 __all__ = [
@@ -36,8 +38,10 @@ __all__ = [
     "read_sweep",
     "run_sweep",
     "sweep_from_files",
+    "with_overrides",
 ]
 
+_NAMED = 5  # failures in a message
 _SUMMARY = ("status", "epoch", "best_epoch", "best_loss", "steps", "seconds", "failure")
 _OF_COST = ("decision", "cost", "expected_cost", "at_lower", "at_upper", "flagged")
 _METRICS = ("score", "energy_score", *_OF_COST)
@@ -83,11 +87,22 @@ def read_sweep(values: Mapping[str, Any]) -> Sweep:
     points = []
     for name in names:
         settings = find_task(name).paper
-        for model in settings.models:
+        for model in _chosen_models(settings.models, values.get("model")):
             axes = {**{axis: list(chosen) for axis, chosen in settings.grid.items()}, **_axes(grid)}
-            base = {"task": {"name": name}, "model": model.name, **values}
-            points += [Point({"task": name, "model": model.name, **p.axes}, p.run) for p in _points(base, axes)]
+            base = {**values, "task": {"name": name}, "model": model}
+            points += [Point({"task": name, "model": model["name"], **p.axes}, p.run) for p in _points(base, axes)]
     return Sweep(tuple(points))
+
+
+def _chosen_models(known: Sequence[ModelSettings], given: Any) -> list[dict[str, Any]]:
+    """The models of a task, or the one that is given by name, with the settings that are given on top."""
+    given = {"name": given} if isinstance(given, str) else given or {}
+    if not isinstance(given, Mapping):
+        raise SettingError(f"model must be a name or a table, got {given!r}")
+    names = [model.name for model in known]
+    if given.get("name", names[0]) not in names:
+        raise SettingError(f"model.name must be one of {', '.join(names)}, got {given['name']!r}")
+    return [{"name": name, **given} for name in names if given.get("name", name) == name]
 
 
 def _axes(grid: Mapping[str, Any], prefix: str = "") -> dict[str, list[Any]]:
@@ -105,11 +120,8 @@ def _axes(grid: Mapping[str, Any], prefix: str = "") -> dict[str, list[Any]]:
 
 def _points(base: Mapping[str, Any], axes: Mapping[str, list[Any]]) -> Iterable[Point]:
     for chosen in itertools.product(*axes.values()):
-        values = dict(base)
         named = dict(zip(axes, chosen, strict=True))
-        for name, value in named.items():
-            values = set_dotted(values, name, value)
-        yield Point(named, run_from_plain(values))
+        yield Point(named, run_from_plain(with_overrides(base, named)))
 
 
 def load_sweep(folder: Path) -> Sweep:
@@ -135,16 +147,28 @@ def _run_sweep(sweep: Sweep, folder: Path, execution: Execution) -> Path:
     for name, run in runs.items():
         folders[name].create(run)
     stacks = _planned(folder, runs, execution)
-    waiting = [stack for stack in stacks if any(folders[name].state() is None for name in stack.runs)]
+    waiting = [stack for stack in stacks if any(run.state() is None for run in stack.folders())]
+    failures = {}
     try:
         failures = train_stacks(waiting, execution)
-    finally:
-        table = folder / "table.csv"
-        write_atomically(table, _table(sweep, folders).encode())
-    if failures:
-        names = "; ".join(f"{stack}: {reason}" for stack, reason in failures.items())
-        raise StakesError(f"{len(failures)} of {len(waiting)} stacks failed, the rest is in {table}: {names}")
+    except InterruptedTraining:
+        _write_table(sweep, folders, folder)
+        raise
+    table = _write_table(sweep, folders, folder)
+    _report(failures, folders, table)
     return table
+
+
+def _report(failures: Mapping[str, str], folders: Mapping[str, RunFolder], table: Path) -> None:
+    """Raise where a stack or a run failed; all the others are done by then."""
+    sentences = [f"stack {stack}: {reason}" for stack, reason in failures.items()]
+    for name, folder in folders.items():
+        state = folder.state()
+        if state is not None and state.status == "failed":
+            sentences.append(f"run {name}: {state.failure}")
+    if sentences:
+        more = f"; and {len(sentences) - _NAMED} more" if len(sentences) > _NAMED else ""
+        raise StakesError(f"the sweep is in {table}, but failed in part: {'; '.join(sentences[:_NAMED])}{more}")
 
 
 def _planned(folder: Path, runs: Mapping[str, RunSettings], execution: Execution) -> list[Stack]:
@@ -153,15 +177,15 @@ def _planned(folder: Path, runs: Mapping[str, RunSettings], execution: Execution
     known = [_known_stack(folder, names) for names in (read_json(plan) if plan.exists() else [])]
     placed = {name for stack in known for name in stack.runs}
     fresh = {name: run for name, run in runs.items() if name not in placed}
-    stacks = [*known, *(Stack.of(folder, names) for names in _grouped(fresh, execution))]
+    stacks = [*known, *(Stack(folder, names) for names in _grouped(fresh, execution))]
     write_json(plan, [list(stack.runs) for stack in stacks])
     return [stack for stack in stacks if set(stack.runs) & runs.keys()]
 
 
 def _known_stack(folder: Path, names: object) -> Stack:
-    if not isinstance(names, list) or not all(isinstance(name, str) and "/" not in name for name in names):
+    if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):
         raise SettingError(f"{folder / 'plan.json'} must list the runs of each stack, got {names!r}")
-    return Stack.of(folder, tuple(names))
+    return Stack(folder, tuple(names))
 
 
 def _grouped(runs: Mapping[str, RunSettings], execution: Execution) -> list[tuple[str, ...]]:
@@ -183,7 +207,7 @@ def _shape(run: RunSettings) -> object:
     return run.model, run.training, run.task.name, cost_structure(run.task.cost), tuple(shapes)
 
 
-def _table(sweep: Sweep, folders: Mapping[str, RunFolder]) -> str:
+def _write_table(sweep: Sweep, folders: Mapping[str, RunFolder], folder: Path) -> Path:
     """One line a point of the grid, with the metrics of its best epoch."""
     axes = list(dict.fromkeys(name for point in sweep.points for name in point.axes))
     text = io.StringIO()
@@ -195,7 +219,8 @@ def _table(sweep: Sweep, folders: Mapping[str, RunFolder]) -> str:
         if point.run != point.run.distinct:  # the shared run at weight 0 was validated with another cost
             summary = {name: value for name, value in summary.items() if name not in _OF_COST}
         writer.writerow({**point.axes, "run": point.run.name, **summary})
-    return text.getvalue()
+    write_atomically(folder / "table.csv", text.getvalue().encode())
+    return folder / "table.csv"
 
 
 def _summary(folder: RunFolder) -> dict[str, Any]:
@@ -228,18 +253,23 @@ def parse_value(text: str) -> Any:
     """A flag's value: TOML, or text where it is none."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+    except (tomllib.TOMLDecodeError, KeyError, RecursionError):
         return text
+
+
+def with_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with others on top, by their dotted names; a whole table comes before what is in it."""
+    result = dict(values)
+    for name in sorted(overrides, key=lambda name: name.count(".")):
+        result = set_dotted(result, name, overrides[name])
+    return result
 
 
 def sweep_from_files(files: Sequence[Path], overrides: Mapping[str, Any]) -> Sweep:
     """The sweeps of one or more settings files, with the flags on top of each."""
     points: list[Point] = []
     for file in files:
-        values = read_settings_file(file)
-        for name, value in overrides.items():
-            values = set_dotted(values, name, value)
-        points += read_sweep(values).points
+        points += read_sweep(with_overrides(read_settings_file(file), overrides)).points
     return Sweep(tuple(points))
 
 
@@ -252,17 +282,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, help="processes at once; one a core, or one on a GPU, by default")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     chosen, words = parser.parse_known_args(arguments)
-    try:
+
+    def command() -> None:
         sweep = sweep_from_files(chosen.files, parse_overrides(words))
         execution = Execution(chosen.device, chosen.workers, chosen.quiet)
         sys.stdout.write(f"{run_sweep(sweep, chosen.out, execution)}\n")
-    except InterruptedTraining as interrupted:
-        sys.stderr.write(f"{interrupted}\n")
-        return 130
-    except StakesError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    return 0
+
+    return guarded(command)
 
 
 if __name__ == "__main__":

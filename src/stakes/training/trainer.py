@@ -71,7 +71,8 @@ def train(
     """
     if not replicas:
         raise SettingError("there must be at least one replica to train")
-    session = _Session(replicas, settings, torch.device(device), checkpoints, observers, capture, together)
+    folder = None if checkpoints is None else Path(checkpoints)
+    session = _Session(replicas, settings, torch.device(device), folder, observers, capture, together)
     session.run(checkpoint_seconds, stop)
     return session.results
 
@@ -170,7 +171,7 @@ class _Session:
         self._tell_progress(last)
         now = time.perf_counter()
         asked = self.stop()
-        due = self.epoch % self.settings.validate_every == 0 and now - self.saved >= self.checkpoint_seconds
+        due = now - self.saved >= self.checkpoint_seconds
         if self.folder is not None and (asked or due):
             self._save()
             self.saved = now
@@ -264,10 +265,11 @@ class _Session:
             observer.done(index, result)
 
     def _tell_progress(self, last: int) -> None:
-        losses = tuple(result.best_loss for result in self.results)
+        losses = [result.best_loss for result in self.results if result.best_loss < math.inf]
+        mean = sum(losses) / len(losses) if losses else None
         seconds = self._seconds() - self.seconds_before
         running = len(self._running())
-        progress = Progress(self.phase, self.epoch, last, running, self.replica_steps, seconds, losses)
+        progress = Progress(self.phase, self.epoch, last, running, self.replica_steps, seconds, mean)
         for observer in self.observers:
             observer.progressed(progress)
 
@@ -312,9 +314,13 @@ class _Session:
         state = from_plain(SessionState, checkpoint.state)
         if state.fingerprint != self.fingerprint:
             raise CheckpointError("it belongs to other replicas, data or settings")
-        count = len(self.stack)
-        if len(state.replicas) != count or not all(0 <= row < count for row in state.rows):
+        count, rows = len(self.stack), state.rows
+        if len(state.replicas) != count or not rows or len({*rows} & {*range(count)}) != len(rows):
             raise CheckpointError(f"it does not fit a stack of {count} replicas")
+        pretraining = self.settings.pretraining_epochs
+        before, last = (pretraining, self.settings.epochs) if state.phase == "training" else (0, pretraining)
+        if not 0 < state.epoch <= last or checkpoint.epoch != before + state.epoch:
+            raise CheckpointError(f"it must be of an epoch of {state.phase} up to {last}, got {state.epoch}")
         expected = self._expected(len(state.rows))
         check_tensors("its tensors", checkpoint.tensors, expected)
 

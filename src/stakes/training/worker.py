@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import torch
 
 from stakes.errors import StakesError
-from stakes.training.checkpoints import read_json, write_json
+from stakes.training.checkpoints import CheckpointError, read_json, write_json
 from stakes.training.execution import Stack
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.results import InterruptedTraining, Observer, Phase, Progress
@@ -53,7 +53,7 @@ def train_folders(
 def _train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "_Teller") -> None:
     """Train a stack, in halves where it does not fit into the memory of the device."""
     halves = [half for half in (stack.runs[::2], stack.runs[1::2]) if half]
-    if not any(Stack.of(stack.sweep, half).path.exists() for half in halves) or len(halves) == 1:
+    if not any(Stack(stack.sweep, half).path.exists() for half in halves) or len(halves) == 1:
         try:
             with locked(stack.path):
                 _train_unfinished(stack, device, seconds, stop, teller)
@@ -65,7 +65,7 @@ def _train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], b
             shutil.rmtree(stack.checkpoints, ignore_errors=True)
         torch.cuda.empty_cache()
     for half in halves:
-        _train_stack(Stack.of(stack.sweep, half), device, seconds, stop, teller)
+        _train_stack(Stack(stack.sweep, half), device, seconds, stop, teller)
 
 
 def _train_unfinished(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "_Teller") -> None:
@@ -73,6 +73,8 @@ def _train_unfinished(stack: Stack, device: str, seconds: float, stop: Callable[
     members = stack.path / "stack.json"
     if members.exists() and stack.checkpoints.exists():
         names = read_json(members)
+        if not isinstance(names, list) or not set(names) <= set(stack.runs):
+            raise CheckpointError(f"{members} must list runs of its stack, got {names!r}")
     else:
         names = [name for name, folder in zip(stack.runs, stack.folders(), strict=True) if folder.state() is None]
         write_json(members, names)
@@ -92,9 +94,7 @@ class _Teller(Observer):
         now = time.monotonic()
         if now - self.told >= _SECONDS_BETWEEN_LINES or progress.epoch == progress.epochs:
             self.told = now
-            finite = [loss for loss in progress.best_losses if loss < float("inf")]
-            mean = sum(finite) / len(finite) if finite else None
-            self.tell({**asdict(progress), "best_losses": None, "best_loss": mean})
+            self.tell(asdict(progress))
 
     def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
         for sentence in skipped:
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     teller = _Teller(sys.stdout)
     warnings.showwarning = lambda message, *_: teller.warn(str(message))
-    stack = Stack.of(chosen.sweep, json.loads(sys.stdin.readline()))
+    stack = Stack(chosen.sweep, tuple(json.loads(sys.stdin.readline())))
     orphaned = threading.Event()
     threading.Thread(target=_set_at_end, args=(sys.stdin, orphaned), daemon=True).start()
     try:

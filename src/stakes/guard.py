@@ -1,0 +1,37 @@
+"""What every command ends with: an exit code, and one line where something went wrong."""
+
+import sys
+from collections.abc import Callable
+
+from stakes.errors import StakesError
+
+__all__ = ["complain", "guarded"]
+
+
+def guarded(command: Callable[[], object]) -> int:
+    """Run a command; 0, 2 for what the user can mend, 130 for an interruption. A fault of ours keeps its traceback."""
+    try:
+        command()
+    except KeyboardInterrupt:
+        return complain("interrupted", 130)
+    except StakesError as error:
+        return complain(str(error), 130 if type(error).__name__ == "InterruptedTraining" else 2)
+    except OSError as error:
+        return complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), 2)
+    except (MemoryError, RuntimeError) as error:
+        if not _lacks_memory(error):
+            raise
+        return complain("there is not enough memory for these settings", 2)
+    return 0
+
+
+def complain(sentence: str, code: int) -> int:
+    """Say what is wrong in one line, and return the exit code."""
+    sys.stderr.write(f"stakes: {' '.join(sentence.split())}\n")
+    return code
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Torch tells of it in words only, except on a GPU."""
+    words = ("out of memory", "can't allocate memory", "not enough memory", "invalid storage", "overflow")
+    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)
