@@ -402,7 +402,8 @@ def test_weights_to_start_from_that_do_not_fit_are_refused(start: str) -> None:
         words = ["train", "tiny.toml", "--model", "{hidden = 5, layers = 1, noise = 2}", "--out", "other"]
         assert called(*words)[0] == 0
     Path("a.toml").write_text(f'start_from = "{start}"\n{toml(TINY)}')
-    assert "start_from" in complaint("train", "a.toml", "--out", "run", "--device", "cpu")
+    said = complaint("train", "a.toml", "--out", "run", "--device", "cpu")
+    assert "start_from" in said or start in said
 
 
 def test_training_that_fails_says_so() -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "known_false",
     "known_on_host",
     "number_on_host",
+    "require_count",
     "require_finite",
     "require_one_of",
     "require_positive",
@@ -84,6 +85,12 @@ def require_finite(name: str, value: float | Tensor, error: type[StakesError] = 
     _require_number(name, value, error)
     if known_false((value > -float("inf")) & (value < float("inf"))):
         raise error(f"{name} must be finite, got {value}")
+
+
+def require_count(name: str, value: int, least: int = 1) -> None:
+    """Raise unless the value is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SettingError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def require_one_of(name: str, value: str, choices: tuple[str, ...], error: type[StakesError] = SettingError) -> None:

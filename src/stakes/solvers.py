@@ -10,9 +10,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from stakes.checks import known_on_host, require_positive
+from stakes.checks import known_on_host, require_count, require_positive
 from stakes.derivatives import ExpectedCost, slope_and_curvature, slope_of
-from stakes.errors import SettingError
 
 __all__ = ["Located", "NewtonBisection", "ProjectedGradient", "Solver"]
 
@@ -51,8 +50,8 @@ class NewtonBisection:
 
     def __post_init__(self) -> None:
         require_positive("tolerance", self.tolerance)
-        _require_count("iterations", self.iterations, 1)
-        _require_count("intervals", self.intervals, 2)
+        require_count("iterations", self.iterations, 1)
+        require_count("intervals", self.intervals, 2)
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
         scan = _scan(expected_cost, lower, upper, self.intervals)
@@ -93,7 +92,7 @@ class ProjectedGradient:
     tolerance: float = 1e-2
 
     def __post_init__(self) -> None:
-        _require_count("steps", self.steps, 1)
+        require_count("steps", self.steps, 1)
         require_positive("step_size", self.step_size)
         require_positive("tolerance", self.tolerance)
 
@@ -144,8 +143,3 @@ def _scan(f: ExpectedCost, lower: Tensor, upper: Tensor, intervals: int) -> _Sca
     shares = [index / intervals for index in range(intervals)]
     grid = torch.stack([lower + share * (upper - lower) for share in shares] + [upper])
     return _Scan(grid, torch.stack([f(action) for action in grid]))
-
-
-def _require_count(name: str, value: int, least: int) -> None:
-    if not isinstance(value, int) or value < least:
-        raise SettingError(f"{name} must be a whole number of at least {least}, got {value}")

@@ -272,7 +272,7 @@ def test_repr_shows_the_network(name: str) -> None:
     [{"noise": 0}, {"hidden": 0}, {"layers": 0}, {"noise": -1}, {"features": -1}, {"outcomes": 0}, {"outcomes": -2}],
 )
 def test_bad_settings_are_named(name: str, settings: dict[str, int]) -> None:
-    with pytest.raises(SettingError, match="must be at least"):
+    with pytest.raises(SettingError, match="must be a whole number of at least 1"):
         MODELS[name](**({"features": 2, "outcomes": 1} | settings))
 
 

@@ -142,7 +142,7 @@ def test_regions_are_apart_and_not_empty(name: str) -> None:
 def test_the_grid_varies_what_there_is(name: str) -> None:
     task = TASKS[name]
     paper = task.paper
-    assert set(paper.models) <= {"implicit", "diffusion"}
+    assert {model.name for model in paper.models} <= {"implicit", "diffusion"}
     assert paper.training.batch <= len(data_of(name).train)
     assert paper.test_members >= 100
     weights = paper.grid["decision_weight"]

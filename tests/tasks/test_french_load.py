@@ -2,7 +2,6 @@ import numpy as np
 import torch
 
 from stakes.data.records import load_record
-from stakes.demo import french_load
 from stakes.tasks.french_load import FrenchLoad
 
 
@@ -32,15 +31,6 @@ def test_loads_are_in_gigawatts() -> None:
     np.testing.assert_allclose(data.test.features[0, 48:60].numpy(), record.values[place, 12:], rtol=1e-6)
     assert data.train.outcome.sum(-1).min() > 25
     assert data.train.outcome.sum(-1).max() < 100
-
-
-def test_the_cases_are_those_of_the_demo() -> None:
-    data, problem = FrenchLoad().data(), french_load()
-    for split, (features, outcome) in zip(
-        (data.train, data.validation, data.test), (problem.train, problem.validation, problem.test), strict=True
-    ):
-        torch.testing.assert_close(split.outcome, outcome, rtol=1e-6, atol=0)
-        torch.testing.assert_close(split.features[:, 36:], features[:, 36:], rtol=0, atol=0)
 
 
 def test_the_year_of_the_lockdowns_is_left_out() -> None:

@@ -586,7 +586,7 @@ def test_hostile_and_damaged_files_are_refused(case: str, folder: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 200 * 1024
     assert_same(found, checkpoint(1))
     (reason,) = reasons
-    assert re.match(r"the checkpoint of epoch 2 was skipped: .*/epoch-00000002", reason)
+    assert re.match(r"the checkpoint of epoch 2 was skipped: (.*/)?epoch-00000002", reason)
     assert len(reason) < 600
     assert reason.isascii()
     assert reason.isprintable()

@@ -804,6 +804,21 @@ def test_workers_end_with_a_checkpoint_when_their_parent_is_killed(
     assert all(left), "a worker ended without a checkpoint"
 
 
+@pytest.mark.usefixtures("workers")
+def test_a_run_of_a_sweep_at_work_cannot_be_resumed_beside_it(tmp_path: Path) -> None:
+    points = read_sweep(LONG)
+    run = tmp_path / "runs" / points.points[0].run.name
+    with slow(60.0, first=3), forked(lambda: bool(run_sweep(points, tmp_path, ONE))) as process:
+        wait_until(lambda: lines(run) >= 3, process)
+        own = [process.pid, *children(process.pid)]
+        try:
+            with pytest.raises(SettingError, match="another process is training in"), slow(0.0), interrupted():
+                resume_folder(run, "cpu", quiet=True)
+        finally:
+            for number in own:
+                os.kill(number, signal.SIGKILL)
+
+
 # Stacks that do not fit
 
 
@@ -832,7 +847,7 @@ def stack(tmp_path: Path) -> Stack:
     for name, run in points.runs.items():
         RunFolder(tmp_path / "stack" / "runs" / name).create(run)
     (names,) = planned(tmp_path / "stack", points)
-    return Stack.of(tmp_path / "stack", names)
+    return Stack(tmp_path / "stack", names)
 
 
 class Said(worker._Teller):

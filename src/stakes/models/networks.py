@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from stakes.checks import check_finite
-from stakes.errors import SettingError, ShapeError
+from stakes.checks import check_finite, require_count
+from stakes.errors import ShapeError
 
 __all__ = [
     "FiLMNetwork",
@@ -155,5 +155,4 @@ def sinusoidal_embedding(time: Tensor, width: int) -> Tensor:
 def require_counts(**counts: int) -> None:
     """Raise unless every named number is at least 1."""
     for name, count in counts.items():
-        if count < 1:
-            raise SettingError(f"{name} must be at least 1, got {count}")
+        require_count(name, count)

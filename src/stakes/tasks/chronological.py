@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from stakes.checks import require_count
 from stakes.data.cases import Cases
 from stakes.data.names import did_you_mean
 from stakes.data.series import Split
 from stakes.errors import SettingError
 from stakes.tasks.task import TaskData
-from stakes.training.settings import require_count
 
 __all__ = ["Periods", "chronological_data", "consecutive_years", "require_lead_hours", "require_record"]
 

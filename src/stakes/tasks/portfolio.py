@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from stakes.actions import optimal_action
-from stakes.checks import require_finite, require_positive
+from stakes.checks import require_count, require_finite, require_positive
 from stakes.costs import PowerCurve, ShortfallCost, WindDispatchCost
 from stakes.errors import SettingError
 from stakes.tasks.regions import band
 from stakes.tasks.simulation import Truth, data_generator, draw_splits
 from stakes.tasks.task import PORTFOLIO_MODELS, PaperSettings, Region, TaskData
-from stakes.training.settings import TrainingSettings, require_count
+from stakes.training.settings import TrainingSettings
 
 __all__ = ["SimulatedPortfolio"]
 

@@ -20,13 +20,12 @@ from typing import IO, Any
 
 import torch
 
-from stakes.checks import require_one_of
+from stakes.checks import require_count, require_one_of
 from stakes.errors import SettingError
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display
 from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import RunFolder
-from stakes.training.settings import require_count
 
 __all__ = ["Execution", "Stack", "train_stacks"]
 

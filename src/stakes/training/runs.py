@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 
+from stakes.checks import require_count
 from stakes.errors import SettingError
 from stakes.tasks import find_task, task_types
 from stakes.tasks.task import Task, TaskData
@@ -19,7 +20,6 @@ from stakes.training.settings import (
     ImplicitSettings,
     ModelSettings,
     TrainingSettings,
-    require_count,
 )
 from stakes.typed import Registry, canonical_text, from_plain, to_plain
 

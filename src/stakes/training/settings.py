@@ -5,12 +5,12 @@ from typing import ClassVar, Literal, Protocol, get_args
 
 from torch import nn
 
-from stakes.checks import require_finite, require_one_of, require_positive
+from stakes.checks import require_count, require_finite, require_one_of, require_positive
 from stakes.errors import SettingError
 from stakes.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction
 from stakes.models.implicit import ImplicitModel
 
-__all__ = ["DiffusionSettings", "ImplicitSettings", "ModelSettings", "TrainingSettings", "require_count"]
+__all__ = ["DiffusionSettings", "ImplicitSettings", "ModelSettings", "TrainingSettings"]
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,3 @@ class DiffusionSettings:
             self.prediction,
             self.decision_weighting,
         )
-
-
-def require_count(name: str, value: int, least: int = 1) -> None:
-    """Raise unless the value is a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SettingError(f"{name} must be a whole number of at least {least}, got {value!r}")
