@@ -25,7 +25,9 @@ app = App(
 
 Flags = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
+Workers = Annotated[int | None, Parameter(help="processes at once; one a core, or one on a GPU, by default")]
 Quiet = Annotated[bool, Parameter(help="no progress", negative="")]
+Seconds = Annotated[float, Parameter(help="time between checkpoints")]
 
 
 @app.command(help=f"Train one model of a task.\n\n{_RUN_FLAGS}")
@@ -36,11 +38,14 @@ def train(
     out: Annotated[Path | None, Parameter(help="run folder; runs/NAME by default")] = None,
     device: Device = "auto",
     quiet: Quiet = False,
+    checkpoint_seconds: Seconds = 30.0,
 ) -> None:
     from stakes.training.commands import train_file
+    from stakes.training.execution import Execution
     from stakes.training.sweep import parse_overrides
 
-    sys.stdout.write(f"{train_file(file, out, device, quiet, parse_overrides(flags))}\n")
+    execution = Execution(device, quiet=quiet, checkpoint_seconds=checkpoint_seconds)
+    sys.stdout.write(f"{train_file(file, out, execution, parse_overrides(flags))}\n")
 
 
 @app.command(help=f"Train a grid of runs, as stacks, on the cores or the GPU.\n\n{_RUN_FLAGS} `--grid.seed '[0, 1]'`")
@@ -48,8 +53,9 @@ def sweep(
     *files: Annotated[str, Parameter(help="settings of the sweep, TOML or JSON", allow_leading_hyphen=True)],
     out: Annotated[Path, Parameter(help="folder of the sweep")],
     device: Device = "auto",
-    workers: Annotated[int | None, Parameter(help="processes at once; one a core, or one on a GPU, by default")] = None,
+    workers: Workers = None,
     quiet: Quiet = False,
+    checkpoint_seconds: Seconds = 30.0,
 ) -> None:
     from stakes.training.execution import Execution
     from stakes.training.sweep import parse_overrides, run_sweep, sweep_from_files
@@ -58,7 +64,7 @@ def sweep(
     if not named:
         raise SettingError("a sweep needs at least one settings file, before its flags")
     chosen = sweep_from_files([Path(name) for name in named], parse_overrides(files[len(named) :]))
-    sys.stdout.write(f"{run_sweep(chosen, out, Execution(device, workers, quiet))}\n")
+    sys.stdout.write(f"{run_sweep(chosen, out, Execution(device, workers, quiet, checkpoint_seconds))}\n")
 
 
 @app.command(help="Go on with a run or a sweep that was interrupted.")
@@ -67,11 +73,14 @@ def resume(
     /,
     *,
     device: Device = "auto",
+    workers: Workers = None,
     quiet: Quiet = False,
+    checkpoint_seconds: Seconds = 30.0,
 ) -> None:
     from stakes.training.commands import resume_folder
+    from stakes.training.execution import Execution
 
-    sys.stdout.write(f"{resume_folder(folder, device, quiet)}\n")
+    sys.stdout.write(f"{resume_folder(folder, Execution(device, workers, quiet, checkpoint_seconds))}\n")
 
 
 def main(arguments: list[str] | None = None) -> int:

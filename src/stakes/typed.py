@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from stakes.data.names import did_you_mean
 from stakes.errors import SettingError, StakesError
 
-__all__ = ["Registry", "canonical_text", "from_plain", "read_settings_file", "set_dotted", "to_plain"]
+__all__ = ["Registry", "canonical_text", "from_plain", "read_settings_file", "set_dotted", "shown", "to_plain"]
 
 T = TypeVar("T")
 Registry = Mapping[type, Callable[[], Mapping[str, type]]]
@@ -45,7 +45,7 @@ def to_plain(value: object) -> Any:
         return str(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise SettingError(f"a {type(value).__name__} cannot be written as a setting: {_shown(value)}")
+    raise SettingError(f"a {type(value).__name__} cannot be written as a setting: {shown(value)}")
 
 
 def from_plain(kind: type[T], value: object, where: str = "", registry: Registry | None = None) -> T:
@@ -85,12 +85,12 @@ def set_dotted(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any
     """
     *path, last = parts = key.split(".")
     if not all(parts):
-        raise SettingError(f"a setting must be a name or names joined by dots, got {_shown(key)}")
+        raise SettingError(f"a setting must be a name or names joined by dots, got {shown(key)}")
     changed = table = dict(values)
     for depth, part in enumerate(path, start=1):
         inner = table.get(part, {})
         if not isinstance(inner, (str, Mapping)):
-            raise SettingError(f"{'.'.join(path[:depth])} must be a table for {key} to be set, got {_shown(inner)}")
+            raise SettingError(f"{'.'.join(path[:depth])} must be a table for {key} to be set, got {shown(inner)}")
         table[part] = {"name": inner} if isinstance(inner, str) else dict(inner)
         table = table[part]
     table[last] = value
@@ -99,20 +99,20 @@ def set_dotted(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any
 
 def read_settings_file(path: Path) -> dict[str, Any]:
     """The table that a .toml or .json file of at most 1 MiB holds."""
-    shown = repr(str(path))
+    name = repr(str(path))
     try:
-        text = _read_text(path, shown)
+        text = _read_text(path, name)
         values = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text, object_pairs_hook=_once)
     except StakesError:
         raise
     except (OSError, ValueError) as error:
-        raise SettingError(f"{shown} cannot be read: {error}") from error
+        raise SettingError(f"{name} cannot be read: {error}") from error
     except RecursionError:
-        raise SettingError(f"{shown} is nested too deeply") from None
+        raise SettingError(f"{name} is nested too deeply") from None
     if not isinstance(values, dict):
-        raise SettingError(f"{shown} must hold a table, got {_shown(values)}")
+        raise SettingError(f"{name} must hold a table, got {shown(values)}")
     if _is_deep(values):
-        raise SettingError(f"{shown} is nested too deeply")
+        raise SettingError(f"{name} is nested too deeply")
     return values
 
 
@@ -161,7 +161,7 @@ class _Reader:
         if named and isinstance(value, (str, Mapping)):
             return self._named(named, value, where)
         expected = dict.fromkeys([_expected(kind) for kind in others] + ["a table"] * bool(named))  # each once
-        raise SettingError(f"{_place(where)} must be {' or '.join(expected)}, got {_shown(value)}")
+        raise SettingError(f"{_place(where)} must be {' or '.join(expected)}, got {shown(value)}")
 
     def _by_name(self, kind: Any) -> Mapping[str, Any]:
         """The dataclasses that may stand for a kind, by name; none where it is read without a name."""
@@ -206,11 +206,11 @@ class _Reader:
 
     def _tuple(self, kinds: tuple[Any, ...], value: object, where: str) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
-            raise SettingError(f"{_place(where)} must be a list, got {_shown(value)}")
+            raise SettingError(f"{_place(where)} must be a list, got {shown(value)}")
         if kinds[1:] == (...,):
             kinds = kinds[:1] * len(value)
         if len(kinds) != len(value):
-            raise SettingError(f"{_place(where)} must be a list of {len(kinds)}, got {_shown(value)}")
+            raise SettingError(f"{_place(where)} must be a list of {len(kinds)}, got {shown(value)}")
         pairs = enumerate(zip(kinds, value, strict=True))
         return tuple(self.read(kind, part, f"{where}[{index}]") for index, (kind, part) in pairs)
 
@@ -225,7 +225,7 @@ def _scalar(kind: Any, value: object, where: str) -> Any:
     else:
         fits = isinstance(value, str if kind is Path else kind)
     if not fits:
-        raise SettingError(f"{_place(where)} must be {_WORDS[kind]}, got {_shown(value)}")
+        raise SettingError(f"{_place(where)} must be {_WORDS[kind]}, got {shown(value)}")
     return None if value is None else kind(value)
 
 
@@ -234,15 +234,15 @@ def _choice(choices: tuple[Any, ...], value: object, where: str) -> Any:
         return value
     texts = [choice for choice in choices if isinstance(choice, str)]
     hint = _nearest(value, texts) if isinstance(value, str) else ""
-    raise SettingError(f"{_place(where)} must be one of {_listed(choices)}, got {_shown(value)}{hint}")
+    raise SettingError(f"{_place(where)} must be one of {_listed(choices)}, got {shown(value)}{hint}")
 
 
 def _table(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise SettingError(f"{_place(where)} must be a table, got {_shown(value)}")
+        raise SettingError(f"{_place(where)} must be a table, got {shown(value)}")
     for key in value:
         if not isinstance(key, str):
-            raise SettingError(f"{_place(where)} must have texts as keys, got {_shown(key)}")
+            raise SettingError(f"{_place(where)} must have texts as keys, got {shown(key)}")
     return value
 
 
@@ -273,7 +273,7 @@ def _listed(choices: Iterable[Any]) -> str:
     return ", ".join(map(repr, choices))
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """The value on one short line; containers and endless numbers by their size, for repr may fail on them."""
     if isinstance(value, (Mapping, list, tuple)):
         return f"a {'table' if isinstance(value, Mapping) else 'list'} of {len(value)}"
@@ -288,7 +288,7 @@ def _place(where: str) -> str:
 
 
 def _join(where: str, key: str) -> str:
-    part = key if re.fullmatch(r"[\w-]{1,80}", key) else _shown(key)
+    part = key if re.fullmatch(r"[\w-]{1,80}", key) else shown(key)
     return f"{where}.{part}" if where else part
 
 
@@ -304,20 +304,20 @@ def _nearest(wrong: str, known: Iterable[str]) -> str:
     return f"; {hint}" if hint.startswith("did you mean") else ""
 
 
-def _read_text(path: Path, shown: str) -> str:
+def _read_text(path: Path, name: str) -> str:
     if path.is_dir():
-        raise SettingError(f"{shown} is a folder, expected a .toml or .json file")
+        raise SettingError(f"{name} is a folder, expected a .toml or .json file")
     if path.suffix.lower() not in (".toml", ".json"):
-        raise SettingError(f"{shown} must end in .toml or .json")
+        raise SettingError(f"{name} must end in .toml or .json")
     if not path.exists():
         same = sorted(path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
-        raise SettingError(f"there is no file {shown}{_nearest(path.name, [other.name for other in same])}")
+        raise SettingError(f"there is no file {name}{_nearest(path.name, [other.name for other in same])}")
     if not path.is_file():
-        raise SettingError(f"{shown} must be a regular file")
+        raise SettingError(f"{name} must be a regular file")
     with path.open("rb") as stream:
         content = stream.read(_LARGEST_FILE + 1)
     if len(content) > _LARGEST_FILE:
-        raise SettingError(f"{shown} must have at most 1 MiB")
+        raise SettingError(f"{name} must have at most 1 MiB")
     return content.decode("utf-8-sig")  # some editors write the mark
 
 
@@ -326,7 +326,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:
-            raise ValueError(f"the key {_shown(key)} stands twice in one table")
+            raise ValueError(f"the key {shown(key)} stands twice in one table")
         table[key] = value
     return table
 

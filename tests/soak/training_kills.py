@@ -34,9 +34,9 @@ import torch
 
 import stakes.cli
 from stakes.errors import StakesError
-from stakes.training import commands, execution, worker
+from stakes.training import execution, worker
 from stakes.training.checkpoints import load_latest, load_tensors, read_json
-from stakes.training.execution import Execution, Stack
+from stakes.training.execution import Stack
 from stakes.training.run_folder import RunFolder
 from stakes.training.sweep import load_sweep, read_sweep
 
@@ -107,13 +107,10 @@ def start(command: Callable[[], int], log: Path) -> subprocess.Popen[str]:
 
 def stakes_command(*words: object) -> int:
     """A command line of `stakes`, with a checkpoint every epoch and two workers that are forks."""
-
-    def often(device: str, workers: int | None = None, quiet: bool = False) -> Execution:
-        return Execution(device, 2, quiet, checkpoint_seconds=0.0)
-
-    commands.Execution = execution.Execution = often  # type: ignore[assignment,misc]
     execution.subprocess = SimpleNamespace(Popen=forked_worker, PIPE=subprocess.PIPE)  # type: ignore[assignment]
-    return stakes.cli.main([*map(str, words), "--device", "cpu", "--quiet"])
+    workers = [] if words[0] == "train" else ["--workers", "2"]
+    flags = ["--device", "cpu", "--quiet", "--checkpoint-seconds", "0", *workers]
+    return stakes.cli.main([*map(str, words), *flags])
 
 
 def living() -> dict[int, int]:

@@ -559,7 +559,7 @@ def test_finished_runs_are_never_repeated(finished: Path) -> None:
     (finished / "table.csv").unlink()
     assert run_sweep(GRIDDED, finished, ONE) == finished / "table.csv"
     assert table(finished) == rows
-    assert resume_folder(finished, "cpu", quiet=True) == finished / "table.csv"
+    assert resume_folder(finished, Execution("cpu", quiet=True)) == finished / "table.csv"
     assert (stamps(finished), table(finished)) == (before, rows)
 
 
@@ -626,7 +626,7 @@ def test_a_damaged_file_of_a_run_is_named(name: str, content: str, finished: Pat
 def test_a_damaged_file_of_the_sweep_is_named(name: str, content: str, finished: Path) -> None:
     (finished / name).write_text(content)
     with pytest.raises(StakesError, match=name):
-        resume_folder(finished, "cpu", quiet=True)
+        resume_folder(finished, Execution("cpu", quiet=True))
 
 
 @pytest.mark.usefixtures("no_workers")
@@ -704,7 +704,7 @@ def test_a_worker_that_dies_is_reported_and_others_go_on(
     assert statuses == dict.fromkeys(dead.runs, "not finished") | dict.fromkeys(living.runs, "finished")
     before = {name: stamp for name, stamp in stamps(tmp_path).items() if name.split("/")[1] in living.runs}
     assert len(workers) == 2
-    assert resume_folder(tmp_path, "cpu", quiet=True) == tmp_path / "table.csv"
+    assert resume_folder(tmp_path, Execution("cpu", quiet=True)) == tmp_path / "table.csv"
     assert len(workers) == 3
     assert before.items() <= stamps(tmp_path).items()
     assert without_seconds(tmp_path) == without_seconds(uninterrupted)
@@ -737,7 +737,7 @@ def test_ctrl_c_during_training_and_resume_give_the_same_weights(tmp_path: Path)
     assert re.match(message, errors)
     assert errors.count("\n") == 1
     assert RunFolder(folder).state() is None
-    assert resume_folder(folder, "cpu", quiet=True) == folder
+    assert resume_folder(folder, Execution("cpu", quiet=True)) == folder
     assert stakes.cli.main(["train", str(file), "--out", str(other), "--device", "cpu"]) == 0
     assert results(folder) == results(other)
     assert not (folder / "checkpoints").exists()
@@ -808,12 +808,14 @@ def test_workers_end_with_a_checkpoint_when_their_parent_is_killed(
 def test_a_run_of_a_sweep_at_work_cannot_be_resumed_beside_it(tmp_path: Path) -> None:
     points = read_sweep(LONG)
     run = tmp_path / "runs" / points.points[0].run.name
-    with slow(60.0, first=3), forked(lambda: bool(run_sweep(points, tmp_path, ONE))) as process:
+    with slow(60.0, first=3):
+        process = forked(lambda: bool(run_sweep(points, tmp_path, ONE)))
+    with process:
         wait_until(lambda: lines(run) >= 3, process)
         own = [process.pid, *children(process.pid)]
         try:
-            with pytest.raises(SettingError, match="another process is training in"), slow(0.0), interrupted():
-                resume_folder(run, "cpu", quiet=True)
+            with pytest.raises(SettingError, match="another process is training in"):
+                resume_folder(run, Execution("cpu", quiet=True))
         finally:
             for number in own:
                 os.kill(number, signal.SIGKILL)

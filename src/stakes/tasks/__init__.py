@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from stakes.data.names import did_you_mean
 from stakes.errors import SettingError
+from stakes.typed import shown
 
 if TYPE_CHECKING:  # importing it for real would import torch
     from stakes.tasks.task import Task
@@ -40,7 +41,7 @@ def find_task(name: str) -> "type[Task]":
     """
     known = task_types()
     if not isinstance(name, str) or name not in known:
-        raise SettingError(f"there is no task {name!r}; {did_you_mean(str(name), tuple(known))}")
+        raise SettingError(f"there is no task {shown(name)}; {did_you_mean(shown(name), tuple(known))}")
     return known[name]
 
 

@@ -20,19 +20,17 @@ from stakes.typed import read_settings_file
 __all__ = ["resume_folder", "train_file"]
 
 
-def train_file(file: Path, out: Path | None, device: str, quiet: bool, overrides: Mapping[str, Any]) -> Path:
+def train_file(file: Path, out: Path | None, execution: Execution, overrides: Mapping[str, Any]) -> Path:
     """Train the run of a settings file; returns its folder."""
     run = run_from_plain(with_overrides(read_settings_file(file), overrides))
-    execution = Execution(device, quiet=quiet)
     prepare(run)  # what cannot be trained leaves no folder
     folder = RunFolder(out or Path("runs") / run.name)
     folder.create(run)
     return _train(folder, execution)
 
 
-def resume_folder(path: Path, device: str, quiet: bool) -> Path:
+def resume_folder(path: Path, execution: Execution) -> Path:
     """Go on with a run or a sweep; returns the run's folder or the sweep's table."""
-    execution = Execution(device, quiet=quiet)
     if (path / "sweep.json").exists():
         return run_sweep(load_sweep(path), path, execution)
     if not (path / "settings.json").exists():

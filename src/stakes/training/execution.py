@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, Queue
@@ -20,7 +21,7 @@ from typing import IO, Any
 
 import torch
 
-from stakes.checks import require_count, require_one_of
+from stakes.checks import require_count, require_finite, require_one_of
 from stakes.errors import SettingError
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display
@@ -46,6 +47,7 @@ class Execution:
         require_one_of("device", self.device, ("auto", "cpu", "cuda"))
         if self.workers is not None:
             require_count("workers", self.workers)
+        require_finite("checkpoint_seconds", self.checkpoint_seconds)
         if self.device == "cuda" and not torch.cuda.is_available():
             raise SettingError("device is cuda, but torch finds no CUDA device here")
 
@@ -164,8 +166,9 @@ def _start(stack: Stack, execution: Execution, said: "Queue[tuple[_Worker, dict[
         start_new_session=True,  # Ctrl-C reaches this process, which passes it on
     )
     assert process.stdin is not None
-    process.stdin.write(json.dumps(stack.runs) + "\n")
-    process.stdin.flush()  # and stays open: its end would tell the worker that we are gone
+    with suppress(BrokenPipeError):  # a worker that is dead already is noticed by its end
+        process.stdin.write(json.dumps(stack.runs) + "\n")
+        process.stdin.flush()  # and stays open: its end would tell the worker that we are gone
     worker = _Worker(stack, process)
     complaints = threading.Thread(target=_listen_to_errors, args=(worker,), daemon=True)
     complaints.start()

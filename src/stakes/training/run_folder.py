@@ -4,6 +4,7 @@ import json
 import math
 import os
 import platform
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 
 import stakes
-from stakes.errors import SettingError
+from stakes.errors import SettingError, StakesError
 from stakes.training.checkpoints import (
     CheckpointError,
     load_tensors,
@@ -71,7 +72,12 @@ class RunFolder:
         write_atomically(file, (json.dumps(to_plain(run), indent=1) + "\n").encode())
 
     def settings(self) -> RunSettings:
-        return run_from_plain(read_settings_file(self.path / "settings.json"))
+        file = self.path / "settings.json"
+        values = read_settings_file(file)
+        try:
+            return run_from_plain(values)
+        except StakesError as error:
+            raise SettingError(f"{file}: {error}") from error
 
     def state(self) -> RunState | None:
         """How the run ended, or None while it has not."""
@@ -89,6 +95,8 @@ class RunFolder:
             versions={"stakes": stakes.__version__, "torch": torch.__version__, "python": platform.python_version()},
         )
         write_json(self.path / "state.json", to_plain(state))
+        for stale in self.path.glob(".*.tmp"):  # of writers that were killed
+            stale.unlink(missing_ok=True)
 
     def model(self) -> torch.nn.Module:
         """The trained model."""
@@ -171,8 +179,11 @@ class RunRecorder(Observer):
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder so that no second process trains in it; the system lets go of it when the process ends."""
+def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold a folder so that no second process trains in it; the system lets go of it when the process ends.
+
+    `patience` is how many seconds to wait for a process that is about to end.
+    """
     try:
         import fcntl
     except ImportError:  # not on this system
@@ -184,10 +195,15 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise SettingError(f"{folder} cannot be used as a folder: {error.strerror}") from error
     with lock as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise SettingError(f"another process is training in {folder}") from error
+        until = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if time.monotonic() >= until:
+                    raise SettingError(f"another process is training in {folder}") from error
+                time.sleep(0.1)
         yield
 
 

@@ -120,7 +120,7 @@ def _starting_weights(path: Path, model: torch.nn.Module) -> dict[str, torch.Ten
     expected = {name: (value.dtype, tuple(value.shape)) for name, value in model.state_dict().items()}
     try:
         return load_tensors(file, None, expected)
-    except CheckpointError as error:
+    except (CheckpointError, ValueError) as error:  # a path with a null character is a ValueError
         raise SettingError(f"start_from cannot be used: {error}") from error
 
 

@@ -26,7 +26,7 @@ from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import RunFolder, locked
 from stakes.training.runs import RunSettings, run_from_plain, task_data
 from stakes.training.settings import ModelSettings
-from stakes.typed import read_settings_file, set_dotted, to_plain
+from stakes.typed import read_settings_file, set_dotted, shown, to_plain
 
 __all__ = [
     "Point",
@@ -71,24 +71,26 @@ def read_sweep(values: Mapping[str, Any]) -> Sweep:
     """A sweep from plain values, as a settings file has them.
 
     They are the settings of a run, plus `grid`, a table of settings ("decision_weight", "seed", "task.penalty",
-    "model.name") with the list of values each takes, or `paper`, a list of tasks whose own grids are meant.
+    "model.name") with the list of values each takes, in place of the run's, or `paper`, a list of tasks whose own grids
+    are meant, less the axes that are given a value.
     """
     values = dict(values)
     grid, paper = values.pop("grid", {}), values.pop("paper", None)
     if not isinstance(grid, Mapping):
-        raise SettingError(f"grid must be a table of settings and their values, got {grid!r}")
+        raise SettingError(f"grid must be a table of settings and their values, got {shown(grid)}")
     if paper is None:
         return Sweep(tuple(_points(values, _axes(grid))))
     names = [paper] if isinstance(paper, str) else paper
     if not isinstance(names, list) or not names:
-        raise SettingError(f"paper must be the name of a task, or a list of names, got {paper!r}")
+        raise SettingError(f"paper must be the name of a task, or a list of names, got {shown(paper)}")
     if "task" in values:
         raise SettingError("a sweep has a task or takes its tasks from paper, not both")
     points = []
     for name in names:
         settings = find_task(name).paper
         for model in _chosen_models(settings.models, values.get("model")):
-            axes = {**{axis: list(chosen) for axis, chosen in settings.grid.items()}, **_axes(grid)}
+            own = {axis: list(chosen) for axis, chosen in settings.grid.items() if axis not in values}
+            axes = {**own, **_axes(grid)}
             base = {**values, "task": {"name": name}, "model": model}
             points += [Point({"task": name, "model": model["name"], **p.axes}, p.run) for p in _points(base, axes)]
     return Sweep(tuple(points))
@@ -112,7 +114,7 @@ def _axes(grid: Mapping[str, Any], prefix: str = "") -> dict[str, list[Any]]:
         if isinstance(chosen, Mapping):
             axes |= _axes(chosen, f"{prefix}{name}.")
         elif not isinstance(chosen, list) or not chosen:
-            raise SettingError(f"grid.{prefix}{name} must be a list of at least one value, got {chosen!r}")
+            raise SettingError(f"grid.{prefix}{name} must be a list of at least one value, got {shown(chosen)}")
         else:
             axes[f"{prefix}{name}"] = chosen
     return axes
@@ -174,7 +176,10 @@ def _report(failures: Mapping[str, str], folders: Mapping[str, RunFolder], table
 def _planned(folder: Path, runs: Mapping[str, RunSettings], execution: Execution) -> list[Stack]:
     """The stacks of the sweep: those planned before, so that their checkpoints fit, and new ones for new runs."""
     plan = folder / "plan.json"
-    known = [_known_stack(folder, names) for names in (read_json(plan) if plan.exists() else [])]
+    planned = read_json(plan) if plan.exists() else []
+    if not isinstance(planned, list):
+        raise SettingError(f"{plan} must list the runs of each stack, got {shown(planned)}")
+    known = [_known_stack(folder, names) for names in planned]
     placed = {name for stack in known for name in stack.runs}
     fresh = {name: run for name, run in runs.items() if name not in placed}
     stacks = [*known, *(Stack(folder, names) for names in _grouped(fresh, execution))]
@@ -253,7 +258,7 @@ def parse_value(text: str) -> Any:
     """A flag's value: TOML, or text where it is none."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError, RecursionError):
+    except (ValueError, KeyError, RecursionError):  # a number of more than 4300 digits is a plain ValueError
         return text
 
 
@@ -269,7 +274,11 @@ def sweep_from_files(files: Sequence[Path], overrides: Mapping[str, Any]) -> Swe
     """The sweeps of one or more settings files, with the flags on top of each."""
     points: list[Point] = []
     for file in files:
-        points += read_sweep(with_overrides(read_settings_file(file), overrides)).points
+        values = with_overrides(read_settings_file(file), overrides)
+        if isinstance(values.get("grid"), Mapping):  # a flag takes the place of an axis
+            axes = _axes(values["grid"])
+            values["grid"] = {name: chosen for name, chosen in axes.items() if name not in overrides}
+        points += read_sweep(values).points
     return Sweep(tuple(points))
 
 
@@ -281,11 +290,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
     parser.add_argument("--workers", type=int, help="processes at once; one a core, or one on a GPU, by default")
     parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--checkpoint-seconds", type=float, default=30.0, help="time between checkpoints")
     chosen, words = parser.parse_known_args(arguments)
 
     def command() -> None:
         sweep = sweep_from_files(chosen.files, parse_overrides(words))
-        execution = Execution(chosen.device, chosen.workers, chosen.quiet)
+        execution = Execution(chosen.device, chosen.workers, chosen.quiet, chosen.checkpoint_seconds)
         sys.stdout.write(f"{run_sweep(sweep, chosen.out, execution)}\n")
 
     return guarded(command)

@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,6 +27,7 @@ from stakes.training.trainer import train
 __all__ = ["main", "train_folders"]
 
 _SECONDS_BETWEEN_LINES = 0.25
+_PATIENCE = 120.0  # seconds for a worker whose parent was killed to finish its epoch and save
 
 
 def train_folders(
@@ -47,7 +49,16 @@ def train_folders(
         observers=[RunRecorder(folders), *observers],
         stop=stop,
     )
-    shutil.rmtree(checkpoints, ignore_errors=True)
+    _delete(checkpoints)
+
+
+def _delete(checkpoints: Path) -> None:
+    """Out of sight first: a kill on the way leaves no part of a checkpoint that a second start would stumble over."""
+    away = checkpoints.with_name("deleted")
+    shutil.rmtree(away, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        checkpoints.rename(away)
+    shutil.rmtree(away, ignore_errors=True)
 
 
 def _train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "_Teller") -> None:
@@ -55,14 +66,14 @@ def _train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], b
     halves = [half for half in (stack.runs[::2], stack.runs[1::2]) if half]
     if not any(Stack(stack.sweep, half).path.exists() for half in halves) or len(halves) == 1:
         try:
-            with locked(stack.path):
+            with locked(stack.path, _PATIENCE):
                 _train_unfinished(stack, device, seconds, stop, teller)
             return
         except torch.OutOfMemoryError:
             if len(halves) == 1:
                 raise StakesError(f"run {stack.runs[0]} alone does not fit into the memory of {device}") from None
             teller.warn(f"a stack of {len(stack.runs)} does not fit into the memory of {device} and is halved")
-            shutil.rmtree(stack.checkpoints, ignore_errors=True)
+            _delete(stack.checkpoints)
         torch.cuda.empty_cache()
     for half in halves:
         _train_stack(Stack(stack.sweep, half), device, seconds, stop, teller)
@@ -70,6 +81,8 @@ def _train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], b
 
 def _train_unfinished(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "_Teller") -> None:
     """Train the runs that have no result yet; beside a checkpoint, the runs it was made of."""
+    if all(folder.state() is not None for folder in stack.folders()):
+        return
     members = stack.path / "stack.json"
     if members.exists() and stack.checkpoints.exists():
         names = read_json(members)
@@ -80,7 +93,10 @@ def _train_unfinished(stack: Stack, device: str, seconds: float, stop: Callable[
         write_json(members, names)
     if names:
         folders = [RunFolder(stack.sweep / "runs" / name) for name in names]
-        train_folders(folders, stack.checkpoints, device, seconds, stop, [teller])
+        with ExitStack() as held:
+            for folder in folders:  # so that nobody resumes one of them by itself meanwhile
+                held.enter_context(locked(folder.path, _PATIENCE))
+            train_folders(folders, stack.checkpoints, device, seconds, stop, [teller])
 
 
 class _Teller(Observer):
@@ -104,8 +120,9 @@ class _Teller(Observer):
         self.tell({"warning": sentence})
 
     def tell(self, line: dict[str, Any]) -> None:
-        self.output.write(json.dumps(line) + "\n")
-        self.output.flush()
+        with suppress(BrokenPipeError):  # the process that started this one is gone, which `stop` will say
+            self.output.write(json.dumps(line) + "\n")
+            self.output.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
