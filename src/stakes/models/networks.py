@@ -94,12 +94,12 @@ class FiLMNetwork(nn.Module):
         of_condition, of_noise = self.modulation.weight.split(self.widths, 1)
         of_case = linear(condition, of_condition, self.modulation.bias)[..., None, :].chunk(len(self.hidden), -1)
         state = inputs
-        # Layer by layer, so that what lies between stays in the cache of a CPU.
+        # Layer by layer and in place, so that what lies between stays in the cache of a CPU.
         for layer, case, weight in zip(self.hidden, of_case, of_noise.chunk(len(self.hidden)), strict=True):
-            gamma, beta = case.chunk(2, -1)
-            modulation = linear_in_parts(noise, weight) + torch.cat([1 + gamma, beta], -1)
-            gamma, beta = modulation.chunk(2, -1)
-            state = torch.relu(torch.addcmul(beta, gamma, layer(state)))
+            (case_gamma, case_beta), (gamma_weight, beta_weight) = case.chunk(2, -1), weight.chunk(2)
+            gamma = linear_in_parts(noise, gamma_weight).add_(1 + case_gamma)
+            beta = linear_in_parts(noise, beta_weight).add_(case_beta)
+            state = torch.addcmul(beta, gamma, layer(state)).relu_()
         return self.output(state)
 
 

@@ -32,6 +32,11 @@ __all__ = ["Execution", "Stack", "train_stacks"]
 
 _CPU_STACK = 9  # replicas that share one pre-training and one worker
 _GPU_STACK = 256
+_MEMORY = {  # for the GNU allocator: keep what is freed; the tensors of one step are those of the next
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "1073741824",
+    "MALLOC_TOP_PAD_": "67108864",
+}
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,7 @@ def _start(stack: Stack, execution: Execution, said: "Queue[tuple[_Worker, dict[
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,  # Ctrl-C reaches this process, which passes it on
+        env={**_MEMORY, **os.environ},
     )
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # a worker that is dead already is noticed by its end

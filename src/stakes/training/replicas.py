@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import pad
-from torch.utils._pytree import tree_map
 
 from stakes.checks import unwatched
 from stakes.costs import Cost, Parameter
@@ -146,6 +145,7 @@ class ReplicaStack:
         self.seed_index = torch.tensor([self.seeds.index(replica.seed) for replica in replicas], device=device)
         self._generator = torch.Generator(device)
         self._draw = vmap(self._draw_one)
+        self._places = _places(self.template.model)
 
     def __len__(self) -> int:
         return len(self.replicas)
@@ -179,12 +179,19 @@ class ReplicaStack:
 
     def draw(self, parameters: Tensor, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
         """What each replica shows the objective: features (R, B, F), outcome (R, B, D), noise (R, B, ...)."""
-        arguments = (self.layout.named(parameters), self.fixed, features, outcome, dict(noise))
         with unwatched():
             if self.together:
-                return self._draw(*arguments)
-            alone = self._draw_one(*tree_map(lambda values: values.squeeze(0), arguments))
-            return tree_map(lambda values: values[None], alone)
+                return self._draw(self.layout.named(parameters), self.fixed, features, outcome, dict(noise))
+            alone = {name: values.squeeze(0) for name, values in noise.items()}
+            self._put_parameters(parameters.squeeze(0))
+            draw = self.template(features.squeeze(0), outcome.squeeze(0), alone)
+            return TrainingDraw(*(values[None] for values in draw))
+
+    def _put_parameters(self, row: Tensor) -> None:
+        """Give the template its parameters, for a replica alone; `functional_call` would take several times as long."""
+        for name, value in self.layout.named(row).items():
+            for module, leaf in self._places[name]:
+                module._parameters[leaf] = value  # type: ignore[assignment]
 
     def _draw_one(self, trained: Any, fixed: Any, features: Tensor, outcome: Tensor, noise: Any) -> TrainingDraw:
         state = {f"model.{name}": value for name, value in (trained | fixed).items()}
@@ -240,6 +247,17 @@ class _StackedCases:
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Features (R, B, F) and outcome (R, B, D) of rows (R, B)."""
         return self.features[self.index[:, None], rows], self.outcome[self.index[:, None], rows]
+
+
+def _places(model: nn.Module) -> dict[str, list[tuple[nn.Module, str]]]:
+    """The modules that hold each parameter, and under which name; tied ones are held by several."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    places: dict[str, list[tuple[nn.Module, str]]] = {name: [] for name in names.values()}
+    for module in model.modules():
+        for leaf, parameter in module._parameters.items():
+            if parameter is not None:
+                places[names[parameter]].append((module, leaf))
+    return places
 
 
 def _stacked(values: Sequence[Tensor]) -> Tensor:
