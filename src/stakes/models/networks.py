@@ -96,9 +96,8 @@ class FiLMNetwork(nn.Module):
         state = inputs
         # Layer by layer and in place, so that what lies between stays in the cache of a CPU.
         for layer, case, weight in zip(self.hidden, of_case, of_noise.chunk(len(self.hidden)), strict=True):
-            (case_gamma, case_beta), (gamma_weight, beta_weight) = case.chunk(2, -1), weight.chunk(2)
-            gamma = linear_in_parts(noise, gamma_weight).add_(1 + case_gamma)
-            beta = linear_in_parts(noise, beta_weight).add_(case_beta)
+            gamma, beta = case.chunk(2, -1)
+            gamma, beta = linear_in_parts(noise, weight).add_(torch.cat([1 + gamma, beta], -1)).chunk(2, -1)
             state = torch.addcmul(beta, gamma, layer(state)).relu_()
         return self.output(state)
 
