@@ -21,9 +21,11 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.sweep_cpu --json benchmarks/results/sweep_cpu.json
 
 soak: $(READY)
 	$(BIN)/python -m benchmarks.accuracy --sets 5000000
+	$(BIN)/python tests/soak/training_kills.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -5,8 +5,8 @@
 Synthetic task, both models, batch 200, M = 10, weights 0.1 to 0.9. "one by one" is what a user would write today, with
 all threads torch takes by default: torch.optim.Adam, 50 steps of projected gradient, a CRPS over all pairs of members.
 The sweep runs through `run_sweep`, worker processes, validations, metrics and checkpoints included; its time is that of
-the slowest worker from its first step on. "On the score alone" leaves out the decision altogether: no decision layer can
-make the sweep faster than that. Rounds take turns, ratios are medians.
+the slowest worker from its first step on. "On the score alone" leaves out the decision altogether: no decision layer
+can make the sweep faster than that. Rounds take turns, ratios are medians.
 """
 
 import argparse

@@ -11,6 +11,7 @@ import argparse
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -24,7 +25,7 @@ from stakes.evaluation.significance import paired_difference
 from stakes.models.sample_model import SampleModel
 from stakes.scores import energy_score
 from stakes.tasks.portfolio import SimulatedPortfolio
-from stakes.tasks.simulation import KnownTruth
+from stakes.tasks.simulation import KnownTruth, Truth
 from stakes.tasks.task import Cases, Task
 from stakes.training.execution import Execution
 from stakes.training.run_folder import RunFolder
@@ -97,13 +98,20 @@ def assess(model: SampleModel, run: RunSettings, example: Example) -> Assessment
     predicted = cost(action, members.movedim(-2, 0)).mean(0)
     totals = example.total(members)
     if isinstance(run.task, SimulatedPortfolio):
-        regret = run.task.regret(data.test.features, action, TRUE_MEMBERS)
-        right_spread = run.task.true_power(data.test.features, TRUE_MEMBERS).std(-1).mean()
+        truth, right_spread = _truth(run.task)
+        regret = truth.regret(action)
     else:
         regret = realised / climatological_cost(run.task, data.train, data.test)
         right_spread = (totals.mean(-1) - example.total(data.test.outcome)).square().mean().sqrt()
     score = energy_score(members, data.test.outcome)
     return Assessment(score, realised, regret, predicted - realised, totals.std(-1) / right_spread)
+
+
+@lru_cache
+def _truth(task: SimulatedPortfolio) -> tuple[Truth, Tensor]:
+    """What the true distribution says of the test cases, and its mean spread."""
+    features = task_data(task).test.features
+    return task.truth(features, TRUE_MEMBERS), task.true_power(features, TRUE_MEMBERS).std(-1).mean()
 
 
 def climatological_cost(task: Task, train: Cases, test: Cases) -> Tensor:
@@ -157,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     grids = [example.points(chosen.epochs) for example in EXAMPLES]
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.out or Path(temporary)
-        console.print("Training 12 models, a minute or two on two cores.")
+        console.print("Training 12 models, about two minutes on two cores.")
         run_sweep(Sweep(tuple(point for points in grids for point in points)), folder, Execution())
         for example, points in zip(EXAMPLES, grids, strict=True):
             console.print(_results(example, points, folder))
