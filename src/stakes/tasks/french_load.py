@@ -11,9 +11,9 @@ from stakes.costs import ImbalanceCost
 from stakes.data.records import Record, load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.tasks.chronological import Periods, chronological_data
+from stakes.tasks.many_sites import MANY_LOADS
 from stakes.tasks.regions import band
-from stakes.tasks.task import PORTFOLIO_MODELS, PaperSettings, Region, TaskData
-from stakes.training.settings import TrainingSettings
+from stakes.tasks.task import PaperSettings, Region, TaskData
 
 __all__ = ["FrenchLoad"]
 
@@ -34,18 +34,7 @@ class FrenchLoad:
 
     name: ClassVar[str] = "french_load"
     cost_parameters: ClassVar[tuple[str, ...]] = ("short", "long")
-    paper: ClassVar[PaperSettings] = PaperSettings(  # ours: the paper has no portfolio
-        models=PORTFOLIO_MODELS,
-        training=TrainingSettings(
-            epochs=30,
-            pretraining_epochs=30,
-            members=20,
-            validate_every=2,
-            validation_members=20,
-            decision_estimator="debiased",
-        ),
-        grid={"decision_weight": tuple(tenth / 10 for tenth in range(10)), "seed": (0, 1, 2)},
-    )
+    paper: ClassVar[PaperSettings] = MANY_LOADS
 
     short: float = 10.0
     long: float = 1.0

@@ -10,9 +10,9 @@ from stakes.costs import WindDispatchCost
 from stakes.data.records import load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.tasks.chronological import chronological_data, consecutive_years
+from stakes.tasks.many_sites import MANY_WIND_SITES
 from stakes.tasks.regions import band
-from stakes.tasks.task import PORTFOLIO_MODELS, PaperSettings, Region, TaskData
-from stakes.training.settings import TrainingSettings
+from stakes.tasks.task import PaperSettings, Region, TaskData
 
 __all__ = ["IrishWind"]
 
@@ -29,15 +29,7 @@ class IrishWind:
 
     name: ClassVar[str] = "irish_wind"
     cost_parameters: ClassVar[tuple[str, ...]] = ("penalty",)
-    paper: ClassVar[PaperSettings] = PaperSettings(  # ours: the paper has no portfolio
-        models=PORTFOLIO_MODELS,
-        training=TrainingSettings(epochs=40, pretraining_epochs=40, validate_every=2, validation_members=20),
-        grid={
-            "decision_weight": tuple(tenth / 10 for tenth in range(10)),
-            "seed": (0, 1, 2),
-            "task.penalty": (5.0, 20.0),
-        },
-    )
+    paper: ClassVar[PaperSettings] = MANY_WIND_SITES
 
     penalty: float = 5.0
 

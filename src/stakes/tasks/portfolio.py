@@ -12,10 +12,10 @@ from stakes.actions import optimal_action
 from stakes.checks import require_count, require_finite, require_positive
 from stakes.costs import PowerCurve, ShortfallCost, WindDispatchCost
 from stakes.errors import SettingError
+from stakes.tasks.many_sites import MANY_WIND_SITES
 from stakes.tasks.regions import band
 from stakes.tasks.simulation import Truth, data_generator, draw_splits
-from stakes.tasks.task import PORTFOLIO_MODELS, PaperSettings, Region, TaskData
-from stakes.training.settings import TrainingSettings
+from stakes.tasks.task import PaperSettings, Region, TaskData
 
 __all__ = ["SimulatedPortfolio"]
 
@@ -36,15 +36,7 @@ class SimulatedPortfolio:
 
     name: ClassVar[str] = "simulated_portfolio"
     cost_parameters: ClassVar[tuple[str, ...]] = ("penalty",)
-    paper: ClassVar[PaperSettings] = PaperSettings(  # ours: the paper has no portfolio
-        models=PORTFOLIO_MODELS,
-        training=TrainingSettings(epochs=40, pretraining_epochs=40, validate_every=2, validation_members=20),
-        grid={
-            "decision_weight": tuple(tenth / 10 for tenth in range(10)),
-            "seed": (0, 1, 2),
-            "task.penalty": (5.0, 20.0),
-        },
-    )
+    paper: ClassVar[PaperSettings] = MANY_WIND_SITES
 
     sites: int = 60
     correlation: float = 0.3

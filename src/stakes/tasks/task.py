@@ -8,15 +8,9 @@ from torch import Tensor
 
 from stakes.costs import Cost
 from stakes.data.cases import Cases
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
+from stakes.training.settings import ModelSettings, TrainingSettings
 
-__all__ = ["PORTFOLIO_MODELS", "Cases", "PaperSettings", "Region", "Task", "TaskData"]
-
-PORTFOLIO_MODELS: tuple[ModelSettings, ...] = (
-    ImplicitSettings(noise=16, hidden=64, layers=3),
-    DiffusionSettings(noise=16, hidden=64, layers=3),
-)
-"""The networks for many sites at once: wider, with more noise and fewer layers than the paper's."""
+__all__ = ["Cases", "PaperSettings", "Region", "Task", "TaskData"]
 
 Region = Callable[[Tensor], Tensor]
 """Which cases belong to a region, by their outcome (the paper's way) or forecast: (..., D) to bool (...)."""
