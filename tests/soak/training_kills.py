@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field
@@ -31,6 +30,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from forks import become
 
 import stakes.cli
 from stakes.errors import StakesError
@@ -71,26 +71,6 @@ class Tally:
 
 
 # Processes
-
-
-def become(command: Callable[[], int]) -> None:
-    """In a forked child whose first three files are already its own: run the command and end."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in map(int, os.listdir("/proc/self/fd")):
-        if descriptor not in (0, 1, 2, nothing):  # the parent's, which objects here may still close
-            os.dup2(nothing, descriptor, inheritable=False)
-    streams = [open(number, mode, closefd=False) for number, mode in enumerate("rww")]  # noqa: SIM115
-    sys.stdin, sys.stdout, sys.stderr = streams
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as in every Python
-    code = 1
-    try:
-        code = command()
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
 
 
 def forked_worker(words: Sequence[str], **options: Any) -> subprocess.Popen[str]:

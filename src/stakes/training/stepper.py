@@ -65,20 +65,16 @@ class Stepper:
     def epoch(self, phase: str, epoch: int, learning_rate: float) -> None:
         """One pass over the training cases."""
         self._set_learning_rate(learning_rate)
-        size = self.stack.batch
         order = self.stack.shuffles(phase, epoch)
         for step in range(self.stack.steps):
-            noise = self.stack.noise(size, self.stack.settings.members, phase, epoch, step)
-            self._fill({"rows": order[:, step * size : (step + 1) * size], **noise})
+            self._take_batch(order, phase, epoch, step)
             if self._run is None:
                 self._run = self._captured() if self._capture else self._step
             self._run()
 
     def gradient_norms(self, phase: str, epoch: int) -> dict[str, Tensor]:
         """Norms (R,) of the gradients of both terms, each over its scale, on the epoch's first batch."""
-        size = self.stack.batch
-        noise = self.stack.noise(size, self.stack.settings.members, phase, epoch, 0)
-        self._fill({"rows": self.stack.shuffles(phase, epoch)[:, :size], **noise})
+        self._take_batch(self.stack.shuffles(phase, epoch), phase, epoch, step=0)
         norms: dict[str, list[Tensor]] = {}
         for rows, part, objective in self.parts:
             parameters = self.parameters.detach()[rows].requires_grad_()
@@ -154,7 +150,11 @@ class Stepper:
             gradient = gradient * (clip / norm).clamp(max=1.0)
         return torch.where(refused[:, None] == 0, gradient, 0.0)
 
-    def _fill(self, inputs: dict[str, Tensor]) -> None:
+    def _take_batch(self, order: Tensor, phase: str, epoch: int, step: int) -> None:
+        """Put the rows and the noise of a step where the step, captured or not, looks for them."""
+        size = self.stack.batch
+        noise = self.stack.noise(size, self.stack.settings.members, phase, epoch, step)
+        inputs = {"rows": order[:, step * size : (step + 1) * size], **noise}
         if not self._inputs:
             self._inputs = {name: torch.empty_like(values) for name, values in inputs.items()}
         for name, values in inputs.items():
