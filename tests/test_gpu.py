@@ -3,15 +3,17 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
 import stakes
 from stakes.data.cases import Cases
+from stakes.training.policy import PolicySettings, train_policy
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.results import InterruptedTraining
-from stakes.training.settings import TrainingSettings
+from stakes.training.settings import Companion, TrainingSettings
 from stakes.training.stepper import Stepper
 from stakes.training.trainer import train
 
@@ -103,26 +105,34 @@ def test_step_is_captured_without_a_host_sync_and_replays_the_same(name: str, mo
     torch.testing.assert_close(finals[0], finals[1], rtol=1e-3, atol=1e-4)
 
 
-def replicas(kind: str, count: int) -> list[Replica]:
+def replicas(kind: str, count: int, sites: int = 1) -> list[Replica]:
     generator = torch.Generator().manual_seed(0)
     cases = [
-        Cases(features, features.mean(1, keepdim=True) + torch.randn(640, 1, generator=generator))
+        Cases(features, features.mean(1, keepdim=True) + torch.randn(640, sites, generator=generator))
         for features in (8 + 4 * torch.randn(640, 3, generator=generator) for _ in range(2))
     ]
     made = []
     for index in range(count):
         torch.manual_seed(index % 3)
         data = cases[index % 2]
-        model = stakes.ImplicitModel(3, 1) if kind == "implicit" else stakes.DiffusionModel(3, 1)
+        model = stakes.ImplicitModel(3, sites) if kind == "implicit" else stakes.DiffusionModel(3, sites)
         model.fit_scaling(data.features, data.outcome)
         cost = stakes.WindDispatchCost((3.0, 5.0, 10.0)[index % 3])
         made.append(Replica(model, data, data, cost, 0.1 * index, index % 3, f"replica {index}"))
     return made
 
 
-def stepper(kind: str, count: int, kept: slice, capture: bool, dtype: torch.dtype = torch.float32) -> Stepper:
-    chosen = [replace(each, model=each.model.to(dtype)) for each in replicas(kind, count)[kept]]
-    stack = ReplicaStack(chosen, TrainingSettings(batch=64), torch.device("cuda"))
+def stepper(
+    kind: str,
+    count: int,
+    kept: slice,
+    capture: bool,
+    dtype: torch.dtype = torch.float32,
+    companion: Companion = "decision",
+) -> Stepper:
+    sites = 1 if companion == "decision" else 5
+    chosen = [replace(each, model=each.model.to(dtype)) for each in replicas(kind, count, sites)[kept]]
+    stack = ReplicaStack(chosen, TrainingSettings(batch=64, companion=companion), torch.device("cuda"))
     scales = torch.ones(len(stack), 2, device="cuda", dtype=dtype)
     return Stepper(stack, stack.initial_parameters(), scales, capture)
 
@@ -165,11 +175,12 @@ def test_each_step_of_a_replica_is_the_same_beside_any_companions(kind: str) -> 
         torch.testing.assert_close(part, whole[:, kept], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("companion", get_args(Companion))
 @pytest.mark.parametrize("kind", ["implicit", "diffusion"])
-def test_captured_stack_equals_the_eager_one_and_no_epoch_waits_for_the_host(kind: str) -> None:
+def test_captured_stack_equals_the_eager_one_and_no_epoch_waits_for_the_host(kind: str, companion: Companion) -> None:
     finals = []
     for capture in (False, True):
-        made = stepper(kind, 9, slice(None), capture)
+        made = stepper(kind, 9, slice(None), capture, companion=companion)
         made.epoch("training", 1, 1e-3)
         torch.cuda.set_sync_debug_mode("error")
         try:
@@ -217,3 +228,14 @@ def test_interrupted_stack_resumes_where_it_was(tmp_path: Path) -> None:
     for mine, theirs in zip(whole, resumed, strict=True):
         assert (mine.status, mine.best_epoch, mine.best_loss) == (theirs.status, theirs.best_epoch, theirs.best_loss)
         assert all(torch.equal(mine.weights[name], theirs.weights[name]) for name in mine.weights)
+
+
+def test_policy_equals_that_of_the_cpu() -> None:
+    """To rounding, over a few steps; the policy comes back to the CPU."""
+    (replica,) = replicas("implicit", 1)
+    cost, settings = stakes.WindDispatchCost(5.0), PolicySettings(epochs=2, batch=128)
+    actions = [
+        train_policy(cost, replica.train, replica.validation, settings, device=device)(replica.train.features)
+        for device in ("cpu", "cuda")
+    ]
+    torch.testing.assert_close(actions[0], actions[1], rtol=1e-4, atol=1e-5)

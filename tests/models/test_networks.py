@@ -3,7 +3,7 @@ import torch
 from torch.nn.functional import linear
 
 import stakes
-from stakes.models.networks import FiLMNetwork, _parts, linear_in_parts
+from stakes.models.networks import FiLMNetwork, _parts, cases_at_once, linear_in_parts
 
 
 @pytest.mark.parametrize("parts", [1, 2, 6])
@@ -58,3 +58,15 @@ def test_validation_noise_of_diffusion_spreads_the_levels_evenly() -> None:
     assert torch.equal(first["time"], second["time"])
     torch.testing.assert_close(first["time"].sort().values, (torch.arange(50) + 0.5) / 50)
     assert not torch.equal(first["time"], first["time"].sort().values)
+
+
+@pytest.mark.parametrize(("device", "budget"), [("cpu", 8 << 20), ("meta", 1 << 30)])
+def test_chunks_fit_the_caches_of_a_cpu_and_fill_other_devices(device: str, budget: int) -> None:
+    like = torch.zeros(1, device=device)
+    by_default = cases_at_once(100, 500, like, None)
+    assert by_default == cases_at_once(100, 500, like, budget)
+    assert by_default * 3 * 100 * 500 * 4 <= budget < (by_default + 1) * 3 * 100 * 500 * 4
+
+
+def test_chunk_holds_at_least_one_case() -> None:
+    assert cases_at_once(100, 500, torch.zeros(1), 1) == 1

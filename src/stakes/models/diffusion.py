@@ -144,12 +144,13 @@ class DiffusionModel(nn.Module):
         share_noise: bool = False,
         steps: int | None = None,
         stochastic: bool = True,
-        memory_budget: int = 1 << 30,
+        memory_budget: int | None = None,
     ) -> Tensor:
         """Members (N, M, D) by one reverse chain each; all cases and chains run as one batch, in chunks.
 
         `steps` below T runs the chain on a subset of the noise levels; `stochastic` False is DDIM's deterministic
-        step. Deterministic given the generator and `memory_budget`, in bytes, which sets the size of the chunks.
+        step. Deterministic given the generator and `memory_budget`, in bytes, which sets the size of the chunks; by
+        default 8 MiB on a CPU, what its caches hold, and 1 GiB elsewhere.
         """
         require_counts(members=members)
         if share_noise and generator is None:
@@ -157,7 +158,7 @@ class DiffusionModel(nn.Module):
         start = None if generator is None else generator.get_state()
         like = self.outcome_scaling.mean
         parts = []
-        for part in features.split(cases_at_once(self.network.modulation.out_features, members, like, memory_budget)):
+        for part in features.split(cases_at_once(self.network.widest, members, like, memory_budget)):
             if share_noise and generator is not None and start is not None:
                 generator.set_state(start)
             cases = 1 if share_noise else len(part)

@@ -59,9 +59,12 @@ class ImplicitModel(nn.Module):
         generator: torch.Generator | None = None,
         *,
         share_noise: bool = False,
-        memory_budget: int = 1 << 30,
+        memory_budget: int | None = None,
     ) -> Tensor:
-        """Members (N, M, D), in chunks of cases that keep within `memory_budget` bytes."""
+        """Members (N, M, D), in chunks of cases that keep within `memory_budget` bytes.
+
+        By default 8 MiB on a CPU, what its caches hold, and 1 GiB elsewhere.
+        """
         require_counts(members=members)
         shared = self._draw(1, members, generator) if share_noise else None
         parts = []
