@@ -17,7 +17,7 @@ from stakes import (
     WindDispatchCost,
     cost_function,
 )
-from stakes.costs import ClosedFormCost
+from stakes.costs import ClosedFormCost, TotalCost
 from stakes.errors import CostError
 
 DOUBLE = torch.float64
@@ -288,6 +288,21 @@ def test_built_in_costs_meet_the_protocols(name: str) -> None:
     cost = MAKERS[name](2.0)
     assert isinstance(cost, Cost)
     assert isinstance(cost, ClosedFormCost)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_cost_is_a_function_of_its_total(name: str) -> None:
+    """Sites count by their total alone. Protection has none: it adds up severities, and not those of the members."""
+    cost = MAKERS[name](1.5)
+    assert isinstance(cost, TotalCost) is not name.startswith("protection")
+    if not isinstance(cost, TotalCost):
+        return
+    outcome, action = 6 * torch.rand(20, 3, dtype=DOUBLE), torch.rand(20, 1, dtype=DOUBLE)
+    seen = cost.power_curve(outcome) if isinstance(cost, WindDispatchCost) else outcome
+    expected = seen.mean(-1) if isinstance(cost, ShortfallCost) else seen.sum(-1)
+    torch.testing.assert_close(cost.total(outcome), expected)
+    plain = ShortfallCost(cost.penalty) if isinstance(cost, WindDispatchCost) else cost
+    torch.testing.assert_close(cost(action, outcome), plain(action, expected[..., None]))
 
 
 def test_function_cost_is_a_cost_without_closed_form() -> None:

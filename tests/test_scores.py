@@ -10,18 +10,23 @@ from torch import Tensor
 from stakes import (
     DecisionScore,
     EnergyScore,
+    ImbalanceCost,
+    NewsvendorCost,
     NewtonBisection,
+    PowerCurve,
     ProtectionCost,
     ScoringRule,
     ShortfallCost,
     ThresholdWeightedCRPS,
     VariogramScore,
     WindDispatchCost,
+    cost_function,
     energy_score,
     optimal_action,
     spread,
 )
 from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.scores import TotalCRPS
 
 DOUBLE = torch.float64
 ESTIMATORS = ("fair", "biased", "almost_fair")
@@ -199,12 +204,14 @@ def test_one_member_has_no_fair_score(estimator: Any) -> None:
     torch.testing.assert_close(energy_score(samples, outcome, "biased"), (samples[:, 0, 0] - outcome[:, 0]).abs())
 
 
+CURVE = PowerCurve(ramp_speed=0.5, ramp_sharpness=4.0, shear=0.0)
 RULES: dict[str, ScoringRule] = {
     "energy": EnergyScore(),
     "biased": EnergyScore("biased"),
     "threshold": ThresholdWeightedCRPS(0.3),
     "below": ThresholdWeightedCRPS(0.3, "below"),
     "variogram": VariogramScore(),
+    "total": TotalCRPS(WindDispatchCost(5.0)),
     "decision": DecisionScore(ShortfallCost(5.0)),
     "debiased": DecisionScore(ShortfallCost(5.0), "debiased"),
     "newton": DecisionScore(ProtectionCost(0.3, 0.5, protection_power=2.0), solver=NewtonBisection(4, 4)),
@@ -295,6 +302,7 @@ def test_functional_transforms_of_the_crps(members: int) -> None:
         (RULES["energy"], 6, 2),
         (RULES["threshold"], 20, 1),
         (RULES["variogram"], 6, 2),
+        (RULES["total"], 6, 2),
         (RULES["decision"], 6, 1),
         (RULES["debiased"], 6, 1),
     ],
@@ -321,6 +329,9 @@ def test_compiles_as_one_graph(rule: ScoringRule, members: int, sites: int) -> N
         (lambda: ThresholdWeightedCRPS(0.0, estimator="unfair"), "estimator"),  # type: ignore[arg-type]
         (lambda: VariogramScore(0.0), "power"),
         (lambda: VariogramScore(math.inf), "power"),
+        (lambda: TotalCRPS(ShortfallCost(1.0), "unfair"), "estimator"),  # type: ignore[arg-type]
+        (lambda: TotalCRPS(ProtectionCost(0.5, 0.5)), "total.*ProtectionCost has none"),  # type: ignore[arg-type]
+        (lambda: TotalCRPS(cost_function(torch.dist, 0.0, 1.0)), "FunctionCost has none"),  # type: ignore[arg-type]
         (lambda: DecisionScore(ShortfallCost(1.0), "fair"), "estimator"),  # type: ignore[arg-type]
     ],
 )
@@ -374,6 +385,31 @@ def test_variogram_score_gradcheck() -> None:
 def test_variogram_score_needs_two_sites() -> None:
     with pytest.raises(ShapeError, match="at least two sites"):
         VariogramScore()(torch.rand(3, 5, 1), torch.rand(3, 1))
+
+
+TOTALS: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
+    "shortfall": (ShortfallCost(5.0), lambda values: values.mean(-1)),
+    "wind": (WindDispatchCost(5.0, CURVE), lambda values: CURVE(values).mean(-1)),
+    "newsvendor": (NewsvendorCost(2.0, 1.0, 0.0, 9.0), lambda values: values.sum(-1)),
+    "imbalance": (ImbalanceCost(2.0, 1.0, 0.0, 9.0), lambda values: values.sum(-1)),
+}
+
+
+@pytest.mark.parametrize(("cost", "total"), TOTALS.values(), ids=TOTALS)
+@pytest.mark.parametrize(("estimator", "reference"), [("fair", "fair"), ("biased", "nrg")])
+@pytest.mark.parametrize("sites", [1, 4])
+def test_crps_of_the_total_equals_scoringrules(
+    cost: Any, total: Callable[[Tensor], Tensor], estimator: Any, reference: str, sites: int
+) -> None:
+    samples, outcome = draw(20, 8, sites)
+    expected = scoringrules.crps_ensemble(total(outcome).numpy(), total(samples).numpy(), estimator=reference)
+    torch.testing.assert_close(TotalCRPS(cost, estimator)(samples, outcome), torch.from_numpy(expected))
+
+
+@pytest.mark.parametrize("cost", [cost for cost, _ in TOTALS.values()], ids=TOTALS)
+def test_crps_of_the_total_gradcheck(cost: Any) -> None:
+    samples, outcome = draw(3, 6, 3)
+    assert torch.autograd.gradcheck(lambda y: TotalCRPS(cost)(y, outcome), samples.requires_grad_())
 
 
 @pytest.mark.parametrize("cost", [ShortfallCost(5.0), WindDispatchCost(5.0), ProtectionCost(0.5, 0.5)])

@@ -28,6 +28,7 @@ __all__ = [
     "PowerCurve",
     "ProtectionCost",
     "ShortfallCost",
+    "TotalCost",
     "WindDispatchCost",
     "cost_function",
     "require_bounds",
@@ -65,6 +66,15 @@ class ClosedFormCost(Cost, Protocol):
         ...
 
 
+@runtime_checkable
+class TotalCost(Cost, Protocol):
+    """A cost that sees the outcomes of all sites as one number."""
+
+    def total(self, outcome: Tensor) -> Tensor:
+        """What the decision is about, outcome (..., D) to (...)."""
+        ...
+
+
 @dataclass(frozen=True)
 class ShortfallCost:
     """Commit power a, be paid for it, and pay for what is missing: c(a, p) = -a + penalty relu(a - p)^2.
@@ -80,11 +90,24 @@ class ShortfallCost:
     def __post_init__(self) -> None:
         require_positive("penalty", self.penalty, CostError)
 
+    def total(self, outcome: Tensor) -> Tensor:
+        return _mean_over_sites(outcome)
+
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        return _shortfall(action.squeeze(-1), _mean_over_sites(outcome), self.penalty)
+        committed = action.squeeze(-1)
+        return self.penalty * torch.relu(committed - self.total(outcome)) ** 2 - committed
 
     def best_action(self, samples: Tensor) -> Tensor:
-        return _shortfall_action(_mean_over_sites(samples), self.penalty)
+        power = self.total(samples)  # (..., M)
+        members = power.shape[-1]
+        revenue = members / (2 * _last_axis(self.penalty))
+        ordered = sort_members(power)
+        count = torch.arange(1, members + 1, dtype=power.dtype, device=power.device)
+        found = ((revenue + torch.cumsum(ordered, -1)) / count).amin(-1, keepdim=True)
+        found = torch.maximum(found, ordered[..., :1])  # one member falls short, whatever the rounding
+        short = (power.detach() <= found).to(power.dtype)  # the members that fall short share the penalty
+        action = (revenue + (short * power).sum(-1, keepdim=True)) / short.sum(-1, keepdim=True)
+        return _clip(action, self.lower, self.upper)
 
 
 @dataclass(frozen=True)
@@ -126,25 +149,16 @@ class PowerCurve:
 
 
 @dataclass(frozen=True)
-class WindDispatchCost:
+class WindDispatchCost(ShortfallCost):
     """Commit the power of a wind farm: c(a, y) = -a + penalty relu(a - P(y))^2 (the paper's lambda is `penalty`).
 
     The outcome is the wind speed in m/s at D >= 1 sites; what counts is the mean of their power.
     """
 
-    penalty: Parameter
     power_curve: PowerCurve = field(default_factory=PowerCurve)
-    lower: ClassVar[float] = 0.0
-    upper: ClassVar[float] = 1.0
 
-    def __post_init__(self) -> None:
-        require_positive("penalty", self.penalty, CostError)
-
-    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        return _shortfall(action.squeeze(-1), _mean_over_sites(self.power_curve(outcome)), self.penalty)
-
-    def best_action(self, samples: Tensor) -> Tensor:
-        return _shortfall_action(_mean_over_sites(self.power_curve(samples)), self.penalty)
+    def total(self, outcome: Tensor) -> Tensor:
+        return _mean_over_sites(self.power_curve(outcome))
 
 
 @dataclass(frozen=True)
@@ -233,12 +247,15 @@ class NewsvendorCost:
         require_positive("overage", self.overage, CostError)
         require_bounds(self.lower, self.upper)
 
+    def total(self, outcome: Tensor) -> Tensor:
+        return _sum_over_sites(outcome)
+
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        gap = _sum_over_sites(outcome) - action.squeeze(-1)
+        gap = self.total(outcome) - action.squeeze(-1)
         return self.underage * torch.relu(gap) + self.overage * torch.relu(-gap)
 
     def best_action(self, samples: Tensor) -> Tensor:
-        demand = _sum_over_sites(samples)  # (..., M)
+        demand = self.total(samples)  # (..., M)
         members = demand.shape[-1]
         rounding = 1 - 4 * torch.finfo(demand.dtype).eps  # M tau just above a whole number is that number
         rank = members * rounding * self.underage / (self.underage + self.overage)
@@ -272,12 +289,15 @@ class ImbalanceCost:
         require_positive("long", self.long, CostError)
         require_bounds(self.lower, self.upper)
 
+    def total(self, outcome: Tensor) -> Tensor:
+        return _sum_over_sites(outcome)
+
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        gap = _sum_over_sites(outcome) - action.squeeze(-1)
+        gap = self.total(outcome) - action.squeeze(-1)
         return self.short * torch.relu(gap) ** 2 + self.long * torch.relu(-gap) ** 2
 
     def best_action(self, samples: Tensor) -> Tensor:
-        need = _sum_over_sites(samples)  # (..., M)
+        need = self.total(samples)  # (..., M)
         members = need.shape[-1]
         centre = need.detach().mean(-1, keepdim=True)  # sums of differences keep their digits in physical units
         short, long = _last_axis(self.short), _last_axis(self.long)
@@ -329,23 +349,6 @@ def cost_function(function: Callable[[Tensor, Tensor], Tensor], lower: Parameter
 def _logistic(log_odds: Tensor) -> Tensor:
     """1 / (1 + exp(-x)), with a gradient that keeps its digits at both ends, unlike that of `torch.sigmoid`."""
     return torch.exp(logsigmoid(log_odds))
-
-
-def _shortfall(committed: Tensor, power: Tensor, penalty: Parameter) -> Tensor:
-    return penalty * torch.relu(committed - power) ** 2 - committed
-
-
-def _shortfall_action(power: Tensor, penalty: Parameter) -> Tensor:
-    """a* of the members' power (..., M): the members that fall short share the penalty."""
-    members = power.shape[-1]
-    revenue = members / (2 * _last_axis(penalty))
-    ordered = sort_members(power)
-    count = torch.arange(1, members + 1, dtype=power.dtype, device=power.device)
-    found = ((revenue + torch.cumsum(ordered, -1)) / count).amin(-1, keepdim=True)
-    found = torch.maximum(found, ordered[..., :1])  # one member falls short, whatever the rounding
-    short = (power.detach() <= found).to(power.dtype)
-    action = (revenue + (short * power).sum(-1, keepdim=True)) / short.sum(-1, keepdim=True)
-    return _clip(action, ShortfallCost.lower, ShortfallCost.upper)
 
 
 def _clip(action: Tensor, lower: Parameter, upper: Parameter) -> Tensor:

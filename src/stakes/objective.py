@@ -45,8 +45,9 @@ class DecisionAwareObjective:
     """L = (1 - w_d) score / score_scale + w_d decision / decision_scale                        (eq. combined)
 
     A mixture of a strictly proper and a proper scoring rule is strictly proper for w_d < 1 (the Lemma), which is why
-    `decision_weight` 1 only comes with a warning. Weight and scales are numbers or tensors that broadcast against
-    the cases (...), (R, 1) for a stack of R models.
+    `decision_weight` 1 only comes with a warning. `decision` may be another rule in its place; it sees the members in
+    physical units. Weight and scales are numbers or tensors that broadcast against the cases (...), (R, 1) for a stack
+    of R models.
 
     >>> import torch, stakes
     >>> objective = stakes.DecisionAwareObjective(
@@ -57,7 +58,7 @@ class DecisionAwareObjective:
     """
 
     score: ScoringRule
-    decision: DecisionScore
+    decision: ScoringRule
     decision_weight: Parameter
     score_scale: Parameter = 1.0
     decision_scale: Parameter = 1.0
@@ -142,7 +143,7 @@ class DecisionAwareObjective:
         draws = [draws] if isinstance(draws, TrainingDraw) else list(draws)
         if not draws:
             raise ShapeError("estimate_scales needs at least one draw, got none")
-        plain = replace(self, decision=replace(self.decision, estimator="plain"))
+        plain = self.plain
         terms = [
             (self.score(draw.score_members, draw.score_outcome), plain._decision_term(draw).abs()) for draw in draws
         ]
@@ -154,6 +155,13 @@ class DecisionAwareObjective:
                 raise NonFiniteError(f"the mean {name} term of these draws must be positive and finite, got {scale}")
             scales.append(scale.item() if dim is None else scale)
         return replace(self, score_scale=scales[0], decision_scale=scales[1])
+
+    @property
+    def plain(self) -> "DecisionAwareObjective":
+        """The same objective with the plain decision cost, whatever the estimator."""
+        if not isinstance(self.decision, DecisionScore):
+            return self
+        return replace(self, decision=replace(self.decision, estimator="plain"))
 
     @property
     def _ignores_decision(self) -> bool:

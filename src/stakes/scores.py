@@ -20,7 +20,7 @@ from stakes.checks import (
     require_positive,
     working_precision,
 )
-from stakes.costs import Cost, require_cost
+from stakes.costs import Cost, TotalCost, require_cost
 from stakes.errors import SettingError, ShapeError
 from stakes.solvers import Solver
 from stakes.spread import pair_distance_sum
@@ -31,6 +31,7 @@ __all__ = [
     "Estimator",
     "ScoringRule",
     "ThresholdWeightedCRPS",
+    "TotalCRPS",
     "VariogramScore",
     "energy_score",
 ]
@@ -122,14 +123,44 @@ class VariogramScore:
         samples, outcome = _prepare(samples, outcome)
         if samples.shape[-1] < 2:
             raise ShapeError(f"the variogram score needs at least two sites, got samples {tuple(samples.shape)}")
-        forecast, observed = self._variogram(samples).mean(-2), self._variogram(outcome)  # (..., pairs)
+        forecast, observed = self._mean_variogram(samples), self._mean_variogram(outcome[..., None, :])  # (..., pairs)
         return 2 * ((observed - forecast) ** 2).sum(-1)
 
-    def _variogram(self, values: Tensor) -> Tensor:
-        first, second = torch.triu_indices(values.shape[-1], values.shape[-1], 1, device=values.device)
-        distance = (values[..., first] - values[..., second]).abs()  # (..., pairs)
+    def _mean_variogram(self, samples: Tensor) -> Tensor:
+        """1/M sum_m |y_mi - y_mj|^p of every pair of sites, (..., M, D) to (..., D (D - 1) / 2)."""
+        steps = range(1, samples.shape[-1])
+        # Slices rather than indices: their gradient is as cheap, and sums in one order on every device.
+        apart_by = (samples[..., step:] - samples[..., :-step] for step in steps)
+        if not torch.is_grad_enabled():  # a few pairs at a time, in place
+            return torch.cat([distance.abs_().pow_(self.power).mean(-2) for distance in apart_by], -1)
+        distance = torch.cat(list(apart_by), -1).abs()  # (..., M, pairs)
         apart = distance > 0  # the power's derivative at zero is infinite; tied sites get none
-        return torch.where(apart, torch.where(apart, distance, 1.0) ** self.power, 0.0)
+        return torch.where(apart, torch.where(apart, distance, 1.0) ** self.power, 0.0).mean(-2)
+
+
+@dataclass(frozen=True)
+class TotalCRPS:
+    """The CRPS of what a decision is about, `cost.total`: the power or the need of all sites as one number.
+
+    It is proper and asks for the whole distribution of the total, the decision score only for its best action.
+    """
+
+    cost: TotalCost
+    estimator: Estimator = "fair"
+    alpha: float = 0.95
+
+    def __post_init__(self) -> None:
+        _require_estimator(self.estimator, self.alpha)
+        if not isinstance(self.cost, TotalCost):
+            name = type(self.cost).__name__
+            raise SettingError(
+                f"cost must decide on one number, its total(outcome), for the CRPS of it; {name} has none"
+            )
+
+    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        samples, outcome = _prepare(samples, outcome)
+        members, seen = (self.cost.total(values)[..., None] for values in (samples, outcome))
+        return energy_score(members, seen, self.estimator, self.alpha)
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,12 @@ from stakes import (
     ProtectionCost,
     ShortfallCost,
     TrainingDraw,
+    VariogramScore,
     WindDispatchCost,
     cost_function,
 )
 from stakes.errors import SettingError, ShapeError
+from stakes.scores import TotalCRPS
 from stakes.training import replicas as replicas_module
 from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack, cost_structure, stacked_cost
 from stakes.training.settings import TrainingSettings
@@ -53,6 +55,12 @@ COSTS: dict[str, Callable[[float], Any]] = {
     "function": lambda number: cost_function(squared, -1 - number, 4 + number),
 }
 every_cost = pytest.mark.parametrize("name", COSTS)
+
+COMPANIONS: dict[str, Callable[[Any, TrainingSettings], Any]] = {
+    "decision": lambda cost, settings: DecisionScore(cost, settings.decision_estimator),
+    "crps_of_total": lambda cost, settings: TotalCRPS(cost, settings.score_estimator),
+    "variogram": lambda cost, settings: VariogramScore(),
+}
 
 
 # -- the row of parameters
@@ -436,7 +444,7 @@ def reference(
             dtype = alone.layout.dtype
             objective = DecisionAwareObjective(
                 EnergyScore(settings.score_estimator),
-                DecisionScore(each.cost, settings.decision_estimator),
+                COMPANIONS[settings.companion](each.cost, settings),
                 each.decision_weight,
                 *scales[row].to(dtype).tolist(),
             )
@@ -510,6 +518,18 @@ def test_every_cost_together(name: str, make_replica: MakeReplica) -> None:
 def test_every_estimator_together(estimator: dict[str, Any], make_replica: MakeReplica) -> None:
     settings = replace(SETTINGS, members=6, validation_members=6, **estimator)
     assert_all_alike([make_replica(seed=seed, dtype=torch.float64) for seed in (0, 1)], settings)
+
+
+@pytest.mark.parametrize("name", ["shortfall", "wind", "newsvendor", "imbalance"])
+@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
+@pytest.mark.parametrize("companion", COMPANIONS)
+def test_every_companion_together(companion: Any, kind: str, name: str, make_replica: MakeReplica) -> None:
+    settings = replace(SETTINGS, companion=companion)
+    replicas = [
+        make_replica(kind, cost=COSTS[name](number), seed=seed, outcomes=3, dtype=torch.float64)
+        for number, seed in [(0.0, 0), (1.0, 0), (2.0, 1)]
+    ]
+    assert_all_alike(replicas, settings)
 
 
 @pytest.mark.parametrize("kind", ["implicit", "diffusion"])

@@ -30,6 +30,7 @@ EVERY_SETTING_CHANGED = (
         schedule="cosine",
         score_estimator="biased",
         decision_estimator="debiased",
+        companion="variogram",
     ),
     ImplicitSettings(noise=1, hidden=2, layers=3),
     DiffusionSettings(
@@ -84,6 +85,7 @@ def test_numbers_are_numbers(name: str, value: Any) -> None:
         ("schedule", "constant, cosine"),
         ("score_estimator", "fair, biased"),
         ("decision_estimator", "plain, debiased"),
+        ("companion", "decision, crps_of_total, variogram"),
     ],
 )
 @pytest.mark.parametrize("value", ["", "Fair", "almost_fair", None])

@@ -801,6 +801,24 @@ def test_a_run_of_a_sweep_at_work_cannot_be_resumed_beside_it(tmp_path: Path) ->
                 os.kill(number, signal.SIGKILL)
 
 
+def test_the_companion_can_be_an_axis(tmp_path: Path, workers: list[Forked]) -> None:
+    companions = ["decision", "crps_of_total", "variogram"]
+    task = {"name": "simulated_portfolio", "sites": 3}
+    few = {"training": {**TRAINING, "epochs": 2, "pretraining_epochs": 1, "batch": 1500}}
+    grid = {"training.companion": companions, "decision_weight": [0, 0.5]}
+    file = written(tmp_path, {**TINY, **few, "task": task, "grid": grid})
+    assert stakes.cli.main(["sweep", str(file), "--out", str(tmp_path / "out"), "--device", "cpu", "--quiet"]) == 0
+    rows = table(tmp_path / "out")
+    assert [row["training.companion"] for row in rows] == [each for each in companions for _ in range(2)]
+    assert {row["status"] for row in rows} == {"finished"}
+    shared, own = rows[::2], rows[1::2]
+    assert len({row["run"] for row in shared}) == 1, "at weight 0 the companion does not matter"
+    assert len({row["run"] for row in own}) == len({row["energy_score"] for row in own}) == 3
+    assert len({row["decision"] for row in own}) == 3
+    assert [bool(row["decision"]) for row in shared] == [True, False, False]
+    assert all(row[name] for row in rows for name in OF_COST if name != "decision")
+
+
 # Stacks that do not fit
 
 

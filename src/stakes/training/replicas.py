@@ -11,6 +11,7 @@ import copy
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
 from typing import Any, cast, get_type_hints
 
 import torch
@@ -19,12 +20,12 @@ from torch.func import functional_call, vmap
 from torch.nn.functional import pad
 
 from stakes.checks import unwatched
-from stakes.costs import Cost, Parameter
+from stakes.costs import Cost, Parameter, TotalCost
 from stakes.data.cases import Cases
 from stakes.errors import SettingError, ShapeError
 from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 from stakes.objective import DecisionAwareObjective
-from stakes.scores import DecisionScore, EnergyScore
+from stakes.scores import DecisionScore, EnergyScore, ScoringRule, TotalCRPS, VariogramScore
 from stakes.training.settings import TrainingSettings
 
 __all__ = ["ParameterLayout", "Replica", "ReplicaStack", "cost_structure", "stacked_cost", "structure"]
@@ -166,16 +167,28 @@ class ReplicaStack:
 
     def objective(self, scales: Tensor | None) -> DecisionAwareObjective:
         """The mixture with a decision weight a replica and scales (R, 2), or the score alone where there are none."""
-        decision = DecisionScore(
-            stacked_cost([replica.cost for replica in self.replicas], self.device, self.layout.dtype),
-            self.settings.decision_estimator,
-        )
-        score = EnergyScore(self.settings.score_estimator)
+        score, companion = EnergyScore(self.settings.score_estimator), self._companion()
         if scales is None:
-            return DecisionAwareObjective(score, decision, 0.0)
+            return DecisionAwareObjective(score, companion, 0.0)
         weights = [replica.decision_weight for replica in self.replicas]
         weight = torch.tensor(weights, dtype=self.layout.dtype, device=self.device)[:, None]
-        return DecisionAwareObjective(score, decision, weight, scales[:, :1], scales[:, 1:])
+        return DecisionAwareObjective(score, companion, weight, scales[:, :1], scales[:, 1:])
+
+    @cached_property
+    def cost(self) -> Cost:
+        """The costs of all replicas as one."""
+        return stacked_cost([replica.cost for replica in self.replicas], self.device, self.layout.dtype)
+
+    def _companion(self) -> ScoringRule:
+        """What the score is mixed with."""
+        if self.settings.companion == "decision":
+            return DecisionScore(self.cost, self.settings.decision_estimator)
+        if self.settings.companion == "crps_of_total":
+            return TotalCRPS(cast(TotalCost, self.cost), self.settings.score_estimator)
+        sites = self.train.outcome.shape[-1]
+        if sites < 2:
+            raise SettingError(f"companion variogram needs at least two sites, the cases have {sites}")
+        return VariogramScore()
 
     def draw(self, parameters: Tensor, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
         """What each replica shows the objective: features (R, B, F), outcome (R, B, D), noise (R, B, ...)."""

@@ -50,8 +50,10 @@ class RunSettings:
 
     @property
     def distinct(self) -> "RunSettings":
-        """The run that stands for all with the same result: at weight 0 the cost's parameters do not matter."""
-        return self if self.decision_weight else replace(self, task=_with_default_cost(self.task))
+        """The run that stands for all with the same result: at weight 0 neither cost nor companion matters."""
+        if self.decision_weight:
+            return self
+        return replace(self, task=_with_default_cost(self.task), training=replace(self.training, companion="decision"))
 
     @property
     def name(self) -> str:

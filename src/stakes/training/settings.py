@@ -10,7 +10,9 @@ from stakes.errors import SettingError
 from stakes.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction
 from stakes.models.implicit import ImplicitModel
 
-__all__ = ["DiffusionSettings", "ImplicitSettings", "ModelSettings", "TrainingSettings"]
+__all__ = ["Companion", "DiffusionSettings", "ImplicitSettings", "ModelSettings", "TrainingSettings"]
+
+Companion = Literal["decision", "crps_of_total", "variogram"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,9 @@ class TrainingSettings:
     `pretraining_epochs` on the score alone come first, are not counted in `epochs`, and end with fresh loss scales and
     a fresh optimiser. Every `validate_every` epochs the objective is taken on the validation cases, with the same
     noise every time; after `patience` epochs without a better value training stops, and the best weights are restored.
-    An epoch is so many full batches of a fresh shuffle; what is left over waits for the next one.
+    An epoch is so many full batches of a fresh shuffle; what is left over waits for the next one. `companion` is what
+    the score is mixed with: the decision's cost or, as its rivals, the CRPS of what the decision is about and the
+    variogram score of the sites.
     """
 
     epochs: int = 2000
@@ -36,6 +40,7 @@ class TrainingSettings:
     schedule: Literal["constant", "cosine"] = "constant"  # cosine falls to zero at the last epoch
     score_estimator: Literal["fair", "biased"] = "fair"
     decision_estimator: Literal["plain", "debiased"] = "plain"
+    companion: Companion = "decision"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "members", "validate_every", "validation_members", "patience"):
@@ -50,6 +55,7 @@ class TrainingSettings:
         require_one_of("schedule", self.schedule, ("constant", "cosine"))
         require_one_of("score_estimator", self.score_estimator, ("fair", "biased"))
         require_one_of("decision_estimator", self.decision_estimator, ("plain", "debiased"))
+        require_one_of("companion", self.companion, get_args(Companion))
         for name in ("members", "validation_members"):
             count = getattr(self, name)
             if self.decision_estimator == "debiased" and (count < 4 or count % 2):

@@ -15,6 +15,7 @@ from stakes.training.replicas import ReplicaStack
 __all__ = ["Stepper", "Trouble"]
 
 _SCORE, _DECISION, _GRADIENT = 1, 2, 4
+_COMPANIONS = {"decision": "decision cost", "crps_of_total": "CRPS of the total", "variogram": "variogram score"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ class Stepper:
     def troubles(self) -> dict[int, Trouble]:
         """The rows that were refused a step."""
         bits, steps = torch.stack([self.refused, self.refused_at]).tolist()
-        return {row: Trouble(steps[row], _named(code)) for row, code in enumerate(bits) if code}
+        companion = _COMPANIONS[self.stack.settings.companion]
+        return {row: Trouble(steps[row], _named(code, companion)) for row, code in enumerate(bits) if code}
 
     def _terms(
         self, rows: slice, part: ReplicaStack, objective: DecisionAwareObjective, parameters: Tensor
@@ -190,7 +192,7 @@ class Stepper:
             group["lr"] = learning_rate
 
 
-def _named(code: int) -> str:
+def _named(code: int, companion: str) -> str:
     if code & _SCORE:
         return "score"
-    return "decision cost" if code & _DECISION else "gradient"
+    return companion if code & _DECISION else "gradient"

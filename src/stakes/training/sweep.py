@@ -220,12 +220,18 @@ def _write_table(sweep: Sweep, folders: Mapping[str, RunFolder], folder: Path) -
     writer.writeheader()
     summaries = {name: _summary(folder) for name, folder in folders.items()}
     for point in sweep.points:
-        summary = summaries[point.run.name]
-        if point.run != point.run.distinct:  # the shared run at weight 0 was validated with another cost
-            summary = {name: value for name, value in summary.items() if name not in _OF_COST}
+        summary, unknown = summaries[point.run.name], _not_its_own(point.run)
+        summary = {name: value for name, value in summary.items() if name not in unknown}
         writer.writerow({**point.axes, "run": point.run.name, **summary})
     write_atomically(folder / "table.csv", text.getvalue().encode())
     return folder / "table.csv"
+
+
+def _not_its_own(run: RunSettings) -> tuple[str, ...]:
+    """The metrics that a shared run at weight 0 has of another cost, or of another companion."""
+    if run.task != run.distinct.task:
+        return _OF_COST
+    return ("decision",) if run != run.distinct else ()
 
 
 def _summary(folder: RunFolder) -> dict[str, Any]:

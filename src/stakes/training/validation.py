@@ -1,12 +1,11 @@
 """What a stack of replicas is worth on its validation cases."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from stakes.actions import solve_action
 from stakes.checks import unwatched
+from stakes.costs import Cost
 from stakes.models.sample_model import TrainingDraw
 from stakes.objective import DecisionAwareObjective
 from stakes.scores import energy_score
@@ -21,10 +20,10 @@ _CASES_FOR_SCALES = 1 << 15
 def validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> dict[str, Tensor]:
     """Means (R,) over the validation cases, with the same noise every time.
 
-    `loss` is the objective, `score` and `decision` its two terms before scaling. In physical units: `energy_score` of
-    the members, realised `cost` of their best actions and the `expected_cost` they predict; then the shares of
-    actions at each bound and of rows flagged because their best action cannot be certified. Without scales there is
-    the score alone.
+    `loss` is the objective, `score` and `decision` its two terms before scaling (`decision` is the companion, whichever
+    it is). In physical units: `energy_score` of the members, realised `cost` of their best actions and the
+    `expected_cost` they predict; then the shares of actions at each bound and of rows flagged because their best action
+    cannot be certified. Without scales there is the score alone.
     """
     found = [
         _validate(part, parameters[rows], part.objective(None if scales is None else scales[rows]))
@@ -37,20 +36,19 @@ def _validate(stack: ReplicaStack, parameters: Tensor, objective: DecisionAwareO
     sums: dict[str, Tensor] = {}
     for draw in stack.draws(parameters, stack.validation, stack.settings.validation_members, "validation"):
         with unwatched():
-            values = _values(objective, draw)
+            values = _values(objective, stack.cost, draw)
         for name, value in values.items():
             sums[name] = sums.get(name, 0.0) + value.sum(-1)
     return {name: total / stack.validation.count for name, total in sums.items()}
 
 
-def _values(objective: DecisionAwareObjective, draw: TrainingDraw) -> dict[str, Tensor]:
+def _values(objective: DecisionAwareObjective, cost: Cost, draw: TrainingDraw) -> dict[str, Tensor]:
     """What `validate` takes the mean of, case by case, (R, B)."""
     terms = objective(draw)
     members, outcome = draw.decision_members, draw.decision_outcome
     values = {"loss": terms.total, "score": terms.score, "energy_score": energy_score(members, outcome)}
     if terms.decision is None:
         return values
-    cost = objective.decision.cost
     solution = solve_action(cost, members, check=False)
     action = solution.action.squeeze(-1)
     return values | {
@@ -65,7 +63,7 @@ def _values(objective: DecisionAwareObjective, draw: TrainingDraw) -> dict[str, 
 
 @torch.no_grad()
 def estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
-    """Mean score and mean |decision cost| of each replica on its training cases, (R, 2); they may be of no use.
+    """Mean score and mean |companion| of each replica on its training cases, (R, 2); they may be of no use.
 
     The decision cost is the plain one, whatever the estimator.
     """
@@ -73,12 +71,11 @@ def estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
 
 
 def _estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
-    objective = stack.objective(parameters.new_ones(len(stack), 2))
-    plain = replace(objective, decision=replace(objective.decision, estimator="plain"))
+    objective = stack.objective(parameters.new_ones(len(stack), 2)).plain
     sums = parameters.new_zeros(len(stack), 2)
     for draw in stack.draws(parameters, stack.train, stack.settings.members, "scales", _CASES_FOR_SCALES):
         with unwatched():
-            terms = plain(draw)
+            terms = objective(draw)
         assert terms.decision is not None  # the weight is a tensor
         sums += torch.stack([terms.score.sum(-1), terms.decision.abs().sum(-1)], -1)
     return sums / min(stack.train.count, _CASES_FOR_SCALES)
