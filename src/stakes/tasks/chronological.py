@@ -1,24 +1,71 @@
 """What tasks on real records share: splits that follow each other in time, and the checks of their settings."""
 
+import os.path
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from stakes.checks import require_count
 from stakes.data.cases import Cases
 from stakes.data.names import did_you_mean
-from stakes.data.series import Split
+from stakes.data.records import Record
+from stakes.data.series import LaggedSeries, SeriesError, Split
 from stakes.errors import SettingError
 from stakes.tasks.task import TaskData
 
-__all__ = ["Periods", "chronological_data", "consecutive_years", "require_lead_hours", "require_record"]
+__all__ = [
+    "Periods",
+    "chronological_data",
+    "chronological_splits",
+    "consecutive_years",
+    "require_lead_hours",
+    "require_record",
+    "years_of_file",
+]
 
 Periods = Mapping[str, tuple[str, str]]
 """[start, end) of "train", "validation" and "test"."""
+
+_LEAST_TRAINING_YEARS = 2
+_DAY = np.timedelta64(1, "D")
 
 
 def consecutive_years(train: int, validation: int, test: int, end: int) -> Periods:
     """The year in which each split starts, and the one in which the test split no longer goes on."""
     starts = {"train": (train, validation), "validation": (validation, test), "test": (test, end)}
     return {name: (str(first), str(last)) for name, (first, last) in starts.items()}
+
+
+def years_of_file(record: Record, test_years: int, paper: Periods | None = None) -> Periods:
+    """The paper's years where the record covers them, or else: the last full years test, the one before validates.
+
+    All earlier times train. A year is full if the record reaches from its first day to its last.
+    """
+    begin, first, end = (_year(time) for time in (record.times[0], record.times[0] - _DAY, record.times[-1] + _DAY))
+    first += 1  # the first full year; `end` is the one after the last
+    if paper is not None and first <= int(paper["train"][0]) and int(paper["test"][1]) <= end:
+        return paper
+    needed = _LEAST_TRAINING_YEARS + 1 + test_years
+    if end - first < needed:
+        raise SettingError(
+            f"record must have at least {needed} full years, {_LEAST_TRAINING_YEARS} to train, 1 to validate and "
+            f"{test_years} to test, got {max(end - first, 0)} in {record.name!r}, {_span(record)}"
+        )
+    return consecutive_years(train=begin, validation=end - test_years - 1, test=end - test_years, end=end)
+
+
+def chronological_splits(rows: LaggedSeries, record: Record, periods: Periods) -> dict[str, Split]:
+    """The rows of each split, none of which may be empty."""
+    splits = {}
+    for name, (start, end) in periods.items():
+        try:
+            splits[name] = rows.split(record, start, end)
+        except SeriesError as error:
+            raise SeriesError(
+                f"the {name} split of record {record.name!r}, [{start}, {end}), is empty: the record has "
+                f"{_span(record)}, and no row there is complete"
+            ) from error
+    return splits
 
 
 def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str) -> TaskData:
@@ -36,10 +83,10 @@ def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str)
 
 
 def require_record(record: str, known: Sequence[str]) -> None:
-    """Raise unless the task knows the record."""
-    if record not in known:
-        hint = did_you_mean(str(record), known)
-        raise SettingError(f"record must be one of {', '.join(known)}, got {record!r}; {hint}")
+    """Raise unless the task knows the record or it is a path; the file is opened when its data are asked for."""
+    if not isinstance(record, str) or not (record in known or _is_path(record)):
+        names, hint = ", ".join(map(repr, known)), did_you_mean(str(record), known)
+        raise SettingError(f"record must be one of {names} or the path of a .nc file as text, got {record!r}; {hint}")
 
 
 def require_lead_hours(lead_hours: int, step_hours: int) -> None:
@@ -47,3 +94,15 @@ def require_lead_hours(lead_hours: int, step_hours: int) -> None:
     require_count("lead_hours", lead_hours)
     if lead_hours % step_hours:
         raise SettingError(f"lead_hours must be a multiple of {step_hours}, got {lead_hours}")
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith((".nc", ".nc4")) or "/" in text or os.sep in text or os.path.exists(text)
+
+
+def _year(time: np.datetime64) -> int:
+    return int(time.astype("datetime64[Y]").astype(int)) + 1970
+
+
+def _span(record: Record) -> str:
+    return f"times from {record.times[0]} to {record.times[-1]}"

@@ -2,12 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from stakes.costs import ProtectionCost
-from stakes.data.records import load_record
+from stakes.data.netcdf import read_temperature
+from stakes.data.records import Record, load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
-from stakes.tasks.chronological import chronological_data, consecutive_years, require_lead_hours, require_record
+from stakes.tasks.chronological import (
+    chronological_data,
+    chronological_splits,
+    consecutive_years,
+    require_lead_hours,
+    require_record,
+    years_of_file,
+)
 from stakes.tasks.regions import band, only_outcome
 from stakes.tasks.task import PaperSettings, Region, TaskData
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
@@ -16,7 +24,6 @@ __all__ = ["FrostTask"]
 
 _STEP_HOURS = 6
 _MONTHS = (11, 12, 1, 2, 3)
-_TARGET = "t2m"
 # The share of frost runs from 10 % in one winter to 48 % in another: no test on one winter alone.
 _PERIODS = {
     "frost_merra2": consecutive_years(train=1997, validation=2016, test=2017, end=2019),
@@ -30,6 +37,9 @@ class FrostTask:
 
     The cost is `ProtectionCost` with its hazard below `threshold`; `false_alarm_ratio` is the paper's alpha. MERRA-2
     has 9 columns at La Haute Borne, so 27 inputs, as many as the paper's 3 x 3 patch around Berlin; ERA5 has 4.
+
+    `record` may also be the path of a NetCDF file (`read_temperature`). Its last two full years test, for one winter is
+    not enough, the one before validates and all earlier times train.
     """
 
     name: ClassVar[str] = "frost"
@@ -45,7 +55,7 @@ class FrostTask:
     )
 
     false_alarm_ratio: float = 0.5
-    record: Literal["frost_merra2", "frost_era5"] = "frost_merra2"
+    record: str = "frost_merra2"
     lead_hours: int = 24
     threshold: float = 0.0
     sharpness: float = 2.0
@@ -68,10 +78,18 @@ class FrostTask:
 
     def splits(self) -> dict[str, Split]:
         """The rows of each split, and how many were left out."""
-        record = load_record(self.record)
-        inputs = (LaggedInput(record.columns, (0, 6, 12)),)
-        return LaggedSeries(inputs, (_TARGET,), self.lead_hours, months=_MONTHS).splits(record, _PERIODS[self.record])
+        return self._splits(self._record())
 
     def data(self) -> TaskData:
         """6-hourly cases of the cold months."""
-        return chronological_data(self.splits(), "degC", load_record(self.record).attribution)
+        record = self._record()
+        return chronological_data(self._splits(record), "degC", record.attribution)
+
+    def _splits(self, record: Record) -> dict[str, Split]:
+        target = record.columns[:1]  # the 2 m temperature comes first
+        rows = LaggedSeries((LaggedInput(record.columns, (0, 6, 12)),), target, self.lead_hours, months=_MONTHS)
+        periods = _PERIODS.get(self.record) or years_of_file(record, test_years=2)
+        return chronological_splits(rows, record, periods)
+
+    def _record(self) -> Record:
+        return load_record(self.record) if self.record in _PERIODS else read_temperature(self.record, _STEP_HOURS)

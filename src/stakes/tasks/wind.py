@@ -2,19 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from torch import Tensor
 
 from stakes.costs import PowerCurve, WindDispatchCost
+from stakes.data.netcdf import read_wind
 from stakes.data.records import Record, load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.tasks.chronological import (
     Periods,
     chronological_data,
+    chronological_splits,
     consecutive_years,
     require_lead_hours,
     require_record,
+    years_of_file,
 )
 from stakes.tasks.regions import band, only_outcome
 from stakes.tasks.task import PaperSettings, Region, TaskData
@@ -24,6 +27,8 @@ __all__ = ["WindTask"]
 
 _STEP_HOURS = 6
 _RAMP, _RATED, _CUT_OFF = 3.0, 15.0, 20.0  # m/s at hub height, where the paper's regions begin
+_PAPER_YEARS = consecutive_years(train=2005, validation=2020, test=2021, end=2022)
+_FILE_SHEAR = 0.143
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class _WindRecord:
 
 
 _RECORDS = {
-    "wind_north_sea": _WindRecord("ws10", 0.143, consecutive_years(train=2005, validation=2020, test=2021, end=2022)),
+    "wind_north_sea": _WindRecord("ws10", 0.143, _PAPER_YEARS),
     "wind_nora10": _WindRecord("W10", 0.11, consecutive_years(train=1963, validation=1978, test=1979, end=1980)),
 }
 
@@ -48,6 +53,9 @@ class WindTask:
     c(a, y) = -a + penalty relu(a - P(y))^2, with `penalty` the paper's lambda. The other numbers are those of the
     `PowerCurve` P, with `shear` None for the record's own. The record of the northern North Sea has the paper's years,
     the hindcast NORA10 earlier ones.
+
+    `record` may also be the path of a NetCDF file (`read_wind`), with shear 0.143. A file that covers the paper's years
+    is split by them; of any other the last full year tests, the one before validates and all earlier times train.
     """
 
     name: ClassVar[str] = "wind"
@@ -63,7 +71,7 @@ class WindTask:
     )
 
     penalty: float = 5.0
-    record: Literal["wind_north_sea", "wind_nora10"] = "wind_north_sea"
+    record: str = "wind_north_sea"
     lead_hours: int = 6
     hub_height: float = 100.0
     shear: float | None = None
@@ -85,7 +93,7 @@ class WindTask:
             self.cutoff_speed,
             self.cutoff_sharpness,
             self.hub_height,
-            shear=_RECORDS[self.record].shear if self.shear is None else self.shear,
+            shear=self._shear() if self.shear is None else self.shear,
         )
 
     @property
@@ -108,13 +116,24 @@ class WindTask:
 
     def splits(self) -> dict[str, Split]:
         """The rows of each split, and how many were left out."""
-        column = _RECORDS[self.record].column
-        series = LaggedSeries((LaggedInput((column,), (0, 6, 12)),), (column,), self.lead_hours)
-        return series.splits(self._record(), _RECORDS[self.record].periods)
+        return self._splits(self._record())
 
     def data(self) -> TaskData:
-        """6-hourly cases: 15 years, one and one."""
-        return chronological_data(self.splits(), "m/s", self._record().attribution)
+        """6-hourly cases: of the paper's years 15, one and one."""
+        record = self._record()
+        return chronological_data(self._splits(record), "m/s", record.attribution)
+
+    def _splits(self, record: Record) -> dict[str, Split]:
+        known = _RECORDS.get(self.record)
+        periods = years_of_file(record, test_years=1, paper=_PAPER_YEARS) if known is None else known.periods
+        rows = LaggedSeries((LaggedInput(record.columns, (0, 6, 12)),), record.columns, self.lead_hours)
+        return chronological_splits(rows, record, periods)
 
     def _record(self) -> Record:
-        return load_record(self.record).every(_STEP_HOURS)
+        """The 6-hourly wind speed, the only column."""
+        if self.record in _RECORDS:
+            return load_record(self.record).select(_RECORDS[self.record].column).every(_STEP_HOURS)
+        return read_wind(self.record, _STEP_HOURS)
+
+    def _shear(self) -> float:
+        return _RECORDS[self.record].shear if self.record in _RECORDS else _FILE_SHEAR

@@ -1,0 +1,331 @@
+"""A user's own NetCDF file as a `Record`: the 10 m wind speed, or the 2 m temperature and all else in the file.
+
+Both layouts of the Climate Data Store are read, with times named `time` or `valid_time`; times are UTC. Dimensions of
+length 1 (`number`, `expver`, a single point) are dropped. On a grid of latitude and longitude, the central point is the
+middle one of each, the earlier of two. Infinite values count as missing, and nothing is filled in.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stakes.data.records import Record
+from stakes.data.time_axis import SeriesError, Times, check_regular, to_utc
+from stakes.errors import StakesError
+
+if TYPE_CHECKING:  # importing it for real takes a second, which only a file needs
+    from xarray import DataArray, Dataset
+
+__all__ = ["NetCDFError", "read_temperature", "read_wind"]
+
+Floats = NDArray[np.float64]
+_SPEEDS = ("ws10", "si10", "10si", "w10")
+_COMPONENTS = (("u10", "v10"), ("10u", "10v"))
+_TEMPERATURES = ("t2m", "2t")
+_TIMES = ("valid_time", "time")
+_GRID = ("lat", "latitude", "lon", "longitude")  # in the order of the axes
+_METRES_PER_SECOND = ("m/s", "ms-1", "metres/second", "meters/second")
+_KELVIN = ("k", "kelvin", "degk")
+_CELSIUS = ("degc", "c", "°c", "celsius", "degreecelsius", "degreescelsius")
+_FREEZING = 273.15  # K
+_COLDEST, _WARMEST = -100.0, 70.0  # degC, beyond anything measured at 2 m
+_FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
+_ENGINES = ((b"\x89HDF", ("xarray", "h5netcdf", "h5py")), (b"CDF", ("xarray", "scipy")))
+
+
+class NetCDFError(StakesError):
+    """A NetCDF file cannot be read, or has not what a task needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class _File:
+    """An open file: its data, the dimension along which time runs, the times in UTC and their step in seconds."""
+
+    path: str
+    dataset: "Dataset"
+    axis: str
+    times: Times
+    step: int
+
+    @property
+    def series(self) -> dict[str, "DataArray"]:
+        """The numeric variables that run along the time axis, without dimensions of length 1."""
+        numeric = {str(name): array for name, array in self.dataset.data_vars.items() if array.dtype.kind in "fiu"}
+        return {name: self._squeezed(array) for name, array in numeric.items() if self.axis in array.dims}
+
+    def _squeezed(self, array: "DataArray") -> "DataArray":
+        return array.squeeze([dim for dim in array.dims if dim != self.axis and array.sizes[dim] == 1])
+
+    def grid(self, array: "DataArray") -> list[str]:
+        """The dimensions besides time, latitude first."""
+        return sorted(str(dim) for dim in array.dims if dim != self.axis)
+
+    def find(self, names: tuple[str, ...]) -> str | None:
+        """The variable with one of these names in upper or lower case, or else the first that begins with NAME_."""
+        known = {name.lower(): name for name in self.series}
+        alike = (lower for name in names for lower in known if lower.startswith(f"{name}_"))
+        return known.get(next((name for name in names if name in known), next(alike, "")))
+
+    def lacks(self, needed: str) -> NetCDFError:
+        return NetCDFError(f"{self.path!r} lacks {needed}; its time series are {', '.join(self.series) or 'none'}")
+
+    def values(self, array: "DataArray") -> Floats:
+        """The values, time on the first axis, NaN where they are missing."""
+        try:
+            values = array.transpose(self.axis, *self.grid(array)).to_numpy().astype(np.float64)
+        except Exception as error:  # which ones damaged content can provoke is not documented
+            raise NetCDFError(f"variable {array.name!r} of {self.path!r} cannot be read: {_line(error)}") from error
+        return np.where(np.isfinite(values), values, np.nan)
+
+    def record(self, hours: int, columns: dict[str, tuple[str, Floats]], title: str) -> Record:
+        """Units and values (T,) of each column, thinned to the times that are multiples of so many hours."""
+        rows = _thinned(self, hours)
+        attributes = [self.dataset.attrs.get(name) for name in ("source", "institution", "licence", "license")]
+        source = "; ".join(str(value) for value in attributes if value is not None) or f"NetCDF file {self.path}"
+        return Record(
+            name=self.path,
+            title=title,
+            times=self.times[rows],
+            values=np.stack([values[rows] for _, values in columns.values()], axis=1),
+            columns=tuple(columns),
+            units=tuple(unit for unit, _ in columns.values()),
+            attribution=f"{title}; {source}",
+            source=source,
+        )
+
+
+def read_wind(path: str, hours: int, point: tuple[float, float] | None = None) -> Record:
+    """The 10 m wind speed of a file in m/s, one value in so many hours; the title says of which point.
+
+    It is the variable ws10, si10, 10si or W10, or sqrt(u10^2 + v10^2). On a grid it is that of the point nearest to the
+    wanted one, (latitude, longitude) in degrees, and by default that of the central point.
+    """
+    with _opened(path) as file:
+        speed = file.find(_SPEEDS)
+        names = _components(file) if speed is None else (speed,)
+        parts = [_at_point(file, name, point) for name in names]
+        values = np.sqrt(np.sum([part**2 for part, _ in parts], axis=0)) if speed is None else parts[0][0]
+        if (values < 0).any():
+            raise NetCDFError(
+                f"variable {speed!r} of {path!r} must not be negative, got {np.nanmin(values):g}; a missing value must "
+                "be NaN or the variable's _FillValue"
+            )
+        title = f"10 m wind speed from {' and '.join(names)}{parts[0][1]} in {Path(path).name}"
+        return file.record(hours, {speed or "ws10": ("m/s", values)}, title)
+
+
+def read_temperature(path: str, hours: int) -> Record:
+    """The 2 m temperature of a file in degC, the first column, and all its other time series, one row in so many hours.
+
+    The target is the variable t2m or 2t, or else the first whose name begins with t2m_. On a grid it is the central
+    point, and the columns of every variable are the points next to the centre and the centre itself, at most 3 x 3, as
+    in the paper: "t2m[-1,0]" is one row of the grid before the centre. Kelvin becomes degC throughout. Columns without
+    any value are left out, and so are variables with other dimensions.
+    """
+    with _opened(path) as file:
+        target = file.find(_TEMPERATURES)
+        if target is None:
+            raise file.lacks("the 2 m temperature t2m")
+        _require_grid(file, target)
+        ordered = sorted(file.series, key=lambda name: name != target)
+        patches = {name: _patch(file, name) for name in ordered if set(file.grid(file.series[name])) <= set(_GRID)}
+        centre = next(iter(patches[target]))
+        if np.isnan(patches[target][centre]).all():
+            raise NetCDFError(f"variable {target!r} of {path!r} has no value at any time{_place(file, target)}")
+        _require_temperatures(file, target, patches[target])
+        columns = {
+            column: (_celsius_unit(_unit(file.series[name])), values)
+            for name, patch in patches.items()
+            for column, values in patch.items()
+            if not np.isnan(values).all()
+        }
+        others = f"{len(columns) - 1} more columns"
+        title = f"2 m temperature {target}{_place(file, target)} and {others} in {Path(path).name}"
+        return file.record(hours, columns, title)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[_File]:
+    engine = _engine(path)
+    try:
+        # Durations stay numbers, as the radiation of some files would otherwise be read as one.
+        dataset = import_module("xarray").open_dataset(path, engine=engine, decode_timedelta=False)
+    except Exception as error:  # which ones damaged content can provoke is not documented
+        raise NetCDFError(f"{path!r} cannot be read as NetCDF: {_line(error)}") from error
+    with dataset:
+        if not dataset.variables:
+            raise NetCDFError(f"{path!r} holds no variables, expected time series")
+        axis, found = _time_axis(path, dataset)
+        try:
+            times = to_utc(found, "times")
+            step = check_regular(times)
+        except SeriesError as error:
+            raise SeriesError(f"{path!r}: {error}") from error
+        yield _File(path, dataset, axis, times, step)
+
+
+def _engine(path: str) -> str:
+    """What xarray reads the file with; a NetCDF file is HDF5 or, in its classic form, begins with CDF."""
+    file = Path(path)
+    if file.is_dir():
+        raise NetCDFError(f"{path!r} is a folder, expected a NetCDF file")
+    try:
+        with file.open("rb") as stream:
+            begin = stream.read(4)
+    except FileNotFoundError as error:
+        raise NetCDFError(f"there is no file {path!r}") from error
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        raise NetCDFError(f"{path!r} cannot be read: {_line(error)}") from error
+    libraries = next((names for magic, names in _ENGINES if begin.startswith(magic)), None)
+    if libraries is None:
+        raise NetCDFError(f"{path!r} is {'no NetCDF file' if begin else 'empty, expected a NetCDF file'}")
+    try:
+        for name in libraries:
+            import_module(name)
+    except ImportError as error:
+        wanted = " and ".join(libraries)
+        raise NetCDFError(f"{path!r} can only be read with {wanted}; pip install {' '.join(libraries)}") from error
+    return libraries[1]
+
+
+def _time_axis(path: str, dataset: "Dataset") -> tuple[str, Any]:
+    for name in _TIMES:
+        times = dataset.variables.get(name)
+        if times is not None and times.ndim == 1 and times.dtype.kind == "M":
+            return str(times.dims[0]), times.to_numpy()
+    raise NetCDFError(
+        f"{path!r} has no time axis, expected a variable time or valid_time of dates along a dimension; it holds "
+        f"{', '.join(map(str, dataset.variables))}"
+    )
+
+
+def _thinned(file: _File, hours: int) -> NDArray[np.intp]:
+    """The rows at multiples of so many hours, counted from midnight UTC or from where the file's own steps begin."""
+    if hours * 3600 % file.step:
+        raise NetCDFError(f"the step of {file.path!r} must divide {hours} h, got {file.step / 3600:g} h")
+    seconds = file.times.astype(np.int64)
+    return np.flatnonzero((seconds - seconds[0] % file.step) % (hours * 3600) == 0)
+
+
+def _components(file: _File) -> tuple[str, str]:
+    for east, north in _COMPONENTS:
+        found = file.find((east,))
+        partners = {name.lower(): name for name in file.series}
+        if found is not None and (partner := north + found[len(east) :].lower()) in partners:
+            return found, partners[partner]
+    raise file.lacks("the 10 m wind speed (ws10, si10 or W10, or the components u10 and v10)")
+
+
+def _at_point(file: _File, name: str, point: tuple[float, float] | None) -> tuple[Floats, str]:
+    """The values (T,) of a wind variable at one point, and where that is, in words."""
+    _require_grid(file, name)
+    array = file.series[name]
+    if (unit := _unit(array)) and _plain(unit) not in _METRES_PER_SECOND:
+        raise NetCDFError(f"variable {name!r} of {file.path!r} must be in m/s, got units {unit!r}")
+    if not unit:
+        raise NetCDFError(f"variable {name!r} of {file.path!r} has no units attribute, expected 'm s-1'")
+    place = {dim: _nearest(file, array, dim, point) for dim in file.grid(array)}
+    values = file.values(array.isel(place))
+    words = _place(file, name, None if point is None else place)
+    if np.isnan(values).all():
+        raise NetCDFError(f"variable {name!r} of {file.path!r} has no value at any time{words}")
+    return values, words
+
+
+def _nearest(file: _File, array: "DataArray", dim: str, point: tuple[float, float] | None) -> int:
+    if point is None:
+        return _centre(array.sizes[dim])
+    wanted = point[dim.startswith("lon")]
+    away = np.abs((array[dim].to_numpy().astype(np.float64) - wanted + 180) % 360 - 180)  # 350 E is 10 W
+    if away.min() > _FARTHEST:
+        raise NetCDFError(f"point must lie in the grid of {file.path!r}, got {point}, {away.min():g} from any {dim}")
+    return int(away.argmin())
+
+
+def _patch(file: _File, name: str) -> dict[str, Floats]:
+    """The values (T,) of the points around the centre by column name, the centre first; Kelvin made degC."""
+    array = file.series[name]
+    grid = file.grid(array)
+    centres = {dim: _centre(array.sizes[dim]) for dim in grid}
+    around = {dim: slice(max(centre - 1, 0), centre + 2) for dim, centre in centres.items()}
+    patch = array.isel(around)
+    values = file.values(patch).reshape(len(file.times), -1)
+    if _plain(_unit(array)) in _KELVIN:
+        values = values - _FREEZING
+    offsets = product(*(range(around[dim].start - centres[dim], 2)[: patch.sizes[dim]] for dim in grid))
+    columns = dict(zip(offsets, values.T, strict=True))
+    first = sorted(columns, key=any)  # a stable sort: only the centre has no offset
+    return {f"{name}[{','.join(map(str, offset))}]" if grid else name: columns[offset] for offset in first}
+
+
+def _require_grid(file: _File, name: str) -> None:
+    array = file.series[name]
+    for dim in file.grid(array):
+        if dim not in _GRID:
+            raise NetCDFError(
+                f"variable {name!r} of {file.path!r} must run along time, latitude and longitude alone, got "
+                f"{array.sizes[dim]} entries along {dim!r}"
+            )
+
+
+def _require_temperatures(file: _File, name: str, patch: dict[str, Floats]) -> None:
+    unit = _unit(file.series[name])
+    if unit and _plain(unit) not in (*_KELVIN, *_CELSIUS):
+        raise NetCDFError(f"variable {name!r} of {file.path!r} must be in K or degC, got units {unit!r}")
+    values = np.stack(list(patch.values()))
+    lowest, highest = np.nanmin(values), np.nanmax(values)
+    if lowest >= _COLDEST and highest <= _WARMEST:
+        return
+    if not unit:
+        raise NetCDFError(
+            f"variable {name!r} of {file.path!r} has no units attribute, expected 'K' or 'degC', for its values from "
+            f"{lowest:g} to {highest:g} are no temperatures in degC"
+        )
+    raise NetCDFError(
+        f"variable {name!r} of {file.path!r} must lie in [{_COLDEST:g}, {_WARMEST:g}] degC by its units {unit!r}, got "
+        f"{lowest:g} to {highest:g} degC; a missing value must be NaN or the variable's _FillValue"
+    )
+
+
+def _place(file: _File, name: str, chosen: dict[str, int] | None = None) -> str:
+    """Where a variable is read, in words: the chosen point of the grid or, by default, the central one."""
+    array = file.series[name]
+    grid = file.grid(array)
+    point = array.isel(chosen or {dim: _centre(array.sizes[dim]) for dim in grid})
+    found = {axis: float(point[dim]) for dim in _GRID for axis in [dim[:3]] if dim in point.coords}
+    words = ""
+    if len(found) == 2:
+        east = (found["lon"] + 180) % 360 - 180
+        words = f" at {abs(found['lat']):g} {'SN'[found['lat'] >= 0]} {abs(east):g} {'WE'[east >= 0]}"
+    if grid:
+        size = " x ".join(str(array.sizes[dim]) for dim in grid)
+        words += f", the {'central' if chosen is None else 'nearest'} of {size} grid points,"
+    return words
+
+
+def _centre(size: int) -> int:
+    return (size - 1) // 2
+
+
+def _unit(array: "DataArray") -> str:
+    return str(array.attrs.get("units", "")).strip()
+
+
+def _plain(unit: str) -> str:
+    """A unit without the signs in which its spellings differ: "m s**-1" and "m s-1" are both "ms-1"."""
+    return unit.lower().translate(str.maketrans("", "", " *^_."))
+
+
+def _celsius_unit(unit: str) -> str:
+    return "degC" if _plain(unit) in (*_KELVIN, *_CELSIUS) else unit
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
