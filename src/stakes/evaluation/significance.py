@@ -1,13 +1,18 @@
-"""How sure one can be of a difference between two forecasts on the same cases."""
+"""How sure one can be of a difference between forecasts on the same cases: a paired bootstrap over time and seeds."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from stakes.errors import SettingError, ShapeError
 
-__all__ = ["Difference", "paired_difference"]
+__all__ = ["Difference", "Resampling", "Sampled", "paired_difference"]
+
+Floats = NDArray[np.float64]
 
 
 class Difference(NamedTuple):
@@ -23,28 +28,131 @@ class Difference(NamedTuple):
         return self.low > 0 or self.high < 0
 
 
-def paired_difference(
-    values: Tensor, baseline: Tensor, block: int = 1, resamples: int = 2000, seed: int = 0
-) -> Difference:
-    """Mean of values - baseline, both (S, N) of S seeds and N cases in time order, with its bootstrap interval.
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """A statistic with its bootstrap replicates; arithmetic acts on both, so any function of means has an interval.
 
-    Each resample draws seeds with replacement, and cases in moving blocks of `block` neighbours (wrapped around), so
-    that the dependence between neighbouring times is kept; both forecasts are drawn together.
+    Two statistics of one `Resampling` share their resamples: their difference is a paired one.
     """
-    if values.shape != baseline.shape or values.dim() != 2 or values.numel() == 0:
-        raise ShapeError(
-            f"values and baseline must have one shape (S, N), got {tuple(values.shape)} and {tuple(baseline.shape)}"
+
+    estimate: float
+    replicates: Floats  # (B,)
+
+    def interval(self) -> Difference:
+        """The estimate between the 2.5 and 97.5 % quantiles of the replicates, less those that are not defined."""
+        defined = self.replicates[np.isfinite(self.replicates)]
+        if not len(defined):
+            return Difference(self.estimate, float("nan"), float("nan"))
+        low, high = np.quantile(defined, [0.025, 0.975])
+        return Difference(self.estimate, float(low), float(high))
+
+    def __add__(self, other: "Sampled | float") -> "Sampled":
+        return self._with(other, np.add)
+
+    def __sub__(self, other: "Sampled | float") -> "Sampled":
+        return self._with(other, np.subtract)
+
+    def __mul__(self, other: "Sampled | float") -> "Sampled":
+        return self._with(other, np.multiply)
+
+    def __truediv__(self, other: "Sampled | float") -> "Sampled":
+        return self._with(other, np.divide)
+
+    def __neg__(self) -> "Sampled":
+        return self * -1.0
+
+    def __abs__(self) -> "Sampled":
+        return Sampled(abs(self.estimate), np.abs(self.replicates))
+
+    def relative_to(self, baseline: "Sampled") -> "Sampled":
+        """(self - baseline) / |baseline|, in per cent."""
+        return (self - baseline) / abs(baseline) * 100.0
+
+    def _with(self, other: "Sampled | float", operation: Callable[..., Floats]) -> "Sampled":
+        estimate, replicates = (
+            (other.estimate, other.replicates) if isinstance(other, Sampled) else (other, np.float64(other))
         )
-    seeds, cases = values.shape
-    if not 1 <= block <= cases or resamples < 1:
-        raise SettingError(f"block must lie between 1 and {cases} and resamples be positive, got {block}, {resamples}")
-    difference = (values - baseline).double()
-    generator = torch.Generator().manual_seed(seed)
-    wrapped = torch.cat([difference, difference[:, : block - 1]], 1)
-    sums = torch.cat([torch.zeros(seeds, 1, dtype=torch.float64), wrapped.cumsum(1)], 1)
-    block_means = (sums[:, block:] - sums[:, :-block]) / block  # (S, N), of the block that starts at each case
-    starts = torch.randint(cases, (resamples, -(-cases // block)), generator=generator)
-    chosen = torch.randint(seeds, (resamples, seeds), generator=generator)
-    by_seed = torch.stack([means[starts].mean(1) for means in block_means], 1)  # (resamples, S)
-    low, high = by_seed.gather(1, chosen).mean(1).quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    return Difference(difference.mean().item(), low, high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = operation(np.float64(self.estimate), np.float64(estimate))
+            return Sampled(float(found), operation(self.replicates, replicates))
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """B resamples of N cases and S seeds in G groups; the same object always draws the same ones.
+
+    A resample draws groups (data sets) and then seeds of each with replacement, and cases in moving blocks of `block`
+    neighbours (wrapped around), so that the dependence between neighbouring times is kept.
+    """
+
+    cases: int
+    seeds: int = 1
+    groups: int = 1
+    block: int = 1
+    resamples: int = 2000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.block <= self.cases or self.resamples < 1:
+            raise SettingError(
+                f"block must lie between 1 and {self.cases} and resamples be positive, got {self.block}, "
+                f"{self.resamples}"
+            )
+
+    def mean(self, values: ArrayLike, mask: ArrayLike | None = None) -> Sampled:
+        """The mean of values (G, S, N) where the mask, which broadcasts to them, is True; NaN is left out."""
+        found = np.asarray(values, dtype=np.float64)
+        if found.shape != (self.groups, self.seeds, self.cases):
+            raise ShapeError(
+                f"values must be (groups, seeds, cases) = {(self.groups, self.seeds, self.cases)}, got {found.shape}"
+            )
+        kept = np.isfinite(found) if mask is None else np.isfinite(found) & np.asarray(mask, bool)
+        found = np.where(kept, found, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total, count = self._resampled(np.stack([found, kept]))
+            return Sampled(float(np.float64(found.sum()) / kept.sum()), total / count)
+
+    def _resampled(self, values: Floats) -> Floats:
+        """The sums of values (K, G, S, N) over each resample, (K, B); one product reads the counts only once."""
+        by_seed = self._counts @ values.reshape(-1, self.cases).T  # (B, K G S)
+        return np.einsum("bks,bs->kb", by_seed.reshape(self.resamples, len(values), -1), self._seed_counts)
+
+    @cached_property
+    def _counts(self) -> Floats:
+        """How often each resample draws each case, (B, N)."""
+        return _case_counts(self)
+
+    @cached_property
+    def _seed_counts(self) -> Floats:
+        """How often each resample draws each seed of each group, (B, G S)."""
+        generator = np.random.default_rng((self.seed, 1))
+        shape = (self.resamples, self.groups)
+        group = generator.integers(self.groups, size=shape)[..., None]
+        seed = generator.integers(self.seeds, size=(*shape, self.seeds))
+        return _counted((group * self.seeds + seed).reshape(self.resamples, -1), self.groups * self.seeds)
+
+
+def _case_counts(resampling: Resampling) -> Floats:
+    generator = np.random.default_rng((resampling.seed, 0))
+    blocks = -(-resampling.cases // resampling.block)
+    starts = generator.integers(resampling.cases, size=(resampling.resamples, blocks))
+    chosen = (starts[..., None] + np.arange(resampling.block)) % resampling.cases
+    return _counted(chosen.reshape(resampling.resamples, -1), resampling.cases)
+
+
+def _counted(chosen: NDArray[np.int64], size: int) -> Floats:
+    rows = np.arange(len(chosen))[:, None] * size
+    counts = np.bincount((rows + chosen).reshape(-1), minlength=len(chosen) * size)
+    return counts.reshape(len(chosen), size).astype(np.float64)
+
+
+def paired_difference(
+    values: ArrayLike, baseline: ArrayLike, block: int = 1, resamples: int = 2000, seed: int = 0
+) -> Difference:
+    """Mean of values - baseline, both (S, N) of S seeds and N cases in time order, with its bootstrap interval."""
+    found, other = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    if found.shape != other.shape or found.ndim != 2 or found.size == 0:
+        raise ShapeError(f"values and baseline must have one shape (S, N), got {found.shape} and {other.shape}")
+    seeds, cases = found.shape
+    resampling = Resampling(cases, seeds, block=block, resamples=resamples, seed=seed)
+    return resampling.mean((found - other)[None]).interval()

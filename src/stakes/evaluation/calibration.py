@@ -1,0 +1,114 @@
+"""Whether a forecast knows what its own decisions cost, and whether its members are spread as the outcomes are.
+
+The paper's miscalibration, the mean of |predicted - realised cost|, is not zero for a perfect forecaster and rewards a
+low predicted variance; its own definition (eq. dec_calibration) is about the signed gap, which is. Both are here, and
+the gap within bins of the predicted cost, which a forecast must also close to be trusted at all levels.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stakes.checks import require_count
+from stakes.evaluation.significance import Difference, Sampled
+from stakes.evaluation.study import RegionBy, Study
+
+__all__ = [
+    "Bin",
+    "Sides",
+    "binned_gap",
+    "calibration_sides",
+    "economic_value",
+    "pit_histogram",
+    "skill",
+    "spread_skill",
+]
+
+
+class Sides(NamedTuple):
+    """Both sides of eq. dec_calibration, and their difference."""
+
+    predicted: Sampled  # mean expected cost under the forecast
+    realised: Sampled  # mean cost at the outcome
+
+    @property
+    def gap(self) -> Sampled:
+        """Predicted less realised: negative for a forecast that thinks its decisions cheaper than they are."""
+        return self.predicted - self.realised
+
+
+class Bin(NamedTuple):
+    """The cases whose predicted cost lies in one bin."""
+
+    predicted: Difference
+    realised: Difference
+    gap: Difference
+    cases: int  # a seed
+
+
+def calibration_sides(
+    study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
+) -> Sides:
+    """The mean predicted and realised cost, over all cases or a region."""
+    predicted = study.mean("expected_cost", weight, parameter, region, by)
+    return Sides(predicted, study.mean("cost", weight, parameter, region, by))
+
+
+def binned_gap(study: Study, weight: float, parameter: float | None = None, bins: int = 10) -> list[Bin]:
+    """Predicted and realised cost within bins of the predicted cost that hold equally many cases."""
+    require_count("bins", bins)
+    predicted = study.values("expected_cost", weight, parameter)  # (groups, seeds, cases)
+    realised = study.values("cost", weight, parameter)
+    ranks = np.argsort(np.argsort(predicted, axis=-1, kind="stable"), axis=-1)
+    place = ranks * bins // predicted.shape[-1]
+    found = []
+    for each in range(bins):
+        mask = place == each
+        sides = Sides(study.resampling.mean(predicted, mask), study.resampling.mean(realised, mask))
+        cases = int(mask[0, 0].sum())
+        found.append(Bin(sides.predicted.interval(), sides.realised.interval(), sides.gap.interval(), cases))
+    return found
+
+
+def pit_histogram(study: Study, weight: float, parameter: float | None = None, bins: int = 20) -> NDArray[np.float64]:
+    """The share of outcomes in each bin of the probability integral transform; flat for a calibrated forecast.
+
+    An outcome above k of M members counts evenly over [k, k + 1] / (M + 1): no bin is favoured, whatever M.
+    """
+    require_count("bins", bins)
+    members = int(study.about["members"])
+    values = study.values("pit", weight, parameter).reshape(-1)
+    rank = members * values[np.isfinite(values)]
+    edges = np.linspace(0.0, 1.0, bins + 1)[:, None]
+    return np.diff(np.clip((members + 1) * edges - rank, 0.0, 1.0).mean(-1))
+
+
+def spread_skill(study: Study, weight: float, parameter: float | None = None) -> Sampled:
+    """Spread over the error of the mean of M members, sqrt((M + 1) / M mean variance / mean squared error).
+
+    1 where the outcome is as one member more: the mean of M members errs by that factor more than their variance says.
+    """
+    spread, error = study.values("spread", weight, parameter), study.values("error", weight, parameter)
+    of_mean = 1 + 1 / int(study.about["members"])
+    ratio = study.resampling.mean(spread**2) / study.resampling.mean(error**2) * of_mean
+    return Sampled(float(np.sqrt(ratio.estimate)), np.sqrt(ratio.replicates))
+
+
+def skill(study: Study, weight: float, parameter: float | None = None) -> Sampled:
+    """How much less is paid than with climatology's action, the one best for the training outcomes, in per cent."""
+    climatology = _climatology(study, parameter)
+    return -study.mean("cost", weight, parameter).relative_to(climatology)
+
+
+def economic_value(study: Study, weight: float, parameter: float | None = None) -> Sampled:
+    """(climatology - forecast) / (climatology - foresight): 0 for climatology's action, 1 for perfect foresight."""
+    climatology, cost = _climatology(study, parameter), study.mean("cost", weight, parameter)
+    foresight = cost - study.mean("foresight_regret", weight, parameter)
+    return (climatology - cost) / (climatology - foresight)
+
+
+def _climatology(study: Study, parameter: float | None) -> Sampled:
+    values = study.case_values("climatology_cost", parameter)[:, None]  # (groups, 1, cases)
+    shape = (study.groups, study.seeds, values.shape[-1])
+    return study.resampling.mean(np.broadcast_to(values, shape))

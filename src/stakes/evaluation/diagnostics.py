@@ -1,0 +1,152 @@
+"""Where in the outcomes a decision weight changes the forecast: windows, densities, mode mass, gradients by region."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stakes.checks import require_positive
+from stakes.errors import SettingError, ShapeError
+from stakes.evaluation.significance import Sampled
+from stakes.evaluation.study import Study
+
+__all__ = [
+    "Curve",
+    "binned_mass",
+    "conditional_density",
+    "density",
+    "gradient_by_region",
+    "quantile_shift",
+    "window_centres",
+    "window_mask",
+]
+
+Floats = NDArray[np.float64]
+_FEWEST = 5  # cases in a window, below which nothing is shown
+
+
+class Curve(NamedTuple):
+    """A curve over centres (C,): the mean, the deviation between seeds and the paired 95 % interval, each (C,)."""
+
+    centres: Floats
+    mean: Floats
+    deviation: Floats
+    low: Floats
+    high: Floats
+
+
+def window_centres(outcome: ArrayLike, half_width: float, count: int = 40) -> Floats:
+    """Centres of rolling windows from the lowest to the highest outcome that still has a few cases around it."""
+    values = np.asarray(outcome, dtype=np.float64).reshape(-1)
+    if half_width <= 0 or len(values) == 0:
+        raise SettingError(f"half_width must be positive and outcomes be there, got {half_width} and {len(values)}")
+    centres = np.linspace(values.min(), values.max(), count)
+    return centres[[(window_mask(values, centre, half_width)).sum() >= _FEWEST for centre in centres]]
+
+
+def window_mask(outcome: ArrayLike, centre: float, half_width: float) -> NDArray[np.bool_]:
+    """Which outcomes lie within half_width of the centre."""
+    return np.abs(np.asarray(outcome, dtype=np.float64) - centre) <= half_width
+
+
+def quantile_shift(
+    study: Study,
+    level: float,
+    weight: float,
+    half_width: float,
+    parameter: float | None = None,
+    centres: Floats | None = None,
+) -> Curve:
+    """How a decision weight moves a quantile against weight 0, in rolling windows of the observed outcome.
+
+    Delta Q(v) = mean of Q_w - Q_0 over the cases whose outcome lies within half_width of v.
+    """
+    outcome = study.case_values("outcome")
+    found = window_centres(outcome, half_width) if centres is None else centres
+    shift = study.quantile(level, weight, parameter) - study.quantile(level, 0.0)  # (groups, seeds, cases)
+    return _curve(study, shift, [window_mask(outcome, centre, half_width)[:, None] for centre in found], found)
+
+
+def binned_mass(
+    study: Study, region: str, weight: float, group: int = 0, bins: int = 40, parameter: float | None = None
+) -> tuple[Floats, Floats]:
+    """The share of members in a region within bins of the one feature x in [0, 1]: centres (bins,), (seeds, bins)."""
+    feature = study.case_values("feature")[group]
+    mass = study.values(f"mass_{region}", weight, parameter)[group]  # (seeds, cases)
+    edges = np.linspace(feature.min(), feature.max(), bins + 1)
+    place = np.clip(np.digitize(feature, edges) - 1, 0, bins - 1)
+    count = np.bincount(place, minlength=bins)
+    with np.errstate(invalid="ignore"):
+        means = np.stack([np.bincount(place, weights=row, minlength=bins) / count for row in mass])
+    return (edges[:-1] + edges[1:]) / 2, means
+
+
+def density(values: ArrayLike, grid: Floats, bandwidth: float | None = None) -> Floats:
+    """A Gaussian kernel density of values at the points of a grid; the bandwidth is Silverman's by default."""
+    found = np.asarray(values, dtype=np.float64).reshape(-1)
+    found = found[np.isfinite(found)]
+    if len(found) < 2:
+        raise ShapeError(f"a density needs at least two values, got {len(found)}")
+    width = _bandwidth(found) if bandwidth is None else bandwidth
+    require_positive("bandwidth", width)
+    # Onto a fine regular grid first: 10,000s of members cost no more than a few.
+    step = width / 8
+    places, counts = np.unique(np.rint((found - found[0]) / step), return_counts=True)
+    points = found[0] + step * places
+    kernel = np.exp(-0.5 * ((grid[:, None] - points) / width) ** 2) / (width * np.sqrt(2 * np.pi))
+    return kernel @ counts / len(found)
+
+
+def _bandwidth(values: Floats) -> float:
+    spread = min(values.std(), np.subtract(*np.quantile(values, [0.75, 0.25])) / 1.349) or values.std() or 1.0
+    return float(0.9 * spread * len(values) ** -0.2)
+
+
+def conditional_density(
+    study: Study,
+    weight: float,
+    half_width: float,
+    grid: Floats,
+    parameter: float | None = None,
+    centres: Floats | None = None,
+    bandwidth: float | None = None,
+) -> tuple[Floats, Floats]:
+    """The density of the forecasts' members given the observed outcome: centres (C,), densities (C, len(grid)).
+
+    In a window around each centre, the quantiles of all forecasts (of all seeds) stand for their members.
+    """
+    outcome = study.case_values("outcome")
+    found = window_centres(outcome, half_width) if centres is None else centres
+    quantiles = study.values("quantile", weight, parameter)  # (groups, seeds, cases, levels)
+    rows = []
+    for centre in found:
+        inside = np.broadcast_to(window_mask(outcome, centre, half_width)[:, None], quantiles.shape[:-1])
+        rows.append(density(quantiles[inside], grid, bandwidth))
+    return found, np.stack(rows)
+
+
+def gradient_by_region(
+    study: Study, weight: float = 0.0, parameter: float | None = None
+) -> dict[str, tuple[Sampled, Sampled]]:
+    """For each region: sum_m |d S_c / d y_m| of a forecast, the mean over its cases, and how often a* is interior."""
+    return {
+        name: (
+            study.mean("gradient", weight, parameter, name),
+            study.mean("interior", weight, parameter, name),
+        )
+        for name in study.regions
+    }
+
+
+def _curve(study: Study, values: Floats, masks: list[NDArray[np.bool_]], centres: Floats) -> Curve:
+    means, deviations, lows, highs = [], [], [], []
+    for mask in masks:
+        inside = np.isfinite(values) & mask
+        count = inside.sum(-1)
+        by_seed = np.where(inside, values, 0.0).sum(-1)[count > 0] / count[count > 0]
+        interval = study.resampling.mean(values, mask).interval()
+        means.append(interval.mean)
+        deviations.append(by_seed.std() if len(by_seed) else np.nan)
+        lows.append(interval.low)
+        highs.append(interval.high)
+    return Curve(centres, *(np.array(part) for part in (means, deviations, lows, highs)))

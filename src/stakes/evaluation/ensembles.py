@@ -1,0 +1,271 @@
+"""Evaluation of an ensemble that anybody has, in and out as xarray or pandas."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+
+from stakes.costs import Cost
+from stakes.data.names import did_you_mean
+from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.evaluation.metrics import LEVELS, Assessor, Region
+from stakes.evaluation.significance import Resampling, Sampled
+
+__all__ = ["compare", "evaluate", "evaluate_table"]
+
+_Labelled = TypeVar("_Labelled", xr.DataArray, xr.Dataset)
+_MEMBER, _SEED, _TIME, _LEVEL = "number", "seed", "time", "level"
+_OF_OUTCOME = ("energy_score", "tail_crps")  # in the unit of the outcome, as is the spread in a region
+_OF_TOTAL = ("quantile", "error", "spread")  # the same, where the total is the outcome
+_SHARES = ("pit", "interior")
+
+
+def evaluate(
+    members: xr.DataArray,
+    outcome: xr.DataArray,
+    cost: Cost,
+    regions: Mapping[str, Region] | None = None,
+    *,
+    site: str | None = None,
+) -> xr.Dataset:
+    """All metrics of an ensemble, case by case; `stakes.evaluation.metrics.Assessor` says which.
+
+    `members` has the dimension `number`, one or several case dimensions (`time`, or `time` and `station`) and, where
+    one decision is about several sites, the dimension `site`; `outcome` has the same without `number`. They are brought
+    together by their coordinates. A case with a missing value is NaN in every metric, and counted in the attribute
+    `missing_cases`.
+
+    >>> import numpy as np, stakes, xarray as xr
+    >>> members = xr.DataArray(np.array([[0.2, 0.4, 0.9], [0.5, 0.6, 0.7]]), dims=("time", "number"))
+    >>> outcome = xr.DataArray(np.array([0.3, 0.8]), dims="time")
+    >>> evaluate(members, outcome, stakes.ShortfallCost(penalty=5.0))["action"].values.round(2)
+    array([0.45, 0.7 ])
+    """
+    cases = _case_dimensions(members, outcome, site)
+    sites = [] if site is None else [site]
+    outcome = _aligned(outcome, members, [*cases, *sites], ("outcome", "members"))
+    _require_one_unit(members, outcome)
+    forecast, seen = _arrays(members.transpose(*cases, _MEMBER, *sites), outcome.transpose(*cases, *sites), site)
+    missing = np.isnan(forecast).any((1, 2)) | np.isnan(seen).any(1)
+    if missing.all():
+        raise ShapeError(f"members and outcome must have a case without missing values, got {len(missing)} cases")
+    found = Assessor(cost, regions or {})(torch.from_numpy(forecast[~missing]), torch.from_numpy(seen[~missing]))
+    blank = members.isel(dict.fromkeys((_MEMBER, *sites), 0), drop=True).transpose(*cases).drop_attrs()
+    _require_free(blank, found)
+    variables = {name: _spread_out(values.numpy(), missing, blank) for name, values in found.items()}
+    for name, variable in variables.items():
+        variable.attrs |= _unit(name, members, outcome, one_site=forecast.shape[2] == 1)
+    about = {"cost": repr(cost), "members": forecast.shape[1], "missing_cases": int(missing.sum())}
+    return xr.Dataset(variables, attrs=about)
+
+
+def evaluate_table(
+    members: pd.DataFrame, outcome: pd.Series, cost: Cost, regions: Mapping[str, Region] | None = None
+) -> pd.DataFrame:
+    """`evaluate` for a table with one row a case and one column a member: one row a case, one column a metric.
+
+    The index of `outcome` must have the labels of that of `members`, in any order. Quantiles are the columns
+    `quantile_0.02` to `quantile_0.98`.
+    """
+    wanted, given = members.index, outcome.index
+    if not wanted.equals(given):
+        _require_same_labels(wanted, given, "index", ("outcome", "members"))
+        outcome = outcome.reindex(wanted)
+    forecast = xr.DataArray(_column_values(members, "members"), dims=("case", _MEMBER))
+    seen = xr.DataArray(_column_values(outcome.to_frame(), "outcome")[:, 0], dims="case")
+    found = evaluate(forecast, seen, cost, regions)
+    columns = {str(name): found[name].values for name in found.data_vars if name != "quantile"}
+    columns |= {f"quantile_{level}": found["quantile"].values[:, place] for place, level in enumerate(LEVELS)}
+    table = pd.DataFrame(columns, index=wanted)
+    table.attrs = dict(found.attrs)
+    return table
+
+
+def compare(
+    first: xr.Dataset,
+    second: xr.Dataset,
+    metrics: Sequence[str] | None = None,
+    block: int = 1,
+    *,
+    time: str | None = None,
+    resamples: int = 2000,
+) -> pd.DataFrame:
+    """Two results of `evaluate` on the same cases: both means, their difference first - second and its 95 % interval.
+
+    The interval is that of a paired bootstrap that keeps `block` neighbours along `time` together (by default `time`,
+    or the only dimension), in the order of its coordinate; a dimension `seed` is resampled too. Whatever else there is,
+    such as stations, stays together at each time. A case that is missing in one is left out of both.
+    """
+    chosen = _shared_metrics(first, second, metrics)
+    dims = [str(dim) for dim in first[chosen[0]].dims]
+    along = _time_dimension(dims, time)
+    first, second = first[chosen], second[chosen]
+    if set(dims) != set(second.dims):
+        raise ShapeError(f"first and second must have the same dimensions, got {dims} and {list(second.dims)}")
+    second = _aligned(second, first, dims, ("second", "first"))
+    if along in first.indexes and not first.indexes[along].is_monotonic_increasing:
+        first, second = first.sortby(along), second.sortby(along)
+    resampling = Resampling(first.sizes[along], first.sizes.get(_SEED, 1), block=block, resamples=resamples)
+    rows = {name: _row(first[name], second[name], along, resampling) for name in chosen}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
+
+
+# What goes in
+
+
+def _case_dimensions(members: xr.DataArray, outcome: xr.DataArray, site: str | None) -> list[Hashable]:
+    """The dimensions of the cases, after a look at the others."""
+    dims = list(members.dims)
+    if _MEMBER not in dims:
+        raise ShapeError(f"members must have the dimension {_MEMBER!r}, got the dimensions {dims}; rename the members'")
+    for name, array in (("members", members), ("outcome", outcome)):
+        if site is not None and site not in array.dims:
+            raise ShapeError(f"{name} must have the site dimension {site!r}, got the dimensions {list(array.dims)}")
+        if array.dtype.kind not in "fiu":
+            raise ShapeError(f"{name} must hold numbers, got {array.dtype}")
+    if members.sizes[_MEMBER] < 2:
+        raise ShapeError(
+            f"members must have at least two along {_MEMBER!r}, or the fair scores and the spread are not defined, got "
+            f"{members.sizes[_MEMBER]}"
+        )
+    cases = [dim for dim in dims if dim not in (_MEMBER, site)]
+    if not cases:
+        raise ShapeError(f"members must have a dimension of cases, such as 'time', got the dimensions {dims}")
+    if {*outcome.dims} != {*dims} - {_MEMBER}:
+        expected = [dim for dim in dims if dim != _MEMBER]
+        raise ShapeError(f"outcome must have the dimensions {expected}, those of members, got {list(outcome.dims)}")
+    if not all(members.sizes.values()):
+        raise ShapeError(f"members must have at least one case, got the sizes {dict(members.sizes)}")
+    return cases
+
+
+def _aligned(other: _Labelled, reference: _Labelled, dims: Sequence[Hashable], names: tuple[str, str]) -> _Labelled:
+    """`other` in the order of the coordinates of `reference`, which must be the same."""
+    for dim in dims:
+        if dim in reference.indexes and dim in other.indexes:
+            wanted, given = reference.indexes[dim], other.indexes[dim]
+            if not wanted.equals(given):
+                _require_same_labels(wanted, given, str(dim), names)
+                other = other.sel({dim: wanted})
+        elif other.sizes[dim] != reference.sizes[dim]:
+            raise ShapeError(
+                f"{names[0]} must have the size of {names[1]} along {dim!r}, got {other.sizes[dim]} and "
+                f"{reference.sizes[dim]}"
+            )
+    return other
+
+
+def _require_same_labels(wanted: "pd.Index[Any]", given: "pd.Index[Any]", dim: str, names: tuple[str, str]) -> None:
+    for index, name in ((wanted, names[1]), (given, names[0])):
+        if not index.is_unique:
+            raise ShapeError(f"{name} has the {dim} {index[index.duplicated()][0]} more than once")
+    lacks = ((names[0], names[1], wanted.difference(given)), (names[1], names[0], given.difference(wanted)))
+    for name, has, labels in lacks:
+        if len(labels):
+            raise ShapeError(
+                f"{name} has no {dim} {labels[0]}, which {has} has ({len(labels)} such); both must be of the same {dim}"
+            )
+
+
+def _require_one_unit(members: xr.DataArray, outcome: xr.DataArray) -> None:
+    units = [array.attrs["units"] for array in (members, outcome) if "units" in array.attrs]
+    if len(set(units)) > 1:
+        raise ShapeError(f"members and outcome must have the same units, got {units[0]!r} and {units[1]!r}")
+
+
+def _arrays(members: xr.DataArray, outcome: xr.DataArray, site: str | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Members (N, M, D) and outcome (N, D), in single precision where both are."""
+    single = np.result_type(members.dtype, outcome.dtype, np.float32) == np.float32
+    count, sites = members.sizes[_MEMBER], 1 if site is None else members.sizes[site]
+    shapes = {"members": (-1, count, sites), "outcome": (-1, sites)}
+    found = []
+    for (name, shape), array in zip(shapes.items(), (members, outcome), strict=True):
+        values = array.values.astype(np.float32 if single else np.float64).reshape(shape)
+        if infinite := int(np.isinf(values).sum()):
+            raise NonFiniteError(f"{name} must be finite or missing, got {infinite} infinite values of {values.size}")
+        found.append(values)
+    return found[0], found[1]
+
+
+def _column_values(table: pd.DataFrame, name: str) -> NDArray[np.float64]:
+    for column, kind in table.dtypes.items():
+        if not pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind):
+            raise ShapeError(f"{name} must hold numbers, got {kind} in the column {column!r}")
+    return table.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+# What comes out
+
+
+def _require_free(blank: xr.DataArray, found: Mapping[str, Any]) -> None:
+    if taken := {*blank.dims, *blank.coords} & {*found, _LEVEL}:
+        raise ShapeError(f"members must not use the names of the results; rename {', '.join(sorted(map(str, taken)))}")
+
+
+def _spread_out(values: NDArray[Any], missing: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:
+    """The values of the complete cases on the case dimensions, NaN for the others."""
+    every = np.full((len(missing), *values.shape[1:]), np.nan, values.dtype)
+    every[~missing] = values
+    every = every.reshape(*blank.shape, *values.shape[1:])
+    if values.ndim == 1:
+        return blank.copy(data=every)
+    return xr.DataArray(every, {**blank.coords, _LEVEL: list(LEVELS)}, (*blank.dims, _LEVEL))
+
+
+def _unit(name: str, members: xr.DataArray, outcome: xr.DataArray, one_site: bool) -> dict[str, str]:
+    if name in _SHARES or name.startswith("mass_"):
+        return {"units": "1"}
+    units = outcome.attrs.get("units", members.attrs.get("units"))
+    known = name in _OF_OUTCOME or name.startswith("spread_") or (one_site and name in _OF_TOTAL)
+    return {"units": units} if known and units is not None else {}
+
+
+# Comparison
+
+
+def _shared_metrics(first: xr.Dataset, second: xr.Dataset, wanted: Sequence[str] | None) -> list[str]:
+    shared = [str(name) for name in first.data_vars if name in second and _LEVEL not in first[name].dims]
+    if not shared:
+        raise SettingError(f"first and second must share a metric, got {list(first)} and {list(second)}")
+    for name in wanted or ():
+        if name not in shared:
+            raise SettingError(f"metrics must be in both first and second, not {name!r}; {did_you_mean(name, shared)}")
+    return list(wanted) if wanted else shared
+
+
+def _time_dimension(dims: Sequence[str], wanted: str | None) -> str:
+    others = [dim for dim in dims if dim != _SEED]
+    found = wanted or (_TIME if _TIME in others else others[0] if len(others) == 1 else None)
+    if found not in others:
+        raise SettingError(f"time must be the dimension along which blocks are drawn, one of {others}, got {wanted!r}")
+    return found
+
+
+def _row(first: xr.DataArray, second: xr.DataArray, along: str, resampling: Resampling) -> dict[str, Any]:
+    means, count = _paired_means(first, second, along, resampling)
+    difference = (means[0] - means[1]).interval()
+    return {
+        "first": means[0].estimate,
+        "second": means[1].estimate,
+        "difference": difference.mean,
+        "low": difference.low,
+        "high": difference.high,
+        "significant": difference.significant,
+        "cases": count,
+    }
+
+
+def _paired_means(
+    first: xr.DataArray, second: xr.DataArray, along: str, resampling: Resampling
+) -> tuple[list[Sampled], int]:
+    """The mean of each over what both have, as a ratio of the sum to the number at each time."""
+    order = [dim for dim in (_SEED, along) if dim in first.dims]
+    shape = (resampling.groups, resampling.seeds, resampling.cases, -1)
+    values = [array.transpose(*order, ...).values.astype(np.float64).reshape(shape) for array in (first, second)]
+    both = np.isfinite(values[0]) & np.isfinite(values[1])
+    number = resampling.mean(both.sum(-1))
+    return [resampling.mean(np.where(both, part, 0.0).sum(-1)) / number for part in values], int(both.sum())

@@ -1,0 +1,145 @@
+"""What a forecast of members is worth, case by case: scores, costs, regrets, and what the decision saw of it.
+
+Everything is (N,) and in the units of the score or the cost; means over any part of the cases are taken later, so that
+a metric and a region never have to know each other.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from stakes.actions import optimal_action
+from stakes.costs import Cost, ProtectionCost, WindDispatchCost
+from stakes.errors import ShapeError
+from stakes.scores import DecisionScore, ThresholdWeightedCRPS, VariogramScore, energy_score
+from stakes.sorting import sort_members
+
+__all__ = ["LEVELS", "Assessor", "Metrics", "tail_score"]
+
+Metrics = dict[str, Tensor]
+Region = Callable[[Tensor], Tensor]  # outcomes (..., D) to bool (...)
+
+LEVELS = tuple(round(0.02 + 0.04 * place, 2) for place in range(25))
+"""Equally likely quantile levels, 0.02 to 0.98, with 0.1, 0.3, 0.5, 0.7 and 0.9 among them: a forecast in short."""
+
+_NUMBERS_AT_ONCE = 1 << 24  # members of all sites in memory at one time
+_BEFORE_CUT_OFF = 2.0  # m/s: the paper's cut-off region begins where power is already falling
+
+
+def tail_score(cost: Cost) -> ThresholdWeightedCRPS | None:
+    """The threshold-weighted CRPS of where the cost is highest, for the costs that have a threshold."""
+    if isinstance(cost, ProtectionCost) and isinstance(cost.threshold, float | int):
+        return ThresholdWeightedCRPS(float(cost.threshold), cost.hazard)
+    if isinstance(cost, WindDispatchCost):
+        curve = cost.power_curve
+        return ThresholdWeightedCRPS((curve.cutoff_speed - _BEFORE_CUT_OFF) / curve.hub_factor, "above")
+    return None
+
+
+@dataclass(frozen=True)
+class Assessor:
+    """All metrics of forecasts of one decision problem.
+
+    `regions` by name give the share of members in each (`mass_NAME`) and, for D = 1, their standard deviation there
+    (`spread_NAME`). The total is what is plotted and ranked: for D = 1 the outcome itself, else the cost's `total`, or
+    the mean where it has none.
+    """
+
+    cost: Cost
+    regions: Mapping[str, Region] = field(default_factory=dict)
+
+    def __call__(self, members: Tensor, outcome: Tensor) -> Metrics:
+        """Members (N, M, D) and outcome (N, D) to metrics (N,), and `quantile` (N, 25) of the total."""
+        if members.dim() != 3 or outcome.shape != (members.shape[0], members.shape[2]):
+            raise ShapeError(
+                f"members must be (cases, members, sites) and outcome (cases, sites), got {tuple(members.shape)} and "
+                f"{tuple(outcome.shape)}"
+            )
+        with torch.no_grad():
+            parts = [self._assess(*part) for part in _parts(members, outcome)]
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+    def _assess(self, members: Tensor, outcome: Tensor) -> Metrics:
+        return {
+            **self._scores(members, outcome),
+            **self._decision(members, outcome),
+            **self._of_total(members, outcome),
+            **self._of_regions(members),
+        }
+
+    def _scores(self, members: Tensor, outcome: Tensor) -> Metrics:
+        found = {"energy_score": energy_score(members, outcome)}
+        if members.shape[-1] > 1:
+            found["variogram_score"] = VariogramScore()(members, outcome)
+            found["crps_of_total"] = energy_score(self.total(members)[..., None], self.total(outcome)[..., None])
+        elif tail := tail_score(self.cost):
+            found["tail_crps"] = tail(members, outcome)
+        return found
+
+    def _decision(self, members: Tensor, outcome: Tensor) -> Metrics:
+        """The action, what it costs and was expected to cost, and how the decision score pulls at the members."""
+        watched = members.clone().requires_grad_()
+        with torch.enable_grad():
+            action = optimal_action(self.cost, watched)
+            (pull,) = torch.autograd.grad(self.cost(action, outcome).sum(), watched)
+        action = action.detach()
+        cost = self.cost(action, outcome)
+        expected = self.cost(action, members.movedim(-2, 0)).mean(0)
+        foresight = DecisionScore(self.cost)(outcome[..., None, :], outcome)
+        level = action.squeeze(-1)
+        return {
+            "action": level,
+            "cost": cost,
+            "expected_cost": expected,
+            "gap": expected - cost,
+            "miscalibration": (expected - cost).abs(),
+            "foresight_regret": cost - foresight,
+            "interior": ((level > self.cost.lower) & (level < self.cost.upper)).to(cost.dtype),
+            "gradient": pull.abs().sum((-2, -1)),
+        }
+
+    def _of_total(self, members: Tensor, outcome: Tensor) -> Metrics:
+        total, observed = self.total(members), self.total(outcome)
+        # The probability integral transform of the empirical distribution, the middle of its jump where members tie.
+        below, up_to = ((compare(total, observed[:, None])).sum(-1) for compare in (torch.lt, torch.le))
+        return {
+            "pit": (below + up_to) / (2 * total.shape[-1]),
+            "error": total.mean(-1) - observed,
+            "spread": total.std(-1),
+            "quantile": _quantiles(sort_members(total)),
+        }
+
+    def _of_regions(self, members: Tensor) -> Metrics:
+        found = {}
+        for name, region in self.regions.items():
+            inside = region(members)  # (N, M)
+            count = inside.sum(-1)
+            found[f"mass_{name}"] = count / members.shape[-2]
+            if members.shape[-1] == 1:
+                values = torch.where(inside, members[..., 0], 0.0)
+                mean = values.sum(-1) / count
+                squares = torch.where(inside, members[..., 0] - mean[:, None], 0.0).square().sum(-1)
+                found[f"spread_{name}"] = torch.where(count > 1, (squares / (count - 1)).sqrt(), torch.nan)
+        return found
+
+    def total(self, values: Tensor) -> Tensor:
+        """Outcomes (..., D) to the one number of each case, (...)."""
+        of_cost = getattr(self.cost, "total", None)
+        return of_cost(values) if of_cost is not None and values.shape[-1] > 1 else values.mean(-1)
+
+
+def _quantiles(ordered: Tensor) -> Tensor:
+    """The quantiles at `LEVELS` of sorted values (N, M), between the order statistics: (N, 25)."""
+    members = ordered.shape[-1]
+    place = torch.tensor(LEVELS, dtype=ordered.dtype, device=ordered.device) * members - 0.5
+    place = place.clamp(0, members - 1)
+    lower = place.floor().long()
+    upper = (lower + 1).clamp(max=members - 1)
+    return torch.lerp(ordered[:, lower], ordered[:, upper], place - lower)
+
+
+def _parts(members: Tensor, outcome: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    size = max(1, _NUMBERS_AT_ONCE // (members.shape[1] * members.shape[2]))
+    yield from zip(members.split(size), outcome.split(size), strict=True)

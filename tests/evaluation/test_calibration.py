@@ -1,0 +1,132 @@
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from stakes import ProtectionCost, ShortfallCost, optimal_action
+from stakes.errors import SettingError
+from stakes.evaluation.calibration import (
+    binned_gap,
+    calibration_sides,
+    economic_value,
+    pit_histogram,
+    skill,
+    spread_skill,
+)
+from stakes.evaluation.metrics import Assessor
+from stakes.evaluation.study import Study
+
+MakeStudy = Callable[..., Study]
+
+
+def gaussian(make_study: MakeStudy, spread: float = 1.0, cases: int = 3000, members: int = 20, seeds: int = 2) -> Study:
+    """Members and outcome from one Gaussian, or members whose spread is off by a factor."""
+    generator = torch.Generator().manual_seed(0)
+    outcome = torch.randn(cases, 1, generator=generator)
+    cost = ProtectionCost(0.5, 0.4, sharpness=3.0)
+    assessed = [
+        Assessor(cost)(spread * torch.randn(cases, members, 1, generator=generator), outcome) for _ in range(seeds)
+    ]
+    metrics = {name: torch.stack([each[name] for each in assessed]).numpy() for name in assessed[0]}
+    return make_study(metrics, members=members)
+
+
+def test_spread_skill_is_one_for_a_calibrated_gaussian(make_study: MakeStudy) -> None:
+    for members in (3, 20):
+        found = spread_skill(gaussian(make_study, members=members), 0.0).interval()
+        assert found.low < 1 < found.high
+        assert found.mean == pytest.approx(1.0, abs=0.04)
+    narrow = spread_skill(gaussian(make_study, spread=0.5), 0.0).interval()
+    assert narrow.high < 0.6
+
+
+def test_spread_skill_by_hand(make_study: MakeStudy) -> None:
+    study = make_study({"spread": [[1.0, 2.0, 3.0]], "error": [[-2.0, 1.0, 0.0]]}, members=4)
+    assert spread_skill(study, 0.0).estimate == pytest.approx(np.sqrt(5 / 4 * 14 / 5))
+
+
+@pytest.mark.parametrize(("members", "bins"), [(20, 20), (19, 10), (20, 7), (499, 20)])
+def test_pit_is_flat_for_a_calibrated_ensemble(make_study: MakeStudy, members: int, bins: int) -> None:
+    study = gaussian(make_study, cases=2000, members=members, seeds=1)
+    found = pit_histogram(study, 0.0, bins=bins)
+    assert found.sum() == pytest.approx(1.0)
+    chi_square = 2000 * ((found - 1 / bins) ** 2).sum() * bins
+    assert chi_square < bins - 1 + 4 * np.sqrt(2 * (bins - 1))
+
+
+@pytest.mark.parametrize("members", [4, 20, 500])
+def test_pit_favours_no_bin(make_study: MakeStudy, members: int) -> None:
+    every_rank = np.arange(members + 1, dtype=np.float32) / np.float32(members)
+    found = pit_histogram(make_study({"pit": [every_rank]}, members=members), 0.0, bins=20)
+    np.testing.assert_allclose(found, 1 / 20, rtol=1e-4)
+
+
+def test_pit_of_too_narrow_members_is_high_at_both_ends(make_study: MakeStudy) -> None:
+    found = pit_histogram(gaussian(make_study, spread=0.5), 0.0, bins=10)
+    assert min(found[0], found[-1]) > 2 * found[1:-1].max()
+
+
+def test_sides_and_gap(make_study: MakeStudy) -> None:
+    study = make_study(
+        {"expected_cost": [[1.0, 2.0, 3.0, 4.0]], "cost": [[2.0, 2.0, 6.0, 4.0]]},
+        {"observed_high": [False, True, True, False]},
+    )
+    everywhere, high = calibration_sides(study, 0.0), calibration_sides(study, 0.0, region="high")
+    assert (everywhere.predicted.estimate, everywhere.realised.estimate, everywhere.gap.estimate) == (2.5, 3.5, -1.0)
+    assert (high.predicted.estimate, high.realised.estimate, high.gap.estimate) == (2.5, 4.0, -1.5)
+
+
+@pytest.mark.parametrize("bins", [1, 3, 10])
+def test_bins_partition_the_cases(make_study: MakeStudy, bins: int) -> None:
+    study = gaussian(make_study, cases=100)
+    found = binned_gap(study, 0.0, bins=bins)
+    counts = [each.cases for each in found]
+    assert sum(counts) == 100
+    assert max(counts) - min(counts) <= 1
+    assert all(low.predicted.mean < high.predicted.mean for low, high in pairwise(found))
+    sides = calibration_sides(study, 0.0)
+    for name in ("predicted", "realised"):
+        whole = sum(each.cases * getattr(each, name).mean for each in found) / 100
+        assert whole == pytest.approx(getattr(sides, name).estimate)
+
+
+def test_bins_by_hand(make_study: MakeStudy) -> None:
+    study = make_study({"expected_cost": [[4.0, 1.0, 3.0, 2.0]], "cost": [[5.0, 0.0, 3.0, 1.0]]})
+    low, high = binned_gap(study, 0.0, bins=2)
+    assert (low.predicted.mean, low.realised.mean, low.gap.mean, low.cases) == (1.5, 0.5, 1.0, 2)
+    assert (high.predicted.mean, high.realised.mean, high.gap.mean, high.cases) == (3.5, 4.0, -0.5, 2)
+
+
+def test_economic_value_and_skill(make_study: MakeStudy) -> None:
+    cost = ShortfallCost(4.0)
+    generator = torch.Generator().manual_seed(0)
+    train, outcome = (torch.rand(count, 1, generator=generator, dtype=torch.float64) for count in (500, 60))
+    climatology = cost(optimal_action(cost, train).expand(60, 1), outcome)
+    forecasts = {
+        0.0: train.expand(60, -1, -1),  # climatology itself
+        0.5: outcome[:, None].expand(-1, 2, -1),  # foresight
+        1.0: outcome[:, None] + 0.1 * torch.randn(60, 20, 1, generator=generator, dtype=torch.float64),
+    }
+    assessed = [Assessor(cost)(members, outcome) for members in forecasts.values()]
+    metrics = {name: torch.stack([each[name] for each in assessed])[:, None] for name in ("cost", "foresight_regret")}
+    study = make_study(metrics, {"climatology_cost": climatology}, weights=list(forecasts))
+    none, full, some = (economic_value(study, weight) for weight in forecasts)
+    assert none.estimate == pytest.approx(0.0, abs=1e-9)
+    np.testing.assert_allclose(none.replicates, 0.0, atol=1e-9)
+    assert full.estimate == pytest.approx(1.0)
+    np.testing.assert_allclose(full.replicates, 1.0)
+    assert 0.3 < some.estimate < 1
+    paid, known = (float(metrics[name][2].mean()) for name in ("cost", "foresight_regret"))
+    base = float(climatology.mean())
+    assert some.estimate == pytest.approx((base - paid) / (base - (paid - known)))
+    assert skill(study, 1.0).estimate == pytest.approx(100 * (base - paid) / abs(base))
+    assert skill(study, 0.0).estimate == pytest.approx(0.0, abs=1e-9)
+
+
+def test_bins_are_counted(make_study: MakeStudy) -> None:
+    study = gaussian(make_study, cases=20)
+    for function in (binned_gap, pit_histogram):
+        with pytest.raises(SettingError, match="bins"):
+            function(study, 0.0, bins=0)

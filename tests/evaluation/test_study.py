@@ -1,0 +1,161 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from made_studies import made_study
+
+from stakes.errors import SettingError
+from stakes.evaluation.assessment import Assessment
+from stakes.evaluation.metrics import LEVELS
+from stakes.evaluation.significance import Resampling
+from stakes.evaluation.study import Study, StudyError
+from stakes.training.sweep import read_sweep
+
+MakeStudy = Callable[..., Study]
+SIZES = (2, 3, 2, 2, 7)  # parameters, groups, weights, seeds, cases
+
+
+@pytest.fixture
+def study(make_study: MakeStudy) -> Study:
+    generator = np.random.default_rng(0)
+    metrics = {name: generator.normal(size=SIZES) for name in ("cost", "gap")}
+    metrics["cost"][0, 1, 1, 0] = np.nan  # a run that failed
+    metrics |= {"mass_high": generator.random(SIZES), "quantile": generator.normal(size=(*SIZES, 25))}
+    cases = {"observed_high": generator.random((3, 7)) < 0.5, "outcome": generator.normal(size=(2, 3, 7))}
+    return make_study(metrics, cases, weights=(0.0, 0.3), parameters=(1.0, 5.0), block=3, task="made", members=9)
+
+
+def test_what_it_holds(study: Study) -> None:
+    assert study.weights == [0.0, 0.3]
+    assert study.parameters == [1.0, 5.0]
+    assert (study.seeds, study.groups, study.regions) == (2, 3, ["high"])
+    assert study.resampling == Resampling(7, 2, 3, block=3)
+    assert study.values("gap", 0.3, 5.0).shape == (3, 2, 7)
+    np.testing.assert_array_equal(study.values("gap", 0.3, 5.0), study.forecasts["gap"].values[1, :, 1])
+    np.testing.assert_array_equal(study.values("gap", 0.3), study.forecasts["gap"].values[0, :, 1])
+    np.testing.assert_array_equal(study.case_values("outcome", 5.0), study.cases["outcome"].values[1])
+    for level in (0.1, 0.5, 0.98):
+        wanted = study.forecasts["quantile"].sel(level=level).values[0, :, 0]
+        np.testing.assert_array_equal(study.quantile(level, 0.0), wanted)
+
+
+def test_weights_are_found_in_spite_of_their_rounding(study: Study) -> None:
+    np.testing.assert_array_equal(study.values("gap", 0.1 + 0.2), study.values("gap", 0.3))
+
+
+def test_means_equal_numpy(study: Study) -> None:
+    high = study.cases["observed_high"].values[0][:, None]
+    for parameter, place in ((1.0, 0), (5.0, 1)):
+        values = study.forecasts["cost"].values[place, :, 1]
+        assert study.mean("cost", 0.3, parameter).estimate == pytest.approx(np.nanmean(values))
+        inside = np.where(high, values, np.nan)
+        assert study.mean("cost", 0.3, parameter, "high").estimate == pytest.approx(np.nanmean(inside))
+        wanted = [row[np.isfinite(row)].mean() if np.isfinite(row).any() else np.nan for row in inside.reshape(6, 7)]
+        np.testing.assert_allclose(study.seed_means("cost", 0.3, parameter, "high"), wanted)
+    wanted = study.forecasts["gap"].values[0, :, 1].mean(-1).reshape(-1)
+    np.testing.assert_allclose(study.seed_means("gap", 0.3), wanted)
+
+
+def test_differences_between_weights_are_paired(study: Study) -> None:
+    difference = study.mean("gap", 0.3) - study.mean("gap", 0.0)
+    together = study.resampling.mean(study.values("gap", 0.3) - study.values("gap", 0.0))
+    assert difference.estimate == pytest.approx(together.estimate)
+    np.testing.assert_allclose(difference.replicates, together.replicates)
+
+
+def test_regions_by_hand(make_study: MakeStudy) -> None:
+    mass = np.zeros((2, 2, 6))  # weights, seeds, cases
+    mass[0] = [[0.9, 0.1, 0.3, 0.0, 0.5, 0.2], [0.7, 0.1, 0.5, 0.0, 0.5, 0.2]]
+    mass[1] = 1.0  # of no importance: the cases are those of weight 0
+    observed = [False, True, True, False, True, False]
+    study = make_study({"mass_high": mass, "cost": mass}, {"observed_high": observed}, weights=(0.0, 0.5))
+    by_outcome, by_forecast = study.region("high"), study.region("high", "forecast")
+    assert by_outcome is not None
+    assert by_forecast is not None
+    assert by_outcome.shape == by_forecast.shape == (1, 1, 6)
+    assert by_outcome[0, 0].tolist() == observed
+    assert by_forecast[0, 0].tolist() == [True, False, True, False, True, False]
+    assert study.region(None) is None
+    assert study.mean("cost", 0.0, region="high", by="forecast").estimate == pytest.approx((0.8 + 0.4 + 0.5) / 3)
+
+
+def test_equal_masses_still_give_as_many_cases(make_study: MakeStudy) -> None:
+    study = make_study({"mass_high": np.full((1, 5), 0.5)}, {"observed_high": [False, False, True, True, False]})
+    found = study.region("high", "forecast")
+    assert found is not None
+    assert found[0, 0].tolist() == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_a_saved_study_comes_back_bit_for_bit(study: Study, tmp_path: Path, single: bool) -> None:
+    if single:
+        study = Study(study.forecasts.astype(np.float32), study.cases, study.about, study.block)
+    validation = xr.full_like(study.forecasts["gap"].isel(case=0, drop=True), 0.1)
+    times = np.datetime64("2020-01-01", "ns") + np.arange(7).astype("timedelta64[h]")
+    timed = study.cases.assign(time=study.cases["outcome"].astype("datetime64[ns]"))
+    timed["time"][:] = times
+    kept = Study(study.forecasts.assign(validation_cost=validation), timed, study.about, study.block)
+    kept.save(tmp_path / "a" / "study")
+    found = Study.load(tmp_path / "a" / "study")
+    assert (dict(found.about), found.block) == (dict(kept.about), 3)
+    for name in ("forecasts", "cases"):
+        before, after = getattr(kept, name), getattr(found, name)
+        assert set(before.data_vars) == set(after.data_vars)
+        for variable in before.data_vars:
+            wanted = before[variable]
+            assert after[variable].dtype == wanted.dtype, variable
+            np.testing.assert_array_equal(after[variable].transpose(*wanted.dims).values, wanted.values)
+        for axis in before.sizes:
+            np.testing.assert_array_equal(after[axis].values, before[axis].values)
+    np.testing.assert_array_equal(found.validation("cost", 0.3), np.full((3, 2), validation.values.flat[0]))
+    same = (each.mean("cost", 0.3, 5.0, "high", "forecast") for each in (kept, found))
+    first, second = same
+    assert first.estimate == second.estimate
+    np.testing.assert_array_equal(first.replicates, second.replicates)
+    assert found.quantile(LEVELS[3], 0.3).tolist() == kept.quantile(LEVELS[3], 0.3).tolist()
+
+
+def test_a_study_of_a_task_comes_back_bit_for_bit(tmp_path: Path) -> None:
+    values = {"task": "synthetic", "grid": {"decision_weight": [0.0, 0.5], "task.false_alarm_ratio": [0.5, 0.2]}}
+    made = made_study(read_sweep(values).points, Assessment(parameter="false_alarm_ratio", validation=True))
+    made.save(tmp_path)
+    found = Study.load(tmp_path)
+    for name in ("forecasts", "cases"):
+        before, after = getattr(made, name), getattr(found, name)
+        assert set(before.data_vars) == set(after.data_vars)
+        for variable, wanted in before.data_vars.items():
+            np.testing.assert_array_equal(after[variable].transpose(*wanted.dims).values, wanted.values)
+
+
+def test_what_a_study_does_not_have_is_named(study: Study) -> None:
+    with pytest.raises(StudyError, match=r"no 'costs'.*did you mean 'cost'"):
+        study.values("costs", 0.3)
+    with pytest.raises(SettingError, match=r"weights \[0.0, 0.3\], not 0.4"):
+        study.mean("cost", 0.4)
+    with pytest.raises(SettingError, match=r"cost parameters \[1.0, 5.0\], not 2"):
+        study.values("cost", 0.3, 2.0)
+    with pytest.raises(SettingError, match=r"no region 'hihg'; did you mean 'high'"):
+        study.region("hihg")
+
+
+@pytest.mark.parametrize("damaged", ["forecasts.parquet", "cases.parquet", "study.json"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "other", "absent"])
+def test_damaged_files_are_refused(study: Study, tmp_path: Path, damaged: str, damage: str) -> None:
+    study.save(tmp_path)
+    file = tmp_path / damaged
+    content = {"cut": file.read_bytes()[: file.stat().st_size // 2], "empty": b"", "other": b"\x93 no study\xff"}
+    if damage == "absent":
+        file.unlink()
+    else:
+        file.write_bytes(content[damage])
+    with pytest.raises(StudyError, match="cannot be read"):
+        Study.load(tmp_path)
+
+
+def test_tables_of_something_else_are_refused(study: Study, tmp_path: Path) -> None:
+    study.save(tmp_path)
+    (tmp_path / "study.json").write_text("[]")
+    with pytest.raises(StudyError, match="cannot be read"):
+        Study.load(tmp_path)
