@@ -1,0 +1,1 @@
+"""What was found, drawn and written for people to read."""

@@ -1,0 +1,144 @@
+"""What the report of a reproduction says: claims first, then a section a subject with its figures and tables."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from stakes.reporting.claims.claim import Judgement
+from stakes.reporting.figures.registry import FigureSpec, known_figures
+from stakes.reporting.figures.style import style, to_svg
+from stakes.reporting.plan import CHOICES, MAIN, SUBJECTS
+from stakes.reporting.report import ClaimRow, Column, Figure, Report, Section, Table
+from stakes.reporting.studies import Key, Studies
+from stakes.reporting.tables import metrics_table, portfolio_table, regions_table
+
+__all__ = ["build_report", "draw_figures"]
+
+_SECTIONS = {
+    "method": ("The method", ()),
+    "synthetic": (
+        "The synthetic task",
+        ("Two modes whose weight swings with x, and a hazard behind a threshold between them: the truth is known.",),
+    ),
+    "wind": (
+        "Wind power dispatch",
+        (
+            "Commit the power of a wind farm six hours ahead; what is missing is penalised.",
+            "Regions by the observed speed are the paper's. Scores of cases that are chosen by their outcome reward "
+            "forecasts that exaggerate (the forecaster's dilemma): the same is shown for cases chosen by the forecast.",
+        ),
+    ),
+    "frost": (
+        "Frost protection",
+        (
+            "Protect against tomorrow's frost, at a cost where there is none. The paper does not print its cost; ours "
+            "is a reconstruction with the properties it states.",
+        ),
+    ),
+    "portfolio": (
+        "Portfolios: a decision on the sum of many sites",
+        (
+            "Beyond the paper. The energy score hardly sees the dependence between sites, and the cost of a decision "
+            "on their sum hangs on it: this is where a decision loss has something to add.",
+        ),
+    ),
+}
+
+
+def draw_figures(studies: Studies, labels: Sequence[str] | None = None) -> dict[str, Figure]:
+    """Every figure whose studies are there, or those of the labels, as SVG with its caption and settings."""
+    known = known_figures()
+    chosen = [known[label] for label in labels] if labels is not None else list(known.values())
+    return {spec.label: _drawn(spec, studies) for spec in chosen if spec.possible(studies)}
+
+
+def _drawn(spec: FigureSpec, studies: Studies) -> Figure:
+    with style():
+        drawn = spec.draw(studies)
+        svg = to_svg(drawn.figure)
+    settings: dict[str, Any] = {str(key): dict(studies[key].about) for key in spec.needs}
+    return Figure(spec.label, spec.title, drawn.caption, svg, settings or {"drawn from": "the task alone"})
+
+
+def build_report(
+    studies: Studies,
+    judgements: Sequence[Judgement],
+    figures: Mapping[str, Figure],
+    summaries: Mapping[Key, pd.DataFrame],
+    portfolios: pd.DataFrame,
+    reduced: str | None,
+    notes: Sequence[str],
+    provenance: Mapping[str, str],
+) -> Report:
+    """Everything on one page."""
+    known = known_figures()
+    sections = []
+    for subject, (title, text) in _SECTIONS.items():
+        drawn = tuple(figure for label, figure in figures.items() if known[label].subject == subject)
+        tables = tuple(_tables(subject, studies, summaries, portfolios))
+        if drawn or tables:
+            sections.append(Section(subject, title, text, drawn, tables))
+    if judgements:
+        sections.append(
+            Section("choices", "What the claims hang on", _ABOUT_CHOICES, (), (_choices_table(judgements),))
+        )
+    return Report(
+        title="Decision-aware training, reproduced",
+        subtitle="The claims of “Decision-Aware Training for Sample-Based Generative Models” (Raeth and Ludwig) on "
+        "real records, judged by stakes",
+        summary=(*_SUMMARY, *notes),
+        reduced=reduced,
+        claims=tuple(_claim_row(main, judgements) for main in _first_of_each(judgements)),
+        sections=tuple(sections),
+        provenance=provenance,
+    )
+
+
+_SUMMARY = (
+    "A claim holds if every one of its effects has a 95 % interval on the side the paper says, fails if one lies on "
+    "the other side, and is open if the data do not tell. Intervals are paired: cases are resampled in blocks of "
+    "neighbouring times, and training seeds with replacement. No verdict is set by hand.",
+)
+_ABOUT_CHOICES = (
+    "The paper leaves some choices open, and some results depend on them: how the denoiser's output and the decision "
+    "term are weighted, the noise schedule, the estimators of both scores, the number of members in training.",
+)
+
+
+def _first_of_each(judgements: Sequence[Judgement]) -> list[Judgement]:
+    return list({judgement.claim.identifier: judgement for judgement in reversed(judgements)}.values())[::-1]
+
+
+def _claim_row(main: Judgement, judgements: Sequence[Judgement]) -> ClaimRow:
+    others = [each for each in judgements if each.claim is main.claim and each.choice != main.choice]
+    elsewhere = "; ".join(f"{CHOICES[each.choice][0]}: {each.verdict}" for each in others)
+    note = ". ".join(part for part in (main.note, f"Under other choices: {elsewhere}" if elsewhere else "") if part)
+    claim = main.claim
+    effects = tuple(str(check) for check in main.checks)
+    choice = "" if main.choice == MAIN else CHOICES[main.choice][0]
+    return ClaimRow(claim.identifier, claim.statement, claim.how, main.verdict, effects, choice, note)
+
+
+def _choices_table(judgements: Sequence[Judgement]) -> Table:
+    columns = (Column("claim"), Column("choice"), Column("verdict"), Column("effects"))
+    rows = tuple(
+        (
+            judgement.claim.identifier,
+            CHOICES[judgement.choice][0],
+            judgement.verdict,
+            judgement.note or "; ".join(str(check) for check in judgement.checks),
+        )
+        for judgement in judgements
+    )
+    return Table("claims-by-choice", "Every claim under every choice", columns, rows)
+
+
+def _tables(
+    subject: str, studies: Studies, summaries: Mapping[Key, pd.DataFrame], portfolios: pd.DataFrame
+) -> list[Table]:
+    if subject == "portfolio":
+        return [portfolio_table(portfolios)] if len(portfolios) else []
+    keys = [key for key in studies if key.task == subject and key.choice == MAIN] if subject in SUBJECTS else []
+    tables = [metrics_table(key, studies[key], summaries[key]) for key in keys]
+    return tables + [regions_table(key, studies[key], summaries[key]) for key in keys if studies[key].regions]

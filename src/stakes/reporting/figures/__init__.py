@@ -1,0 +1,1 @@
+"""One function a figure; the labels are those of the paper."""

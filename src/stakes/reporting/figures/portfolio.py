@@ -1,0 +1,312 @@
+"""The figures of portfolios, ours: many sites and one decision on their total."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from stakes.evaluation.calibration import binned_gap, spread_skill
+from stakes.evaluation.choice import chosen_weight
+from stakes.evaluation.significance import Sampled
+from stakes.evaluation.study import Study
+from stakes.reporting.figures.comparison import (
+    BANDS,
+    FILLED,
+    WEIGHT_TICKS,
+    Line,
+    draw_changes,
+    draw_levels,
+    error_bars,
+    shared_legend,
+)
+from stakes.reporting.figures.registry import Drawn, figure
+from stakes.reporting.figures.style import COLOURS, PARAMETERS, band, nearest, new_figure, unit_of
+from stakes.reporting.studies import Key, Studies
+
+__all__ = ["portfolio_calibration", "portfolio_frontier", "portfolio_regret_by_sites", "portfolio_spread"]
+
+_SIMULATED = Key("simulated_portfolio", "implicit", sites=60)
+_WEIGHT = "decision weight (–)"
+_CHOSEN = "the weight chosen on validation data (lowest cost among those whose energy score is at most 1 % worse)"
+
+
+class _Task(NamedTuple):
+    """A task in words."""
+
+    name: str
+    title: str
+    data: str
+    cost_unit: str
+    sites: int | None = None
+
+
+_TASKS = (
+    _Task("simulated_portfolio", "simulated, 60 sites", "60 simulated wind sites", "–", 60),
+    _Task("french_load", "French load", "the load of 12 French regions", "GW²"),
+    _Task("irish_wind", "Irish stations", "wind power at 12 Irish stations", "–"),
+    _Task("european_wind", "European wind", "21 series of European wind power", "–"),
+)
+_LOOKS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {  # by model and choice
+    ("implicit", "main"): ("implicit", {"color": COLOURS["blue"], "marker": "o"}),
+    ("diffusion", "main"): ("diffusion", {"color": COLOURS["orange"], "marker": "s"}),
+    ("implicit", "crps_of_total"): (
+        "rival: + CRPS of the total",
+        {"color": COLOURS["green"], "marker": "^", "linestyle": "--"},
+    ),
+    ("implicit", "variogram"): ("rival: + variogram", {"color": COLOURS["purple"], "marker": "v", "linestyle": ":"}),
+}
+_RING: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 9,
+    "markerfacecolor": "none",
+    "color": "black",
+    "linestyle": "",
+    "zorder": 4,
+}
+
+_RELIABILITY: dict[str, dict[str, Any]] = {
+    "bins, weight 0": {"color": COLOURS["grey"], "marker": "D", "markersize": 3},
+    "bins, chosen weight": {"color": COLOURS["green"], "marker": "^", "markersize": 3},
+}
+
+
+@figure("portfolio_frontier", "portfolio", "What a better decision costs the forecast", needs=[_SIMULATED])
+def portfolio_frontier(studies: Studies) -> Drawn:
+    """One panel a task and cost parameter."""
+    shown = [(task, parameter) for task in _present(studies) for parameter in _main(studies, task).parameters]
+    columns = min(3, len(shown))
+    drawing, grid = new_figure(-(-len(shown) // columns), columns, height=2.1)
+    for axes in grid.flat[len(shown) :]:
+        axes.remove()
+    for axes, (task, parameter) in zip(grid.flat, shown, strict=False):
+        for line in _lines(studies, task, parameter, rivals=True):
+            _frontier(axes, line, _paid(line.study))
+        axes.set_title(_titled(studies, task, parameter))
+        axes.set(xlabel=f"energy score ({unit_of(_main(studies, task))})")
+        axes.set_ylabel(f"{_paid(_main(studies, task))} ({task.cost_unit})")
+    shared_legend(drawing, _all_lines(studies, rivals=True), [_ring()], columns=3)
+    return Drawn(
+        drawing,
+        "Mean cost, or regret against the best action where the truth is known, against the mean energy score, for "
+        f"{_data(studies)}; lower left is better. Lines run from weight 0 (labelled) up; dashed and dotted lines are "
+        "rivals that train the energy score together with another score that sees the dependence. Crosses are ±1 "
+        f"standard deviation over seeds, {FILLED} (cost or regret), and rings are {_CHOSEN}.",
+    )
+
+
+@figure("portfolio_spread", "portfolio", "The spread of the total", needs=[_SIMULATED])
+def portfolio_spread(studies: Studies) -> Drawn:
+    """Against the true spread, or the error of the mean."""
+    tasks = _present(studies)
+    drawing, grid = new_figure(1, len(tasks), height=2.4, sharey=True)
+    for axes, task in zip(grid[0], tasks, strict=True):
+        for line in _by_model_and_parameter(studies, task):
+            _ratio_by_weight(axes, line)
+        axes.axhline(1.0, color="black", linewidth=0.8)
+        axes.set(xlabel=_WEIGHT, title=task.title, xticks=WEIGHT_TICKS)
+    grid[0, 0].set_ylabel("spread of the total, relative (–)")
+    shared_legend(drawing, _styles(studies), columns=4)
+    return Drawn(
+        drawing,
+        f"The spread of the total by decision weight for {_data(studies)}: where the truth is known the mean standard "
+        "deviation of the members' total over the true one, else over the root mean squared error of its mean; 1 is "
+        f"right, above 1 too wide. The {BANDS}, and {FILLED}.",
+    )
+
+
+@figure("portfolio_calibration", "portfolio", "Reliability of the predicted cost", needs=[_SIMULATED])
+def portfolio_calibration(studies: Studies) -> Drawn:
+    """Rows: reliability at the highest cost parameter, the gap in its bins, and the signed gap by weight."""
+    tasks = _present(studies)
+    drawing, grid = new_figure(3, len(tasks), height=2.0)
+    for (above, middle, below), task in zip(grid.T, tasks, strict=True):
+        study = _main(studies, task)
+        _reliability(above, middle, study, study.parameters[-1])
+        above.set_title(_titled(studies, task, study.parameters[-1]))
+        above.set(xlabel=f"predicted cost ({task.cost_unit})", ylabel=f"realised cost ({task.cost_unit})")
+        middle.set(xlabel=f"predicted cost ({task.cost_unit})", ylabel=f"signed gap ({task.cost_unit})")
+        draw_levels(below, "gap", _by_model_and_parameter(studies, task))
+        below.set(xlabel=_WEIGHT, ylabel=f"signed gap ({task.cost_unit})")
+    dots = [Line2D([], [], label=label, **look) for label, look in _RELIABILITY.items()]
+    shared_legend(drawing, _styles(studies), dots, columns=4)
+    return Drawn(
+        drawing,
+        "Top: mean realised against mean predicted cost in ten bins of the predicted cost with equally many cases, at "
+        f"weight 0 and at {_CHOSEN}, implicit model, for {_data(studies)}; on the dotted diagonal a forecast knows "
+        "what its decisions cost. Middle: the signed gap, predicted − realised cost, in the same bins; bars are 95 % "
+        "intervals, and marks filled where one leaves out zero. Bottom: the signed gap of all cases by decision "
+        f"weight, for both models and all cost parameters; {BANDS}, and {FILLED}.",
+    )
+
+
+@figure("portfolio_regret_by_sites", "portfolio", "Regret by number of sites", needs=[_SIMULATED])
+def portfolio_regret_by_sites(studies: Studies) -> Drawn:
+    """Columns: cost parameters and models; lines: how many sites."""
+    found = {
+        (parameter, model): _by_sites(studies, parameter, model)
+        for parameter in nearest([5.0, 20.0], studies[_SIMULATED].parameters)
+        for model in ("implicit", "diffusion")
+    }
+    shown = {place: lines for place, lines in found.items() if lines}
+    drawing, grid = new_figure(2, len(shown), height=2.0, sharex=True, sharey="row")
+    for (above, below), ((parameter, model), lines) in zip(grid.T, shown.items(), strict=True):
+        draw_levels(above, "regret", lines)
+        draw_changes(below, "regret", lines, relative=True)
+        for line in lines:
+            _mark_chosen(above, line, "regret")
+        above.set_title(f"λ = {parameter:g}, {model}")
+        below.set_xlabel(_WEIGHT)
+    grid[0, 0].set(ylabel="regret (–)", ylim=(0, None))
+    grid[1, 0].set_ylabel("change of regret\nagainst weight 0 (%)")
+    shared_legend(drawing, max(shown.values(), key=len), [_ring()])
+    return Drawn(
+        drawing,
+        "Regret of the simulated portfolio, the expected cost above that of the best action under the true "
+        f"distribution, by decision weight, number of sites, λ and model. Top: means, where {BANDS} and rings are "
+        f"{_CHOSEN}; bottom: the change against weight 0, where bars are paired 95 % intervals and marks filled where "
+        "one leaves out zero. To look for: whether the change grows with the number of sites, since the energy score "
+        "sees little of the dependence between many.",
+    )
+
+
+def _present(studies: Studies) -> list[_Task]:
+    return [task for task in _TASKS if Key(task.name, "implicit", sites=task.sites) in studies.found]
+
+
+def _main(studies: Studies, task: _Task) -> Study:
+    return studies.find(task.name, "implicit", sites=task.sites)
+
+
+def _data(studies: Studies) -> str:
+    *others, last = [task.data for task in _present(studies)]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _titled(studies: Studies, task: _Task, parameter: float) -> str:
+    symbol = PARAMETERS[_main(studies, task).about["parameter"]]
+    return f"{task.title}\n{symbol} = {parameter:g}"
+
+
+def _paid(study: Study) -> str:
+    return "regret" if "regret" in study.forecasts else "cost"
+
+
+def _lines(studies: Studies, task: _Task, parameter: float, rivals: bool = False) -> Iterator[Line]:
+    """Both models and, where wanted, the rivals, as far as they were evaluated with this cost parameter."""
+    for (model, choice), (label, look) in _LOOKS.items():
+        study = studies.found.get(Key(task.name, model, choice, task.sites))
+        if study is not None and (rivals or choice == "main") and np.isclose(study.parameters, parameter).any():
+            yield Line(study, label, look, parameter)
+
+
+def _all_lines(studies: Studies, rivals: bool) -> list[Line]:
+    """One of each look that is drawn anywhere."""
+    found = {
+        line.label: line
+        for task in _present(studies)
+        for parameter in _main(studies, task).parameters
+        for line in _lines(studies, task, parameter, rivals)
+    }
+    return [found[label] for label, _ in _LOOKS.values() if label in found]
+
+
+def _by_model_and_parameter(studies: Studies, task: _Task) -> list[Line]:
+    """Colour and marker tell models apart, dashes the cost parameters."""
+    parameters = _main(studies, task).parameters
+    lines = []
+    for dashes, parameter in zip(("-", "--", ":", "-."), parameters, strict=False):
+        symbol = PARAMETERS[_main(studies, task).about["parameter"]]
+        for line in _lines(studies, task, parameter):
+            look = {**line.look, "linestyle": dashes}
+            lines.append(Line(line.study, f"{line.label}, {symbol} = {parameter:g}", look, parameter))
+    return lines
+
+
+def _styles(studies: Studies) -> list[Line]:
+    """One line of each label that `_by_model_and_parameter` gives."""
+    lines = (line for task in _present(studies) for line in _by_model_and_parameter(studies, task))
+    return list({line.label: line for line in lines}.values())
+
+
+def _by_sites(studies: Studies, parameter: float, model: str) -> list[Line]:
+    looks = {5: ("sky", "v"), 20: ("yellow", "s"), 60: ("blue", "o")}
+    lines = []
+    for sites, (colour, marker) in looks.items():
+        study = studies.found.get(Key("simulated_portfolio", model, sites=sites))
+        if study is not None and np.isclose(study.parameters, parameter).any():
+            look = {"color": COLOURS[colour], "marker": marker}
+            lines.append(Line(study, f"{sites} sites", look, parameter))
+    return lines
+
+
+def _frontier(axes: Axes, line: Line, metric: str) -> None:
+    """A line through the weights, hollow marks filled where the metric differs from that of weight 0."""
+    score, paid = (
+        np.array([line.study.seed_means(name, weight, line.parameter) for weight in line.study.weights])
+        for name in ("energy_score", metric)
+    )
+    look = {"linewidth": 1, "markerfacecolor": "white", "elinewidth": 0.5, **line.look}
+    x, y = score.mean(1), paid.mean(1)
+    axes.errorbar(x, y, paid.std(1), score.std(1), **look)
+    sure = np.array([change.significant for change in line.changes(metric)])
+    axes.plot(x[sure], y[sure], linestyle="", marker=look["marker"], color=look["color"], zorder=3)
+    if line.study.about["choice"] == "main":
+        axes.annotate("0", (x[0], y[0]), xytext=(3, 3), textcoords="offset points", fontsize=7, color=look["color"])
+        place = line.study.weights.index(chosen_weight(line.study, line.parameter))
+        axes.plot(x[place], y[place], **_RING)
+
+
+def _mark_chosen(axes: Axes, line: Line, metric: str) -> None:
+    weight = chosen_weight(line.study, line.parameter)
+    axes.plot(weight, line.study.seed_means(metric, weight, line.parameter).mean(), **_RING)
+
+
+def _ratio_by_weight(axes: Axes, line: Line) -> None:
+    """The relative spread: mean and one standard deviation over seeds, filled where it differs from weight 0."""
+    weights = np.array(line.study.weights)
+    found = [_ratio(line.study, weight, line.parameter) for weight in weights]
+    ratio = np.array([each.estimate for each in found])
+    deviation = np.array([_seed_deviation(line.study, weight, line.parameter) for weight in weights])
+    axes.plot(weights, ratio, markerfacecolor="white", **line.look)
+    band(axes, weights, ratio - deviation, ratio + deviation, line.look["color"])
+    sure = np.array([(each - found[0]).interval().significant for each in found])
+    axes.plot(weights[sure], ratio[sure], **{**line.look, "linestyle": ""})
+
+
+def _ratio(study: Study, weight: float, parameter: float | None) -> Sampled:
+    """Mean spread over the true one where it is known, else over the error of the mean."""
+    if "true_spread" not in study.cases:
+        return spread_skill(study, weight, parameter)
+    spread = study.values("spread", weight, parameter)
+    true = np.broadcast_to(study.case_values("true_spread", parameter)[:, None], spread.shape)
+    return study.resampling.mean(spread) / study.resampling.mean(true)
+
+
+def _seed_deviation(study: Study, weight: float, parameter: float | None) -> float:
+    """How much that ratio differs between seeds."""
+    spread = study.values("spread", weight, parameter)
+    if "true_spread" in study.cases:
+        return float((spread.mean(-1) / study.case_values("true_spread", parameter).mean()).std())
+    error = study.values("error", weight, parameter)
+    return float(np.sqrt((spread**2).mean(-1) / (error**2).mean(-1)).std())
+
+
+def _reliability(above: Axes, below: Axes, study: Study, parameter: float) -> None:
+    """Realised cost, and the gap, against predicted cost in bins, at weight 0 and at the chosen weight."""
+    for weight, look in zip((0.0, chosen_weight(study, parameter)), _RELIABILITY.values(), strict=True):
+        found = binned_gap(study, weight, parameter)
+        predicted, realised = (np.array([getattr(each, side) for each in found]) for side in ("predicted", "realised"))
+        down, across = ((side[:, 0] - side[:, 1], side[:, 2] - side[:, 0]) for side in (realised, predicted))
+        above.errorbar(predicted[:, 0], realised[:, 0], down, across, linewidth=0.9, **look)
+        error_bars(below, predicted[:, 0], [each.gap for each in found], **look)
+    below.axhline(0.0, color="black", linewidth=0.8)
+    below.sharex(above)
+    ends = (min(above.get_xlim()[0], above.get_ylim()[0]), max(above.get_xlim()[1], above.get_ylim()[1]))
+    above.plot(ends, ends, color="black", linestyle=":", linewidth=0.9, zorder=1)
+    above.set(xlim=ends, ylim=ends)
+
+
+def _ring() -> Line2D:
+    return Line2D([], [], label="chosen on validation data", **_RING)

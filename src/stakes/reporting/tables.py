@@ -1,0 +1,214 @@
+"""The tables of a report: metrics by weight, by region, and the portfolios beside their rivals."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from stakes.evaluation.calibration import calibration_sides, economic_value, skill, spread_skill
+from stakes.evaluation.choice import chosen_weight
+from stakes.evaluation.significance import Difference, Sampled
+from stakes.evaluation.study import Study
+from stakes.reporting.plan import CHOICES, MAIN
+from stakes.reporting.report import Cell, Column, Shown, Table
+from stakes.reporting.studies import Key, Studies
+
+__all__ = ["PORTFOLIO_COLUMNS", "metrics_table", "portfolio_rows", "portfolio_table", "regions_table"]
+
+_NAMES = {
+    "energy_score": "energy score",
+    "tail_crps": "tail CRPS",
+    "crps_of_total": "CRPS of the total",
+    "cost": "realised cost",
+    "gap": "signed gap",
+    "miscalibration": "miscalibration",
+    "regret": "regret",
+    "tracking": "error of a*",
+}
+_REGIONAL = ("energy_score", "cost", "gap", "miscalibration")
+
+
+def metrics_table(key: Key, study: Study, summary: pd.DataFrame) -> Table:
+    """Every cost parameter and weight: the mean, and the paired difference from weight 0 with its interval."""
+    whole = summary[summary["region"] == "all"]
+    metrics = [metric for metric in _NAMES if metric in set(whole["metric"])]
+    rows: list[tuple[Cell, ...]] = []
+    for (parameter, weight), lines in _grouped(whole, "parameter", "decision_weight").items():
+        cells = [_with_difference(lines[metric]) for metric in metrics]
+        value = economic_value(study, weight, parameter).interval()
+        rows.append((parameter, weight, *cells, Shown.interval(value.mean, value.low, value.high)))
+    columns = (
+        Column(study.about["parameter"] or "data", kind="number", help="the parameter of the cost"),
+        Column("weight", kind="number", help="the decision weight"),
+        *(Column(_NAMES[metric], kind="number") for metric in metrics),
+        Column("economic value", kind="number", help="0: climatology's action; 1: perfect foresight"),
+    )
+    note = "Mean over seeds and cases; in brackets the difference from weight 0 with its paired 95 % interval, bold "
+    note += (
+        "where it leaves out zero. Lower is better, but for the economic value and the signed gap, which should be 0."
+    )
+    return Table(f"metrics-{key}", f"{_title(key)}: metrics by decision weight", columns, tuple(rows), note)
+
+
+def regions_table(key: Key, study: Study, summary: pd.DataFrame) -> Table:
+    """The same by region, chosen by the outcome as in the paper and by the forecast."""
+    parts = summary[(summary["region"] != "all") & (summary["decision_weight"] > 0)]
+    rows: list[tuple[Cell, ...]] = []
+    for place, lines in _grouped(parts, "region", "by", "parameter", "decision_weight").items():
+        rows.append((*place, *(_difference(lines[metric]) for metric in _REGIONAL)))
+    columns = (
+        Column("region"),
+        Column("chosen by", help="the outcome, as in the paper, or the forecast at weight 0"),
+        Column(study.about["parameter"] or "data", kind="number"),
+        Column("weight", kind="number"),
+        *(Column(f"Δ {_NAMES[metric]}", kind="number") for metric in _REGIONAL),
+    )
+    note = "Differences from weight 0. Scores of cases chosen by their outcome reward forecasts that exaggerate (the "
+    note += "forecaster's dilemma): the rows chosen by the forecast, as many cases, do not have that fault."
+    return Table(f"regions-{key}", f"{_title(key)}: differences by region", columns, tuple(rows), note)
+
+
+PORTFOLIO_COLUMNS = (
+    "portfolio",
+    "parameter",
+    "method",
+    "weight",
+    "energy_score_change",
+    "cost_change",
+    "regret_change",
+    "gap_at_0",
+    "gap",
+    "spread_at_0",
+    "spread",
+    "skill",
+)
+
+
+def portfolio_rows(studies: Studies) -> pd.DataFrame:
+    """One line a portfolio, cost parameter and method, at the weight that validation data choose."""
+    rows = [row for key in studies if key.task in _PORTFOLIOS for row in _portfolio_rows(studies, key)]
+    return pd.DataFrame(rows, columns=list(PORTFOLIO_COLUMNS))
+
+
+_PORTFOLIOS = ("simulated_portfolio", "french_load", "irish_wind", "european_wind")
+
+
+def _portfolio_rows(studies: Studies, key: Key) -> Iterator[dict[str, object]]:
+    study = studies[key]
+    place = f"simulated, {key.sites} sites" if key.sites else key.task.replace("_", " ")
+    for parameter in study.parameters:
+        common: dict[str, object] = {"portfolio": place, "parameter": parameter}
+        if key.model == "policy":
+            plain = studies.found.get(Key(key.task, "implicit", MAIN, key.sites))
+            if plain is not None:
+                yield common | _policy_row(study, plain, parameter)
+            continue
+        method = key.model if key.choice == MAIN else f"{key.model}, {CHOICES[key.choice][0]}"
+        yield common | {"method": method} | _forecast_row(study, parameter)
+
+
+def _forecast_row(study: Study, parameter: float) -> dict[str, object]:
+    weight = chosen_weight(study, parameter)
+    before, after = calibration_sides(study, 0.0, parameter), calibration_sides(study, weight, parameter)
+    return {
+        "weight": weight,
+        "energy_score_change": _relative(study, "energy_score", weight, parameter),
+        "cost_change": (after.realised - before.realised).interval(),
+        "regret_change": _relative(study, "regret", weight, parameter) if "regret" in study.forecasts else None,
+        "gap_at_0": before.gap.estimate,
+        "gap": after.gap.interval(),
+        "spread_at_0": _spread(study, 0.0, parameter).estimate,
+        "spread": _spread(study, weight, parameter).interval(),
+        "skill": skill(study, weight, parameter).interval(),
+    }
+
+
+def _policy_row(policy: Study, plain: Study, parameter: float) -> dict[str, object]:
+    cost = policy.mean("cost", 1.0, parameter)
+    found: dict[str, object] = {
+        "method": "direct policy a(x), no forecast",
+        "cost_change": (cost - plain.mean("cost", 0.0, parameter)).interval(),
+        "skill": skill(policy, 1.0, parameter).interval(),
+    }
+    if "regret" in policy.forecasts:
+        regret = policy.mean("regret", 1.0, parameter)
+        found["regret_change"] = regret.relative_to(plain.mean("regret", 0.0, parameter)).interval()
+    return found
+
+
+def _relative(study: Study, metric: str, weight: float, parameter: float) -> object:
+    return study.mean(metric, weight, parameter).relative_to(study.mean(metric, 0.0, parameter)).interval()
+
+
+def _spread(study: Study, weight: float, parameter: float) -> Sampled:
+    """Of the total: over the true one where it is known, else over the error of its mean."""
+    if "true_spread" not in study.cases:
+        return spread_skill(study, weight, parameter)
+    true = study.case_values("true_spread", parameter).mean()
+    return study.mean("spread", weight, parameter) / float(true)
+
+
+def portfolio_table(rows: pd.DataFrame) -> Table:
+    """The flagship table."""
+    names = {
+        "portfolio": Column("portfolio"),
+        "parameter": Column("penalty", kind="number", help="lambda; for the French load: how much dearer short is"),
+        "method": Column("method"),
+        "weight": Column("weight", kind="number", help="chosen on validation data"),
+        "energy_score_change": Column("Δ energy score", "%", "number"),
+        "cost_change": Column("Δ realised cost", kind="number"),
+        "regret_change": Column("Δ regret", "%", "number", "against the true optimum"),
+        "gap_at_0": Column("gap at 0", kind="number", help="predicted less realised cost at weight 0"),
+        "gap": Column("gap", kind="number", help="at the chosen weight"),
+        "spread_at_0": Column("spread at 0", kind="number", help="of the total, over the true one or over its error"),
+        "spread": Column("spread", kind="number", help="at the chosen weight"),
+        "skill": Column("skill", "%", "number", "less paid than with climatology's action"),
+    }
+    cells = tuple(tuple(_cell(row[name]) for name in PORTFOLIO_COLUMNS) for _, row in rows.iterrows())
+    note = (
+        "Differences from the same model at weight 0 (for the direct policy: from the implicit model at weight 0) with "
+    )
+    note += (
+        "paired 95 % intervals, bold where they leave out zero. The weight is the one with the lowest validation cost "
+    )
+    note += "among those whose validation energy score is at most 1 % above that of weight 0."
+    return Table(
+        "portfolio-methods", "Portfolios: every method at its chosen weight", tuple(names.values()), cells, note
+    )
+
+
+def _cell(value: object) -> Cell:
+    if isinstance(value, Difference):
+        return Shown.interval(value.mean, value.low, value.high, _decimals(value.mean))
+    if isinstance(value, str | int):
+        return value
+    return float(value) if isinstance(value, float) and value == value else None
+
+
+def _decimals(value: float) -> int:
+    return 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 4
+
+
+def _grouped(summary: pd.DataFrame, *columns: str) -> dict[Any, dict[str, Any]]:
+    """The lines of a summary by the values of some columns, and then by metric."""
+    found: dict[Any, dict[str, Any]] = {}
+    for line in summary.to_dict("records"):
+        found.setdefault(tuple(line[name] for name in columns), {})[str(line["metric"])] = line
+    return found
+
+
+def _with_difference(line: Mapping[str, float]) -> Shown:
+    mean, difference, low, high = (line[name] for name in ("mean", "difference", "low", "high"))
+    if difference == 0 and low == high:
+        return Shown(f"{mean:.4g}", mean)
+    text = f"{mean:.4g} ({difference:+.2g} [{low:+.2g}, {high:+.2g}])"
+    return Shown(text, mean, strong=low > 0 or high < 0)
+
+
+def _difference(line: Mapping[str, float]) -> Shown:
+    difference, low, high = (line[name] for name in ("difference", "low", "high"))
+    return Shown(f"{difference:+.3g} [{low:+.3g}, {high:+.3g}]", difference, strong=low > 0 or high < 0)
+
+
+def _title(key: Key) -> str:
+    return f"{key.task.replace('_', ' ')}{f' ({key.sites} sites)' if key.sites else ''}, {key.model}"

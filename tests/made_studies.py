@@ -1,0 +1,77 @@
+"""Studies without training: forecasts made of the outcomes themselves, for tests of figures and claims."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from stakes.data.cases import Cases
+from stakes.evaluation import assessment
+from stakes.evaluation.assessment import Assessment
+from stakes.evaluation.metrics import Assessor
+from stakes.evaluation.study import Study
+from stakes.reporting.plan import planned_parts
+from stakes.reporting.studies import Key, Studies
+from stakes.tasks.simulation import KnownTruth
+from stakes.tasks.task import TaskData
+from stakes.training.runs import task_data
+from stakes.training.sweep import Point
+
+CASES, MEMBERS, SEEDS = 120, 20, 2
+
+
+def made_study(points: tuple[Point, ...], settings: Assessment, choice: str = "main") -> Study:
+    """A study of these points on a few test cases: members scatter around the outcome, less so with the weight."""
+    found = {}
+    for point in points:
+        run = point.run
+        if run.seed < SEEDS:
+            found[assessment._place(run, settings)] = _made_metrics(run, settings)
+    tasks = {assessment.data_place(point.run.task, settings): point.run.task for point in points}
+    first = points[0].run
+    about = {
+        "task": first.task.name,
+        "model": first.model.name,
+        "choice": choice,
+        "unit": "m/s",
+        "parameter": settings.parameter,
+        "members": MEMBERS,
+        "settings": {"made": True},
+    }
+    cases = assessment._cases(tasks).isel(case=_places(len(task_data(first.task).test)))
+    cases = cases.assign_coords(case=np.arange(CASES))
+    return Study(assessment._forecasts(found), cases, about, block=min(settings.block, 10))
+
+
+def _places(count: int) -> Any:
+    return np.linspace(0, count - 1, CASES).astype(int)
+
+
+def _made_metrics(run: Any, settings: Assessment) -> dict[str, Any]:
+    data: TaskData = task_data(run.task)
+    rows = torch.from_numpy(_places(len(data.test)))
+    test = Cases(data.test.features[rows], data.test.outcome[rows])
+    generator = torch.Generator().manual_seed(run.seed)
+    scale = data.train.outcome.std(0) * (0.6 - 0.2 * run.decision_weight)
+    centre = test.outcome + scale * torch.randn(test.outcome.shape, generator=generator)
+    members = centre[:, None] + scale * torch.randn(CASES, MEMBERS, test.outcome.shape[1], generator=generator)
+    metrics = Assessor(run.task.cost, run.task.regions)(members, test.outcome)
+    if isinstance(run.task, KnownTruth):
+        truth = run.task.truth(test.features)
+        action = metrics["action"][:, None]
+        metrics |= {"regret": truth.regret(action), "tracking": (action - truth.action).abs().squeeze(-1)}
+    if settings.validation:
+        metrics |= {f"validation_{name}": metrics[name].mean() for name in ("cost", "energy_score")}
+    return {name: values.float().numpy() for name, values in metrics.items()}
+
+
+@lru_cache
+def made_studies(subject: str, *choices: str) -> Studies:
+    """The studies of a subject (European wind left out, whose data are not shipped), under these choices."""
+    found: dict[Key, Study] = {}
+    for part in planned_parts([subject]):
+        if part.choice in (choices or ("main",)) and part.task != "european_wind":
+            points = tuple(point for point in part.sweep().points if point.run.seed < SEEDS)
+            found[part.key] = made_study(points, part.assessment, part.choice)
+    return Studies(found)
