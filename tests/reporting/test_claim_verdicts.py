@@ -38,6 +38,9 @@ def altered(study: Study, **changes: Change) -> Study:
         base = forecasts[metric].sel(decision_weight=0.0, drop=True)
         dims = (*order, "level") if metric == "quantile" else order
         made[metric] = change(base, weights).broadcast_like(forecasts[metric]).transpose(*dims)
+    if "cost" in made:  # perfect foresight costs what it did
+        foresight = (forecasts["cost"] - forecasts["foresight_regret"]).sel(decision_weight=0.0, drop=True)
+        made["foresight_regret"] = (made["cost"] - foresight).transpose(*order)
     return replace(study, forecasts=forecasts.assign(made))
 
 

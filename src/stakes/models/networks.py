@@ -97,10 +97,13 @@ class FiLMNetwork(nn.Module):
         of_condition, of_noise = self.modulation.weight.split(self.widths, 1)
         of_case = linear(condition, of_condition, self.modulation.bias)[..., None, :].chunk(len(self.hidden), -1)
         state = inputs
-        # Layer by layer and in place, so that what lies between stays in the cache of a CPU.
+        # Layer by layer, so that what lies between stays in the cache of a CPU.
         for layer, case, weight in zip(self.hidden, of_case, of_noise.chunk(len(self.hidden)), strict=True):
             gamma, beta = case.chunk(2, -1)
-            gamma, beta = linear_in_parts(noise, weight).add_(torch.cat([1 + gamma, beta], -1)).chunk(2, -1)
+            of_members, of_cases = linear_in_parts(noise, weight), torch.cat([1 + gamma, beta], -1)
+            # In place on a CPU; a product in parts is a view, whose gradient would be copied once more.
+            modulation = of_members + of_cases if noise.is_cuda else of_members.add_(of_cases)
+            gamma, beta = modulation.chunk(2, -1)
             state = torch.addcmul(beta, gamma, layer(state)).relu_()
         return self.output(state)
 

@@ -26,8 +26,8 @@ from stakes.evaluation.policies import assess_policies
 from stakes.evaluation.study import Study, StudyError
 from stakes.evaluation.summary import summarise
 from stakes.guard import guarded
-from stakes.reporting.claims.register import all_claims
 from stakes.reporting.claims.claim import Judgement
+from stakes.reporting.claims.register import all_claims
 from stakes.reporting.claims.summary import claims_record
 from stakes.reporting.contents import build_report, draw_figures
 from stakes.reporting.estimate import estimate

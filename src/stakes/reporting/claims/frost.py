@@ -175,13 +175,19 @@ def _excess_mass(study: Study, weight: float, ratio: float) -> Sampled:
 
 def _onset(frost: Study, wind: Study) -> Iterator[Check]:
     frost_course = path(frost, "miscalibration", required_parameter(frost, 0.5))
-    wind_course = path(wind, "cost", required_parameter(wind, 5.0), "cut-off")
+    wind_course = path(wind, "foresight_regret", required_parameter(wind, 5.0), "cut-off")
     early = weights_within(frost, 0.1, 0.2)[-1]
     yield falls(f"frost: miscalibration, α = 0.5, weight {early:g} against 0", frost_course[early])
     below = weights_within(wind, 0.1, 0.5 - 1e-6)[-1]
-    yield does_not_fall(f"wind: cost in the cut-off region, λ = 5, weight {below:g} against 0", wind_course[below])
+    yield does_not_fall(
+        f"wind: cost above perfect foresight in the cut-off region, λ = 5, weight {below:g} against 0",
+        wind_course[below],
+    )
     above = weights_within(wind, 0.5, 0.7)[-1]
-    yield falls(f"wind: cost in the cut-off region, λ = 5, weight {above:g} against 0", wind_course[above])
+    yield falls(
+        f"wind: cost above perfect foresight in the cut-off region, λ = 5, weight {above:g} against 0",
+        wind_course[above],
+    )
     for name, course in (("frost", frost_course), ("wind", wind_course)):
         significant = (weight for weight, effect in course.items() if effect.interval().high < 0)
         yield remark(rises(f"{name}: smallest weight with a significant gain", known(next(significant, nan)), ""))

@@ -49,7 +49,7 @@ def figure(label: str, subject: str, title: str, needs: Sequence[Key] = ()) -> C
 
 
 def known_figures() -> dict[str, FigureSpec]:
-    """All figures, in the order of the paper, ours last."""
+    """All figures, those of a subject in the order of the paper."""
     from stakes.reporting.figures import frost, method, portfolio, synthetic, wind  # noqa: F401  they register
 
     return dict(_FIGURES)
