@@ -6,12 +6,12 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench soak clean
+.PHONY: demo test lint browser reproduce bench soak clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m stakes.demo
 
-test: lint
+test: lint browser
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY)
@@ -19,8 +19,18 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The pages are tested in Debian's chromium; where it cannot be installed, those tests are skipped and say so.
+browser:
+	@(command -v chromium && command -v chromedriver) >/dev/null || if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
+		(apt-get update -qq && apt-get install -y -qq chromium chromium-driver) >/dev/null 2>&1 || true; fi
+
+reproduce: $(INSTALLED)
+	$(BIN)/stakes reproduce all --quick
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.sampling --device cpu --json benchmarks/results/sampling_cpu.json
+	$(BIN)/python -m benchmarks.evaluation --json benchmarks/results/evaluation_cpu.json
 	$(BIN)/python -m benchmarks.sweep_cpu --json benchmarks/results/sweep_cpu.json
 
 soak: $(READY)

@@ -178,7 +178,7 @@ def test_parts_give_the_same(monkeypatch: pytest.MonkeyPatch, sites: int) -> Non
     members, outcome = draw(sites=sites)
     assess: Callable[..., Any] = Assessor(WindDispatchCost(4.0), {"all": lambda y: y[..., 0] > -9})
     whole = assess(members, outcome)
-    monkeypatch.setattr(metrics_module, "_NUMBERS_AT_ONCE", 5 * 9 * sites)
+    monkeypatch.setitem(metrics_module._NUMBERS_AT_ONCE, "cpu", 5 * 9 * sites)
     parts = assess(members, outcome)
     assert whole.keys() == parts.keys()
     for name, values in whole.items():

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stakes.actions import optimal_action
 from stakes.data.cases import Cases
 from stakes.evaluation.metrics import LEVELS, Assessor
+from stakes.evaluation.parallel import called_for_each
 from stakes.evaluation.study import AXES, Study, StudyError
 from stakes.models.sample_model import SampleModel
 from stakes.tasks.simulation import KnownTruth
@@ -28,7 +29,7 @@ from stakes.training.runs import RunSettings, task_data
 from stakes.training.sweep import Point, Sweep
 from stakes.typed import canonical_text, to_plain
 
-__all__ = ["Arrays", "Assessment", "against_truth", "assess", "data_place", "study_of"]
+__all__ = ["Arrays", "Assessment", "Report", "against_truth", "assess", "data_place", "study_of"]
 
 _VERSION = 1  # of the metrics: evaluations kept by other versions are made again
 _DIGEST = hashlib.sha256().digest_size
@@ -50,6 +51,7 @@ class Assessment:
     block: int = 1
     validation: bool = False
     device: str = "cpu"
+    processes: int = 1
 
     def key(self, task: Task) -> str:
         """What a kept evaluation depends on, besides the run."""
@@ -64,19 +66,17 @@ def assess(
     by_run: dict[str, list[Point]] = {}
     for point in sweep.points:
         by_run.setdefault(point.run.name, []).append(point)
+    failed = [name for name in by_run if _failed(RunFolder(folder / "runs" / name))]
+    waiting = {name: (name, points, folder, settings) for name, points in by_run.items() if name not in failed}
     found: dict[tuple[float, ...], Arrays] = {}
-    failed = []
-    for done, (name, points) in enumerate(by_run.items(), 1):
-        state = RunFolder(folder / "runs" / name).state()
-        if state is not None and state.status == "failed":
-            failed.append(name)
-            continue
-        for point, arrays in zip(points, _evaluated(name, points, folder, settings), strict=True):
+    for done, (name, evaluated) in enumerate(called_for_each(_evaluated, waiting, settings.processes), 1):
+        for point, arrays in zip(by_run[name], evaluated, strict=True):
             found[_place(point.run, settings)] = arrays
         if report is not None:
-            report(done, len(by_run))
+            report(done, len(waiting))
     if not found:
         raise StudyError(f"none of the {len(by_run)} runs of the sweep in {folder} was trained to its end")
+    found |= {_place(point.run, settings): {} for name in failed for point in by_run[name]}
     first = sweep.points[0].run
     described = {"model": first.model.name, "settings": to_plain(first), "failed": failed, **about}
     tasks = {data_place(point.run.task, settings): point.run.task for point in sweep.points}
@@ -94,6 +94,7 @@ def study_of(
     described = {
         "task": task.name,
         "unit": task_data(task).unit,
+        "attribution": task_data(task).attribution,
         "parameter": settings.parameter,
         "members": settings.members,
         **about,
@@ -112,6 +113,11 @@ def _place(run: RunSettings, settings: Assessment) -> tuple[float, ...]:
 
 def _field(task: Task, name: str | None) -> float:
     return 0.0 if name is None else float(getattr(task, name))
+
+
+def _failed(run: RunFolder) -> bool:
+    state = run.state()
+    return state is not None and state.status == "failed"
 
 
 def _evaluated(name: str, points: Sequence[Point], folder: Path, settings: Assessment) -> list[Arrays]:
@@ -187,10 +193,10 @@ def _truth(task: Any, test: Cases) -> Any:
 
 
 def _forecasts(found: Mapping[tuple[float, ...], Arrays]) -> xr.Dataset:
-    """All evaluations on common axes, NaN where a point of the grid was not trained."""
+    """All evaluations on common axes, NaN where a point of the grid was not trained or has none."""
     axes = [sorted({place[axis] for place in found}) for axis in range(4)]
     names = list(dict.fromkeys(name for arrays in found.values() for name in arrays))
-    some = next(iter(found.values()))
+    some = next(arrays for arrays in found.values() if arrays)
     shape = [len(axis) for axis in axes]
     stacked = {name: np.full((*shape, *some[name].shape), np.nan, np.float32) for name in names}
     for place, arrays in found.items():

@@ -23,6 +23,7 @@ __all__ = [
     "pit_histogram",
     "skill",
     "spread_skill",
+    "total_spread",
 ]
 
 
@@ -93,6 +94,15 @@ def spread_skill(study: Study, weight: float, parameter: float | None = None) ->
     of_mean = 1 + 1 / int(study.about["members"])
     ratio = study.resampling.mean(spread**2) / study.resampling.mean(error**2) * of_mean
     return Sampled(float(np.sqrt(ratio.estimate)), np.sqrt(ratio.replicates))
+
+
+def total_spread(study: Study, weight: float, parameter: float | None = None) -> Sampled:
+    """Mean spread of the total over the true one where that is known, else `spread_skill`: 1 where it is right."""
+    if "true_spread" not in study.cases:
+        return spread_skill(study, weight, parameter)
+    spread = study.values("spread", weight, parameter)
+    true = np.broadcast_to(study.case_values("true_spread", parameter)[:, None], spread.shape)
+    return study.resampling.mean(spread) / study.resampling.mean(true)
 
 
 def skill(study: Study, weight: float, parameter: float | None = None) -> Sampled:

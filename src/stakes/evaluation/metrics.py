@@ -24,7 +24,7 @@ Region = Callable[[Tensor], Tensor]  # outcomes (..., D) to bool (...)
 LEVELS = tuple(round(0.02 + 0.04 * place, 2) for place in range(25))
 """Equally likely quantile levels, 0.02 to 0.98, with 0.1, 0.3, 0.5, 0.7 and 0.9 among them: a forecast in short."""
 
-_NUMBERS_AT_ONCE = 1 << 24  # members of all sites in memory at one time
+_NUMBERS_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 24}  # members of all sites: what the caches hold, what fills a GPU
 _BEFORE_CUT_OFF = 2.0  # m/s: the paper's cut-off region begins where power is already falling
 
 
@@ -141,5 +141,6 @@ def _quantiles(ordered: Tensor) -> Tensor:
 
 
 def _parts(members: Tensor, outcome: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    size = max(1, _NUMBERS_AT_ONCE // (members.shape[1] * members.shape[2]))
+    at_once = _NUMBERS_AT_ONCE.get(members.device.type, 1 << 24)
+    size = max(1, at_once // (members.shape[1] * members.shape[2]))
     yield from zip(members.split(size), outcome.split(size), strict=True)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, cast
 
-from stakes.evaluation.assessment import Arrays, Assessment, against_truth, data_place, study_of
+from stakes.evaluation.assessment import Arrays, Assessment, Report, against_truth, data_place, study_of
 from stakes.evaluation.study import Study
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
@@ -17,16 +18,21 @@ _SETTINGS = PolicySettings(epochs=200, patience=40)
 
 
 def assess_policies(
-    tasks: Sequence[Task], seeds: Sequence[int], settings: Assessment, about: Mapping[str, Any]
+    tasks: Sequence[Task],
+    seeds: Sequence[int],
+    settings: Assessment,
+    about: Mapping[str, Any],
+    report: Report | None = None,
 ) -> Study:
     """Train a policy for every task (a cost parameter each) and seed; what its actions cost on the test cases.
 
     A policy sees the cost alone, so it stands at decision weight 1.
     """
     found: dict[tuple[float, ...], Arrays] = {}
-    for task in tasks:
-        for seed in seeds:
-            found[(*data_place(task, settings), 1.0, float(seed))] = _assessed(task, seed, settings.device)
+    for task, seed in product(tasks, seeds):
+        found[(*data_place(task, settings), 1.0, float(seed))] = _assessed(task, seed, settings.device)
+        if report is not None:
+            report(len(found), len(tasks) * len(seeds))
     return study_of(found, {data_place(task, settings): task for task in tasks}, settings, about)
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from stakes.evaluation.study import RegionBy, Study
 
@@ -61,8 +63,14 @@ def _rows(study: Study, metric: str, parameter: float, region: str | None, by: R
             "by": by if region else "",
             "metric": metric,
             "mean": found.estimate,
-            "deviation": study.seed_means(metric, weight, parameter, region, by).std(),
+            "deviation": _deviation(study.seed_means(metric, weight, parameter, region, by)),
             "difference": None if difference is None else difference.mean,
             "low": None if difference is None else difference.low,
             "high": None if difference is None else difference.high,
         }
+
+
+def _deviation(means: NDArray[np.float64]) -> float:
+    """Between the seeds that did not fail."""
+    defined = means[np.isfinite(means)]
+    return float(defined.std()) if len(defined) else float("nan")

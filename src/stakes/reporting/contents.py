@@ -6,14 +6,14 @@ from typing import Any
 import pandas as pd
 
 from stakes.reporting.claims.claim import Judgement
-from stakes.reporting.figures.registry import FigureSpec, known_figures
+from stakes.reporting.figures.registry import find_figure, known_figures
 from stakes.reporting.figures.style import style, to_svg
 from stakes.reporting.plan import CHOICES, MAIN, SUBJECTS
 from stakes.reporting.report import ClaimRow, Column, Figure, Report, Section, Table
 from stakes.reporting.studies import Key, Studies
 from stakes.reporting.tables import metrics_table, portfolio_table, regions_table
 
-__all__ = ["build_report", "draw_figures"]
+__all__ = ["build_report", "draw_figure", "draw_figures"]
 
 _SECTIONS = {
     "method": ("The method", ()),
@@ -46,14 +46,15 @@ _SECTIONS = {
 }
 
 
-def draw_figures(studies: Studies, labels: Sequence[str] | None = None) -> dict[str, Figure]:
-    """Every figure whose studies are there, or those of the labels, as SVG with its caption and settings."""
-    known = known_figures()
-    chosen = [known[label] for label in labels] if labels is not None else list(known.values())
-    return {spec.label: _drawn(spec, studies) for spec in chosen if spec.possible(studies)}
+def draw_figures(studies: Studies, subjects: Sequence[str]) -> dict[str, Figure]:
+    """Every figure of these subjects and of the method whose studies are there, by its label."""
+    chosen = [spec for spec in known_figures().values() if spec.subject in (*subjects, "method")]
+    return {spec.label: draw_figure(studies, spec.label) for spec in chosen if spec.possible(studies)}
 
 
-def _drawn(spec: FigureSpec, studies: Studies) -> Figure:
+def draw_figure(studies: Studies, label: str) -> Figure:
+    """One figure as SVG, with its caption and settings."""
+    spec = find_figure(label)
     with style():
         drawn = spec.draw(studies)
         svg = to_svg(drawn.figure)

@@ -35,10 +35,13 @@ class Estimate:
     def sentence(self, quick: bool) -> str:
         """What to expect."""
         kind = "a reduced run (--quick)" if quick else "the whole run"
-        time = f"{self.minutes:.0f} minutes" if self.minutes < 120 else f"{self.minutes / 60:.0f} hours"
-        return (
-            f"{kind} of {self.models} models: about {time} and {self.memory:.0f} GiB of memory, if nothing is there yet"
-        )
+        time = _counted(self.minutes, "minute") if self.minutes < 120 else _counted(self.minutes / 60, "hour")
+        memory = f"{self.memory:.0f} GiB of memory"
+        return f"{kind} of {_counted(self.models, 'model')}: about {time} and {memory}, if nothing is there yet"
+
+
+def _counted(number: float, unit: str) -> str:
+    return f"{number:.0f} {unit}{'' if round(number) == 1 else 's'}"
 
 
 def estimate(parts: Sequence[Part], execution: Execution) -> Estimate:

@@ -60,7 +60,7 @@ class Part:
     def fingerprint(self) -> str:
         """What its study depends on, in short."""
         grid = {axis: list(values) for axis, values in self.grid.items()}
-        assessment = to_plain(replace(self.assessment, device="cpu"))
+        assessment = to_plain(replace(self.assessment, device="cpu", processes=1))
         text = canonical_text([str(self.key), grid, dict(self.settings), assessment])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -115,7 +115,7 @@ def planned_parts(
     if not chosen:
         raise SettingError(f"the paper has no {model} model for {', '.join(subjects)}; choose another model or task")
     ordered = sorted(chosen, key=lambda part: part.choice != MAIN)
-    return [_quick(part) for part in ordered if part.choice in _QUICK_CHOICES] if quick else ordered
+    return [_quick(part) for part in ordered if part.choice in _quick_choices(part)] if quick else ordered
 
 
 def _synthetic(record: str | None) -> list[Part]:
@@ -183,7 +183,6 @@ REDUCED = (
     "This is a reduced run (--quick): fewer weights, two training seeds, a few epochs, fewer members a forecast and 25 "
     "steps of the diffusion model. Its verdicts show that everything works, not what is true."
 )
-_QUICK_CHOICES = (MAIN, "epsilon", "raw_schedule", "debiased", "decision_alone", *_RIVALS)
 _QUICK_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "synthetic": {"training.epochs": 100},
     "wind": {"training.epochs": 12, "training.pretraining_epochs": 12, "training.validate_every": 2},
@@ -204,6 +203,14 @@ _QUICK_CHOICE_GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
     "frost": {"decision_weight": (0.0, 0.3), "task.false_alarm_ratio": (0.3,), "seed": (0, 1)},
 }
 _QUICK_PORTFOLIO = {"decision_weight": (0.0, 0.3, 0.6), "seed": (0, 1)}
+
+
+def _quick_choices(part: Part) -> tuple[str, ...]:
+    if part.subject == "portfolio":
+        return (MAIN, *_RIVALS)
+    if part.task == "synthetic":
+        return (MAIN, "epsilon", "raw_schedule", "debiased")
+    return (MAIN, "debiased", "decision_alone") if part.model == "implicit" else (MAIN,)
 
 
 def _with_members(part: Part, members: int) -> Part:

@@ -10,7 +10,8 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ import pandas as pd
 import torch
 
 import stakes
-from stakes.errors import StakesError
-from stakes.evaluation.assessment import assess
+from stakes.errors import SettingError, StakesError
+from stakes.evaluation.assessment import Report, assess
 from stakes.evaluation.policies import assess_policies
 from stakes.evaluation.study import Study, StudyError
 from stakes.evaluation.summary import summarise
@@ -29,17 +30,18 @@ from stakes.guard import guarded
 from stakes.reporting.claims.claim import Judgement
 from stakes.reporting.claims.register import all_claims
 from stakes.reporting.claims.summary import claims_record
-from stakes.reporting.contents import build_report, draw_figures
+from stakes.reporting.contents import build_report, draw_figure, draw_figures
 from stakes.reporting.estimate import estimate
-from stakes.reporting.figures.registry import find_figure
+from stakes.reporting.figures.registry import FigureSpec, find_figure
 from stakes.reporting.plan import REDUCED, SUBJECTS, Part, planned_parts
 from stakes.reporting.report import Figure, write_report
 from stakes.reporting.studies import Key, Studies
 from stakes.reporting.tables import portfolio_rows
+from stakes.reporting.voice import Voice
 from stakes.training.checkpoints import write_atomically
 from stakes.training.execution import Execution
 from stakes.training.results import InterruptedTraining
-from stakes.training.run_folder import locked
+from stakes.training.run_folder import RunFolder, locked
 from stakes.training.runs import task_data
 from stakes.training.sweep import Point, Sweep, run_sweep
 from stakes.typed import canonical_text, to_plain
@@ -59,50 +61,57 @@ class Reproduction:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        if self.subject == "all":
-            return ("wind", "frost") if self.record is not None else SUBJECTS
-        return (self.subject,)
+        return SUBJECTS if self.subject == "all" else (self.subject,)
 
     def parts(self) -> list[Part]:
         """What has to be trained and evaluated."""
+        if self.record is not None and self.subject == "all":
+            raise SettingError("a record belongs to one task: --record needs the subject wind or frost, got all")
         parts = planned_parts(self.subjects, self.quick, self.model, self.record)
-        if self.figure is None:
-            return parts
-        needs = find_figure(self.figure).needs
-        return [part for part in parts if part.key in needs]
+        return parts if self.figure is None else self._needed(find_figure(self.figure), parts)
+
+    def _needed(self, figure: FigureSpec, parts: Sequence[Part]) -> list[Part]:
+        if figure.subject not in (*self.subjects, "method"):
+            raise SettingError(f"the figure {figure.label} belongs to {figure.subject}, not to {self.subject}")
+        missing = set(figure.needs) - {part.key for part in parts}
+        if missing:
+            model = sorted(missing)[0].model
+            raise SettingError(f"the figure {figure.label} needs the {model} model, but model is {self.model}")
+        return [part for part in parts if part.key in figure.needs]
 
 
 def reproduce(wanted: Reproduction, out: Path, execution: Execution) -> Path:
-    """Do all of it; returns the path of the report."""
+    """Do all of it; returns the path of the report, or of the only figure that is wanted."""
     started = time.monotonic()
-    parts = wanted.parts()
-    say = _Voice(execution.quiet)
-    parts, notes = _with_data(parts, say)
-    say(estimate(parts, execution).sentence(wanted.quick))
-    with locked(out):
+    parts, notes = _with_data(wanted.parts())
+    say = Voice(execution.quiet)
+    with locked(out), _resumable():
+        for note in notes:
+            say(note)
+        if parts:
+            say(estimate(parts, execution).sentence(wanted.quick))
         studies = study_parts(parts, out, execution, say)
+        if wanted.figure is not None:
+            return _write_figure(draw_figure(Studies({**_others(wanted, out), **studies}), wanted.figure), out)
         say("drawing and judging")
-        figures = draw_figures(studies, None if wanted.figure is None else [wanted.figure])
-        for label, figure in figures.items():
-            write_atomically(_folder(out / "figures") / f"{label}.svg", figure.svg.encode())
-        judgements = [] if wanted.figure is not None else _judged(wanted, studies)
-        seconds = time.monotonic() - started
-        return _report(wanted, studies, figures, judgements, notes, out, execution, seconds)
+        figures = draw_figures(studies, wanted.subjects)
+        for figure in figures.values():
+            _write_figure(figure, out)
+        notes = [*notes, *_left_out(parts, studies)]
+        return _report(wanted, studies, figures, notes, out, execution, started)
 
 
-class _Voice:
-    """One line of progress at a time, on standard error."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
-
-    def __call__(self, sentence: str) -> None:
-        if not self.quiet:
-            sys.stderr.write(f"{sentence}\n")
-            sys.stderr.flush()
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """However it is interrupted, it says how to go on."""
+    try:
+        yield
+    except (InterruptedTraining, KeyboardInterrupt):
+        sentence = "interrupted; what is done is kept, and the same command goes on from there"
+        raise InterruptedTraining(sentence) from None
 
 
-def _with_data(parts: Sequence[Part], say: _Voice) -> tuple[list[Part], list[str]]:
+def _with_data(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
     """The parts whose data are there; European wind is not shipped, and left out with a note where it is not found."""
     kept, notes = [], []
     for part in parts:
@@ -113,27 +122,19 @@ def _with_data(parts: Sequence[Part], say: _Voice) -> tuple[list[Part], list[str
             if part.task != "european_wind":
                 raise
             notes.append(f"European wind was left out: {error}.")
-    for note in dict.fromkeys(notes):
-        say(note)
     return kept, list(dict.fromkeys(notes))
 
 
-def study_parts(parts: Sequence[Part], out: Path, execution: Execution, say: _Voice | None = None) -> Studies:
-    """Train and evaluate what is not yet there."""
-    say = say or _Voice(execution.quiet)
-    found: dict[Key, Study] = {}
-    missing = []
-    for part in parts:
-        study = _kept(part, out)
-        if study is None:
-            missing.append(part)
-        else:
-            found[part.key] = study
+def study_parts(parts: Sequence[Part], out: Path, execution: Execution, say: Voice | None = None) -> Studies:
+    """Train and evaluate what is not yet there; a part of which every run failed has no study."""
+    say = say or Voice(execution.quiet)
+    found = {part.key: study for part in parts if (study := _kept(part, out)) is not None}
+    missing = [part for part in parts if part.key not in found]
     _train([part for part in missing if part.model != "policy"], out / "sweep", execution, say)
     for done, part in enumerate(missing, 1):
-        say(f"evaluating {part.key} ({done} of {len(missing)})")
-        found[part.key] = _evaluated(part, out, execution)
-    return Studies({part.key: found[part.key] for part in parts})
+        with say.counting(f"evaluating {part.key} ({done} of {len(missing)})") as report, suppress(StudyError):
+            found[part.key] = _evaluated(part, out, execution, report)
+    return Studies({part.key: found[part.key] for part in parts if part.key in found})
 
 
 def _kept(part: Part, out: Path) -> Study | None:
@@ -145,34 +146,57 @@ def _kept(part: Part, out: Path) -> Study | None:
     return study if study.about.get("fingerprint") == part.fingerprint else None
 
 
-def _train(parts: Sequence[Part], folder: Path, execution: Execution, say: _Voice) -> None:
+def _others(wanted: Reproduction, out: Path) -> dict[Key, Study]:
+    """What was evaluated before, and which a figure shows beside what it needs."""
+    parts = planned_parts(wanted.subjects, wanted.quick, wanted.model, wanted.record)
+    return {part.key: study for part in parts if (study := _kept(part, out)) is not None}
+
+
+def _train(parts: Sequence[Part], folder: Path, execution: Execution, say: Voice) -> None:
     """All runs as one sweep; those that fail are left out of their studies."""
-    points = [point for part in parts for point in part.sweep().points]
-    if not points:
+    sweep = Sweep(tuple(Point({}, point.run) for part in parts for point in part.sweep().points))
+    if not sweep.points:
         return
-    say(f"training {len({point.run.name for point in points})} models")
+    say(f"training {len(sweep.runs)} models")
     try:
-        run_sweep(Sweep(tuple(Point({}, point.run) for point in points)), folder, execution)
+        run_sweep(sweep, folder, execution)
     except InterruptedTraining:
         raise
     except StakesError as error:
-        if "failed in part" not in str(error):
+        if any(RunFolder(folder / "runs" / name).state() is None for name in sweep.runs):
             raise
-        say(str(error))
+        say(str(error))  # every run came to an end, some by failing
 
 
-def _evaluated(part: Part, out: Path, execution: Execution) -> Study:
-    settings = replace(part.assessment, device=execution.resolved_device)
+def _evaluated(part: Part, out: Path, execution: Execution, report: Report) -> Study:
+    device = execution.resolved_device
+    settings = replace(part.assessment, device=device, processes=execution.processes if device == "cpu" else 1)
     about = {"choice": part.choice, "fingerprint": part.fingerprint}
     sweep = part.sweep()
     if part.model == "policy":
         tasks = list({canonical_text(to_plain(point.run.task)): point.run.task for point in sweep.points}.values())
         seeds = sorted({point.run.seed for point in sweep.points})
-        study = assess_policies(tasks, seeds, settings, {**about, "model": "policy", "settings": to_plain(tasks[0])})
+        about |= {"model": "policy", "settings": to_plain(tasks[0])}
+        study = assess_policies(tasks, seeds, settings, about, report)
     else:
-        study = assess(sweep, out / "sweep", settings, about)
-    study.save(out / "studies" / str(part.key))
+        study = assess(sweep, out / "sweep", settings, about, report)
+    folder = out / "studies" / str(part.key)
+    (folder / "study.json").unlink(missing_ok=True)  # one of other settings, whose tables are about to change
+    study.save(folder)
     return study
+
+
+def _left_out(parts: Sequence[Part], studies: Studies) -> list[str]:
+    """A sentence for every run that failed, and for every part of which all did."""
+    lost = [f"{part.key} was left out: all of its runs failed." for part in parts if part.key not in studies.found]
+    failed = [(key, name) for key, study in studies.items() for name in study.about.get("failed", ())]
+    return [*lost, *(f"Training failed for {name}, which is left out of {key}." for key, name in failed)]
+
+
+def _write_figure(figure: Figure, out: Path) -> Path:
+    path = out / "figures" / f"{figure.label}.svg"
+    write_atomically(path, figure.svg.encode())
+    return path
 
 
 def _judged(wanted: Reproduction, studies: Studies) -> list[Judgement]:
@@ -184,19 +208,18 @@ def _report(
     wanted: Reproduction,
     studies: Studies,
     figures: dict[str, Figure],
-    judgements: Sequence[Judgement],
     notes: Sequence[str],
     out: Path,
     execution: Execution,
-    seconds: float,
+    started: float,
 ) -> Path:
+    judgements = _judged(wanted, studies)
     summaries = {key: summarise(study) for key, study in studies.items() if key.model != "policy"}
-    portfolios = portfolio_rows(studies)
-    table = pd.concat([frame.assign(study=str(key)) for key, frame in summaries.items()]) if summaries else None
-    if table is not None:
+    if summaries:
+        table = pd.concat([frame.assign(study=str(key)) for key, frame in summaries.items()], ignore_index=True)
         write_atomically(out / "summary.parquet", table.to_parquet(compression="zstd"))
-    provenance = _provenance(wanted, studies, execution, seconds)
-    failed = [f"Training failed for {name}." for study in studies.values() for name in study.about.get("failed", ())]
+    portfolios = portfolio_rows(studies)
+    provenance = _provenance(wanted, studies, execution, time.monotonic() - started)
     reduced = REDUCED if wanted.quick else None
     record: dict[str, Any] = {
         "reproduction": to_plain(wanted),
@@ -204,11 +227,11 @@ def _report(
         "claims": claims_record(judgements),
         "portfolios": json.loads(portfolios.to_json(orient="records")),
         "figures": sorted(figures),
-        "notes": [*notes, *failed],
+        "notes": list(notes),
         "provenance": provenance,
     }
     write_atomically(out / "results.json", (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
-    page = build_report(studies, judgements, figures, summaries, portfolios, reduced, [*notes, *failed], provenance)
+    page = build_report(studies, judgements, figures, summaries, portfolios, reduced, notes, provenance)
     write_report(page, out / "report.html")
     return out / "report.html"
 
@@ -234,11 +257,6 @@ def _command(wanted: Reproduction) -> str:
     return " ".join(["stakes reproduce", wanted.subject, *(["--quick"] if wanted.quick else []), *flags])
 
 
-def _folder(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command without the command line's libraries; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m stakes.reporting.reproduce", description=__doc__)
@@ -250,11 +268,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
     parser.add_argument("--workers", type=int, help="processes at once")
     parser.add_argument("--out", type=Path, default=Path("reproduction"), help="folder of the reproduction")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
     chosen = parser.parse_args(arguments)
 
     def command() -> None:
         wanted = Reproduction(chosen.subject, chosen.quick, chosen.model, chosen.record, chosen.figure)
-        path = reproduce(wanted, chosen.out, Execution(chosen.device, chosen.workers))
+        path = reproduce(wanted, chosen.out, Execution(chosen.device, chosen.workers, chosen.quiet))
         sys.stdout.write(f"{path}\n")
 
     return guarded(command)

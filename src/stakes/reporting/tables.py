@@ -1,13 +1,14 @@
 """The tables of a report: metrics by weight, by region, and the portfolios beside their rivals."""
 
 from collections.abc import Iterator, Mapping
+from math import isnan
 from typing import Any
 
 import pandas as pd
 
-from stakes.evaluation.calibration import calibration_sides, economic_value, skill, spread_skill
+from stakes.evaluation.calibration import calibration_sides, economic_value, skill, total_spread
 from stakes.evaluation.choice import chosen_weight
-from stakes.evaluation.significance import Difference, Sampled
+from stakes.evaluation.significance import Difference
 from stakes.evaluation.study import Study
 from stakes.reporting.plan import CHOICES, MAIN
 from stakes.reporting.report import Cell, Column, Shown, Table
@@ -35,8 +36,7 @@ def metrics_table(key: Key, study: Study, summary: pd.DataFrame) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for (parameter, weight), lines in _grouped(whole, "parameter", "decision_weight").items():
         cells = [_with_difference(lines[metric]) for metric in metrics]
-        value = economic_value(study, weight, parameter).interval()
-        rows.append((parameter, weight, *cells, Shown.interval(value.mean, value.low, value.high)))
+        rows.append((parameter, weight, *cells, _interval(economic_value(study, weight, parameter).interval(), 3)))
     columns = (
         Column(study.about["parameter"] or "data", kind="number", help="the parameter of the cost"),
         Column("weight", kind="number", help="the decision weight"),
@@ -117,8 +117,8 @@ def _forecast_row(study: Study, parameter: float) -> dict[str, object]:
         "regret_change": _relative(study, "regret", weight, parameter) if "regret" in study.forecasts else None,
         "gap_at_0": before.gap.estimate,
         "gap": after.gap.interval(),
-        "spread_at_0": _spread(study, 0.0, parameter).estimate,
-        "spread": _spread(study, weight, parameter).interval(),
+        "spread_at_0": total_spread(study, 0.0, parameter).estimate,
+        "spread": total_spread(study, weight, parameter).interval(),
         "skill": skill(study, weight, parameter).interval(),
     }
 
@@ -138,14 +138,6 @@ def _policy_row(policy: Study, plain: Study, parameter: float) -> dict[str, obje
 
 def _relative(study: Study, metric: str, weight: float, parameter: float) -> object:
     return study.mean(metric, weight, parameter).relative_to(study.mean(metric, 0.0, parameter)).interval()
-
-
-def _spread(study: Study, weight: float, parameter: float) -> Sampled:
-    """Of the total: over the true one where it is known, else over the error of its mean."""
-    if "true_spread" not in study.cases:
-        return spread_skill(study, weight, parameter)
-    true = study.case_values("true_spread", parameter).mean()
-    return study.mean("spread", weight, parameter) / float(true)
 
 
 def portfolio_table(rows: pd.DataFrame) -> Table:
@@ -179,10 +171,14 @@ def portfolio_table(rows: pd.DataFrame) -> Table:
 
 def _cell(value: object) -> Cell:
     if isinstance(value, Difference):
-        return Shown.interval(value.mean, value.low, value.high, _decimals(value.mean))
+        return _interval(value, _decimals(value.mean))
     if isinstance(value, str | int):
         return value
     return float(value) if isinstance(value, float) and value == value else None
+
+
+def _interval(found: Difference, decimals: int) -> Cell:
+    return None if isnan(found.low) else Shown.interval(*found, decimals)
 
 
 def _decimals(value: float) -> int:
@@ -197,16 +193,20 @@ def _grouped(summary: pd.DataFrame, *columns: str) -> dict[Any, dict[str, Any]]:
     return found
 
 
-def _with_difference(line: Mapping[str, float]) -> Shown:
+def _with_difference(line: Mapping[str, float]) -> Cell:
     mean, difference, low, high = (line[name] for name in ("mean", "difference", "low", "high"))
-    if difference == 0 and low == high:
+    if isnan(mean):
+        return None
+    if isnan(low) or difference == low == high == 0:
         return Shown(f"{mean:.4g}", mean)
     text = f"{mean:.4g} ({difference:+.2g} [{low:+.2g}, {high:+.2g}])"
     return Shown(text, mean, strong=low > 0 or high < 0)
 
 
-def _difference(line: Mapping[str, float]) -> Shown:
+def _difference(line: Mapping[str, float]) -> Cell:
     difference, low, high = (line[name] for name in ("difference", "low", "high"))
+    if isnan(low):
+        return None
     return Shown(f"{difference:+.3g} [{low:+.3g}, {high:+.3g}]", difference, strong=low > 0 or high < 0)
 
 

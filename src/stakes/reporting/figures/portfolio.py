@@ -7,9 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from stakes.evaluation.calibration import binned_gap, spread_skill
+from stakes.evaluation.calibration import binned_gap, total_spread
 from stakes.evaluation.choice import chosen_weight
-from stakes.evaluation.significance import Sampled
 from stakes.evaluation.study import Study
 from stakes.reporting.figures.comparison import (
     BANDS,
@@ -266,22 +265,13 @@ def _mark_chosen(axes: Axes, line: Line, metric: str) -> None:
 def _ratio_by_weight(axes: Axes, line: Line) -> None:
     """The relative spread: mean and one standard deviation over seeds, filled where it differs from weight 0."""
     weights = np.array(line.study.weights)
-    found = [_ratio(line.study, weight, line.parameter) for weight in weights]
+    found = [total_spread(line.study, weight, line.parameter) for weight in weights]
     ratio = np.array([each.estimate for each in found])
     deviation = np.array([_seed_deviation(line.study, weight, line.parameter) for weight in weights])
     axes.plot(weights, ratio, markerfacecolor="white", **line.look)
     band(axes, weights, ratio - deviation, ratio + deviation, line.look["color"])
     sure = np.array([(each - found[0]).interval().significant for each in found])
     axes.plot(weights[sure], ratio[sure], **{**line.look, "linestyle": ""})
-
-
-def _ratio(study: Study, weight: float, parameter: float | None) -> Sampled:
-    """Mean spread over the true one where it is known, else over the error of the mean."""
-    if "true_spread" not in study.cases:
-        return spread_skill(study, weight, parameter)
-    spread = study.values("spread", weight, parameter)
-    true = np.broadcast_to(study.case_values("true_spread", parameter)[:, None], spread.shape)
-    return study.resampling.mean(spread) / study.resampling.mean(true)
 
 
 def _seed_deviation(study: Study, weight: float, parameter: float | None) -> float:

@@ -1,0 +1,38 @@
+"""Put a reproduction into the documentation, in compact form.
+
+    python -m benchmarks.publish_reproduction FOLDER docs/reproduction
+
+Copies results.json, summary.parquet and the figures of a folder that `stakes reproduce` wrote, and writes claims.md and
+portfolios.md from the results; the report itself and the models stay where they are.
+"""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+from stakes.reporting.markdown import claims_markdown, portfolios_markdown
+
+
+def publish(source: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("results.json", "summary.parquet"):
+        shutil.copyfile(source / name, target / name)
+    shutil.rmtree(target / "figures", ignore_errors=True)
+    shutil.copytree(source / "figures", target / "figures")
+    results = json.loads((source / "results.json").read_text())
+    (target / "claims.md").write_text(claims_markdown(results["claims"]))
+    if results["portfolios"]:
+        (target / "portfolios.md").write_text(portfolios_markdown(results["portfolios"]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path, help="folder of the reproduction")
+    parser.add_argument("target", type=Path, help="folder in the documentation")
+    chosen = parser.parse_args()
+    publish(chosen.source, chosen.target)
+
+
+if __name__ == "__main__":
+    main()

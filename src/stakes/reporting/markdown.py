@@ -1,0 +1,72 @@
+"""The claims and the portfolios of a results.json as tables for a README."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["claims_markdown", "portfolios_markdown"]
+
+
+def claims_markdown(claims: Mapping[str, Any]) -> str:
+    """One line a claim: what the paper says, the verdict under the main settings and under others, and what decided.
+
+    What decided is the first check that fails, or that is open, or the first of all where the claim holds.
+    """
+    lines = ["| | the paper says | verdict | measured | under other choices |", "|---|---|---|---|---|"]
+    for name, claim in claims.items():
+        main, *_ = claim["choices"].values()
+        others = [f"{choice}: {judged['verdict']}" for choice, judged in list(claim["choices"].items())[1:]]
+        measured = _decisive(main["checks"]) or main["note"]
+        cells = [name, claim["statement"], f"**{main['verdict']}**", measured, ", ".join(others)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _decisive(checks: Sequence[Mapping[str, Any]]) -> str:
+    counting = [check for check in checks if check["counts"]]
+    ordered = sorted(counting, key=lambda check: ("fails", "open", "holds").index(check["check_verdict"]))
+    return _shown(ordered[0]) if ordered else ""
+
+
+def _shown(check: Mapping[str, Any]) -> str:
+    if check["effect"] is None:
+        return f"{check['check']}: not measurable"
+    numbers = f"{check['effect']:+.3g} [{check['low']:+.3g}, {check['high']:+.3g}]"
+    paper = "" if check["paper"] is None else f" (paper {check['paper']:+.3g})"
+    return f"{check['check']}: {numbers} {check['unit']}".rstrip().replace("|", "\\|") + paper
+
+
+_HEADS = ("portfolio", "penalty", "method", "weight", "energy score", "cost", "regret", "signed gap", "spread")
+
+
+def portfolios_markdown(portfolios: Sequence[Mapping[str, Any]]) -> str:
+    """One line a portfolio and method at the weight that validation data chose, changes against weight 0."""
+    lines = [f"| {' | '.join(_HEADS)} |", "|" + "---|" * len(_HEADS)]
+    for row in portfolios:
+        cells = [
+            row["portfolio"],
+            f"{row['parameter']:g}",
+            row["method"],
+            "" if row["weight"] is None else f"{row['weight']:g}",
+            _interval(row["energy_score_change"], " %"),
+            _interval(row["cost_change"]),
+            _interval(row["regret_change"], " %"),
+            _from_to(row["gap_at_0"], row["gap"]),
+            _from_to(row["spread_at_0"], row["spread"]),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _interval(value: Sequence[float] | None, unit: str = "") -> str:
+    """Bold where zero is left out."""
+    if value is None:
+        return ""
+    mean, low, high = value
+    if mean == low == high == 0:
+        return "0"
+    text = f"{mean:+.2g}{unit} [{low:+.2g}, {high:+.2g}]"
+    return f"**{text}**" if low > 0 or high < 0 else text
+
+
+def _from_to(before: float | None, after: Sequence[float] | None) -> str:
+    return "" if before is None or after is None else f"{before:.3g} → {after[0]:.3g}"
