@@ -25,10 +25,16 @@ def test_readme_and_training_page_have_examples() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks_of_a_page_run_one_after_the_other(page: Path) -> None:
+def test_python_blocks_of_a_page_run_one_after_the_other(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And print what the block of text right after them shows."""
     names = {"__name__": "__page__"}
-    for number, block in enumerate(blocks(page, "python"), 1):
+    found = re.findall(
+        r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", page.read_text(), re.DOTALL | re.MULTILINE
+    )
+    for number, (block, shown) in enumerate(found, 1):
         exec(compile(block, f"{page.name}, python block {number}", "exec"), names)
+        printed = "".join(f"{line.rstrip()}\n" for line in capsys.readouterr().out.splitlines())
+        assert not shown or printed == shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

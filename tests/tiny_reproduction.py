@@ -3,17 +3,18 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
 
-from stakes.evaluation import policies
+from stakes.evaluation import assessment, policies, study
+from stakes.evaluation.significance import Resampling
+from stakes.evaluation.summary import summarise
 from stakes.reporting import reproduce as module
 from stakes.reporting.plan import Part, planned_parts
-from stakes.reporting.reproduce import Reproduction, reproduce
-from stakes.tasks import find_task
-from stakes.training import sweep
+from stakes.tasks import find_task, portfolio
+from stakes.training import runs, sweep
 from stakes.training.execution import Execution, Stack
 from stakes.training.worker import train_folders
 
@@ -29,6 +30,8 @@ TINY: Mapping[str, Any] = {
     "training.validation_members": 4,
 }
 
+METRICS = ("energy_score", "cost", "gap", "miscalibration")
+
 
 def tiny(part: Part) -> Part:
     """The part with small networks, two weights, two seeds and the first of everything else."""
@@ -40,17 +43,28 @@ def tiny(part: Part) -> Part:
 
 
 @contextmanager
-def tiny_parts(changed: Callable[[Part], Part] = tiny, choices: Sequence[str] = ("main",)) -> Iterator[None]:
-    """Within, reproductions have tiny parts of these choices, trained in this process."""
+def tiny_parts(changed: Callable[[Part], Part] = tiny, workers: bool = False) -> Iterator[None]:
+    """Within, reproductions have a few tiny parts, trained in this process or in workers, and few resamples."""
 
     def planned(*arguments: Any) -> list[Part]:
-        return [changed(part) for part in planned_parts(*arguments) if part.choice in choices]
+        return [changed(part) for part in planned_parts(*arguments) if _wanted(part)]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "planned_parts", planned)
-        patch.setattr(sweep, "train_stacks", train_here)
+        if not workers:
+            patch.setattr(sweep, "train_stacks", train_here)
+        patch.setattr(study, "Resampling", partial(Resampling, resamples=40))
+        patch.setattr(module, "summarise", partial(summarise, metrics=METRICS))
         patch.setattr(policies, "_SETTINGS", replace(policies._SETTINGS, epochs=1, batch=2000))
+        patch.setattr(portfolio, "_SPLITS", (300, 100, 300))
+        _forget_data()
         yield
+    _forget_data()
+
+
+def _forget_data() -> None:
+    runs._load.cache_clear()
+    assessment._TRUTHS.clear()
 
 
 def train_here(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
@@ -59,6 +73,7 @@ def train_here(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
     return {}
 
 
-def tiny_reproduction(out: Path, subject: str, **others: Any) -> Path:
-    with tiny_parts():
-        return reproduce(Reproduction(subject, **others), out, EXECUTION)
+def _wanted(part: Part) -> bool:
+    """Of the portfolios those with the implicit model of 60 sites, Irish and European wind, and their policies."""
+    few = part.key.sites in (None, 60) and part.model != "diffusion" and part.task != "french_load"
+    return part.choice == "main" and (few or part.subject != "portfolio")

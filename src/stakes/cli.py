@@ -96,7 +96,7 @@ def reproduce(
     model: Annotated[str | None, Parameter(help="implicit or diffusion; both by default")] = None,
     record: Annotated[str | None, Parameter(help="another record or a NetCDF file, for wind or frost")] = None,
     figure: Annotated[str | None, Parameter(help="draw this figure only, by its label in the paper")] = None,
-    out: Annotated[Path, Parameter(help="folder of the reproduction")] = Path("reproduction"),
+    out: Annotated[Path | None, Parameter(help="folder of the reproduction; reproduction/SUBJECT by default")] = None,
     device: Device = "auto",
     workers: Workers = None,
     quiet: Quiet = False,
@@ -106,7 +106,7 @@ def reproduce(
     from stakes.training.execution import Execution
 
     wanted = Reproduction(subject, quick, model, record, figure)
-    sys.stdout.write(f"{run(wanted, out, Execution(device, workers, quiet))}\n")
+    sys.stdout.write(f"{run(wanted, out or wanted.folder, Execution(device, workers, quiet))}\n")
 
 
 def main(arguments: list[str] | None = None) -> int:

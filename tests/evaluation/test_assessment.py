@@ -9,7 +9,7 @@ import torch
 from stakes import ImplicitModel, optimal_action
 from stakes.errors import SettingError
 from stakes.evaluation import assessment
-from stakes.evaluation.assessment import Assessment, assess
+from stakes.evaluation.assessment import Assessment, assess, evaluate_runs
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.study import Study, StudyError
 from stakes.training.checkpoints import read_json, write_json
@@ -165,9 +165,18 @@ def test_other_settings_are_evaluated_anew(study: Study, copied: Path, sampled: 
     assert not np.array_equal(fewer.values("cost", 0.0), study.values("cost", 0.0))
 
 
+def test_several_processes_give_the_same(study: Study, copied: Path) -> None:
+    for file in (copied / "evaluations").iterdir():
+        file.unlink()
+    evaluate_runs([(SWEEP, SETTINGS)], copied, processes=2)
+    assert len(list((copied / "evaluations").iterdir())) == 4
+    same(assess(SWEEP, copied, SETTINGS, {}), study)
+
+
 def test_progress_is_reported(copied: Path) -> None:
     told: list[tuple[int, int]] = []
-    assess(SWEEP, copied, SETTINGS, {}, lambda done, of: told.append((done, of)))
+    fewer = Assessment(members=10, parameter="false_alarm_ratio")
+    assess(SWEEP, copied, fewer, {}, lambda done, of: told.append((done, of)))
     assert told[-1] == (3, 3)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 

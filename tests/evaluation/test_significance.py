@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.significance import Resampling, Sampled, paired_difference
+from stakes.evaluation.significance import Resampling, Sampled, defined_deviation, defined_mean, paired_difference
 
 
 def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
@@ -155,3 +155,34 @@ def test_bad_resamplings_are_named() -> None:
         Resampling(5).mean(np.ones(5))
     with pytest.raises(SettingError, match="resamples be positive"):
         Resampling(5, resamples=0)
+
+
+def test_resamplings_of_one_shape_share_their_counts() -> None:
+    first, second = Resampling(50, 2, block=5), Resampling(50, 3, 2, block=5)
+    assert first._counts is second._counts
+    assert not first._counts.flags.writeable
+    for other in (Resampling(50, block=4), Resampling(50, block=5, seed=1), Resampling(50, block=5, resamples=10)):
+        assert other._counts is not first._counts
+
+
+def test_pairs_leave_out_what_is_missing_on_either_side() -> None:
+    values, baseline = np.random.default_rng(0).normal(size=(2, 1, 2, 30))
+    values[0, 0, :4], baseline[0, 1, 3:9] = np.nan, np.nan
+    mask = np.arange(30) < 20
+    resampling = Resampling(30, 2)
+    kept = np.isfinite(values - baseline) & mask
+    for found, given in zip(resampling.pair(values, baseline, mask), (values, baseline), strict=True):
+        assert found.estimate == pytest.approx(given[kept].mean())
+        np.testing.assert_allclose(found.replicates, resampling.mean(given, kept).replicates, rtol=1e-12)
+    with pytest.raises(ShapeError, match=r"\(groups, seeds, cases\) = \(1, 2, 30\), got \(1, 1, 30\)"):
+        resampling.pair(values, baseline[:, :1])
+
+
+def test_means_and_deviations_of_what_is_finite() -> None:
+    values = np.array([[1.0, np.nan, 3.0], [np.nan] * 3, [2.0, np.inf, -np.inf]])
+    np.testing.assert_array_equal(defined_mean(values, 1), [2.0, np.nan, 2.0])
+    np.testing.assert_array_equal(defined_deviation(values, 1), [1.0, np.nan, 0.0])
+    assert defined_mean(values) == 2.0
+    whole = np.random.default_rng(0).normal(size=(4, 5))
+    np.testing.assert_allclose(defined_mean(whole, 0), whole.mean(0))
+    np.testing.assert_allclose(defined_deviation(whole, 0), whole.std(0))

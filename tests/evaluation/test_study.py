@@ -1,7 +1,9 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import xarray as xr
 from made_studies import made_study
@@ -65,10 +67,29 @@ def test_differences_between_weights_are_paired(study: Study) -> None:
     np.testing.assert_allclose(difference.replicates, together.replicates)
 
 
+def test_a_seed_that_failed_at_one_weight_makes_no_difference(make_study: MakeStudy) -> None:
+    cost = np.random.default_rng(0).normal(size=(3, 40)) + np.array([[0.0], [10.0], [20.0]])  # seeds, cases
+    failed = cost.copy()
+    failed[2] = np.nan
+    study = make_study({"cost": np.stack([cost, failed])}, {"observed_high": np.arange(40) < 9}, weights=(0.0, 0.9))
+    for region in (None, "high"):
+        found, baseline = study.pair("cost", 0.9, region=region)
+        assert (found - baseline).interval() == (0.0, 0.0, 0.0)
+        assert found.estimate == study.mean("cost", 0.9, region=region).estimate
+        assert baseline.estimate < study.mean("cost", 0.0, region=region).estimate - 4
+
+
+def test_a_pair_without_failures_has_the_means_of_both(study: Study) -> None:
+    for found, weight in zip(study.pair("gap", 0.3, 5.0, "high", "forecast"), (0.3, 0.0), strict=True):
+        alone = study.mean("gap", weight, 5.0, "high", "forecast")
+        assert found.estimate == alone.estimate
+        np.testing.assert_allclose(found.replicates, alone.replicates, rtol=1e-12)
+
+
 def test_regions_by_hand(make_study: MakeStudy) -> None:
-    mass = np.zeros((2, 2, 6))  # weights, seeds, cases
+    mass = np.empty((2, 2, 6))  # weights, seeds, cases
     mass[0] = [[0.9, 0.1, 0.3, 0.0, 0.5, 0.2], [0.7, 0.1, 0.5, 0.0, 0.5, 0.2]]
-    mass[1] = 1.0  # of no importance: the cases are those of weight 0
+    mass[1] = [[0.1, 0.1, 0.3, 0.0, 0.5, 0.9], [np.nan] * 6]  # of all: 0.57, 0.1, 0.37, 0, 0.5, 0.43
     observed = [False, True, True, False, True, False]
     study = make_study({"mass_high": mass, "cost": mass}, {"observed_high": observed}, weights=(0.0, 0.5))
     by_outcome, by_forecast = study.region("high"), study.region("high", "forecast")
@@ -76,9 +97,18 @@ def test_regions_by_hand(make_study: MakeStudy) -> None:
     assert by_forecast is not None
     assert by_outcome.shape == by_forecast.shape == (1, 1, 6)
     assert by_outcome[0, 0].tolist() == observed
-    assert by_forecast[0, 0].tolist() == [True, False, True, False, True, False]
+    assert by_forecast[0, 0].tolist() == [True, False, False, False, True, True]
     assert study.region(None) is None
-    assert study.mean("cost", 0.0, region="high", by="forecast").estimate == pytest.approx((0.8 + 0.4 + 0.5) / 3)
+    assert study.mean("cost", 0.0, region="high", by="forecast").estimate == pytest.approx((0.8 + 0.2 + 0.5) / 3)
+
+
+def test_a_region_by_forecast_favours_no_weight(make_study: MakeStudy) -> None:
+    generator = np.random.default_rng(0)
+    mass = 0.5 + 0.1 * generator.normal(size=(3, 1, 3000))  # equally good forecasts that err each for itself
+    study = make_study({"mass_high": mass}, {"observed_high": np.arange(3000) % 5 == 0}, weights=(0.0, 0.5, 0.9))
+    means = [study.mean("mass_high", weight, region="high", by="forecast").estimate for weight in study.weights]
+    np.testing.assert_allclose(means, means[0], atol=0.01)
+    assert means[0] > 0.55
 
 
 def test_equal_masses_still_give_as_many_cases(make_study: MakeStudy) -> None:
@@ -138,6 +168,8 @@ def test_what_a_study_does_not_have_is_named(study: Study) -> None:
         study.values("cost", 0.3, 2.0)
     with pytest.raises(SettingError, match=r"no region 'hihg'; did you mean 'high'"):
         study.region("hihg")
+    with pytest.raises(StudyError, match=r"no 'mass_high'"):
+        Study(study.forecasts.drop_vars("mass_high"), study.cases, study.about).region("high", "forecast")
 
 
 @pytest.mark.parametrize("damaged", ["forecasts.parquet", "cases.parquet", "study.json"])
@@ -157,5 +189,53 @@ def test_damaged_files_are_refused(study: Study, tmp_path: Path, damaged: str, d
 def test_tables_of_something_else_are_refused(study: Study, tmp_path: Path) -> None:
     study.save(tmp_path)
     (tmp_path / "study.json").write_text("[]")
+    with pytest.raises(StudyError, match="cannot be read"):
+        Study.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("described", "named"),
+    [
+        ({"about": [], "block": 1}, "about must be an object"),
+        ({"about": None, "block": 1}, "about must be an object"),
+        ({"about": {}, "block": 0}, "block must be a positive whole number, got 0"),
+        ({"about": {}, "block": 1.5}, "block must be"),
+        ({"about": {}, "block": True}, "block must be"),
+        ({"about": {}, "block": "3"}, "block must be"),
+        ({"about": {}}, "block"),
+    ],
+)
+def test_a_description_of_something_else_is_refused(
+    study: Study, tmp_path: Path, described: dict[str, object], named: str
+) -> None:
+    study.save(tmp_path)
+    (tmp_path / "study.json").write_text(json.dumps(described))
+    with pytest.raises(StudyError, match=f"cannot be read: .*{named}"):
+        Study.load(tmp_path)
+
+
+def test_an_error_of_the_table_reader_is_that_of_a_study(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path) -> None:
+        raise pa.ArrowCapacityError("too large")
+
+    study.save(tmp_path)
+    monkeypatch.setattr("stakes.evaluation.study.pd.read_parquet", fail)
+    with pytest.raises(StudyError, match="cannot be read: too large"):
+        Study.load(tmp_path)
+
+
+def test_an_interrupted_save_leaves_no_mixture(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study.save(tmp_path)
+
+    def interrupted(path: Path, content: bytes) -> None:
+        if path.name == "cases.parquet":
+            raise KeyboardInterrupt
+        path.write_bytes(content)
+
+    monkeypatch.setattr("stakes.evaluation.study.write_atomically", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Study(study.forecasts + 1, study.cases, study.about).save(tmp_path)
     with pytest.raises(StudyError, match="cannot be read"):
         Study.load(tmp_path)

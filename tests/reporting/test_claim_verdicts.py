@@ -12,7 +12,7 @@ from made_studies import made_studies
 
 from stakes.costs import ProtectionCost, WindDispatchCost, cost_function
 from stakes.evaluation.study import Study
-from stakes.reporting.claims import method
+from stakes.reporting.claims import method, reading
 from stakes.reporting.claims.claim import Judgement, Verdict
 from stakes.reporting.claims.reading import task_of
 from stakes.reporting.claims.register import all_claims
@@ -312,3 +312,34 @@ def test_frost_with_diffusion() -> None:
     assert verdict("F7", altered(study, error=lambda base, w: 0 * base - 1 + w)) == "fails"
     assert verdict("F7", altered(study, energy_score=lambda base, w: base * (1 + w - (w > 0.5)))) == "fails"
     assert verdict("F7", altered(study, miscalibration=scaled(0.1))) == "fails"
+
+
+def without(study: Study, weight: float) -> Study:
+    """The study after its second seed failed at a weight."""
+    failed = (study.forecasts["decision_weight"] == weight) & (study.forecasts["seed"] == study.forecasts["seed"][1])
+    return replace(study, forecasts=study.forecasts.where(~failed))
+
+
+def test_a_seed_that_failed_makes_no_difference() -> None:
+    levels: Change = lambda base, w: base + 0 * w + 10 * base["seed"]
+    study = without(altered(frost(), energy_score=levels, gap=levels), 0.9)
+    assert reading.change(study, "energy_score", 0.9, 0.5, "frost").interval() == (0.0, 0.0, 0.0)
+    assert reading.path(study, "energy_score", 0.5)[0.9].interval() == (0.0, 0.0, 0.0)
+    assert reading.gap_change(study, 0.9, 0.5).interval() == (0.0, 0.0, 0.0)
+
+
+def test_a_seed_that_failed_is_in_no_share_of_the_forecasts() -> None:
+    study = without(altered(frost(), spread=lambda base, w: base * (1 - 0.6 * (w > 0.5))), 0.9)
+    checks = CLAIMS["F5"]._judged([study], "main").checks
+    shares = [check.effect.mean for check in checks if "less than half" in check.what]
+    assert shares == [100.0] * len(study.parameters)
+
+
+@pytest.mark.parametrize(("identifier", "colder"), [("F4", 10.0), ("F5", 0.0)])
+def test_cases_are_chosen_by_the_medians_that_there_are(identifier: str, colder: float) -> None:
+    study = altered(frost(), quantile=lambda base, w: base - colder - 0.1 * w)
+    study = replace(study, cases=study.cases.assign(outcome=study.cases["outcome"] - colder))
+    checks = CLAIMS[identifier]._judged([without(study, 0.0)], "main").checks
+    by_forecast = [check.effect.mean for check in checks if "forecast (median)" in check.what]
+    assert by_forecast
+    assert np.isfinite(by_forecast).all()

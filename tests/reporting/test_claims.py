@@ -179,11 +179,20 @@ def test_what_a_study_lacks_is_noted() -> None:
 
 
 def test_checks_before_a_missing_part_are_kept() -> None:
+    study = made_studies("frost").find("frost", "implicit")
+    one = replace(study, forecasts=study.forecasts.sel(parameter=[0.2]))
+    (judgement,) = CLAIMS["F1"].judgements(Studies({Key("frost", "implicit"): one}))
+    assert judgement.checks
+    assert "not 0.3" in judgement.note
+
+
+def test_a_study_of_one_penalty_says_nothing_of_growth() -> None:
     study = made_studies("wind").find("wind", "diffusion")
     one = replace(study, forecasts=study.forecasts.sel(parameter=[5.0]))
     (judgement,) = CLAIMS["W7"].judgements(Studies({Key("wind", "diffusion"): one}))
     assert judgement.checks
-    assert "one penalty" in judgement.note
+    assert not judgement.note
+    assert not any("less λ" in check.what for check in judgement.checks)
 
 
 def test_the_task_of_a_study() -> None:

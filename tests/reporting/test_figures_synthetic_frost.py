@@ -57,6 +57,40 @@ def test_every_figure_can_be_drawn_and_read(label: str, grid: str, request: pyte
             assert _labels(label_of, shared.get_siblings(axes))
 
 
+@pytest.fixture(scope="module")
+def failed(whole: Studies) -> Studies:
+    """The weights 0 and 0.9 of one data set and parameter, of which the second seed failed at 0.9."""
+    return Studies({key: _failed(study) for key, study in whole.items()})
+
+
+def _failed(study: Study) -> Study:
+    few = {"parameter": [0], "group": [0]}
+    forecasts = study.forecasts.isel(few).sel(decision_weight=[0.0, 0.9], method="nearest")
+    runs = (forecasts["decision_weight"] > 0) & (forecasts["seed"] == forecasts["seed"][1])
+    return replace(study, forecasts=forecasts.where(~runs), cases=study.cases.isel(few))
+
+
+@pytest.mark.parametrize("label", [*synthetic.__all__, *frost.__all__])
+def test_a_seed_that_failed_takes_nothing_else_away(label: str, failed: Studies) -> None:
+    drawn = _drawn(label, failed)
+    assert inline_svg(to_svg(drawn.figure), label, label)
+    lines = [line for axes in drawn.figure.axes for line in axes.lines if len(line.get_ydata())]
+    empty = [line for line in lines if not np.isfinite(np.asarray(line.get_ydata(), float)).any()]
+    assert len(empty) == (label == "synthetic_marginals"), "that has a panel for each seed"
+
+
+def test_levels_are_those_of_the_seeds_that_did_not_fail(failed: Studies) -> None:
+    study = failed[Key("frost", "implicit")]
+    axes = Figure().subplots()
+    by_weight(axes, study, "cost")
+    by_hand = [study.values("cost", 0.0).mean(), study.values("cost", 0.9)[0, 0].mean()]
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), by_hand)
+
+
+def test_bands_are_promised_only_where_there_are_some(reduced: Studies) -> None:
+    assert "In the panels of forecasts bands are" in _drawn("synthetic", reduced).caption
+
+
 def _drawn(label: str, studies: Studies) -> Drawn:
     with style():
         return DRAW[label](studies)

@@ -1,5 +1,6 @@
 """The figures of wind and portfolios draw from full and reduced studies, with what a reader needs to read them."""
 
+from dataclasses import replace
 from functools import lru_cache
 from xml.etree import ElementTree
 
@@ -10,7 +11,10 @@ from invented_studies import invented_studies
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from stakes.evaluation.calibration import spread_skill
+from stakes.evaluation.study import Study
 from stakes.reporting.figures import portfolio, wind
+from stakes.reporting.figures.comparison import Line
 from stakes.reporting.figures.registry import Drawn, find_figure
 from stakes.reporting.figures.style import WIDTH, style, to_svg
 from stakes.reporting.studies import Key, Studies
@@ -77,13 +81,51 @@ def inside(figure: Figure) -> bool:
     return all(box.x0 >= page.x0 and box.x1 <= page.x1 and box.y1 <= lowest + 1 for box in boxes)
 
 
+@lru_cache
+def failed() -> Studies:
+    """The weights 0 and 0.9 of one parameter, of which the last seed failed at 0.9."""
+    return Studies({key: _failed(study) for key, study in made("full").items()})
+
+
+def _failed(study: Study) -> Study:
+    few = study.forecasts.isel(parameter=[-1]).sel(decision_weight=[0.0, 0.9], method="nearest")
+    return replace(study, forecasts=few.where((few["decision_weight"] == 0) | (few["seed"] < 2)))
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_seed_that_failed_takes_nothing_else_away(label: str) -> None:
+    result = drawn(label, failed())
+    assert to_svg(result.figure)
+    for line in (line for axes in result.figure.axes for line in axes.lines):
+        assert np.isfinite(np.asarray(line.get_ydata(), float)).all()
+
+
+def test_changes_are_those_of_the_seeds_that_both_have() -> None:
+    study = failed()[Key("wind", "implicit")]
+    same = study.forecasts.sel(decision_weight=[0.0, 0.0]).assign_coords(decision_weight=[0.0, 0.9])
+    level = same["cost"] + 10 * same["seed"]
+    runs = (same["decision_weight"] == 0) | (same["seed"] < 2)
+    line = Line(replace(study, forecasts=same.assign(cost=level).where(runs)), "", {}, None, "rated", "forecast")
+    for relative in (False, True):
+        assert line.changes("cost", relative) == [(0.0, 0.0, 0.0)] * 2
+    assert portfolio._spread_change(line.study, 0.9, None) == (0.0, 0.0, 0.0)
+
+
+def test_seeds_deviate_in_the_ratio_that_is_drawn() -> None:
+    study = made("full")[Key("irish_wind", "implicit")]
+    each = [replace(study, forecasts=study.forecasts.isel(seed=[seed])) for seed in range(3)]
+    ratios = [spread_skill(seed, 0.5, 5.0).estimate for seed in each]
+    assert portfolio._seed_deviation(study, 0.5, 5.0) == pytest.approx(np.std(ratios))
+
+
 @pytest.mark.parametrize("label", ["windpower_setup", "windpower_cal_decomp_implicit", "portfolio_calibration"])
 def test_the_same_studies_give_the_same_picture(label: str) -> None:
     assert to_svg(drawn(label, made("reduced")).figure) == to_svg(drawn(label, made("reduced")).figure)
 
 
 def test_captions_name_the_data_that_stand_in_for_the_papers() -> None:
-    assert "hindcast at an offshore point of Norway" in drawn("windpower_main", made("full")).caption
+    caption = drawn("windpower_main", made("full")).caption
+    assert "hindcast at an offshore point of Norway, in place of the paper's ERA5 point off Norway" in caption
     assert "European" in drawn("portfolio_frontier", made("full")).caption
     assert "European" not in drawn("portfolio_frontier", made("reduced")).caption
 

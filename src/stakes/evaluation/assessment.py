@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stakes.actions import optimal_action
 from stakes.data.cases import Cases
+from stakes.errors import SettingError
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.parallel import called_for_each
 from stakes.evaluation.study import AXES, Study, StudyError
@@ -29,9 +30,19 @@ from stakes.training.runs import RunSettings, task_data
 from stakes.training.sweep import Point, Sweep
 from stakes.typed import canonical_text, to_plain
 
-__all__ = ["Arrays", "Assessment", "Report", "against_truth", "assess", "data_place", "study_of"]
+__all__ = [
+    "METRICS_VERSION",
+    "Arrays",
+    "Assessment",
+    "Report",
+    "against_truth",
+    "assess",
+    "data_place",
+    "evaluate_runs",
+    "study_of",
+]
 
-_VERSION = 1  # of the metrics: evaluations kept by other versions are made again
+METRICS_VERSION = 1  # evaluations kept by other versions are made again
 _DIGEST = hashlib.sha256().digest_size
 
 Arrays = dict[str, NDArray[np.float32]]
@@ -55,7 +66,7 @@ class Assessment:
 
     def key(self, task: Task) -> str:
         """What a kept evaluation depends on, besides the run."""
-        values = [_VERSION, self.members, self.validation, to_plain(task)]
+        values = [METRICS_VERSION, self.members, self.validation, to_plain(task)]
         return hashlib.sha256(canonical_text(values).encode()).hexdigest()[:12]
 
 
@@ -63,17 +74,14 @@ def assess(
     sweep: Sweep, folder: Path, settings: Assessment, about: Mapping[str, Any], report: Report | None = None
 ) -> Study:
     """The study of a sweep whose runs are trained; those that failed are named in `about`, and NaN."""
-    by_run: dict[str, list[Point]] = {}
-    for point in sweep.points:
-        by_run.setdefault(point.run.name, []).append(point)
+    _require_one_of_each(sweep, settings)
+    evaluate_runs([(sweep, settings)], folder, settings.processes, report)
+    by_run = _by_run(sweep)
     failed = [name for name in by_run if _failed(RunFolder(folder / "runs" / name))]
-    waiting = {name: (name, points, folder, settings) for name, points in by_run.items() if name not in failed}
     found: dict[tuple[float, ...], Arrays] = {}
-    for done, (name, evaluated) in enumerate(called_for_each(_evaluated, waiting, settings.processes), 1):
-        for point, arrays in zip(by_run[name], evaluated, strict=True):
-            found[_place(point.run, settings)] = arrays
-        if report is not None:
-            report(done, len(waiting))
+    for name in by_run.keys() - set(failed):
+        evaluated = _evaluated(name, by_run[name], folder, settings)
+        found |= {_place(point.run, settings): arrays for point, arrays in zip(by_run[name], evaluated, strict=True)}
     if not found:
         raise StudyError(f"none of the {len(by_run)} runs of the sweep in {folder} was trained to its end")
     found |= {_place(point.run, settings): {} for name in failed for point in by_run[name]}
@@ -81,6 +89,41 @@ def assess(
     described = {"model": first.model.name, "settings": to_plain(first), "failed": failed, **about}
     tasks = {data_place(point.run.task, settings): point.run.task for point in sweep.points}
     return study_of(found, tasks, settings, described)
+
+
+def evaluate_runs(
+    sweeps: Sequence[tuple[Sweep, Assessment]], folder: Path, processes: int = 1, report: Report | None = None
+) -> None:
+    """Evaluate the trained runs of some sweeps in one folder, and keep what came of it for `assess`."""
+    waiting = {
+        (number, name): (name, points, folder, settings)
+        for number, (sweep, settings) in enumerate(sweeps)
+        for name, points in _by_run(sweep).items()
+        if not _failed(RunFolder(folder / "runs" / name)) and not _kept(name, points, folder, settings)
+    }
+    for done, _ in enumerate(called_for_each(_evaluate_and_keep, waiting, processes), 1):
+        if report is not None:
+            report(done, len(waiting))
+
+
+def _by_run(sweep: Sweep) -> dict[str, list[Point]]:
+    """The points of each run; at weight 0 there is one for every cost parameter."""
+    found: dict[str, list[Point]] = {}
+    for point in sweep.points:
+        found.setdefault(point.run.name, []).append(point)
+    return found
+
+
+def _require_one_of_each(sweep: Sweep, settings: Assessment) -> None:
+    places = set()
+    for point in sweep.points:
+        place = _place(point.run, settings)
+        if place in places:
+            raise SettingError(
+                "a study has one forecast for each cost parameter, data set, weight and seed, but "
+                f"{point.run.name} is a second one: assess one task, one model and one choice of settings at a time"
+            )
+        places.add(place)
 
 
 def study_of(
@@ -120,12 +163,27 @@ def _failed(run: RunFolder) -> bool:
     return state is not None and state.status == "failed"
 
 
+def _files(name: str, points: Sequence[Point], folder: Path, settings: Assessment) -> list[Path]:
+    """Where the evaluation of a run for the cost of each point is kept."""
+    state = RunFolder(folder / "runs" / name).state()
+    weights = "" if state is None else state.weights_sha256[:8]
+    keys = [settings.key(point.run.task) for point in points]
+    return [folder / "evaluations" / f"{name}-{weights}-{key}.metrics" for key in keys]
+
+
+def _kept(name: str, points: Sequence[Point], folder: Path, settings: Assessment) -> list[Arrays] | None:
+    found = [_read(file) for file in _files(name, points, folder, settings)]
+    return None if any(arrays is None for arrays in found) else cast(list[Arrays], found)
+
+
 def _evaluated(name: str, points: Sequence[Point], folder: Path, settings: Assessment) -> list[Arrays]:
     """The metrics of a run for the cost of each point, from disk where they were kept."""
-    files = [folder / "evaluations" / f"{name}-{settings.key(point.run.task)}.metrics" for point in points]
-    kept = [_read(file) for file in files]
-    if all(arrays is not None for arrays in kept):
-        return cast(list[Arrays], kept)
+    kept = _kept(name, points, folder, settings)
+    return _evaluate_and_keep(name, points, folder, settings) if kept is None else kept
+
+
+def _evaluate_and_keep(name: str, points: Sequence[Point], folder: Path, settings: Assessment) -> list[Arrays]:
+    files = _files(name, points, folder, settings)
     files[0].parent.mkdir(parents=True, exist_ok=True)
     evaluated = list(_evaluate(RunFolder(folder / "runs" / name), points, settings))
     for file, arrays in zip(files, evaluated, strict=True):

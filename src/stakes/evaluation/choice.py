@@ -1,6 +1,11 @@
 """Which decision weight to take, judged on validation data alone."""
 
+from typing import NamedTuple
+
+import numpy as np
+
 from stakes.checks import require_finite
+from stakes.evaluation.significance import defined_mean
 from stakes.evaluation.study import Study, StudyError
 
 __all__ = ["chosen_weight"]
@@ -10,15 +15,36 @@ def chosen_weight(study: Study, parameter: float | None = None, tolerance: float
     """The weight with the lowest mean validation cost, over groups and seeds, that costs the forecast little.
 
     Only weights whose mean validation energy score lies at most `tolerance` per cent above that of weight 0 are
-    considered, and weight 0 itself.
+    considered, and weight 0 itself. Each is compared with weight 0 over the runs that failed at neither.
     """
     require_finite("tolerance", tolerance)
     if "validation_cost" not in study.forecasts:
         raise StudyError("this study was evaluated without validation data, by which a weight is chosen")
+    if 0.0 not in study.weights:
+        raise StudyError(f"a weight is chosen against weight 0, this study has the weights {study.weights}")
     score, cost = (
-        {weight: float(study.validation(metric, weight, parameter).mean()) for weight in study.weights}
+        {weight: _change(study, metric, weight, parameter) for weight in study.weights}
         for metric in ("energy_score", "cost")
     )
-    highest = score[0.0] + abs(score[0.0]) * tolerance / 100
-    allowed = [weight for weight in study.weights if weight == 0 or score[weight] <= highest]
-    return min(allowed, key=lambda weight: cost[weight])
+    allowed = [
+        weight
+        for weight in study.weights
+        if score[weight].difference <= abs(score[weight].baseline) * tolerance / 100 and cost[weight].difference < 0
+    ]
+    return min(allowed, key=lambda weight: cost[weight].difference, default=0.0)
+
+
+class _Change(NamedTuple):
+    """The mean of a metric at weight 0, and how far that of another weight lies above it."""
+
+    baseline: float
+    difference: float
+
+
+def _change(study: Study, metric: str, weight: float, parameter: float | None) -> _Change:
+    """Over the runs that failed at neither weight; NaN where there are none."""
+    found, baseline = (study.validation(metric, each, parameter) for each in (weight, 0.0))
+    difference = found - baseline
+    return _Change(
+        float(defined_mean(np.where(np.isfinite(difference), baseline, np.nan))), float(defined_mean(difference))
+    )

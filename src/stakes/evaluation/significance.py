@@ -1,8 +1,8 @@
 """How sure one can be of a difference between forecasts on the same cases: a paired bootstrap over time and seeds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stakes.errors import SettingError, ShapeError
 
-__all__ = ["Difference", "Resampling", "Sampled", "paired_difference"]
+__all__ = ["Difference", "Resampling", "Sampled", "defined_deviation", "defined_mean", "paired_difference"]
 
 Floats = NDArray[np.float64]
 
@@ -101,26 +101,38 @@ class Resampling:
 
     def mean(self, values: ArrayLike, mask: ArrayLike | None = None) -> Sampled:
         """The mean of values (G, S, N) where the mask, which broadcasts to them, is True; NaN is left out."""
-        found = np.asarray(values, dtype=np.float64)
-        if found.shape != (self.groups, self.seeds, self.cases):
-            raise ShapeError(
-                f"values must be (groups, seeds, cases) = {(self.groups, self.seeds, self.cases)}, got {found.shape}"
-            )
-        kept = np.isfinite(found) if mask is None else np.isfinite(found) & np.asarray(mask, bool)
-        found = np.where(kept, found, 0.0)
+        return self._means([values], mask)[0]
+
+    def pair(self, values: ArrayLike, baseline: ArrayLike, mask: ArrayLike | None = None) -> tuple[Sampled, Sampled]:
+        """The means of both over what is finite in both: a forecast that failed is left out of its rival too."""
+        first, second = self._means([values, baseline], mask)
+        return first, second
+
+    def _means(self, rivals: Sequence[ArrayLike], mask: ArrayLike | None) -> list[Sampled]:
+        """The means of some values (G, S, N) over what the mask keeps and is finite in all of them."""
+        found = [np.asarray(values, dtype=np.float64) for values in rivals]
+        for values in found:
+            if values.shape != (self.groups, self.seeds, self.cases):
+                expected = (self.groups, self.seeds, self.cases)
+                raise ShapeError(f"values must be (groups, seeds, cases) = {expected}, got {values.shape}")
+        kept = np.isfinite(found).all(0) & (True if mask is None else np.asarray(mask, bool))
+        found = [np.where(kept, values, 0.0) for values in found]
         with np.errstate(divide="ignore", invalid="ignore"):
-            total, count = self._resampled(np.stack([found, kept]))
-            return Sampled(float(np.float64(found.sum()) / kept.sum()), total / count)
+            *totals, count = self._resampled(np.stack([*found, kept]))
+            return [
+                Sampled(float(values.sum() / kept.sum()), total / count)
+                for values, total in zip(found, totals, strict=True)
+            ]
 
     def _resampled(self, values: Floats) -> Floats:
         """The sums of values (K, G, S, N) over each resample, (K, B); one product reads the counts only once."""
         by_seed = self._counts @ values.reshape(-1, self.cases).T  # (B, K G S)
         return np.einsum("bks,bs->kb", by_seed.reshape(self.resamples, len(values), -1), self._seed_counts)
 
-    @cached_property
+    @property
     def _counts(self) -> Floats:
         """How often each resample draws each case, (B, N)."""
-        return _case_counts(self)
+        return _case_counts(self.cases, self.block, self.resamples, self.seed)
 
     @cached_property
     def _seed_counts(self) -> Floats:
@@ -132,18 +144,34 @@ class Resampling:
         return _counted((group * self.seeds + seed).reshape(self.resamples, -1), self.groups * self.seeds)
 
 
-def _case_counts(resampling: Resampling) -> Floats:
-    generator = np.random.default_rng((resampling.seed, 0))
-    blocks = -(-resampling.cases // resampling.block)
-    starts = generator.integers(resampling.cases, size=(resampling.resamples, blocks))
-    chosen = (starts[..., None] + np.arange(resampling.block)) % resampling.cases
-    return _counted(chosen.reshape(resampling.resamples, -1), resampling.cases)
+@lru_cache(maxsize=4)  # large, and the same for all studies of one shape
+def _case_counts(cases: int, block: int, resamples: int, seed: int) -> Floats:
+    generator = np.random.default_rng((seed, 0))
+    starts = generator.integers(cases, size=(resamples, -(-cases // block)))
+    chosen = (starts[..., None] + np.arange(block)) % cases
+    counts = _counted(chosen.reshape(resamples, -1), cases)
+    counts.flags.writeable = False
+    return counts
 
 
 def _counted(chosen: NDArray[np.int64], size: int) -> Floats:
     rows = np.arange(len(chosen))[:, None] * size
     counts = np.bincount((rows + chosen).reshape(-1), minlength=len(chosen) * size)
     return counts.reshape(len(chosen), size).astype(np.float64)
+
+
+def defined_mean(values: ArrayLike, axis: int | None = None) -> Floats:
+    """The mean along an axis, or of all, of what is finite; NaN where nothing is, as where every run failed."""
+    found = np.asarray(values, dtype=np.float64)
+    kept = np.isfinite(found)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(kept, found, 0.0).sum(axis) / kept.sum(axis))
+
+
+def defined_deviation(values: ArrayLike, axis: int) -> Floats:
+    """The standard deviation along an axis of what is finite; NaN where nothing is."""
+    found = np.asarray(values, dtype=np.float64)
+    return np.sqrt(defined_mean((found - np.expand_dims(defined_mean(found, axis), axis)) ** 2, axis))
 
 
 def paired_difference(

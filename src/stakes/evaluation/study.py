@@ -13,13 +13,14 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.data.names import did_you_mean
 from stakes.errors import SettingError, StakesError
 from stakes.evaluation.metrics import LEVELS
-from stakes.evaluation.significance import Resampling, Sampled
+from stakes.evaluation.significance import Resampling, Sampled, defined_mean
 from stakes.training.checkpoints import write_atomically
 
 __all__ = ["AXES", "RegionBy", "Study", "StudyError"]
@@ -85,7 +86,7 @@ class Study:
         """What does not depend on the forecast, (groups, cases)."""
         found = _variable(self.cases, name)
         if "parameter" in found.dims:
-            found = found.sel(parameter=self._parameter(parameter), method="nearest")
+            found = found.isel(parameter=self._parameter(parameter))
         return found.transpose("group", "case").values
 
     def region(self, name: str | None, by: RegionBy = "observed") -> NDArray[np.bool_] | None:
@@ -93,19 +94,41 @@ class Study:
 
         "observed" goes by the outcome, as the paper does: such scores reward forecasts that exaggerate, since cases are
         chosen by what only became known later (the forecaster's dilemma, Lerch et al. 2017). "forecast" takes as many
-        cases, those to which the forecasts at weight 0 give the region the highest probability: known beforehand, and
-        the same for every weight.
+        cases, those to which all forecasts of the study, of every weight, parameter and seed, give the region the
+        highest mean probability: known beforehand, the same for every weight, and not by the errors of one of them.
         """
         if name is None:
             return None
         if name not in self.regions:
             raise SettingError(f"there is no region {name!r}; {did_you_mean(name, tuple(self.regions))}")
+        if (name, by) not in self._regions_found:
+            self._regions_found[name, by] = self._region(name, by)
+        return self._regions_found[name, by]
+
+    @cached_property
+    def _regions_found(self) -> dict[tuple[str, RegionBy], NDArray[np.bool_]]:
+        return {}
+
+    def _region(self, name: str, by: RegionBy) -> NDArray[np.bool_]:
         observed = self.case_values(f"observed_{name}").astype(bool)  # (groups, cases)
         if by == "observed":
             return observed[:, None]
-        mass = np.nanmean(self.values(f"mass_{name}", 0.0), 1)  # (groups, cases); a seed that failed is NaN
+        every = _variable(self.forecasts, f"mass_{name}").transpose("group", "case", ...).values
+        mass = defined_mean(every.reshape(*every.shape[:2], -1), -1)  # (groups, cases)
         ranks = np.argsort(np.argsort(-mass, axis=1, kind="stable"), axis=1)
         return (ranks < observed.sum(1, keepdims=True))[:, None]
+
+    def chosen(
+        self,
+        metric: str,
+        weight: float,
+        parameter: float | None = None,
+        region: str | None = None,
+        by: RegionBy = "observed",
+    ) -> NDArray[np.float64]:
+        """A metric of every forecast at a weight, NaN outside a region, (groups, seeds, cases)."""
+        values, mask = self.values(metric, weight, parameter), self.region(region, by)
+        return values if mask is None else np.where(mask, values, np.nan)
 
     def mean(
         self,
@@ -116,7 +139,22 @@ class Study:
         by: RegionBy = "observed",
     ) -> Sampled:
         """The mean of a metric over seeds and cases, all or those of a region, with its bootstrap replicates."""
-        return self.resampling.mean(self.values(metric, weight, parameter), self.region(region, by))
+        return self.resampling.mean(self.chosen(metric, weight, parameter, region, by))
+
+    def pair(
+        self,
+        metric: str,
+        weight: float,
+        parameter: float | None = None,
+        region: str | None = None,
+        by: RegionBy = "observed",
+    ) -> tuple[Sampled, Sampled]:
+        """The means of a metric at a weight and at weight 0, over the forecasts and cases that are finite at both.
+
+        A seed that failed at one weight is left out of the other too, so that no difference comes of the seeds.
+        """
+        values, baseline = (self.chosen(metric, each, parameter, region, by) for each in (weight, 0.0))
+        return self.resampling.pair(values, baseline)
 
     def seed_means(
         self,
@@ -127,10 +165,7 @@ class Study:
         by: RegionBy = "observed",
     ) -> NDArray[np.float64]:
         """The mean of a metric for every group and seed, (groups seeds,)."""
-        values, mask = self.values(metric, weight, parameter), self.region(region, by)
-        kept = np.isfinite(values) if mask is None else np.isfinite(values) & mask
-        with np.errstate(invalid="ignore"):
-            return (np.where(kept, values, 0.0).sum(-1) / kept.sum(-1)).reshape(-1)
+        return defined_mean(self.chosen(metric, weight, parameter, region, by), -1).reshape(-1)
 
     def validation(self, metric: str, weight: float, parameter: float | None = None) -> NDArray[np.float64]:
         """The mean cost or energy score on the validation cases, (groups, seeds)."""
@@ -144,8 +179,9 @@ class Study:
         return self.values("quantile", weight, parameter)[..., LEVELS.index(level)]
 
     def save(self, folder: Path) -> None:
-        """Two tables in parquet and what the study is about in JSON, which is written last."""
+        """Two tables in parquet and what the study is about in JSON, written last: without it there is no study."""
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / "study.json").unlink(missing_ok=True)  # an interrupted save must not pass for a whole one
         tables = {"forecasts": _to_table(self.forecasts, AXES), "cases": _to_table(self.cases, _CASE_AXES)}
         for name, table in tables.items():
             write_atomically(folder / f"{name}.parquet", table.to_parquet(compression="zstd"))
@@ -155,25 +191,26 @@ class Study:
     @classmethod
     def load(cls, folder: Path) -> "Study":
         try:
-            described = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+            about, block = _described((folder / "study.json").read_text(encoding="utf-8"))
             forecasts = _to_dataset(pd.read_parquet(folder / "forecasts.parquet"), AXES)
             cases = _to_dataset(pd.read_parquet(folder / "cases.parquet"), _CASE_AXES)
-            return cls(forecasts, cases, described["about"], described["block"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return cls(forecasts, cases, about, block)
+        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
             raise StudyError(f"the study in {folder} cannot be read: {error}") from error
 
     def _at(self, array: xr.DataArray, weight: float, parameter: float | None) -> xr.DataArray:
-        if not np.isclose(self.weights, weight).any():
-            raise SettingError(f"this study has the weights {self.weights}, not {weight}")
-        array = array.sel(decision_weight=weight, method="nearest")
-        return array.sel(parameter=self._parameter(parameter), method="nearest")
+        places = {"decision_weight": _place("weights", self.weights, weight), "parameter": self._parameter(parameter)}
+        return array.isel(places)  # by place: several times as fast as by value
 
-    def _parameter(self, parameter: float | None) -> float:
-        if parameter is None:
-            return self.parameters[0]
-        if not np.isclose(self.parameters, parameter).any():
-            raise SettingError(f"this study has the cost parameters {self.parameters}, not {parameter}")
-        return parameter
+    def _parameter(self, parameter: float | None) -> int:
+        return 0 if parameter is None else _place("cost parameters", self.parameters, parameter)
+
+
+def _place(what: str, known: list[float], wanted: float) -> int:
+    found = np.flatnonzero(np.isclose(known, wanted))
+    if not len(found):
+        raise SettingError(f"this study has the {what} {known}, not {wanted}")
+    return int(found[0])
 
 
 def _variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
@@ -181,6 +218,17 @@ def _variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
         known = tuple(str(variable) for variable in dataset.data_vars)
         raise StudyError(f"this study has no {name!r}; {did_you_mean(name, known)}")
     return dataset[name]
+
+
+def _described(text: str) -> tuple[Mapping[str, Any], int]:
+    """What a study is about, and its block."""
+    described = json.loads(text)
+    about, block = described["about"], described["block"]
+    if not isinstance(about, Mapping):
+        raise ValueError(f"about must be an object, got {about!r}")
+    if type(block) is not int or block < 1:
+        raise ValueError(f"block must be a positive whole number, got {block!r}")
+    return about, block
 
 
 def _to_table(dataset: xr.Dataset, axes: tuple[str, ...]) -> pd.DataFrame:

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from stakes.evaluation.significance import Difference, defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
 
 __all__ = ["METRICS", "summarise"]
@@ -31,7 +30,7 @@ def summarise(study: Study, metrics: Sequence[str] = METRICS) -> pd.DataFrame:
     """One line for each parameter, decision weight, region (all, by outcome, by forecast) and metric.
 
     `mean` over cases and seeds, `deviation` between seeds; `difference` from weight 0 with its 95 % interval `low` to
-    `high`, paired in cases and seeds.
+    `high`, paired in cases and seeds: over those that failed at neither weight.
     """
     present = [metric for metric in metrics if metric in study.forecasts]
     rows = [
@@ -48,29 +47,30 @@ def _regions(study: Study) -> Iterator[tuple[str | None, RegionBy]]:
     yield None, "observed"
     for name in study.regions:
         yield name, "observed"
-        yield name, "forecast"
+        if f"mass_{name}" in study.forecasts:  # a policy has actions, and no forecast
+            yield name, "forecast"
 
 
 def _rows(study: Study, metric: str, parameter: float, region: str | None, by: RegionBy) -> Iterator[dict[str, object]]:
-    baseline = study.mean(metric, 0.0, parameter, region, by) if 0.0 in study.weights else None
     for weight in study.weights:
-        found = study.mean(metric, weight, parameter, region, by)
-        difference = None if baseline is None else (found - baseline).interval()
+        values = study.chosen(metric, weight, parameter, region, by)
+        difference = _difference(study, metric, weight, parameter, region, by) if 0.0 in study.weights else None
         yield {
             "parameter": parameter,
             "decision_weight": weight,
             "region": region or "all",
             "by": by if region else "",
             "metric": metric,
-            "mean": found.estimate,
-            "deviation": _deviation(study.seed_means(metric, weight, parameter, region, by)),
+            "mean": float(defined_mean(values)),
+            "deviation": float(defined_deviation(defined_mean(values, -1).reshape(-1), 0)),
             "difference": None if difference is None else difference.mean,
             "low": None if difference is None else difference.low,
             "high": None if difference is None else difference.high,
         }
 
 
-def _deviation(means: NDArray[np.float64]) -> float:
-    """Between the seeds that did not fail."""
-    defined = means[np.isfinite(means)]
-    return float(defined.std()) if len(defined) else float("nan")
+def _difference(
+    study: Study, metric: str, weight: float, parameter: float, region: str | None, by: RegionBy
+) -> Difference:
+    found, baseline = study.pair(metric, weight, parameter, region, by)
+    return (found - baseline).interval()

@@ -63,7 +63,8 @@ def estimate(parts: Sequence[Part], execution: Execution) -> Estimate:
         seconds += (trained + sampled) / processes
         data = task_data(some.task)
         largest = max(largest, len(data.test) * part.assessment.members * data.test.outcome.shape[1] * _BYTES)
-    return Estimate(len(names), max(1.0, seconds / 60), _WORKER * execution.processes + _HERE + 6 * largest / 2**30)
+    memory = _HERE + execution.processes * (_WORKER + 3 * largest / 2**30)  # members, and what is made of them
+    return Estimate(len(names), max(1.0, seconds / 60), memory)
 
 
 def _training_members(run: RunSettings) -> float:

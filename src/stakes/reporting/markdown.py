@@ -59,7 +59,7 @@ def portfolios_markdown(portfolios: Sequence[Mapping[str, Any]]) -> str:
 
 def _interval(value: Sequence[float] | None, unit: str = "") -> str:
     """Bold where zero is left out."""
-    if value is None:
+    if value is None or None in value:
         return ""
     mean, low, high = value
     if mean == low == high == 0:
@@ -69,4 +69,4 @@ def _interval(value: Sequence[float] | None, unit: str = "") -> str:
 
 
 def _from_to(before: float | None, after: Sequence[float] | None) -> str:
-    return "" if before is None or after is None else f"{before:.3g} → {after[0]:.3g}"
+    return "" if before is None or after is None or after[0] is None else f"{before:.3g} → {after[0]:.3g}"

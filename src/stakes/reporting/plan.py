@@ -10,9 +10,11 @@ from typing import Any
 
 from stakes.data.names import did_you_mean
 from stakes.errors import SettingError
-from stakes.evaluation.assessment import Assessment
+from stakes.evaluation.assessment import METRICS_VERSION, Assessment, data_place
 from stakes.reporting.studies import Key
 from stakes.tasks import find_task
+from stakes.tasks.task import Task
+from stakes.training.runs import task_data
 from stakes.training.sweep import Sweep, read_sweep, with_overrides
 from stakes.typed import canonical_text, to_plain
 
@@ -59,10 +61,17 @@ class Part:
     @property
     def fingerprint(self) -> str:
         """What its study depends on, in short."""
-        grid = {axis: list(values) for axis, values in self.grid.items()}
+        points = [(point.run.name, to_plain(point.run.task)) for point in self.sweep().points]
+        data = self.data_digests()
         assessment = to_plain(replace(self.assessment, device="cpu", processes=1))
-        text = canonical_text([str(self.key), grid, dict(self.settings), assessment])
+        text = canonical_text([METRICS_VERSION, str(self.key), points, data, assessment])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def data_digests(self) -> dict[str, str]:
+        """What its data are in short, by task: a file may change under its name."""
+        tasks = [point.run.task for point in self.sweep().points]
+        distinct = {data_place(task, self.assessment)[1]: task for task in tasks}.values()
+        return {canonical_text(to_plain(task)): _digest(task) for task in distinct}
 
     def sweep(self) -> Sweep:
         """Its runs."""
@@ -73,6 +82,12 @@ class Part:
             base["model"] = {"name": self.model}
         values = with_overrides(base, {**CHOICES[self.choice][1], **self.settings})
         return read_sweep({**values, "grid": axes})
+
+
+def _digest(task: Task) -> str:
+    data = task_data(task)
+    outcomes = (cases.outcome.numpy().tobytes() for cases in (data.train, data.validation, data.test))
+    return hashlib.sha256(b"".join(outcomes)).hexdigest()
 
 
 _WEEK = 28  # cases, six hours apart
@@ -109,7 +124,7 @@ def planned_parts(
             raise SettingError(f"there is no task {subject!r} to reproduce; {hint}")
     models = ("implicit", "diffusion")
     if model is not None and model not in models:
-        raise SettingError(f"model must be implicit or diffusion, got {model!r}; {did_you_mean(model, models)}")
+        raise SettingError(f"there is no model {model!r}; {did_you_mean(model, models)}")
     parts = [part for subject in subjects for part in _PARTS[subject](record)]
     chosen = [part for part in parts if model in (None, part.model) or part.model == "policy"]
     if not chosen:
@@ -169,6 +184,8 @@ def _portfolio(record: str | None) -> list[Part]:
     parts = [_with_members(part, 100) if part.model == "diffusion" else part for part in parts]
     rivals = [part for part in parts if part.model == "implicit" and part.settings.get("task.sites") in (None, 60)]
     others = [replace(part, choice=rival, grid=_FEWER_WEIGHTS) for part in rivals for rival in _RIVALS]
+    wind = [part for part in rivals if part.task in ("simulated_portfolio", "european_wind")]
+    others += [replace(part, choice="more_members", grid=_FEWER_WEIGHTS) for part in wind]
     return parts + others + [replace(part, model="policy") for part in rivals]
 
 
@@ -180,22 +197,22 @@ _PARTS = {
 }
 
 REDUCED = (
-    "This is a reduced run (--quick): fewer weights, two training seeds, a few epochs, fewer members a forecast and 25 "
-    "steps of the diffusion model. Its verdicts show that everything works, not what is true."
+    "This is a reduced run (--quick): fewer weights, one or two training seeds, a few epochs, fewer members a forecast "
+    "and 25 steps of the diffusion model. Its verdicts show that everything works, not what is true."
 )
 _QUICK_SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "synthetic": {"training.epochs": 100},
-    "wind": {"training.epochs": 12, "training.pretraining_epochs": 12, "training.validate_every": 2},
-    "frost": {"training.epochs": 20, "training.validate_every": 2},
+    "synthetic": {"training.epochs": 60},
+    "wind": {"training.epochs": 8, "training.pretraining_epochs": 8, "training.validate_every": 2},
+    "frost": {"training.epochs": 12, "training.validate_every": 2},
     "simulated_portfolio": {"training.epochs": 20, "training.pretraining_epochs": 20},
     "french_load": {"training.epochs": 8, "training.pretraining_epochs": 8},
     "irish_wind": {"training.epochs": 10, "training.pretraining_epochs": 10},
     "european_wind": {"training.epochs": 10, "training.pretraining_epochs": 10},
 }
 _QUICK_GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
-    "synthetic": {"decision_weight": (0.0, 0.3, 0.5, 0.9, 0.95), "seed": (0, 1)},
-    "wind": {"decision_weight": (0.0, 0.5, 0.7, 0.9), "seed": (0, 1)},
-    "frost": {"decision_weight": (0.0, 0.1, 0.3, 0.5, 0.9), "seed": (0, 1)},
+    "synthetic": {"decision_weight": (0.0, 0.5, 0.9, 0.95), "seed": (0, 1)},
+    "wind": {"decision_weight": (0.0, 0.5, 0.9), "seed": (0, 1)},
+    "frost": {"decision_weight": (0.0, 0.1, 0.3, 0.9), "seed": (0, 1)},
 }
 _QUICK_CHOICE_GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
     "synthetic": {"decision_weight": (0.0, 0.9), "seed": (0,)},
@@ -203,6 +220,7 @@ _QUICK_CHOICE_GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
     "frost": {"decision_weight": (0.0, 0.3), "task.false_alarm_ratio": (0.3,), "seed": (0, 1)},
 }
 _QUICK_PORTFOLIO = {"decision_weight": (0.0, 0.3, 0.6), "seed": (0, 1)}
+_QUICK_BESIDE = {"decision_weight": (0.0, 0.3), "seed": (0, 1)}  # rivals, and fewer sites
 
 
 def _quick_choices(part: Part) -> tuple[str, ...]:
@@ -220,12 +238,13 @@ def _with_members(part: Part, members: int) -> Part:
 def _quick(part: Part) -> Part:
     """The same with fewer weights, seeds, epochs and members: a reduced run."""
     settings = {**part.settings, **_QUICK_SETTINGS[part.task]}
-    members = 100
+    members = 100 if part.subject != "portfolio" else 50
     if part.model == "diffusion":
         settings["model.steps"] = 25
-        members = 60 if part.subject != "portfolio" else 30
+        members = 60 if part.subject != "portfolio" else 20
     grids = _QUICK_GRIDS if part.choice == MAIN else _QUICK_CHOICE_GRIDS
-    grid = {**part.grid, **grids.get(part.task, _QUICK_PORTFOLIO)}
+    beside = part.choice != MAIN or part.settings.get("task.sites", 60) != 60
+    grid = {**part.grid, **grids.get(part.task, _QUICK_BESIDE if beside else _QUICK_PORTFOLIO)}
     if part.choice == "decision_alone":
         grid["decision_weight"] = _ALONE["decision_weight"]
     return _with_members(replace(part, settings=settings, grid=grid), members)

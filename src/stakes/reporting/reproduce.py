@@ -22,7 +22,7 @@ import torch
 
 import stakes
 from stakes.errors import SettingError, StakesError
-from stakes.evaluation.assessment import Report, assess
+from stakes.evaluation.assessment import Assessment, assess, evaluate_runs
 from stakes.evaluation.policies import assess_policies
 from stakes.evaluation.study import Study, StudyError
 from stakes.evaluation.summary import summarise
@@ -38,7 +38,7 @@ from stakes.reporting.report import Figure, write_report
 from stakes.reporting.studies import Key, Studies
 from stakes.reporting.tables import portfolio_rows
 from stakes.reporting.voice import Voice
-from stakes.training.checkpoints import write_atomically
+from stakes.training.checkpoints import read_json, write_atomically, write_json
 from stakes.training.execution import Execution
 from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import RunFolder, locked
@@ -58,6 +58,13 @@ class Reproduction:
     model: str | None = None
     record: str | None = None
     figure: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where it goes by default: another folder for all that gives other results."""
+        record = [] if self.record is None else [Path(self.record).stem]
+        parts = [self.subject, *record, *([self.model] if self.model else []), *(["quick"] if self.quick else [])]
+        return Path("reproduction", "-".join(parts))
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -94,10 +101,10 @@ def reproduce(wanted: Reproduction, out: Path, execution: Execution) -> Path:
         if wanted.figure is not None:
             return _write_figure(draw_figure(Studies({**_others(wanted, out), **studies}), wanted.figure), out)
         say("drawing and judging")
-        figures = draw_figures(studies, wanted.subjects)
+        figures, undrawn = draw_figures(studies, wanted.subjects)
         for figure in figures.values():
             _write_figure(figure, out)
-        notes = [*notes, *_left_out(parts, studies)]
+        notes = [*notes, *_left_out(parts, studies), *undrawn]
         return _report(wanted, studies, figures, notes, out, execution, started)
 
 
@@ -128,22 +135,38 @@ def _with_data(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
 def study_parts(parts: Sequence[Part], out: Path, execution: Execution, say: Voice | None = None) -> Studies:
     """Train and evaluate what is not yet there; a part of which every run failed has no study."""
     say = say or Voice(execution.quiet)
+    _require_same_data(parts, out)
     found = {part.key: study for part in parts if (study := _kept(part, out)) is not None}
     missing = [part for part in parts if part.key not in found]
     _train([part for part in missing if part.model != "policy"], out / "sweep", execution, say)
-    for done, part in enumerate(missing, 1):
-        with say.counting(f"evaluating {part.key} ({done} of {len(missing)})") as report, suppress(StudyError):
-            found[part.key] = _evaluated(part, out, execution, report)
+    forecasts = [(part.sweep(), _assessment(part, execution)) for part in missing if part.model != "policy"]
+    with say.counting(f"evaluating {len(missing)} studies") as report:
+        evaluate_runs(forecasts, out / "sweep", execution.processes, report)
+    for part in missing:
+        with suppress(StudyError):
+            found[part.key] = _evaluated(part, out, execution)
     return Studies({part.key: found[part.key] for part in parts if part.key in found})
+
+
+def _require_same_data(parts: Sequence[Part], out: Path) -> None:
+    """Raise if a file has changed under its name since models of this folder were trained on it."""
+    file = out / "data.json"
+    known: dict[str, str] = read_json(file) if file.exists() else {}
+    now = {task: digest for part in parts for task, digest in part.data_digests().items()}
+    changed = [task for task, digest in now.items() if known.get(task, digest) != digest]
+    if changed:
+        raise SettingError(f"the data of {changed[0]} are not those that {out} was made of; choose another folder")
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(file, known | now)
 
 
 def _kept(part: Part, out: Path) -> Study | None:
     """The study of a part, if it is there and of the same settings."""
     try:
         study = Study.load(out / "studies" / str(part.key))
-    except StudyError:
+        return study if study.about.get("fingerprint") == part.fingerprint else None
+    except StakesError:  # it cannot be read, or the data it was made of are gone
         return None
-    return study if study.about.get("fingerprint") == part.fingerprint else None
 
 
 def _others(wanted: Reproduction, out: Path) -> dict[Key, Study]:
@@ -157,29 +180,37 @@ def _train(parts: Sequence[Part], folder: Path, execution: Execution, say: Voice
     sweep = Sweep(tuple(Point({}, point.run) for part in parts for point in part.sweep().points))
     if not sweep.points:
         return
-    say(f"training {len(sweep.runs)} models")
+    if untrained := _untrained(sweep, folder):
+        say(f"training {untrained} models")
     try:
         run_sweep(sweep, folder, execution)
     except InterruptedTraining:
         raise
     except StakesError as error:
-        if any(RunFolder(folder / "runs" / name).state() is None for name in sweep.runs):
+        if _untrained(sweep, folder):
             raise
         say(str(error))  # every run came to an end, some by failing
 
 
-def _evaluated(part: Part, out: Path, execution: Execution, report: Report) -> Study:
-    device = execution.resolved_device
-    settings = replace(part.assessment, device=device, processes=execution.processes if device == "cpu" else 1)
+def _untrained(sweep: Sweep, folder: Path) -> int:
+    return sum(RunFolder(folder / "runs" / name).state() is None for name in sweep.runs)
+
+
+def _assessment(part: Part, execution: Execution) -> Assessment:
+    return replace(part.assessment, device=execution.resolved_device)
+
+
+def _evaluated(part: Part, out: Path, execution: Execution) -> Study:
+    settings = _assessment(part, execution)
     about = {"choice": part.choice, "fingerprint": part.fingerprint}
     sweep = part.sweep()
     if part.model == "policy":
         tasks = list({canonical_text(to_plain(point.run.task)): point.run.task for point in sweep.points}.values())
         seeds = sorted({point.run.seed for point in sweep.points})
         about |= {"model": "policy", "settings": to_plain(tasks[0])}
-        study = assess_policies(tasks, seeds, settings, about, report)
+        study = assess_policies(tasks, seeds, settings, about)
     else:
-        study = assess(sweep, out / "sweep", settings, about, report)
+        study = assess(sweep, out / "sweep", settings, about)
     folder = out / "studies" / str(part.key)
     (folder / "study.json").unlink(missing_ok=True)  # one of other settings, whose tables are about to change
     study.save(folder)
@@ -267,13 +298,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--figure", help="draw this figure only")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
     parser.add_argument("--workers", type=int, help="processes at once")
-    parser.add_argument("--out", type=Path, default=Path("reproduction"), help="folder of the reproduction")
+    parser.add_argument("--out", type=Path, help="folder of the reproduction; reproduction/SUBJECT by default")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     chosen = parser.parse_args(arguments)
 
     def command() -> None:
         wanted = Reproduction(chosen.subject, chosen.quick, chosen.model, chosen.record, chosen.figure)
-        path = reproduce(wanted, chosen.out, Execution(chosen.device, chosen.workers, chosen.quiet))
+        path = reproduce(wanted, chosen.out or wanted.folder, Execution(chosen.device, chosen.workers, chosen.quiet))
         sys.stdout.write(f"{path}\n")
 
     return guarded(command)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from stakes.evaluation.calibration import calibration_sides, economic_value, skill, total_spread
 from stakes.evaluation.choice import chosen_weight
-from stakes.evaluation.significance import Difference
+from stakes.evaluation.significance import Difference, Sampled
 from stakes.evaluation.study import Study
 from stakes.reporting.plan import CHOICES, MAIN
 from stakes.reporting.report import Cell, Column, Shown, Table
@@ -110,10 +110,11 @@ def _portfolio_rows(studies: Studies, key: Key) -> Iterator[dict[str, object]]:
 def _forecast_row(study: Study, parameter: float) -> dict[str, object]:
     weight = chosen_weight(study, parameter)
     before, after = calibration_sides(study, 0.0, parameter), calibration_sides(study, weight, parameter)
+    cost, cost_at_0 = study.pair("cost", weight, parameter)
     return {
         "weight": weight,
         "energy_score_change": _relative(study, "energy_score", weight, parameter),
-        "cost_change": (after.realised - before.realised).interval(),
+        "cost_change": (cost - cost_at_0).interval(),
         "regret_change": _relative(study, "regret", weight, parameter) if "regret" in study.forecasts else None,
         "gap_at_0": before.gap.estimate,
         "gap": after.gap.interval(),
@@ -124,20 +125,26 @@ def _forecast_row(study: Study, parameter: float) -> dict[str, object]:
 
 
 def _policy_row(policy: Study, plain: Study, parameter: float) -> dict[str, object]:
-    cost = policy.mean("cost", 1.0, parameter)
+    cost, cost_of_plain = _across("cost", policy, plain, parameter)
     found: dict[str, object] = {
         "method": "direct policy a(x), no forecast",
-        "cost_change": (cost - plain.mean("cost", 0.0, parameter)).interval(),
+        "cost_change": (cost - cost_of_plain).interval(),
         "skill": skill(policy, 1.0, parameter).interval(),
     }
     if "regret" in policy.forecasts:
-        regret = policy.mean("regret", 1.0, parameter)
-        found["regret_change"] = regret.relative_to(plain.mean("regret", 0.0, parameter)).interval()
+        regret, regret_of_plain = _across("regret", policy, plain, parameter)
+        found["regret_change"] = regret.relative_to(regret_of_plain).interval()
     return found
 
 
+def _across(metric: str, policy: Study, plain: Study, parameter: float) -> tuple[Sampled, Sampled]:
+    """The means of a policy and of the forecasts at weight 0, over what both have."""
+    return plain.resampling.pair(policy.values(metric, 1.0, parameter), plain.values(metric, 0.0, parameter))
+
+
 def _relative(study: Study, metric: str, weight: float, parameter: float) -> object:
-    return study.mean(metric, weight, parameter).relative_to(study.mean(metric, 0.0, parameter)).interval()
+    found, at_0 = study.pair(metric, weight, parameter)
+    return found.relative_to(at_0).interval()
 
 
 def portfolio_table(rows: pd.DataFrame) -> Table:

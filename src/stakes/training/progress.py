@@ -22,6 +22,7 @@ class Display:
     def __init__(self, quiet: bool = False) -> None:
         self.bars = None if quiet or not sys.stderr.isatty() or find_spec("rich") is None else _bars()
         self.tasks: dict[str, TaskID] = {}
+        self._warned: set[str] = set()
 
     def __enter__(self) -> Self:
         if self.bars is not None:
@@ -40,7 +41,10 @@ class Display:
             self.bars.console.print(sentence, highlight=False, markup=False)
 
     def warn(self, sentence: str) -> None:
-        """Something one must know, watching or not."""
+        """Something one must know, watching or not; said once, whichever stack says it."""
+        if sentence in self._warned:
+            return
+        self._warned.add(sentence)
         if self.bars is not None:
             self.note(sentence)
         else:

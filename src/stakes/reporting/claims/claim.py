@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from stakes.errors import StakesError
 from stakes.evaluation.significance import Difference, Sampled
 from stakes.evaluation.study import Study, StudyError
 from stakes.reporting.studies import Key, Studies
@@ -163,7 +164,7 @@ class Claim:
         try:
             for check in self.judge(*studies):
                 checks.append(check)  # one by one: those before an error are kept
-        except StudyError as error:
+        except StakesError as error:
             return Judgement(self, choice, tuple(checks), str(error))
         return Judgement(self, choice, tuple(checks))
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from math import inf, nan
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stakes.evaluation.significance import Sampled
+from stakes.evaluation.significance import Sampled, defined_mean
 from stakes.evaluation.study import Study, StudyError
 from stakes.reporting.claims.claim import (
     Check,
@@ -24,6 +25,7 @@ from stakes.reporting.claims.reading import (
     gap_change,
     known,
     masked_mean,
+    masked_pair,
     mean_of,
     nearest_weight,
     parameters_below,
@@ -35,7 +37,7 @@ from stakes.reporting.claims.reading import (
 
 __all__ = ["CLAIMS"]
 
-_IMPLICIT = ("main", "biased_score", "debiased", "more_members")
+_IMPLICIT = ("main", "debiased", "more_members")
 _DIFFUSION = ("main", "epsilon", "raw_schedule")
 _LOW, _MIDDLE, _HIGH = 0.3, 0.5, 0.9
 _FLAT = 2.0  # per cent
@@ -80,23 +82,22 @@ def _mean_change(study: Study, metric: str, weights: list[float], ratio: float, 
 
 def _warm_bias(study: Study) -> Iterator[Check]:
     weight = nearest_weight(study, _LOW)
-    start = study.mean("error", 0.0, region="frost")
-    yield rises("bias where frost was observed, weight 0", start, "degC")
+    yield rises("bias where frost was observed, weight 0", study.mean("error", 0.0, region="frost"), "degC")
     for ratio in study.parameters:
-        end = study.mean("error", weight, ratio, "frost")
+        end, start = study.pair("error", weight, ratio, "frost")
         what = f"|bias| where frost was observed, α = {ratio:g}, weight {weight:g} less weight 0"
         yield falls(what, abs(end) - abs(start), "degC")
     by_forecast = study.mean("error", 0.0, region="frost", by="forecast")
     yield remark(rises("bias where frost is most likely by forecast, weight 0", by_forecast, "degC"))
     for ratio in study.parameters:
-        end = study.mean("error", weight, ratio, "frost", "forecast")
+        end, start = study.pair("error", weight, ratio, "frost", "forecast")
         what = f"|bias| where frost is most likely by forecast, α = {ratio:g}, weight {weight:g} less weight 0"
-        yield remark(falls(what, abs(end) - abs(by_forecast), "degC"))
+        yield remark(falls(what, abs(end) - abs(start), "degC"))
 
 
 def _quantile_shifts(study: Study) -> Iterator[Check]:
     ratio, weight = required_parameter(study, 0.3), nearest_weight(study, _LOW)
-    outcome, median = study.case_values("outcome"), study.quantile(0.5, 0.0).mean(1)  # (groups, cases)
+    outcome, median = study.case_values("outcome"), defined_mean(study.quantile(0.5, 0.0), 1)  # (groups, cases)
     shifts = {level: study.quantile(level, weight, ratio) - study.quantile(level, 0.0) for level in (0.3, 0.7)}
     for name, values, counts in (("observed", outcome, True), ("forecast (median)", median, False)):
         cold = values < _DEEP_COLD
@@ -111,18 +112,19 @@ def _quantile_shifts(study: Study) -> Iterator[Check]:
 def _spread_collapse(study: Study) -> Iterator[Check]:
     weights = weights_within(study, 0.5 + 1e-6, inf)
     at = "weights " + ", ".join(f"{weight:g}" for weight in weights)
-    median = study.quantile(0.5, 0.0).mean(1)
+    median = defined_mean(study.quantile(0.5, 0.0), 1)
     observed, foreseen = (np.abs(values) < _NEAR for values in (study.case_values("outcome"), median))
     baseline = study.values("spread", 0.0)
     for ratio in study.parameters:
         spreads = [study.values("spread", weight, ratio) for weight in weights]
         mean = np.mean(spreads, 0)
         for name, near, counts in (("observed", observed, True), ("forecast (median)", foreseen, False)):
-            effect = masked_mean(study, mean, near).relative_to(masked_mean(study, baseline, near))
+            found, before = masked_pair(study, mean, baseline, near)
             what = f"spread, {name} within {_NEAR:g} degC of 0, α = {ratio:g}, {at} against 0"
-            check = falls(what, effect, below=_COLLAPSE)
+            check = falls(what, found.relative_to(before), below=_COLLAPSE)
             yield check if counts else remark(check)
-        halved = masked_mean(study, (mean < baseline / 2).astype(np.float64), observed) * 100.0
+        half = np.where(np.isfinite(mean - baseline), mean < baseline / 2, np.nan)
+        halved = masked_mean(study, half, observed) * 100.0
         yield remark(rises(f"forecasts there with less than half the spread, α = {ratio:g}", halved))
 
 
@@ -139,8 +141,7 @@ def _regimes(study: Study) -> Iterator[Check]:
 
 def _diffusion(study: Study) -> Iterator[Check]:
     low, high = nearest_weight(study, _LOW), nearest_weight(study, _HIGH)
-    start = study.mean("error", 0.0, region="frost")
-    yield falls("bias where frost was observed, weight 0", start, "degC")
+    yield falls("bias where frost was observed, weight 0", study.mean("error", 0.0, region="frost"), "degC")
     for ratio in study.parameters:
         crps = path(study, "energy_score", ratio)
         yield rises(f"CRPS, α = {ratio:g}, weight {high:g} against 0", crps[high])
@@ -152,25 +153,27 @@ def _diffusion(study: Study) -> Iterator[Check]:
         yield remark(falls(f"|signed gap|, α = {ratio:g}, weight {high:g} less weight 0", gap, "of cost"))
     by_forecast = study.mean("error", 0.0, region="frost", by="forecast")
     yield remark(falls("bias where frost is most likely by forecast, weight 0", by_forecast, "degC"))
-    end = study.mean("error", low, required_parameter(study, 0.3), "frost")
+    end, start = study.pair("error", low, required_parameter(study, 0.3), "frost")
     what = f"|bias| where frost was observed, α = 0.3, weight {low:g} less weight 0"
     yield does_not_fall(what, abs(end) - abs(start), "degC")
 
 
 def _cold_mode(study: Study) -> Iterator[Check]:
     ratio, high = required_parameter(study, 0.5), nearest_weight(study, _HIGH)
-    start = _excess_mass(study, 0.0, ratio)
-    yield falls("forecast less observed share of frost, weight 0", start, "")
+    excess = {weight: _excess_mass(study, weight, ratio) for weight in study.weights}
+    at_zero, at_high = (study.resampling.mean(excess[weight]) for weight in (0.0, high))
+    yield falls("forecast less observed share of frost, weight 0", at_zero, "")
     aligned = weights_within(study, _LOW, _MIDDLE)
     for weight in aligned:
-        nearer = abs(_excess_mass(study, weight, ratio)) - abs(start)
-        yield falls(f"distance between these shares, weight {weight:g} less weight 0", nearer, "")
-    yield rises(f"forecast less observed share of frost, weight {high:g}", _excess_mass(study, high, ratio), "")
+        end, start = study.resampling.pair(excess[weight], excess[0.0])
+        yield falls(f"distance between these shares, weight {weight:g} less weight 0", abs(end) - abs(start), "")
+    yield rises(f"forecast less observed share of frost, weight {high:g}", at_high, "")
 
 
-def _excess_mass(study: Study, weight: float, ratio: float) -> Sampled:
+def _excess_mass(study: Study, weight: float, ratio: float) -> NDArray[np.float64]:
+    """Forecast probability of frost less whether there was one, (groups, seeds, cases)."""
     observed = study.case_values("observed_frost").astype(np.float64)
-    return study.resampling.mean(study.values("mass_frost", weight, ratio) - observed[:, None])
+    return study.values("mass_frost", weight, ratio) - observed[:, None]
 
 
 def _onset(frost: Study, wind: Study) -> Iterator[Check]:

@@ -15,6 +15,7 @@ __all__ = [
     "gap_change",
     "known",
     "masked_mean",
+    "masked_pair",
     "mean_of",
     "nearest_weight",
     "parameters_below",
@@ -76,25 +77,31 @@ def change(
     by: RegionBy = "observed",
 ) -> Sampled:
     """The mean of a metric at a weight against that at weight 0, in per cent."""
-    baseline = study.mean(metric, 0.0, parameter, region, by)
-    return study.mean(metric, weight, parameter, region, by).relative_to(baseline)
+    found, baseline = study.pair(metric, weight, parameter, region, by)
+    return found.relative_to(baseline)
 
 
 def path(study: Study, metric: str, parameter: float | None = None, region: str | None = None) -> dict[float, Sampled]:
     """The change at every weight of the study, in per cent of weight 0."""
-    baseline = study.mean(metric, 0.0, parameter, region)
-    means = {weight: study.mean(metric, weight, parameter, region) for weight in study.weights}
-    return {weight: mean.relative_to(baseline) for weight, mean in means.items()}
+    return {weight: change(study, metric, weight, parameter, region) for weight in study.weights}
 
 
 def gap_change(study: Study, weight: float, parameter: float | None = None, region: str | None = None) -> Sampled:
     """|mean predicted - mean realised cost| at a weight less that at weight 0, in units of the cost."""
-    return abs(study.mean("gap", weight, parameter, region)) - abs(study.mean("gap", 0.0, parameter, region))
+    found, baseline = study.pair("gap", weight, parameter, region)
+    return abs(found) - abs(baseline)
 
 
 def masked_mean(study: Study, values: NDArray[np.float64], mask: NDArray[np.bool_]) -> Sampled:
     """The mean of values (groups, seeds, cases) over the cases of a mask (groups, cases)."""
     return study.resampling.mean(values, mask[:, None])
+
+
+def masked_pair(
+    study: Study, values: NDArray[np.float64], baseline: NDArray[np.float64], mask: NDArray[np.bool_]
+) -> tuple[Sampled, Sampled]:
+    """The means of both, (groups, seeds, cases), over the cases of a mask (groups, cases), where both are finite."""
+    return study.resampling.pair(values, baseline, mask[:, None])
 
 
 def mean_of(parts: Sequence[Sampled]) -> Sampled:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stakes.evaluation.significance import Sampled
 from stakes.evaluation.study import Study
 from stakes.reporting.claims.claim import Check, Claim, Judge, does_not_fall, falls, never_rises, remark, rises
-from stakes.reporting.claims.reading import change, gap_change, masked_mean, nearest_weight, path, task_of
+from stakes.reporting.claims.reading import change, gap_change, masked_mean, masked_pair, nearest_weight, path, task_of
 from stakes.tasks.synthetic import SyntheticTask
 
 __all__ = ["CLAIMS", "MODE_DEVIATIONS"]
@@ -36,8 +36,8 @@ def _mode_weight(study: Study) -> NDArray[np.float64]:
 
 def _mode_mass(study: Study) -> Iterator[Check]:
     true, high = _task(study).marginal_mode_mass, study.weights[-1]
-    start, end = (study.mean("mass_hazard", weight) - true for weight in (0.0, high))
-    yield falls("mass of mode 2 at weight 0, less the true one", start, "")
+    yield falls("mass of mode 2 at weight 0, less the true one", study.mean("mass_hazard", 0.0) - true, "")
+    end, start = (mean - true for mean in study.pair("mass_hazard", high))
     yield falls(f"distance from the true mass, weight {high:g} less weight 0", abs(end) - abs(start), "")
     signed = study.values("mass_hazard", 0.0) - _mode_weight(study)[:, None]
     yield remark(falls("mass less w(x) of the same cases, weight 0", study.resampling.mean(signed), ""))
@@ -63,8 +63,10 @@ def _aggregate(study: Study) -> Iterator[Check]:
 
 def _troughs(study: Study) -> Iterator[Check]:
     trough, high = study.case_values("true_action") == 0, study.weights[-1]
-    start, end = (masked_mean(study, study.values("tracking", weight), trough) for weight in (0.0, high))
-    yield rises(f"mean |a - a*(x)| in the troughs, weight {high:g}", end, "", above=_STILL_WRONG)
+    distance, baseline = (study.values("tracking", weight) for weight in (high, 0.0))
+    still = masked_mean(study, distance, trough)
+    yield rises(f"mean |a - a*(x)| in the troughs, weight {high:g}", still, "", above=_STILL_WRONG)
+    end, start = masked_pair(study, distance, baseline, trough)
     yield does_not_fall(f"the same, weight {high:g} less weight 0", end - start, "")
 
 
@@ -88,9 +90,8 @@ def _peaks(study: Study) -> Iterator[Check]:
     true = _mode_weight(study)
     peak, middle, high = true > _PEAK, nearest_weight(study, _MIDDLE), study.weights[-1]
     errors = {weight: study.values("mass_hazard", weight) - true[:, None] for weight in (0.0, middle, high)}
-    distance = {weight: masked_mean(study, np.abs(error), peak) for weight, error in errors.items()}
-    improvement = distance[middle].relative_to(distance[0.0])
-    yield falls(f"mean |mass - w(x)| at the peaks, weight {middle:g} against 0", improvement)
+    found, baseline = masked_pair(study, np.abs(errors[middle]), np.abs(errors[0.0]), peak)
+    yield falls(f"mean |mass - w(x)| at the peaks, weight {middle:g} against 0", found.relative_to(baseline))
     yield rises(f"mean of mass - w(x) at the peaks, weight {high:g}", masked_mean(study, errors[high], peak), "")
     yield remark(rises("the same, weight 0", masked_mean(study, errors[0.0], peak), ""))
 

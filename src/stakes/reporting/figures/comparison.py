@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from stakes.evaluation.significance import Difference
+from stakes.evaluation.significance import Difference, defined_mean
 from stakes.evaluation.study import RegionBy, Study
 from stakes.reporting.figures.style import by_weight
 
@@ -46,10 +46,8 @@ class Line:
 
     def changes(self, metric: str, relative: bool = False) -> list[Difference]:
         """Of every weight against weight 0, paired; relative ones in per cent."""
-        baseline, *_ = found = [
-            self.study.mean(metric, weight, self.parameter, self.region, self.by) for weight in self.study.weights
-        ]
-        return [(each.relative_to(baseline) if relative else each - baseline).interval() for each in found]
+        pairs = [self.study.pair(metric, weight, self.parameter, self.region, self.by) for weight in self.study.weights]
+        return [(found.relative_to(baseline) if relative else found - baseline).interval() for found, baseline in pairs]
 
 
 def draw_levels(axes: Axes, metric: str, lines: Sequence[Line]) -> None:
@@ -59,10 +57,8 @@ def draw_levels(axes: Axes, metric: str, lines: Sequence[Line]) -> None:
             by_weight(axes, line.study, metric, line.parameter, line.region, label=line.label, **line.look)
             continue
         weights = line.study.weights
-        means = [
-            line.study.seed_means(metric, weight, line.parameter, line.region, line.by).mean() for weight in weights
-        ]
-        axes.plot(weights, means, linestyle="--", linewidth=_THIN, color=line.look["color"])
+        found = [line.study.seed_means(metric, weight, line.parameter, line.region, line.by) for weight in weights]
+        axes.plot(weights, defined_mean(found, 1), linestyle="--", linewidth=_THIN, color=line.look["color"])
     if metric == "gap":
         axes.axhline(0.0, color="black", linewidth=0.8)
     axes.set_xticks(WEIGHT_TICKS)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stakes.actions import optimal_action
 from stakes.evaluation.diagnostics import conditional_density, density, quantile_shift, window_centres
+from stakes.evaluation.significance import defined_deviation, defined_mean
 from stakes.evaluation.study import Study
 from stakes.reporting.figures.comparison import BANDS, FILLED, Line, draw_levels
 from stakes.reporting.figures.registry import Drawn, figure
@@ -22,6 +23,7 @@ from stakes.reporting.figures.style import (
     METRICS,
     band,
     cost_curves,
+    drawn_density,
     legend_below,
     metric_label,
     nearest,
@@ -116,10 +118,11 @@ def frost_marginal(studies: Studies) -> Drawn:
     observed = density(outcome, temperature, _BANDWIDTH)
     for axes, weight in zip(grid[0], weights, strict=True):
         by_seed = study.values("quantile", weight, alpha)[0]
-        found = np.stack([density(each, temperature, _BANDWIDTH) for each in by_seed])
+        found = np.stack([drawn_density(each, temperature, _BANDWIDTH) for each in by_seed])
+        mean, deviation = defined_mean(found, 0), defined_deviation(found, 0)
         axes.fill_between(temperature, observed, color="#CCCCCC", linewidth=0, label="observed")
-        axes.plot(temperature, found.mean(0), color=COLOURS["blue"], label="forecasts")
-        band(axes, temperature, found.mean(0) - found.std(0), found.mean(0) + found.std(0), COLOURS["blue"])
+        axes.plot(temperature, mean, color=COLOURS["blue"], label="forecasts")
+        band(axes, temperature, mean - deviation, mean + deviation, COLOURS["blue"])
         axes.axvline(0.0, color="black", linestyle=":", linewidth=0.8)
         axes.xaxis.set_major_locator(MultipleLocator(10))
         axes.set(xlabel=f"temperature ({unit_of(study)})", title=f"weight {weight:g}")

@@ -1,6 +1,7 @@
 """The figures of portfolios, ours: many sites and one decision on their total."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from stakes.evaluation.calibration import binned_gap, total_spread
 from stakes.evaluation.choice import chosen_weight
+from stakes.evaluation.significance import Difference, defined_deviation, defined_mean
 from stakes.evaluation.study import Study
 from stakes.reporting.figures.comparison import (
     BANDS,
@@ -110,8 +112,9 @@ def portfolio_spread(studies: Studies) -> Drawn:
     return Drawn(
         drawing,
         f"The spread of the total by decision weight for {_data(studies)}: where the truth is known the mean standard "
-        "deviation of the members' total over the true one, else over the root mean squared error of its mean; 1 is "
-        f"right, above 1 too wide. The {BANDS}, and {FILLED}.",
+        "deviation of the members' total over the true one, else the root of its mean variance times (M + 1) / M, for "
+        "M members, over the root mean squared error of their mean; 1 is right, above 1 too wide. The "
+        f"{BANDS}, and {FILLED}.",
     )
 
 
@@ -247,8 +250,8 @@ def _frontier(axes: Axes, line: Line, metric: str) -> None:
         for name in ("energy_score", metric)
     )
     look = {"linewidth": 1, "markerfacecolor": "white", "elinewidth": 0.5, **line.look}
-    x, y = score.mean(1), paid.mean(1)
-    axes.errorbar(x, y, paid.std(1), score.std(1), **look)
+    x, y = defined_mean(score, 1), defined_mean(paid, 1)
+    axes.errorbar(x, y, defined_deviation(paid, 1), defined_deviation(score, 1), **look)
     sure = np.array([change.significant for change in line.changes(metric)])
     axes.plot(x[sure], y[sure], linestyle="", marker=look["marker"], color=look["color"], zorder=3)
     if line.study.about["choice"] == "main":
@@ -259,28 +262,36 @@ def _frontier(axes: Axes, line: Line, metric: str) -> None:
 
 def _mark_chosen(axes: Axes, line: Line, metric: str) -> None:
     weight = chosen_weight(line.study, line.parameter)
-    axes.plot(weight, line.study.seed_means(metric, weight, line.parameter).mean(), **_RING)
+    axes.plot(weight, defined_mean(line.study.seed_means(metric, weight, line.parameter)), **_RING)
 
 
 def _ratio_by_weight(axes: Axes, line: Line) -> None:
     """The relative spread: mean and one standard deviation over seeds, filled where it differs from weight 0."""
     weights = np.array(line.study.weights)
-    found = [total_spread(line.study, weight, line.parameter) for weight in weights]
-    ratio = np.array([each.estimate for each in found])
+    ratio = np.array([total_spread(line.study, weight, line.parameter).estimate for weight in weights])
     deviation = np.array([_seed_deviation(line.study, weight, line.parameter) for weight in weights])
     axes.plot(weights, ratio, markerfacecolor="white", **line.look)
     band(axes, weights, ratio - deviation, ratio + deviation, line.look["color"])
-    sure = np.array([(each - found[0]).interval().significant for each in found])
+    sure = np.array([_spread_change(line.study, weight, line.parameter).significant for weight in line.study.weights])
     axes.plot(weights[sure], ratio[sure], **{**line.look, "linestyle": ""})
+
+
+def _spread_change(study: Study, weight: float, parameter: float | None) -> Difference:
+    """Of that ratio against weight 0, over the forecasts that failed at neither."""
+    both = study.forecasts[["spread", "error"]].sel(decision_weight=sorted({0.0, weight}), method="nearest")
+    kept = replace(study, forecasts=both.where(both["spread"].notnull().all("decision_weight")))
+    return (total_spread(kept, weight, parameter) - total_spread(kept, 0.0, parameter)).interval()
 
 
 def _seed_deviation(study: Study, weight: float, parameter: float | None) -> float:
     """How much that ratio differs between seeds."""
     spread = study.values("spread", weight, parameter)
     if "true_spread" in study.cases:
-        return float((spread.mean(-1) / study.case_values("true_spread", parameter).mean()).std())
-    error = study.values("error", weight, parameter)
-    return float(np.sqrt((spread**2).mean(-1) / (error**2).mean(-1)).std())
+        ratio = defined_mean(spread, -1) / study.case_values("true_spread", parameter).mean()
+    else:
+        error, of_mean = study.values("error", weight, parameter), 1 + 1 / int(study.about["members"])
+        ratio = np.sqrt(of_mean * defined_mean(spread**2, -1) / defined_mean(error**2, -1))
+    return float(defined_deviation(ratio.reshape(-1), 0))
 
 
 def _reliability(above: Axes, below: Axes, study: Study, parameter: float) -> None:

@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.costs import Cost
+from stakes.evaluation.diagnostics import density
+from stakes.evaluation.significance import defined_deviation, defined_mean
 from stakes.evaluation.study import Study
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "band",
     "by_weight",
     "cost_curves",
+    "drawn_density",
     "legend_below",
     "metric_label",
     "nearest",
@@ -143,11 +146,11 @@ def by_weight(
     The marker is filled where the paired 95 % interval of the difference to weight 0 leaves out zero.
     """
     found = np.array([study.seed_means(metric, weight, parameter, region) for weight in study.weights])
-    mean, deviation = found.mean(1), found.std(1)
+    mean, deviation = defined_mean(found, 1), defined_deviation(found, 1)
     (drawn,) = axes.plot(study.weights, mean, marker=line.pop("marker", "o"), markerfacecolor="white", **line)
     band(axes, study.weights, mean - deviation, mean + deviation, drawn.get_color())
-    baseline = study.mean(metric, 0.0, parameter, region)
-    sure = [(study.mean(metric, each, parameter, region) - baseline).interval().significant for each in study.weights]
+    pairs = (study.pair(metric, weight, parameter, region) for weight in study.weights)
+    sure = [(found_mean - baseline).interval().significant for found_mean, baseline in pairs]
     places = np.array(study.weights)[sure]
     axes.plot(places, mean[sure], linestyle="", marker=drawn.get_marker(), color=drawn.get_color())
 
@@ -155,6 +158,11 @@ def by_weight(
 def band(axes: Axes, places: ArrayLike, low: ArrayLike, high: ArrayLike, colour: Any) -> None:
     """The space between two curves, faint."""
     axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def drawn_density(values: NDArray[np.float64], grid: NDArray[np.float64], bandwidth: float) -> NDArray[np.float64]:
+    """A density at the points of a grid; NaN, which is not drawn, for a run that failed."""
+    return density(values, grid, bandwidth) if np.isfinite(values).any() else np.full(len(grid), np.nan)
 
 
 def cost_curves(axes: Axes, cost: Cost, outcome: NDArray[np.float64]) -> None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stakes.evaluation.diagnostics import binned_mass, density
 from stakes.evaluation.metrics import LEVELS
-from stakes.evaluation.significance import paired_difference
+from stakes.evaluation.significance import defined_deviation, defined_mean, paired_difference
 from stakes.evaluation.study import Study
 from stakes.reporting.figures.comparison import BANDS, FILLED, Line, draw_changes, draw_levels
 from stakes.reporting.figures.registry import Drawn, figure
@@ -18,6 +18,7 @@ from stakes.reporting.figures.style import (
     band,
     by_weight,
     cost_curves,
+    drawn_density,
     legend_below,
     metric_label,
     nearest,
@@ -67,7 +68,7 @@ def synthetic(studies: Studies) -> Drawn:
         "over the true marginal density (grey), the threshold at y = 1 dotted; and the forecasts' mass beyond the "
         "threshold, the second mode, against the true 0.4 (dashed), pooled over training and data seeds. Bottom: the "
         "forecasts' a*(x) on the test cases of the first data seed against the true one, without and with decision "
-        f"loss; the number is the mean distance |a* − true a*|. In all panels {BANDS}, and {FILLED}.",
+        f"loss; the number is the mean distance |a* − true a*|. In the panels of forecasts {BANDS}, and {FILLED}.",
     )
 
 
@@ -129,13 +130,14 @@ def synthetic_marginals(studies: Studies) -> Drawn:
     truth = density(_true_quantiles(study.case_values("feature")[0]), _OUTCOMES, _BANDWIDTH)
     for row, weight in zip(grid, weights, strict=True):
         quantiles = study.values("quantile", weight)[0]  # (seeds, cases, levels)
-        mass = study.values("mass_hazard", weight)[0].mean(-1)
+        mass = defined_mean(study.values("mass_hazard", weight)[0], -1)
         for seed, axes in enumerate(row):
             axes.fill_between(_OUTCOMES, truth, color="#CCCCCC", linewidth=0, label="truth")
-            found = density(quantiles[seed], _OUTCOMES, _BANDWIDTH)
+            found = drawn_density(quantiles[seed], _OUTCOMES, _BANDWIDTH)
             axes.plot(_OUTCOMES, found, color=COLOURS["blue"], label="forecasts")
             axes.axvline(_THRESHOLD, color="black", linestyle=":", linewidth=0.8)
-            axes.set_title(f"second mode {mass[seed]:.2f}", loc="right", fontsize=7)
+            title = f"second mode {mass[seed]:.2f}" if np.isfinite(mass[seed]) else "failed"
+            axes.set_title(title, loc="right", fontsize=7)
         row[0].set_ylabel(f"weight {weight:g}\ndensity (–)")
     _label_columns(grid, [f"training seed {seed}" for seed in _numbers(study, "seed")], "outcome y (–)")
     legend_below(drawing, grid[0, 0])
@@ -180,7 +182,7 @@ def synthetic_mode_weight(studies: Studies) -> Drawn:
         axes.plot(_FEATURES, truth, color="black", linewidth=1, label="true w(x)")
         for weight, colour, dashes in zip(weights, weight_colours(weights), DASHES, strict=False):
             centres, mass = binned_mass(study, "hazard", weight, group)
-            mean, deviation = mass.mean(0), mass.std(0)
+            mean, deviation = defined_mean(mass, 0), defined_deviation(mass, 0)
             axes.plot(centres, mean, color=colour, linestyle=dashes, label=f"weight {weight:g}")
             band(axes, centres, mean - deviation, mean + deviation, colour)
         axes.set(ylabel=f"data seed {number}\nmode mass (–)", ylim=(-0.05, 1.05), xlim=(0, 1))
@@ -235,14 +237,14 @@ def _actions(axes: Axes, study: Study, weight: float, group: int) -> None:
     order = np.argsort(study.case_values("feature")[group])
     x = study.case_values("feature")[group][order]
     found = study.values("action", weight)[group][:, order]
-    mean, deviation = found.mean(0), found.std(0)
+    mean, deviation = defined_mean(found, 0), defined_deviation(found, 0)
     axes.plot(x, mean, color=COLOURS["blue"], linewidth=0.9, label="forecasts")
     band(axes, x, mean - deviation, mean + deviation, COLOURS["blue"])
     best = _TASK.true_action(torch.from_numpy(_FEATURES)[:, None])
     axes.plot(_FEATURES, best, color="black", linestyle="--", linewidth=1, label="truth")
     distance, baseline = (study.values("tracking", each)[group] for each in (weight, 0.0))
     mark = "●" if paired_difference(distance, baseline).significant else "○"
-    axes.set_title(f"{mark if weight else ''} {distance.mean():.3f}", loc="right", fontsize=7)
+    axes.set_title(f"{mark if weight else ''} {defined_mean(distance):.3f}", loc="right", fontsize=7)
     axes.set(ylim=(-0.05, 1.05), xlim=(0, 1), xticks=[0, 0.5, 1])
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stakes.costs import ShortfallCost
 from stakes.evaluation.calibration import calibration_sides
 from stakes.evaluation.diagnostics import quantile_shift, window_centres
+from stakes.evaluation.significance import defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
 from stakes.reporting.figures.comparison import (
     BANDS,
@@ -59,8 +60,10 @@ Panels = NDArray[np.object_]
 _IMPLICIT, _DIFFUSION = Key("wind", "implicit"), Key("wind", "diffusion")
 _MODELS = {"implicit": "implicit generative model", "diffusion": "distributional diffusion model"}
 _RECORDS = {
-    "wind_north_sea": "reanalysis at 58.0 N 1.5 W in the northern North Sea",
-    "wind_nora10": "hindcast at an offshore point of Norway",
+    "wind_north_sea": (
+        "reanalysis at 58.0 N 1.5 W in the northern North Sea, in place of the paper's ERA5 point off Norway"
+    ),
+    "wind_nora10": "NORA10 hindcast at an offshore point of Norway, in place of the paper's ERA5 point off Norway",
 }
 _REGIONS = {"cut-off": ("orange", "o"), "rated": ("blue", "s"), "ramp": ("green", "^")}
 _HALF_WIDTH = 1.5  # m/s, the paper's windows
@@ -68,8 +71,8 @@ _WEIGHT = "decision weight (–)"
 _BARS = "bars are paired 95 % intervals and marks filled where one leaves out zero"
 _DILEMMA = (
     "cases are chosen by what was observed, which rewards forecasts that exaggerate (the forecaster's dilemma), so "
-    "dashed lines show as many cases chosen by the predicted probability of the region at weight 0, and dots on them "
-    "differences whose interval leaves out zero"
+    "dashed lines show as many cases chosen by the probability of the region, the mean of all forecasts of the study, "
+    "and dots on them differences whose interval leaves out zero"
 )
 
 
@@ -289,9 +292,9 @@ def _both_sides(study: Study) -> Drawn:
             found = np.array([study.seed_means(metric, weight, penalty) for weight in weights])
             bars.bar(
                 places + side,
-                found.mean(1),
+                defined_mean(found, 1),
                 0.38,
-                yerr=found.std(1),
+                yerr=defined_deviation(found, 1),
                 label=f"{name} cost",
                 color=COLOURS[colour],
                 hatch=hatch,
@@ -325,7 +328,7 @@ def _scatter(axes: Axes, study: Study, penalty: float) -> None:
     for weight, colour in zip(study.weights, weight_colours(study.weights), strict=True):
         score, cost = (study.seed_means(metric, weight, penalty) for metric in ("energy_score", "cost"))
         axes.scatter(score, cost, s=9, color=colour, zorder=3, linewidth=0)
-        means.append((score.mean(), cost.mean()))
+        means.append((defined_mean(score), defined_mean(cost)))
     axes.plot(*zip(*means, strict=True), color=COLOURS["grey"], linewidth=1)
     axes.set(xlabel=metric_label(study, "energy_score"), ylabel=metric_label(study, "cost"))
 
