@@ -32,7 +32,7 @@ _PATIENCE = 120.0  # seconds until what is waited for must have come
 def longer(part: Part) -> Part:
     """Long enough to be interrupted."""
     small = tiny(part)
-    return replace(small, settings={**small.settings, "training.epochs": 15})
+    return replace(small, settings={**small.settings, "training.epochs": 150, "training.validate_every": 10})
 
 
 def started(out: Path, workers: bool, pause: bool) -> int:

@@ -25,11 +25,11 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 STARTS: dict[str, tuple[int, int, list[str]]] = {  # exit code, runs evaluated by then, and what was said
-    "whole": (0, 4, ["training 4 models", "evaluating synthetic-diffusion-main (1 of 1)", "drawing and judging"]),
+    "whole": (0, 4, ["training 4 models", "evaluating 1 study", "drawing and judging"]),
     "training": (130, 0, ["training 4 models", INTERRUPTED]),
-    "evaluation": (130, 1, ["training 4 models", "evaluating synthetic-diffusion-main (1 of 1)", INTERRUPTED]),
-    "killed": (-9, 2, ["evaluating synthetic-diffusion-main (1 of 1)"]),
-    "end": (0, 4, ["evaluating synthetic-diffusion-main (1 of 1)", "drawing and judging"]),
+    "evaluation": (130, 1, ["training 4 models", "evaluating 1 study", INTERRUPTED]),
+    "killed": (-9, 2, ["evaluating 1 study"]),
+    "end": (0, 4, ["evaluating 1 study", "drawing and judging"]),
 }
 
 

@@ -139,9 +139,10 @@ def study_parts(parts: Sequence[Part], out: Path, execution: Execution, say: Voi
     found = {part.key: study for part in parts if (study := _kept(part, out)) is not None}
     missing = [part for part in parts if part.key not in found]
     _train([part for part in missing if part.model != "policy"], out / "sweep", execution, say)
-    forecasts = [(part.sweep(), _assessment(part, execution)) for part in missing if part.model != "policy"]
-    with say.counting(f"evaluating {len(missing)} studies") as report:
-        evaluate_runs(forecasts, out / "sweep", execution.processes, report)
+    if missing:
+        forecasts = [(part.sweep(), _assessment(part, execution)) for part in missing if part.model != "policy"]
+        with say.counting(f"evaluating {len(missing)} {'study' if len(missing) == 1 else 'studies'}") as report:
+            evaluate_runs(forecasts, out / "sweep", execution.processes, report)
     for part in missing:
         with suppress(StudyError):
             found[part.key] = _evaluated(part, out, execution)
@@ -156,8 +157,9 @@ def _require_same_data(parts: Sequence[Part], out: Path) -> None:
     changed = [task for task, digest in now.items() if known.get(task, digest) != digest]
     if changed:
         raise SettingError(f"the data of {changed[0]} are not those that {out} was made of; choose another folder")
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(file, known | now)
+    if now:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(file, known | now)
 
 
 def _kept(part: Part, out: Path) -> Study | None:

@@ -191,7 +191,10 @@ def _load_checkpoint(path: Path, limit: int) -> Checkpoint:
         came, due = found.get(field, "absent"), right.get(field, "absent")
         if field not in right or _canonical(came) != _canonical(due):  # as text, since True == 1
             raise CheckpointError(f"{path}: {_short(field)} must be {_short(due)}, got {_short(came)}")
-    tensors = load_tensors(path.with_name(right["file"]), right["sha256"], limit=min(limit, right["size"]))
+    file = path.with_name(right["file"])
+    tensors = load_tensors(file, right["sha256"], limit=min(limit, right["size"]))
+    if file.stat().st_size != right["size"]:
+        raise CheckpointError(f"{path}: size must be {file.stat().st_size}, got {right['size']}")
     return Checkpoint(right["epoch"], tensors, right["state"])
 
 
