@@ -1,3 +1,4 @@
+import json
 import re
 import subprocess
 import sys
@@ -6,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stakes.reporting.markdown import claims_markdown, portfolios_markdown
 from stakes.training.sweep import read_sweep
 
 ROOT = Path(__file__).parent.parent
@@ -63,3 +65,17 @@ def test_example_runs(path: Path) -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) < 60
+
+
+def test_the_claims_of_the_readme_are_those_of_the_reproduction() -> None:
+    """And those are what the results say."""
+    folder = ROOT / "docs" / "reproduction"
+    results = json.loads((folder / "results.json").read_text())
+    published = claims_markdown(results["claims"])
+    assert (folder / "claims.md").read_text() == published
+    assert (folder / "portfolios.md").read_text() == portfolios_markdown(results["portfolios"])
+    readme = (ROOT / "README.md").read_text()
+    for line in published.splitlines()[2:]:
+        assert line.rsplit(" | ", 1)[0] in readme
+    for label in results["figures"]:
+        assert (folder / "figures" / f"{label}.svg").exists()

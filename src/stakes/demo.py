@@ -74,12 +74,12 @@ def compare(example: Example, study: Study) -> Table:
     rows: dict[str, Callable[[float], Sampled]] = {
         "energy score": lambda weight: study.mean("energy_score", weight),
         "realised cost": lambda weight: study.mean("cost", weight),
-        "less paid than with climatology's action, %": lambda weight: skill(study, weight),
+        "saved on climatology's, %": lambda weight: skill(study, weight),
         "regret": lambda weight: study.mean("regret", weight),
         "signed calibration gap": lambda weight: study.mean("gap", weight),
         "spread of sum / " + ("true one" if known else "error"): lambda weight: total_spread(study, weight),
     }
-    rows.pop("less paid than with climatology's action, %" if known else "regret")
+    rows.pop("saved on climatology's, %" if known else "regret")
     table = Table(title=example.title, caption=example.note, title_justify="left", caption_justify="left")
     table.add_column("", no_wrap=True)
     for heading in ("plain", f"weight {example.decision_weight}", "difference [95 % interval]"):
