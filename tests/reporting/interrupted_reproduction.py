@@ -40,6 +40,7 @@ def started(out: Path, workers: bool, pause: bool) -> int:
     process = os.fork()
     if process:
         return process
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
     for name, stream in (("output", 1), ("errors", 2)):
         os.dup2(os.open(out.with_suffix(f".{name}"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
     if pause:
