@@ -186,3 +186,14 @@ def test_means_and_deviations_of_what_is_finite() -> None:
     whole = np.random.default_rng(0).normal(size=(4, 5))
     np.testing.assert_allclose(defined_mean(whole, 0), whole.mean(0))
     np.testing.assert_allclose(defined_deviation(whole, 0), whole.std(0))
+
+
+def test_means_of_many_are_those_of_each() -> None:
+    resampling = Resampling(30, 2, 2, block=3, resamples=200)
+    values = np.random.default_rng(0).normal(size=(4, 2, 2, 30))
+    values[1, 0, 1] = np.nan  # a run that failed
+    values[2, :, :, 5:9] = np.nan  # cases outside a region
+    for found, each in zip(resampling.means(values), values, strict=True):
+        wanted = resampling.mean(each)
+        assert found.estimate == pytest.approx(wanted.estimate, abs=1e-12)
+        np.testing.assert_allclose(found.replicates, wanted.replicates, atol=1e-12)

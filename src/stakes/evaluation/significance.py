@@ -108,6 +108,16 @@ class Resampling:
         first, second = self._means([values, baseline], mask)
         return first, second
 
+    def means(self, values: ArrayLike) -> list[Sampled]:
+        """The mean of each of values (K, G, S, N) over what is finite in it, as `mean`, all at the price of a few."""
+        found = np.asarray(values, dtype=np.float64)
+        kept = np.isfinite(found)
+        totals = np.where(kept, found, 0.0)
+        sums, counts = np.split(self._resampled(np.concatenate([totals, kept])), 2)  # (K, B)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            estimates = totals.sum((1, 2, 3)) / kept.sum((1, 2, 3))
+            return [Sampled(float(mean), part) for mean, part in zip(estimates, sums / counts, strict=True)]
+
     def _means(self, rivals: Sequence[ArrayLike], mask: ArrayLike | None) -> list[Sampled]:
         """The means of some values (G, S, N) over what the mask keeps and is finite in all of them."""
         found = [np.asarray(values, dtype=np.float64) for values in rivals]

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from stakes.evaluation.significance import Difference, defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
@@ -52,25 +54,25 @@ def _regions(study: Study) -> Iterator[tuple[str | None, RegionBy]]:
 
 
 def _rows(study: Study, metric: str, parameter: float, region: str | None, by: RegionBy) -> Iterator[dict[str, object]]:
-    for weight in study.weights:
-        values = study.chosen(metric, weight, parameter, region, by)
-        difference = _difference(study, metric, weight, parameter, region, by) if 0.0 in study.weights else None
+    values = np.stack([study.chosen(metric, weight, parameter, region, by) for weight in study.weights])
+    for weight, found, difference in zip(study.weights, values, _differences(study, values), strict=True):
         yield {
             "parameter": parameter,
             "decision_weight": weight,
             "region": region or "all",
             "by": by if region else "",
             "metric": metric,
-            "mean": float(defined_mean(values)),
-            "deviation": float(defined_deviation(defined_mean(values, -1).reshape(-1), 0)),
+            "mean": float(defined_mean(found)),
+            "deviation": float(defined_deviation(defined_mean(found, -1).reshape(-1), 0)),
             "difference": None if difference is None else difference.mean,
             "low": None if difference is None else difference.low,
             "high": None if difference is None else difference.high,
         }
 
 
-def _difference(
-    study: Study, metric: str, weight: float, parameter: float, region: str | None, by: RegionBy
-) -> Difference:
-    found, baseline = study.pair(metric, weight, parameter, region, by)
-    return (found - baseline).interval()
+def _differences(study: Study, values: NDArray[np.float64]) -> list[Difference] | list[None]:
+    """Of values (weights, groups, seeds, cases) from those at weight 0, over the forecasts that both have."""
+    if 0.0 not in study.weights:
+        return [None] * len(values)
+    apart = values - values[study.weights.index(0.0)]
+    return [mean.interval() for mean in study.resampling.means(apart)]
