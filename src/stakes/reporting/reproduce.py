@@ -27,8 +27,7 @@ from stakes.evaluation.policies import assess_policies
 from stakes.evaluation.study import Study, StudyError
 from stakes.evaluation.summary import summarise
 from stakes.guard import guarded
-from stakes.reporting.claims.claim import Judgement
-from stakes.reporting.claims.register import all_claims
+from stakes.reporting.claims.register import judge_all
 from stakes.reporting.claims.summary import claims_record
 from stakes.reporting.contents import build_report, draw_figure, draw_figures
 from stakes.reporting.estimate import estimate
@@ -232,11 +231,6 @@ def _write_figure(figure: Figure, out: Path) -> Path:
     return path
 
 
-def _judged(wanted: Reproduction, studies: Studies) -> list[Judgement]:
-    claims = [claim for claim in all_claims() if claim.subject in (*wanted.subjects, "method")]
-    return [judgement for claim in claims for judgement in claim.judgements(studies)]
-
-
 def _report(
     wanted: Reproduction,
     studies: Studies,
@@ -246,7 +240,7 @@ def _report(
     execution: Execution,
     started: float,
 ) -> Path:
-    judgements = _judged(wanted, studies)
+    judgements = judge_all(studies, wanted.subjects)
     summaries = {key: summarise(study) for key, study in studies.items() if key.model != "policy"}
     if summaries:
         table = pd.concat([frame.assign(study=str(key)) for key, frame in summaries.items()], ignore_index=True)

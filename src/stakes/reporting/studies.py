@@ -41,8 +41,3 @@ class Studies(Mapping[Key, Study]):
     def find(self, task: str, model: str, choice: str = "main", sites: int | None = None) -> Study:
         """The study of a task and model."""
         return self[Key(task, model, choice, sites)]
-
-    def choices(self, task: str, model: str, sites: int | None = None) -> list[str]:
-        """The choices evaluated of a task and model, the main one first."""
-        keys = [key for key in self.found if (key.task, key.model, key.sites) == (task, model, sites)]
-        return sorted((key.choice for key in keys), key=lambda choice: choice != "main")

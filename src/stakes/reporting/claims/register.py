@@ -1,7 +1,10 @@
 """All claims of the paper, in its order."""
 
+from collections.abc import Sequence
+
 from stakes.reporting.claims import frost, method, synthetic, wind
 from stakes.reporting.claims.claim import Claim, Judgement
+from stakes.reporting.plan import SUBJECTS
 from stakes.reporting.studies import Studies
 
 __all__ = ["all_claims", "judge_all"]
@@ -12,6 +15,7 @@ def all_claims() -> tuple[Claim, ...]:
     return (*synthetic.CLAIMS, *wind.CLAIMS, *frost.CLAIMS, *method.CLAIMS)
 
 
-def judge_all(studies: Studies) -> list[Judgement]:
-    """Every claim under every choice that was evaluated."""
-    return [judgement for claim in all_claims() for judgement in claim.judgements(studies)]
+def judge_all(studies: Studies, subjects: Sequence[str] = SUBJECTS) -> list[Judgement]:
+    """Every claim of these subjects, and of the method, under every choice that was evaluated."""
+    claims = [claim for claim in all_claims() if claim.subject in (*subjects, "method")]
+    return [judgement for claim in claims for judgement in claim.judgements(studies)]
