@@ -1,5 +1,6 @@
 import csv
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -146,18 +148,19 @@ def lines(folder: Path) -> int:
 
 
 @contextmanager
-def slow(seconds: float, first: int = 1) -> Iterator[None]:
-    """Epochs that take so long from this one on, here and in forks, so that there is time to interrupt them."""
-    epoch = Stepper.epoch
+def slow(seconds: float, first: int = 1) -> Iterator[Event]:
+    """Epochs that take so long from this one on, here and in forks, and whether one of them is at it."""
+    epoch, asleep = Stepper.epoch, multiprocessing.get_context("fork").Event()
 
     def slowly(self: Stepper, phase: str, number: int, rate: float) -> None:
         epoch(self, phase, number, rate)
         if number >= first:
+            asleep.set()
             time.sleep(seconds)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Stepper, "epoch", slowly)
-        yield
+        yield asleep
 
 
 # Results
@@ -749,8 +752,8 @@ def test_a_second_ctrl_c_ends_at_once(command: str, tmp_path: Path) -> None:
     file, folder = written(tmp_path, LONG), tmp_path / "folder"
     words = [str(file), "--out", str(folder), "--device", "cpu"]
     main = partial(sweep.main, words) if "python" in command else partial(stakes.cli.main, [command[7:], *words])
-    with slow(60.0, first=3), forked(main) as process:
-        wait_until(lambda: lines(folder) >= 3, process)
+    with slow(60.0, first=3) as asleep, forked(main) as process:
+        wait_until(asleep.is_set, process)
         own = [process.pid, *children(process.pid)]
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
@@ -788,10 +791,10 @@ def test_workers_end_with_a_checkpoint_when_their_parent_is_killed(
 def test_a_run_of_a_sweep_at_work_cannot_be_resumed_beside_it(tmp_path: Path) -> None:
     points = read_sweep(LONG)
     run = tmp_path / "runs" / points.points[0].run.name
-    with slow(60.0, first=3):
+    with slow(60.0, first=3) as asleep:
         process = forked(lambda: bool(run_sweep(points, tmp_path, ONE)))
     with process:
-        wait_until(lambda: lines(run) >= 3, process)
+        wait_until(asleep.is_set, process)
         own = [process.pid, *children(process.pid)]
         try:
             with pytest.raises(SettingError, match="another process is training in"):
