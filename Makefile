@@ -44,7 +44,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $(INSTALLED)
 
 $(READY): $(INSTALLED)
-	$(INSTALL) --editable ".[test]"
+	$(INSTALL) --editable ".[test,docs]"
 	touch $(READY)
 
 clean:
