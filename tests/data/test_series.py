@@ -372,3 +372,17 @@ def test_the_french_load_as_the_demo_reads_it() -> None:
         record.values[place, 12:],
     ]
     np.testing.assert_array_equal(test.features[row, :60], np.concatenate(expected))
+
+
+def test_rows_to_come_need_no_outcomes() -> None:
+    series = TimeSeries(hourly(5), np.arange(10.0).reshape(5, 2), ("a", "b"))
+    settings = simple((0, 1), lead=2)
+    found = settings.upcoming(series)
+    assert found.times.tolist() == hourly(7)[3:].tolist()
+    assert found.features.tolist() == [[2, 0], [4, 2], [6, 4], [8, 6]]
+    assert found.outcomes.shape == (4, 0)
+    assert found.left_out == LeftOut(0, 1, 0)
+    known = replace(settings, at_target_time=("b",)).upcoming(series)
+    assert known.features.tolist() == [[2, 0, 7], [4, 2, 9]]
+    without = TimeSeries(hourly(1), np.ones(1), ("other",), step_hours=1)
+    assert LaggedSeries((LaggedInput(("other",)),), ("a",), 1).upcoming(without).features.tolist() == [[1]]

@@ -23,7 +23,7 @@ from stakes.errors import StakesError
 if TYPE_CHECKING:  # importing it for real takes a second, which only a file needs
     from xarray import DataArray, Dataset
 
-__all__ = ["NetCDFError", "read_temperature", "read_wind"]
+__all__ = ["NetCDFError", "open_dataset", "read_temperature", "read_wind"]
 
 Floats = NDArray[np.float64]
 _SPEEDS = ("ws10", "si10", "10si", "w10")
@@ -152,7 +152,8 @@ def read_temperature(path: str, hours: int) -> Record:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[_File]:
+def open_dataset(path: str) -> Iterator["Dataset"]:
+    """Any NetCDF file as xarray has it, for as long as the context lasts."""
     engine = _engine(path)
     try:
         # Durations stay numbers, as the radiation of some files would otherwise be read as one.
@@ -160,6 +161,12 @@ def _opened(path: str) -> Iterator[_File]:
     except Exception as error:  # which ones damaged content can provoke is not documented
         raise NetCDFError(f"{path!r} cannot be read as NetCDF: {_line(error)}") from error
     with dataset:
+        yield dataset
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[_File]:
+    with open_dataset(path) as dataset:
         if not dataset.variables:
             raise NetCDFError(f"{path!r} holds no variables, expected time series")
         axis, found = _time_axis(path, dataset)

@@ -9,7 +9,7 @@ months. Nothing here is standardised: the models own their scaling and fit it on
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal, Protocol, Self, get_args
 
@@ -21,6 +21,7 @@ from stakes.data.time_axis import SeriesError, Times, check_regular, hours_to_se
 from stakes.errors import SettingError
 
 __all__ = ["Calendar", "LaggedInput", "LaggedSeries", "LeftOut", "Series", "SeriesError", "Split", "TimeSeries"]
+__all__ += ["calendar_waves"]
 
 Calendar = Literal["hour", "weekday", "season"]
 Floats = NDArray[np.floating[Any]]
@@ -184,29 +185,29 @@ class LaggedSeries:
 
     def split(self, series: Series, start: Any, end: Any) -> Split:
         """The rows whose every input and target lies in [start, end), which may be years, dates or times."""
-        series = series if isinstance(series, TimeSeries) else TimeSeries(series.times, series.values, series.columns)
+        series = _time_series(series)
         first, last = _range(start, end)
         blocks = self._blocks(series)
         targets = self._target_times(series, first, last)
-        shifts = {shift for shift, _ in blocks}
-        inside = targets - np.timedelta64(max(shifts), "s") >= first
-        rows = {shift: _rows_at(series.times, targets - np.timedelta64(shift, "s")) for shift in shifts}
-        present = inside & np.all([found >= 0 for found in rows.values()], axis=0)
-        kept = {shift: found[present] for shift, found in rows.items()}
-        outcomes = series.values[kept[0][:, None], find_columns(self.targets, series.columns)]  # (N, D)
-        pieces = [series.values[kept[shift][:, None], places] for shift, places in blocks]
-        pieces.append(_calendar_waves(targets[present], self.calendar).astype(series.values.dtype))
-        features = np.concatenate(pieces, axis=1)  # (N, F)
-        finite = np.isfinite(features).all(1) & np.isfinite(outcomes).all(1)
-        left_out = LeftOut(int((~inside).sum()), int((inside & ~present).sum()), int((~finite).sum()))
-        if not finite.any():
+        inside = targets - np.timedelta64(max(shift for shift, _ in blocks), "s") >= first
+        found = self._rows(series, blocks, targets[inside], self.targets)
+        left_out = replace(found.left_out, outside_range=int((~inside).sum()))
+        if not len(found):
             raise SeriesError(
                 f"no row of the series ({series.times[0]} to {series.times[-1]}) is complete in [{first}, {last}): of "
                 f"{len(targets)} target times, {left_out.outside_range} need inputs from outside the range, "
                 f"{left_out.absent_time} need absent times and {left_out.missing_value} missing values"
             )
-        times = targets[present][finite]
-        return Split(features[finite], outcomes[finite], times, self.feature_names, self.targets, left_out)
+        return replace(found, left_out=left_out)
+
+    def upcoming(self, series: Series) -> Split:
+        """The rows of every time of the series plus the lead, whose outcomes need not be known: (N, 0), none are given.
+
+        Targets that are no features need not be among the columns.
+        """
+        series = _time_series(series)
+        targets: Times = series.times + np.timedelta64(round(self.lead_hours * 3600), "s")
+        return self._rows(series, self._blocks(series), targets, ())
 
     def splits(self, series: Series, ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, Split]:
         """A split for each named [start, end); the ranges may leave times unused but not overlap."""
@@ -215,6 +216,24 @@ class LaggedSeries:
             if start < end:
                 raise SettingError(f"splits must not overlap, but {later!r} starts {start} and {earlier!r} ends {end}")
         return {name: self.split(series, *bounds) for name, bounds in ranges.items()}
+
+    def _rows(
+        self, series: TimeSeries, blocks: list[tuple[int, list[int]]], targets: Times, outcomes: tuple[str, ...]
+    ) -> Split:
+        """The complete rows of these target times."""
+        wanted = [*blocks, (0, find_columns(outcomes, series.columns))]
+        shifts = {shift for shift, places in wanted if places}
+        rows = {shift: _rows_at(series.times, targets - np.timedelta64(shift, "s")) for shift in shifts}
+        present = np.all([found >= 0 for found in rows.values()], axis=0)
+        kept = {shift: found[present] for shift, found in rows.items()}
+        nowhere = np.zeros(int(present.sum()), np.intp)  # of a block without columns
+        *pieces, seen = (series.values[kept.get(shift, nowhere)[:, None], places] for shift, places in wanted)
+        pieces.append(calendar_waves(targets[present], self.calendar).astype(series.values.dtype))
+        features = np.concatenate(pieces, axis=1)  # (N, F)
+        finite = np.isfinite(features).all(1) & np.isfinite(seen).all(1)
+        left_out = LeftOut(0, int((~present).sum()), int((~finite).sum()))
+        times = targets[present][finite]
+        return Split(features[finite], seen[finite], times, self.feature_names, outcomes, left_out)
 
     def _blocks(self, series: TimeSeries) -> list[tuple[int, list[int]]]:
         """Seconds before the target time, and columns, of each piece of the features; the last is the target time."""
@@ -237,13 +256,18 @@ class LaggedSeries:
         return targets[np.isin(targets.astype("datetime64[M]").astype(int) % 12 + 1, self.months)]
 
 
+def _time_series(series: Series) -> TimeSeries:
+    return series if isinstance(series, TimeSeries) else TimeSeries(series.times, series.values, series.columns)
+
+
 def _rows_at(times: Times, wanted: Times) -> NDArray[np.intp]:
     """The row of each wanted time, -1 where it is absent."""
     found = np.searchsorted(times, wanted).clip(max=len(times) - 1)
     return np.where(times[found] == wanted, found, -1)
 
 
-def _calendar_waves(times: Times, calendar: tuple[Calendar, ...]) -> NDArray[np.float64]:
+def calendar_waves(times: Times, calendar: tuple[Calendar, ...]) -> NDArray[np.float64]:
+    """Sine and cosine (N, 2 len(calendar)) of the time of day, week or year."""
     days, years = times.astype("datetime64[D]"), times.astype("datetime64[Y]")
     year_start = years.astype("datetime64[s]")
     fractions = {

@@ -43,8 +43,9 @@ def to_utc(times: Any, name: str) -> Times:
 
 def check_regular(times: Times, step_hours: float | None = None) -> int:
     """The step in seconds, by default the most frequent; raise unless times increase by multiples of it."""
-    if len(times) < 2:
-        raise SeriesError(f"times must be at least 2, got {len(times)}")
+    least = 2 if step_hours is None else 1
+    if len(times) < least:
+        raise SeriesError(f"times must be at least {least}, got {len(times)}")
     apart = np.diff(times).astype(np.int64)
     if len(backward := np.flatnonzero(apart < 0)):
         row = backward[0] + 1

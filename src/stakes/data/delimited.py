@@ -1,0 +1,170 @@
+"""Tables in text files as people have them: any usual separator, decimal comma, encoding, quotes and blank lines."""
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from stakes.errors import StakesError
+
+__all__ = ["TableError", "parse_delimited"]
+
+_SEPARATORS = (";", "\t", "|", ",")  # a comma, which may also be a decimal one, wins no draw
+_SNIFFED_ROWS = 20
+_LOOKED_AT = 100_000  # characters
+_MISSING = frozenset(
+    ["", "-", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "NaT", "<NA>", "#N/A", "#NA"]
+)
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_MAGIC = (
+    (b"PK\x03\x04", "looks like an Excel or ZIP file; export the sheet as CSV"),
+    (b"\xd0\xcf\x11\xe0", "looks like an Excel file; export the sheet as CSV"),
+    (b"PAR1", "is a parquet file; let its name end in .parquet"),
+    (b"\x89HDF", "is a NetCDF or HDF5 file, not text"),
+    (b"CDF", "is a NetCDF file, not text"),
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_DECIMAL_COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
+_NUMBER_OR_TIME = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?|\d{4}-\d\d-\d\d.*")
+
+
+class TableError(StakesError):
+    """A table cannot be read, or has not what is asked of it."""
+
+
+def parse_delimited(
+    content: bytes, name: str, separator: str | None = None, encoding: str | None = None
+) -> pd.DataFrame:
+    """The table of a text file; `name` is what messages call it."""
+    text = _decoded(_unpacked(content, name), name, encoding)
+    if not text.strip():
+        raise TableError(f"{name} is empty, expected a line of column names and rows below it")
+    separator = separator or _sniffed(text)
+    if len(separator) != 1:
+        raise TableError(f"separator must be one character, got {separator!r}")
+    rows = _rows(text, separator, name)
+    header = _header(rows, name)
+    columns = zip(*rows[1:], strict=True)
+    return pd.DataFrame(
+        {column: _typed(cells, separator) for column, cells in zip(header, columns, strict=True) if column}
+    )
+
+
+def _unpacked(content: bytes, name: str) -> bytes:
+    for start, words in _MAGIC:
+        if content.startswith(start):
+            raise TableError(f"{name} {words}")
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise TableError(f"{name} cannot be unpacked by gzip: {error}") from error
+
+
+def _decoded(content: bytes, name: str, encoding: str | None) -> str:
+    """Text by the file's mark, as UTF-16 without one, as UTF-8, or else as Latin-1 with the additions of Windows."""
+    marked = next((known for start, known in _MARKS if content.startswith(start)), None)
+    candidates = [encoding] if encoding else [marked or _unmarked_utf16(content), "utf-8", "cp1252", "latin-1"]
+    text = None
+    for candidate in filter(None, candidates):
+        try:
+            text = content.decode(candidate)
+            break
+        except LookupError:
+            raise TableError(f"encoding must be one that Python knows, such as utf-8, got {candidate!r}") from None
+        except UnicodeDecodeError:
+            continue
+    if text is None:
+        raise TableError(f"{name} cannot be read in the encoding {encoding!r}")
+    if found := _CONTROL.search(text, 0, _LOOKED_AT):
+        raise TableError(f"{name} is no text file: it holds the byte {ord(found[0]):#04x}; expected CSV or parquet")
+    return text.removeprefix("\ufeff")
+
+
+def _unmarked_utf16(content: bytes) -> str | None:
+    """UTF-16 of mostly Latin letters has zeros in every second place."""
+    start = content[:1000]
+    for offset, known in ((0, "utf-16-be"), (1, "utf-16-le")):
+        if len(start) > 3 and start[offset::2].count(0) > 0.8 * len(start[offset::2]):
+            return known if start[1 - offset :: 2].count(0) == 0 else None
+    return None
+
+
+def _sniffed(text: str) -> str:
+    """The separator that gives the first rows the most fields, the same number in each where there is such a one."""
+    scores = {}
+    for separator in _SEPARATORS:
+        reader = csv.reader(io.StringIO(text[:_LOOKED_AT], newline=""), delimiter=separator, skipinitialspace=True)
+        widths = []
+        try:
+            for row in reader:
+                widths += [len(row)] if any(map(str.strip, row)) else []
+                if len(widths) == _SNIFFED_ROWS:
+                    break
+        except csv.Error:
+            pass
+        first = widths[0] if widths else 1
+        scores[separator] = (first > 1, len(set(widths)) == 1, first)
+    return max(_SEPARATORS, key=lambda separator: scores[separator])
+
+
+def _rows(text: str, separator: str, name: str) -> list[list[str]]:
+    """The fields of the header and of every row with content, all of one number."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True)
+    rows: list[list[str]] = []
+    try:
+        for row in reader:
+            if not any(map(str.strip, row)):
+                continue
+            if rows and len(row) != len(rows[0]):
+                raise TableError(
+                    f"line {reader.line_num} of {name} has {len(row)} fields, but the header has {len(rows[0])} "
+                    f"(separator {separator!r})"
+                )
+            rows.append(row)
+    except csv.Error as error:
+        raise TableError(f"line {reader.line_num} of {name} cannot be read: {error}") from error
+    return rows
+
+
+def _header(rows: Sequence[Sequence[str]], name: str) -> list[str]:
+    """The column names; empty for a last column without any content, as a separator at the end of each line makes."""
+    header = [" ".join(cell.split()) for cell in rows[0]]
+    if all(_NUMBER_OR_TIME.fullmatch(part) for cell in header for part in re.split("[;,|]", cell)):
+        raise TableError(
+            f"{name} has no header: its first line holds {', '.join(header[:3])}; put a line of column names first"
+        )
+    if len(rows) == 1:
+        raise TableError(f"{name} has a header but no rows")
+    unnamed = [place for place, cell in enumerate(header) if not cell]
+    trailing = unnamed == [len(header) - 1] and not any(row[-1].strip() for row in rows)
+    if unnamed and not trailing:
+        raise TableError(f"column {unnamed[0] + 1} of {name} has no name; every column needs one in the first line")
+    if twice := [cell for place, cell in enumerate(header) if cell and cell in header[:place]]:
+        raise TableError(f"{name} has the column {twice[0]!r} twice; column names must differ")
+    return header
+
+
+def _typed(cells: Sequence[str], separator: str) -> pd.Series:
+    """A column as numbers, as true and false, or as text; a decimal comma only where it does not separate."""
+    as_they_are = pd.to_numeric(pd.Series(cells, dtype="object"), errors="coerce")
+    if as_they_are.notna().all():  # most columns, in half the time
+        return as_they_are
+    text = pd.Series(cells, dtype="str").str.strip()
+    text = text.mask(text.isin(_MISSING))
+    if separator != ",":
+        text = text.str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
+    present = text.notna()
+    numbers = pd.to_numeric(text, errors="coerce")
+    if (numbers.notna() == present).all():
+        return numbers
+    lower = text.str.lower()
+    if lower[present].isin(["true", "false"]).all():
+        return (lower == "true").astype(np.float64).where(present)
+    return text

@@ -1,0 +1,333 @@
+"""Which columns of a table are what: features, targets, times, what is known beforehand, and today's action.
+
+Without lags a row is a case: its columns are the features as they stand. With lags a row is a time: the features of a
+case are the columns at the issue time and so many hours before, what is `known` beforehand for the target time, and the
+calendar of that time; the target lies `lead` hours after the issue time. Rows with missing values are left out and
+counted, never filled. Times are UTC.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.data.names import check_names
+from stakes.data.series import Calendar, LaggedInput, LaggedSeries, Split, TimeSeries, calendar_waves
+from stakes.data.tables import TableError, is_numeric, numbers, require_columns, times
+from stakes.data.time_axis import SeriesError, Times, hours_to_seconds
+from stakes.errors import SettingError
+
+__all__ = ["DataQuality", "TableCases", "TableLayout"]
+
+Floats = NDArray[np.float64]
+_MISSING_FEATURE, _MISSING_OUTCOME = "a feature is missing", "the outcome is missing"
+_BEFORE_START, _ABSENT_TIME = "the lags reach before the first row", "a time it needs is absent"
+_MISSING_VALUE = "a value it needs is missing"
+
+
+@dataclass(frozen=True)
+class DataQuality:
+    """What became of a table's rows. `gaps` are places where more than a step lies between neighbours in time.
+
+    `columns` holds min, mean, max and the number of missing values of each column that is used; `unsorted` counts the
+    rows that came before an earlier one and were put in order.
+    """
+
+    rows: int
+    used: int
+    left_out: dict[str, int]
+    first: str | None
+    last: str | None
+    step_hours: float | None
+    gaps: int
+    constant: tuple[str, ...]
+    columns: dict[str, dict[str, float]]
+    unsorted: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class TableCases:
+    """Features (N, F) and outcomes (N, D) by name, in time order; their index is the target time or the data row.
+
+    `outcomes` is None where they are not known yet. `baseline_action` (N,) is NaN where the table has none.
+    """
+
+    features: pd.DataFrame
+    outcomes: pd.DataFrame | None
+    times: Times | None
+    baseline_action: Floats | None
+    quality: DataQuality
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """What the columns of a table are; hours throughout.
+
+    >>> table = pd.DataFrame({"time": pd.date_range("2020-01-01", periods=5, freq="6h"), "load": [5.0, 6, 9, 7, 4]})
+    >>> layout = TableLayout(("load",), time="time", lags=(0, 6), lead=6).resolved(table)
+    >>> layout.feature_names
+    ('load@0h', 'load@-6h')
+    >>> layout.cases(table).outcomes["load"].tolist(), layout.inputs(table).times[-1]
+    ([9.0, 7.0, 4.0], np.datetime64('2020-01-02T06:00:00'))
+    """
+
+    targets: tuple[str, ...]
+    features: tuple[str, ...] = ()
+    time: str | None = None
+    lags: tuple[float, ...] = ()
+    lead: float | None = None
+    known: tuple[str, ...] = ()
+    calendar: tuple[Calendar, ...] = ()
+    baseline_action: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("targets", "features", "known", "calendar"):
+            check_names(name, getattr(self, name))
+            _require_different(name, getattr(self, name))
+        if not self.targets:
+            raise SettingError("targets must name at least one column")
+        self._require_times()
+        for name in self.calendar:
+            if name not in get_args(Calendar):
+                raise SettingError(f"calendar must be of {', '.join(get_args(Calendar))}, got {name!r}")
+        for name in ("time", "baseline_action"):
+            if (column := getattr(self, name)) in (*self.targets, *self.features, *self.known):
+                raise SettingError(f"the column {column!r} is {name}, so it cannot be a target or a feature too")
+        if shared := {*self.targets} & {*self.known, *(() if self.lags else self.features)}:
+            raise SettingError(f"the target {min(shared)!r} cannot be a feature of its own time; give lags and lead")
+
+    def resolved(self, table: pd.DataFrame) -> "TableLayout":
+        """The layout with its features named: by default all columns of numbers that are nothing else, by name."""
+        if self.features:
+            return self
+        require_columns(table, self.targets, "targets")
+        others = {self.time, self.baseline_action, *(() if self.lags else self.targets)}
+        found = [str(column) for column in table.columns if str(column) not in others]
+        features = tuple(sorted(column for column in found if _holds_numbers(table[column], column)))
+        if not (features or self.calendar):
+            raise TableError(f"the table has no column of numbers for the features besides {', '.join(self.targets)}")
+        return replace(self, features=features)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        if self.lags:
+            return self._lagged().feature_names
+        return (*self.features, *(f"{name}_{wave}" for name in self.calendar for wave in ("sin", "cos")))
+
+    def cases(self, table: pd.DataFrame) -> TableCases:
+        """Every case with its features and outcomes."""
+        if len(table) < 2:
+            raise TableError(f"the table has {len(table)} row, expected many to learn from")
+        layout = self.resolved(table)
+        found = layout._lagged_cases(table, True) if self.lags else layout._row_cases(table, True)
+        _require_something_to_learn(found)
+        return found
+
+    def inputs(self, table: pd.DataFrame) -> TableCases:
+        """Every case whose features are there; with lags, up to `lead` after the table's last time."""
+        if not self.features and not self.calendar:
+            raise SettingError("features must be named for inputs; take the layout that `resolved` gave for the cases")
+        return self._lagged_cases(table, False) if self.lags else self._row_cases(table, False)
+
+    def _require_times(self) -> None:
+        """Raise unless lags, lead, time and known belong together."""
+        for lag in self.lags:
+            hours_to_seconds("lags", lag, minimum=0)
+        _require_different("lags", self.lags)
+        if self.lead is not None:
+            hours_to_seconds("lead", self.lead)
+        if self.lags and (self.lead is None or self.time is None):
+            raise SettingError("lags need lead, the hours from the issue time to the target, and the column time")
+        if not self.lags and (self.lead is not None or self.known):
+            given = "lead" if self.lead is not None else "known"
+            raise SettingError(f"{given} needs lags; without lags each row is a case and its columns are the features")
+        if self.calendar and self.time is None:
+            raise SettingError("calendar needs the column time")
+
+    def _lagged(self) -> LaggedSeries:
+        inputs = (LaggedInput(self.features, self.lags),) if self.features else ()
+        return LaggedSeries(inputs, self.targets, self.lead or 0.0, self.known, self.calendar)
+
+    def _row_cases(self, table: pd.DataFrame, with_outcomes: bool) -> TableCases:
+        features = numbers(table, self.features, "features")
+        at, order = self._order(table)
+        if at is not None:
+            features = np.concatenate([features, calendar_waves(at, self.calendar)], axis=1)
+        outcomes = numbers(table, self.targets, "targets") if with_outcomes else None
+        baseline = self._baseline(table, with_outcomes)
+        lacks = {_MISSING_FEATURE: np.isnan(features).any(1)}
+        if outcomes is not None:
+            lacks[_MISSING_OUTCOME] = np.isnan(outcomes).any(1) & ~lacks[_MISSING_FEATURE]
+        left_out = {reason: int(rows.sum()) for reason, rows in lacks.items() if rows.any()}
+        kept = order[~np.any(list(lacks.values()), axis=0)[order]]
+        if not len(kept):
+            raise TableError(f"no row of the table is complete: {_counted(left_out)}")
+        index = pd.Index(kept + 1, name="row") if at is None else pd.DatetimeIndex(at[kept], name=self.time)
+        return TableCases(
+            pd.DataFrame(features[kept], index, pd.Index(self.feature_names)),
+            None if outcomes is None else pd.DataFrame(outcomes[kept], index, pd.Index(self.targets)),
+            None if at is None else at[kept],
+            None if baseline is None else baseline[kept],
+            self._quality(table, at, len(kept), left_out, with_outcomes),
+        )
+
+    def _lagged_cases(self, table: pd.DataFrame, with_outcomes: bool) -> TableCases:
+        at, order = self._order(table)
+        assert at is not None  # lags need time
+        ordered = at[order]
+        columns, values = self._series_columns(table, with_outcomes)
+        step_hours = self._step_hours(ordered, with_outcomes)
+        try:
+            split = self._split(TimeSeries(ordered, values[order], columns, step_hours), with_outcomes)
+        except SeriesError as error:
+            raise TableError(str(error)) from error
+        missed = split.left_out
+        reasons = {_BEFORE_START: missed.outside_range, _ABSENT_TIME: missed.absent_time}
+        left_out = {
+            reason: count for reason, count in (reasons | {_MISSING_VALUE: missed.missing_value}).items() if count
+        }
+        if not len(split):
+            raise TableError(f"no target time has all its features in the table: {_counted(left_out)}")
+        baseline = self._baseline(table, with_outcomes)
+        index = pd.DatetimeIndex(split.times, name=self.time)
+        return TableCases(
+            pd.DataFrame(split.features, index, pd.Index(split.feature_names)),
+            pd.DataFrame(split.outcomes, index, pd.Index(self.targets)) if with_outcomes else None,
+            split.times,
+            None if baseline is None else _at_times(baseline[order], ordered, split.times),
+            self._quality(table, at, len(split), left_out, with_outcomes),
+        )
+
+    def _split(self, series: TimeSeries, with_outcomes: bool) -> Split:
+        if not with_outcomes:
+            return self._lagged().upcoming(series)
+        return self._lagged().split(series, series.times[0], series.times[-1] + np.timedelta64(1, "s"))
+
+    def _series_columns(self, table: pd.DataFrame, with_outcomes: bool) -> tuple[tuple[str, ...], Floats]:
+        """The columns that cases are made of, each once, and their numbers in the order of the rows."""
+        parts = {"features": self.features, "known": self.known, "targets": self.targets if with_outcomes else ()}
+        found = {name: numbers(table, [name], what)[:, 0] for what, names in parts.items() for name in names}
+        return tuple(found), np.stack(list(found.values()), axis=1)
+
+    def _step_hours(self, ordered: Times, with_outcomes: bool) -> float:
+        """The most frequent step, or, for inputs, which may be few rows far apart, one that fits them all."""
+        hours = {"lead": self.lead or 0.0, **{f"the lag {lag:g}": lag for lag in self.lags}}
+        seconds = {name: round(value * 3600) for name, value in hours.items()}
+        apart = np.diff(ordered).astype(np.int64)
+        if not with_outcomes:
+            return math.gcd(*seconds.values(), *apart.tolist()) / 3600
+        step = _most_frequent(apart)
+        if len(odd := np.flatnonzero((ordered - ordered[0]).astype(np.int64) % step)):
+            raise TableError(
+                f"column {self.time!r} must have times whole steps of {step / 3600:g} h apart for lags, but "
+                f"{ordered[odd[0]]} is not, counted from {ordered[0]}"
+            )
+        for name, value in seconds.items():
+            if value % step:
+                raise SettingError(
+                    f"{name} must be a multiple of the table's step, {step / 3600:g} h, got {value / 3600:g} h"
+                )
+        return step / 3600
+
+    def _order(self, table: pd.DataFrame) -> tuple[Times | None, NDArray[np.intp]]:
+        """The times of the rows as they stand, if there are any, and the order in which they increase."""
+        if self.time is None:
+            return None, np.arange(len(table))
+        at = times(table, self.time)
+        return at, np.argsort(at, kind="stable")
+
+    def _baseline(self, table: pd.DataFrame, required: bool) -> Floats | None:
+        """Today's action in each row; where a decision is yet to come, the column need not be there."""
+        if self.baseline_action is None or not (required or self.baseline_action in table.columns):
+            return None
+        return numbers(table, [self.baseline_action], "baseline_action")[:, 0]
+
+    def _quality(
+        self, table: pd.DataFrame, at: Times | None, used: int, left_out: dict[str, int], with_outcomes: bool
+    ) -> DataQuality:
+        optional = (self.targets if with_outcomes else ()) + ((self.baseline_action,) if self.baseline_action else ())
+        columns = dict.fromkeys((*self.features, *self.known, *optional))
+        facts = {name: numbers(table, [name], "the table")[:, 0] for name in columns if name in table.columns}
+        constant = tuple(name for name, values in facts.items() if len(np.unique(values[~np.isnan(values)])) == 1)
+        return DataQuality(
+            rows=len(table),
+            used=used,
+            left_out=left_out,
+            constant=constant,
+            columns={name: _facts(values) for name, values in facts.items()},
+            **_time_facts(at),
+        )
+
+
+def _require_something_to_learn(cases: TableCases) -> None:
+    if len(cases) < 2:
+        raise TableError(
+            f"only one case of the table is complete, expected many to learn from: {_counted(cases.quality.left_out)}"
+        )
+    for target, values in ({} if cases.outcomes is None else cases.outcomes).items():
+        if values.nunique() == 1:
+            raise TableError(
+                f"the target {target!r} is {values.iloc[0]:g} in all {len(cases)} cases: nothing to forecast"
+            )
+
+
+def _at_times(values: Floats, ordered: Times, wanted: Times) -> Floats:
+    """The values at the wanted times, NaN where there is no such time."""
+    place = np.searchsorted(ordered, wanted).clip(max=len(ordered) - 1)
+    return np.where(ordered[place] == wanted, values[place], np.nan)
+
+
+def _time_facts(at: Times | None) -> dict[str, Any]:
+    if at is None:
+        return {"first": None, "last": None, "step_hours": None, "gaps": 0}
+    ordered = np.sort(at)
+    apart = np.diff(ordered).astype(np.int64)
+    step = _most_frequent(apart) if len(apart) else None
+    return {
+        "first": str(ordered[0]),
+        "last": str(ordered[-1]),
+        "step_hours": None if step is None else float(step / 3600),
+        "gaps": 0 if step is None else int((apart > step).sum()),
+        "unsorted": int((np.diff(at).astype(np.int64) < 0).sum()),
+    }
+
+
+def _most_frequent(apart: NDArray[np.int64]) -> int:
+    steps, counts = np.unique(apart, return_counts=True)
+    return int(steps[counts.argmax()])
+
+
+def _facts(values: Floats) -> dict[str, float]:
+    present = values[~np.isnan(values)]
+    found = {"missing": float(len(values) - len(present))}
+    if not len(present):
+        return found
+    return {"min": float(present.min()), "mean": float(present.mean()), "max": float(present.max())} | found
+
+
+def _holds_numbers(column: "pd.Series[Any]", name: str) -> bool:
+    """Whether a column is one of numbers, with some value; a mere few bad cells among numbers are not passed over."""
+    present = column.dropna()
+    if not len(present) or pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return False
+    if is_numeric(column):
+        return True
+    if pd.to_numeric(present.astype("str"), errors="coerce").notna().mean() >= 0.5:
+        numbers(column.to_frame(name), [name], "features")
+    return False
+
+
+def _require_different(name: str, values: Sequence[object]) -> None:
+    if twice := [value for place, value in enumerate(values) if value in values[:place]]:
+        raise SettingError(f"{name} must differ from each other, got {twice[0]!r} twice")
+
+
+def _counted(left_out: Mapping[str, int]) -> str:
+    return ", ".join(f"in {count} {reason}" for reason, count in left_out.items())

@@ -1,0 +1,276 @@
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stakes.data.layout import DataQuality, TableLayout
+from stakes.data.tables import TableError
+from stakes.errors import SettingError, StakesError
+from stakes.typed import from_plain, to_plain
+
+
+def hourly(count: int = 8, **columns: Any) -> pd.DataFrame:
+    """load = 0, 1, 2 ... at full hours, temperature ten times that, and columns besides."""
+    hours = pd.date_range("2020-01-01", periods=count, freq="h")
+    numbers = np.arange(float(count))
+    return pd.DataFrame({"time": hours, "load": numbers, "temperature": 10 * numbers, **columns})
+
+
+def rows(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"x": [1.0, 2, 3, 4], "y": [5.0, 6, 8, 7], **columns})
+
+
+LAGGED = TableLayout(("load",), ("load",), time="time", lags=(0, 2), lead=3)
+
+
+def test_rows_are_cases_as_they_stand() -> None:
+    layout = TableLayout(("y",)).resolved(rows(name=["a", "b", "c", "d"], empty=np.nan))
+    assert layout.features == layout.feature_names == ("x",)
+    found = layout.cases(rows())
+    assert found.features["x"].tolist() == [1, 2, 3, 4]
+    assert found.outcomes is not None
+    assert found.outcomes["y"].tolist() == [5, 6, 8, 7]
+    assert found.times is found.baseline_action is None
+    assert found.features.index.tolist() == [1, 2, 3, 4]
+    assert found.features.index.name == "row"
+
+
+def test_features_do_not_depend_on_the_order_of_columns() -> None:
+    table = hourly(wind=1.0, action=0.0)
+    turned = table[table.columns[::-1]]
+    for layout in (
+        TableLayout(("load",), time="time", baseline_action="action"),
+        TableLayout(("load",), time="time", lags=(0, 1), lead=1, known=("wind",), baseline_action="action"),
+    ):
+        one, other = layout.cases(table), layout.cases(turned)
+        pd.testing.assert_frame_equal(one.features, other.features)
+        assert layout.resolved(table) == layout.resolved(turned)
+        resolved = layout.resolved(table)
+        pd.testing.assert_frame_equal(resolved.inputs(table.assign(more=1)).features, resolved.inputs(turned).features)
+
+
+def test_default_features_leave_out_what_is_something_else() -> None:
+    table = hourly(action=1.0, day=pd.Timestamp("2020-01-01"), note="x")
+    layout = TableLayout(("load",), time="time", baseline_action="action")
+    assert layout.resolved(table).features == ("temperature",)
+    lagged = replace(layout, lags=(0,), lead=1)
+    assert lagged.resolved(table).features == ("load", "temperature")
+    assert layout.resolved(table).resolved(rows()) == layout.resolved(table)
+
+
+def test_lagged_features_by_definition() -> None:
+    layout = replace(LAGGED, known=("temperature",), calendar=("hour",), baseline_action="action")
+    table = hourly(action=np.arange(100.0, 108.0))
+    found = layout.cases(table)
+    assert found.features.columns.tolist() == list(layout.feature_names)
+    assert layout.feature_names == ("load@0h", "load@-2h", "temperature@+3h", "hour_sin", "hour_cos")
+    assert found.features["load@0h"].tolist() == [2, 3, 4]
+    assert found.features["load@-2h"].tolist() == [0, 1, 2]
+    assert found.features["temperature@+3h"].tolist() == [50, 60, 70]
+    np.testing.assert_allclose(found.features["hour_cos"], np.cos(2 * np.pi * np.array([5, 6, 7]) / 24), atol=1e-12)
+    assert found.outcomes is not None
+    assert found.outcomes["load"].tolist() == [5, 6, 7]
+    assert found.times is not None
+    assert found.times.astype(str).tolist() == [f"2020-01-01T0{hour}:00:00" for hour in (5, 6, 7)]
+    assert found.baseline_action is not None
+    assert found.baseline_action.tolist() == [105, 106, 107]
+    assert found.quality.left_out == {"the lags reach before the first row": 5}
+
+
+def test_inputs_go_on_for_the_lead() -> None:
+    found = LAGGED.inputs(hourly())
+    assert found.outcomes is None
+    assert found.times is not None
+    assert found.times.astype(str).tolist() == [f"2020-01-01T{hour:02}:00:00" for hour in range(5, 11)]
+    assert found.features["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
+    pd.testing.assert_frame_equal(found.features.iloc[:3], LAGGED.cases(hourly()).features)
+
+
+def test_inputs_with_what_is_known_beforehand() -> None:
+    table = hourly(11)
+    table.loc[8:, "load"] = np.nan  # not there yet; the temperature is forecast
+    found = replace(LAGGED, known=("temperature",)).inputs(table)
+    assert found.features["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
+    assert found.features["temperature@+3h"].tolist() == [50, 60, 70, 80, 90, 100]
+    without = replace(LAGGED, known=("temperature",)).inputs(table.iloc[:9])
+    assert without.features["load@0h"].tolist() == [2, 3, 4, 5]
+
+
+def test_inputs_need_no_targets_and_few_rows() -> None:
+    layout = TableLayout(("load",), ("temperature",), time="time", lags=(0, 24), lead=6, baseline_action="action")
+    few = pd.DataFrame({"time": ["2020-01-02T00:00", "2020-01-01T00:00"], "temperature": [2.0, 1.0]})
+    found = layout.inputs(few)
+    assert found.features.to_numpy().tolist() == [[2, 1]]
+    assert found.times is not None
+    assert found.times.astype(str).tolist() == ["2020-01-02T06:00:00"]
+    assert found.baseline_action is None
+    one = replace(layout, lags=(0,)).inputs(few.iloc[:1])
+    assert one.features.to_numpy().tolist() == [[2]]
+    assert one.quality.step_hours is None
+
+
+def test_a_baseline_action_at_a_time_to_come() -> None:
+    found = replace(LAGGED, baseline_action="action").inputs(hourly(action=1.0))
+    assert found.baseline_action is not None
+    np.testing.assert_array_equal(found.baseline_action, [1, 1, 1, np.nan, np.nan, np.nan])
+
+
+def test_inputs_without_lags_ignore_targets() -> None:
+    layout = TableLayout(("y",), ("x",))
+    for table in (rows().drop(columns="y"), rows().assign(y=np.nan), rows().assign(y="not yet")):
+        assert layout.inputs(table).features["x"].tolist() == [1, 2, 3, 4]
+        assert layout.inputs(table).outcomes is None
+
+
+def test_rows_with_missing_values_are_left_out_and_counted() -> None:
+    table = rows(x=[1.0, np.nan, 3, np.nan], y=[1.0, 2, np.nan, np.nan], z=[1.0, 2, 3, 4]).reindex(range(5))
+    table.loc[4] = [4.0, 9, 5]
+    layout = TableLayout(("y",), ("x", "z"))
+    found = layout.cases(table)
+    assert found.features.index.tolist() == [1, 5]
+    assert found.quality.left_out == {"a feature is missing": 2, "the outcome is missing": 1}
+    assert (found.quality.rows, found.quality.used) == (5, 2)
+    assert layout.inputs(table).features.index.tolist() == [1, 3, 5]
+
+
+def test_rows_are_put_in_time_order() -> None:
+    table = hourly(action=np.arange(8.0)).sample(frac=1, random_state=3)
+    layout = TableLayout(("load",), ("temperature",), time="time", calendar=("hour",), baseline_action="action")
+    found = layout.cases(table)
+    assert found.times is not None
+    assert (np.diff(found.times).astype(int) == 3600).all()
+    assert found.features["temperature"].tolist() == [10 * hour for hour in range(8)]
+    assert found.baseline_action is not None
+    assert found.baseline_action.tolist() == list(range(8))
+    np.testing.assert_allclose(found.features["hour_sin"], np.sin(2 * np.pi * np.arange(8) / 24), atol=1e-12)
+    assert found.quality.unsorted > 0
+    pd.testing.assert_frame_equal(LAGGED.cases(table).features, LAGGED.cases(hourly()).features)
+
+
+def test_quality_says_what_is_there() -> None:
+    table = hourly(always=3.0).drop(index=[4, 5])
+    table.loc[0, "temperature"] = np.nan
+    found = TableLayout(("load",), time="time", lags=(0,), lead=1).cases(table).quality
+    assert (found.first, found.last, found.step_hours) == ("2020-01-01T00:00:00", "2020-01-01T07:00:00", 1.0)
+    assert (found.rows, found.used, found.gaps, found.unsorted) == (6, 3, 1, 0)
+    assert found.constant == ("always",)
+    assert found.columns["temperature"] == {"min": 10, "mean": 38, "max": 70, "missing": 1}
+    assert found.left_out == {
+        "the lags reach before the first row": 1,
+        "a time it needs is absent": 3,
+        "a value it needs is missing": 1,
+    }
+    assert from_plain(DataQuality, to_plain(found)) == found
+
+
+def test_a_layout_survives_json() -> None:
+    layout = replace(LAGGED, known=("temperature",), calendar=("hour", "season"), baseline_action="action")
+    assert from_plain(TableLayout, to_plain(layout)) == layout
+
+
+def test_times_with_a_zone_are_utc() -> None:
+    table = hourly()
+    table["time"] = table["time"].dt.tz_localize("Asia/Tokyo")
+    found = LAGGED.cases(table)
+    assert found.times is not None
+    assert str(found.times[0]) == "2019-12-31T20:00:00"
+
+
+SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
+    "no target": ({"targets": ()}, "targets must name at least one column"),
+    "one text for several": ({"targets": "load"}, "targets must be a tuple of names, got 'load'"),
+    "feature twice": ({"features": ("a", "a")}, "features must differ from each other, got 'a' twice"),
+    "lag twice": ({"lags": (0, 0)}, "lags must differ from each other, got 0 twice"),
+    "negative lag": ({"lags": (-1,)}, "lags must be a number of hours from 0 on, got -1"),
+    "no lead": ({"lead": None}, "lags need lead"),
+    "lead of zero": ({"lead": 0}, "lead must be a number of hours above 0, got 0"),
+    "no time": ({"time": None}, "lags need lead, .* and the column time"),
+    "lead without lags": ({"lags": (), "features": ("a",)}, "lead needs lags"),
+    "known without lags": ({"lags": (), "lead": None, "known": ("a",), "features": ("b",)}, "known needs lags"),
+    "target as feature": ({"lags": (), "lead": None}, "the target 'load' cannot be a feature of its own time"),
+    "target known": ({"known": ("load",)}, "the target 'load' cannot be a feature of its own time"),
+    "time as feature": ({"features": ("time",)}, "the column 'time' is time, so it cannot be a target or a feature"),
+    "action as feature": ({"baseline_action": "load"}, "the column 'load' is baseline_action"),
+    "unknown calendar": ({"calendar": ("month",)}, "calendar must be of hour, weekday, season, got 'month'"),
+    "calendar without time": (
+        {"lags": (), "lead": None, "features": ("a",), "time": None, "calendar": ("hour",)},
+        "calendar needs the column time",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "expected"), SETTINGS.values(), ids=SETTINGS)
+def test_a_layout_that_cannot_be_is_refused(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SettingError, match=expected):
+        replace(LAGGED, **changes)
+
+
+ROWS = TableLayout(("y",), ("x",))
+TABLES: dict[str, tuple[TableLayout, pd.DataFrame, str]] = {
+    "target not there": (TableLayout(("yy",)), rows(), "targets: the table has no column 'yy'; did you mean 'y'"),
+    "feature not there": (replace(ROWS, features=("X1",)), rows(), "features: the table has no column 'X1'"),
+    "time not there": (replace(ROWS, time="t"), rows(), "time: the table has no column 't'"),
+    "action not there": (
+        replace(ROWS, baseline_action="now"),
+        rows(),
+        "baseline_action: the table has no column 'now'",
+    ),
+    "known not there": (replace(LAGGED, known=("wind",)), hourly(), "known: the table has no column 'wind'"),
+    "one row": (ROWS, rows().iloc[:1], "the table has 1 row, expected many"),
+    "one complete row": (
+        ROWS,
+        rows(x=[1, None, None, None]),
+        "only one case .* is complete.*: in 3 a feature is missing",
+    ),
+    "no complete row": (
+        ROWS,
+        rows(x=[1, None, None, None], y=[None, 1, 2, 3]),
+        "no row of the table is complete: in 3",
+    ),
+    "target never changes": (ROWS, rows(y=5.0), "the target 'y' is 5 in all 4 cases: nothing to forecast"),
+    "no features": (TableLayout(("y",)), rows().drop(columns="x"), "no column of numbers for the features besides y"),
+    "text in the target": (
+        ROWS,
+        rows(y=["1", "2", "?", "4"]),
+        r"targets: column 'y' must hold numbers, got '\?' in data",
+    ),
+    "text among numbers": (
+        TableLayout(("y",)),
+        rows(z=["1", "2", "?", "4"]),
+        r"features: column 'z' .* got '\?' in data",
+    ),
+    "time twice": (
+        replace(ROWS, time="t"),
+        rows(t=["2020-01-01"] * 4),
+        "must have each time once, but data rows 1 and 2",
+    ),
+    "irregular times": (
+        LAGGED,
+        hourly().assign(time=[*hourly()["time"][:7], pd.Timestamp("2020-01-01 07:30")]),
+        "column 'time' must have times whole steps of 1 h apart for lags, but 2020-01-01T07:30:00 is not",
+    ),
+    "lead between the steps": (
+        replace(LAGGED, lead=1.5),
+        hourly(),
+        "lead must be a multiple of the table's step, 1 h, got 1.5 h",
+    ),
+    "lags beyond the table": (replace(LAGGED, lags=(99,)), hourly(), "8 need inputs from outside the range"),
+}
+
+
+@pytest.mark.parametrize(("layout", "table", "expected"), TABLES.values(), ids=TABLES)
+def test_a_table_that_does_not_fit_is_refused(layout: TableLayout, table: pd.DataFrame, expected: str) -> None:
+    with pytest.raises(StakesError, match=expected) as caught:
+        layout.cases(table)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_inputs_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(TableError, match="no target time has all its features in the table: in 2 a time it needs"):
+        LAGGED.inputs(hourly().iloc[:2])
+    with pytest.raises(SettingError, match="features must be named for inputs"):
+        TableLayout(("y",)).inputs(rows())
+    with pytest.raises(TableError, match="no row of the table is complete: in 4 a feature is missing"):
+        ROWS.inputs(rows(x=np.nan))

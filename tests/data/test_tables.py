@@ -1,0 +1,330 @@
+import gzip
+import io
+import os
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stakes.data.tables import TableError, numbers, read_table, times, write_table
+from stakes.errors import StakesError
+from stakes.training.checkpoints import CheckpointError
+
+SIMPLE = "time,load\n2020-01-01,1.5\n2020-01-02,2.5\n"
+
+
+def written(folder: Path, content: str | bytes, name: str = "a.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def parquet(table: pd.DataFrame) -> bytes:
+    stream = io.BytesIO()
+    table.to_parquet(stream)
+    return stream.getvalue()
+
+
+def arrow(names: list[str], *columns: list[object]) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.table([pa.array(column) for column in columns], names=names), stream)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_a_separator_is_found(tmp_path: Path, separator: str) -> None:
+    table = read_table(written(tmp_path, SIMPLE.replace(",", separator)))
+    assert list(table.columns) == ["time", "load"]
+    assert table["load"].tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_decimal_commas_where_the_comma_does_not_separate(tmp_path: Path, separator: str) -> None:
+    text = "Zeit;Last, MW;n\n2020-01-01;1,5;-,25\n2020-01-02;-;1,5e3\n2020-01-03;3;7.5\n".replace(";", separator)
+    table = read_table(written(tmp_path, text))
+    assert list(table.columns) == ["Zeit", "Last, MW", "n"]
+    np.testing.assert_array_equal(table["Last, MW"], [1.5, np.nan, 3])
+    assert table["n"].tolist() == [-0.25, 1500, 7.5]
+
+
+def test_the_header_decides_where_commas_are_in_every_row(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, "Zeit;Last, MW\n2020-01-01;1,5\n2020-01-02;2,5\n"))
+    assert list(table.columns) == ["Zeit", "Last, MW"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"])
+def test_an_encoding_is_found(tmp_path: Path, encoding: str) -> None:
+    table = read_table(written(tmp_path, "Größe,naïve\n1,2\n3,4\n".encode(encoding)))
+    assert list(table.columns) == ["Größe", "naïve"]
+
+
+def test_a_given_encoding_and_separator_count(tmp_path: Path) -> None:
+    path = written(tmp_path, "a,ж;b\n1;2\n".encode("koi8-r"))
+    assert list(read_table(path, encoding="koi8-r", separator=";").columns) == ["a,ж", "b"]
+
+
+@pytest.mark.parametrize("name", ["a.CSV", "a.tsv", "a.txt"])
+def test_text_under_its_usual_names(tmp_path: Path, name: str) -> None:
+    assert read_table(written(tmp_path, SIMPLE, name)).shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.txt.gz", "a.csv"])
+def test_gzip_by_content(tmp_path: Path, name: str) -> None:
+    assert read_table(written(tmp_path, gzip.compress(SIMPLE.encode()), name)).shape == (2, 2)
+
+
+def test_quotes_blank_lines_spaces_and_line_ends(tmp_path: Path) -> None:
+    text = '\r\n"name, long", b\r\n\r\n"x ""y""\r\nz", 1 \r\n  \r\n,\r\n w,2\r\n\r\n'
+    table = read_table(written(tmp_path, text))
+    assert list(table.columns) == ["name, long", "b"]
+    assert table["name, long"].tolist() == ['x "y"\r\nz', "w"]
+    assert table["b"].tolist() == [1, 2]
+
+
+def test_a_separator_at_the_end_of_every_line_makes_no_column(tmp_path: Path) -> None:
+    assert list(read_table(written(tmp_path, "a,b,\n1,2,\n3,4,\n")).columns) == ["a", "b"]
+
+
+@pytest.mark.parametrize("marker", ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "-", "#N/A", "<NA>"])
+def test_missing_values(tmp_path: Path, marker: str) -> None:
+    table = read_table(written(tmp_path, f"a,b\n1,{marker}\n2,5\n"))
+    np.testing.assert_array_equal(numbers(table, ["b", "a"], "features"), [[np.nan, 1], [5, 2]])
+
+
+def test_true_and_false_are_1_and_0(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, "a,b\nTrue,false\nFALSE,\n"))
+    np.testing.assert_array_equal(numbers(table, ["a", "b"], "features"), [[1, 0], [0, np.nan]])
+    assert numbers(pd.DataFrame({"a": [True, False]}), ["a"], "features").tolist() == [[1], [0]]
+
+
+def test_numbers_are_read_to_the_last_digit(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal(500) * 10.0 ** np.arange(-250, 250)
+    write_table(pd.DataFrame({"a": values}), tmp_path / "a.csv")
+    assert read_table(tmp_path / "a.csv")["a"].tolist() == values.tolist()
+
+
+def test_parquet_with_nullable_integers_zones_and_an_index(tmp_path: Path) -> None:
+    index = pd.date_range("2020-03-28 23:00", periods=3, freq="h", tz="UTC").tz_convert("Europe/Berlin")
+    table = pd.DataFrame({"n": pd.array([1, None, 3], "Int64"), "d": [Decimal("1.5")] * 3}, index)
+    found = read_table(written(tmp_path, parquet(table), "a.parquet"))
+    assert list(found.columns) == ["time", "n", "d"]
+    np.testing.assert_array_equal(numbers(found, ["n", "d"], "features"), [[1, 1.5], [np.nan, 1.5], [3, 1.5]])
+    assert times(found, "time").tolist() == index.tz_convert(None).to_pydatetime().tolist()
+
+
+def test_row_numbers_of_a_parquet_file_are_no_column(tmp_path: Path) -> None:
+    for table, columns in (
+        (pd.DataFrame({"a": [1, 2]}, [3, 7]), ["a"]),
+        (pd.DataFrame({"time": [1, 2]}, pd.DatetimeIndex(["2020-01-01", "2020-01-02"])), ["time"]),
+        (pd.DataFrame({"a": [1, 2]}, pd.Index(["x", "y"], name="case")), ["case", "a"]),
+    ):
+        assert list(read_table(written(tmp_path, parquet(table), "a.parquet")).columns) == columns
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "new/a.csv"])
+def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
+    index = pd.DatetimeIndex(["2020-01-01 00:00", "2020-01-01 01:00"], name="time")
+    write_table(pd.DataFrame({"a": [1.5, np.nan], "é": ["x,y", 'z"']}, index), tmp_path / name)
+    found = read_table(tmp_path / name)
+    assert list(found.columns) == ["time", "a", "é"]
+    assert found["é"].tolist() == ["x,y", 'z"']
+    assert times(found, "time").tolist() == index.to_pydatetime().tolist()
+    assert [path.name for path in (tmp_path / name).parent.iterdir()] == [Path(name).name]
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"to a \.csv or \.parquet file, got .*a\.xlsx"):
+        write_table(pd.DataFrame({"a": [1]}), tmp_path / "a.xlsx")
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        write_table(pd.DataFrame({"a": [1]}), written(tmp_path, "") / "a.csv")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["2020-01-01", "2020-01-02"],
+        ["2020-01-01 00:00", "2020-01-02 00:00:00"],
+        ["2020/01/01 0:00", "2020/01/02 0:00"],
+        ["2020-01-01T00:00Z", "2020-01-02T00:00Z"],
+        ["2020-01-01T01:00+01:00", "2020-01-02 02:00:00+0200"],
+        ["2019-12-31T19:00:00-05", "2020-01-01T19:00:00-05"],
+        [date(2020, 1, 1), date(2020, 1, 2)],
+    ],
+)
+def test_times_are_utc(texts: list[object]) -> None:
+    found = times(pd.DataFrame({"t": texts}), "t")
+    assert found.dtype == "datetime64[s]"
+    assert found.tolist() == np.array(["2020-01-01", "2020-01-02"], "datetime64[s]").tolist()
+
+
+def test_times_stay_in_the_order_of_the_rows() -> None:
+    assert times(pd.DataFrame({"t": ["2020-01-02", "2020-01-01"]}), "t").astype(str).tolist() == [
+        "2020-01-02T00:00:00",
+        "2020-01-01T00:00:00",
+    ]
+
+
+FILES: dict[str, tuple[str, str | bytes, str]] = {
+    "empty file": ("a.csv", "", "is empty"),
+    "blank lines only": ("a.csv", "\n  \n\n", "is empty"),
+    "header only": ("a.csv", "a,b\n", "has a header but no rows"),
+    "no header": ("a.csv", "1,2.5\n3,4\n", "has no header: its first line holds 1, 2.5"),
+    "no header but times": ("a.csv", "2020-01-01 00:00,2\n2020-01-02 00:00,3\n", "has no header"),
+    "no header, decimal commas": ("a.csv", "1,5;2,5\n3,5;4,5\n", "has no header"),
+    "column name twice": ("a.csv", "a,b,a\n1,2,3\n", "has the column 'a' twice"),
+    "column name twice but for spaces": ("a.csv", "a,b, a \n1,2,3\n", "has the column 'a' twice"),
+    "column without a name": ("a.csv", "a,,c\n1,2,3\n", "column 2 of .* has no name"),
+    "index of pandas": ("a.csv", ",a\n0,5\n1,6\n", "column 1 of .* has no name"),
+    "unnamed last column with content": ("a.csv", "a,b,\n1,2,3\n", "column 3 of .* has no name"),
+    "row too long": ("a.csv", "a,b\n1,2\n\n1,2,3\n", "line 4 of .* has 3 fields, but the header has 2"),
+    "row too short": (
+        "a.csv",
+        "a,b,c\n1,2,3\n1,2\n",
+        r"line 3 of .* has 2 fields, but the header has 3 \(separator ','",
+    ),
+    "quote never closed": ("a.csv", 'a,b\n1,"2\n3,4\n', "line 3 of .* cannot be read: unexpected end of data"),
+    "text after a quote": ("a.csv", 'a,b\n1,"2"x\n', "line 2 of .* cannot be read"),
+    "huge field": ("a.csv", f"a,b\n1,{'x' * 200_000}\n", "line 2 of .* cannot be read: field larger"),
+    "binary": ("a.csv", bytes(range(256)), "is no text file: it holds the byte 0x00"),
+    "binary after text": ("a.csv", b"a,b\n1,\x00\x01\n", "is no text file"),
+    "Excel named CSV": ("a.csv", b"PK\x03\x04xxxx", "looks like an Excel or ZIP file; export the sheet as CSV"),
+    "old Excel named CSV": ("a.csv", b"\xd0\xcf\x11\xe0\xa1", "looks like an Excel file"),
+    "parquet named CSV": ("a.csv", b"PAR1xxxx", "is a parquet file; let its name end in .parquet"),
+    "NetCDF named CSV": ("a.csv", b"\x89HDF\r\n", "is a NetCDF or HDF5 file, not text"),
+    "broken gzip": ("a.csv.gz", gzip.compress(SIMPLE.encode())[:-9], "cannot be unpacked by gzip"),
+    "CSV named parquet": ("a.parquet", SIMPLE, "is no parquet file"),
+    "empty parquet": ("a.parquet", b"", "is no parquet file"),
+    "parquet cut short": ("a.parquet", parquet(pd.DataFrame({"a": [1]}))[:-20], "is no parquet file"),
+    "parquet without rows": ("a.parquet", parquet(pd.DataFrame({"a": []})), "has 0 rows and 1 columns"),
+    "parquet column twice": ("a.parquet", arrow(["a", "a"], [1], [2]), "has the column 'a' twice"),
+    "xlsx": ("a.xlsx", b"PK", "is a spreadsheet; export the sheet as CSV"),
+    "ods": ("a.ods", b"PK", "is a spreadsheet"),
+    "unknown suffix": ("a.dat", SIMPLE, r"must end in \.csv, \.tsv, \.txt \(or these with \.gz\) or \.parquet"),
+    "no suffix": ("table", SIMPLE, "must end in"),
+    "only gz": ("table.gz", SIMPLE, "must end in"),
+    "NetCDF": ("a.nc", b"CDF", "must end in"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "expected"), FILES.values(), ids=FILES)
+def test_a_malformed_file_is_refused_in_one_line(
+    tmp_path: Path, name: str, content: str | bytes, expected: str
+) -> None:
+    with pytest.raises(TableError, match=expected) as caught:
+        read_table(written(tmp_path, content, name))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    written(tmp_path, SIMPLE, "load.csv")
+    for name, expected in (
+        ("folder.csv", "is a folder"),
+        ("laod.csv", r"there is no file .*laod.csv'; did you mean 'load.csv'"),
+    ):
+        with pytest.raises(TableError, match=expected):
+            read_table(tmp_path / name)
+    with pytest.raises(TableError, match=r"there is no file .*none/x.csv'$"):
+        read_table(tmp_path / "none" / "x.csv")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+def test_a_file_without_permission(tmp_path: Path) -> None:
+    path = written(tmp_path, SIMPLE)
+    path.chmod(0)
+    with pytest.raises(TableError, match="cannot be read: Permission denied"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"encoding": "klingon"}, "encoding must be one that Python knows"),
+        ({"encoding": "ascii"}, "cannot be read in the encoding 'ascii'"),
+        ({"separator": ", "}, "separator must be one character, got ', '"),
+    ],
+)
+def test_bad_options(tmp_path: Path, options: dict[str, str], expected: str) -> None:
+    with pytest.raises(TableError, match=expected):
+        read_table(written(tmp_path, "ä,b\n1,2\n"), **options)
+
+
+CELLS: dict[str, tuple[str, str]] = {
+    "decimal comma between commas": ('"12,5"', "got '12,5' in data row 2; write decimals with a point"),
+    "space between thousands": ("1 234", "got '1 234' in data row 2; write numbers without spaces"),
+    "narrow space between thousands": ("1\u202f234.5", "in data row 2; write numbers without spaces"),
+    "dash": ("—", "got '—' in data row 2"),
+    "word": ("calm", "got 'calm' in data row 2"),
+    "unit": ("5 MW", "got '5 MW' in data row 2"),
+    "underscore": ("1_000", "got '1_000' in data row 2"),
+    "hexadecimal": ("0x10", "got '0x10' in data row 2"),
+    "per cent": ("5%", "got '5%' in data row 2"),
+    "infinite": ("inf", "must be finite, got inf in data row 2"),
+    "minus infinite": ("-Infinity", "must be finite, got -inf in data row 2"),
+    "beyond the largest number": ("1e999", "must be finite, got inf in data row 2"),
+}
+
+
+@pytest.mark.parametrize(("cell", "expected"), CELLS.values(), ids=CELLS)
+def test_a_cell_that_is_no_number_is_named(tmp_path: Path, cell: str, expected: str) -> None:
+    table = read_table(written(tmp_path, f"a,load\n1,3\n2,{cell}\n3,5\n"))
+    with pytest.raises(TableError, match=expected) as caught:
+        numbers(table, ["a", "load"], "features")
+    assert str(caught.value).startswith("features: column 'load' must")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_the_bad_cell_is_named_among_decimal_commas(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, "a;load\n1;3,5\n2;calm\n"))
+    with pytest.raises(TableError, match="got 'calm' in data row 2"):
+        numbers(table, ["load"], "features")
+
+
+def test_columns_that_hold_no_numbers() -> None:
+    table = pd.DataFrame({"when": pd.to_datetime(["2020-01-01"]), "lists": [[1, 2]], "temperature": [1.0]})
+    for column, expected in (
+        ("when", "column 'when' must hold numbers, got dates and times"),
+        ("lists", "column 'lists' must hold numbers, got a list of 2 in data row 1"),
+        ("temprature", "no column 'temprature'; did you mean 'temperature'"),
+    ):
+        with pytest.raises(TableError, match=expected):
+            numbers(table, [column], "features")
+    assert numbers(table, [], "features").shape == (1, 0)
+
+
+TIMES: dict[str, tuple[list[object], str]] = {
+    "day or month first": (
+        ["01.02.2020", "02.02.2020"],
+        "got '01.02.2020' in data row 1, where it is not certain which",
+    ),
+    "slashes": (["2020-01-01", "1/2/2020"], "got '1/2/2020' in data row 2, where it is not certain which is the day"),
+    "no date": (["2020-01-01", "soon"], "must hold ISO times such as 2020-02-01 13:00, got 'soon' in data row 2"),
+    "now": (["now", "2020-01-01"], "got 'now' in data row 1"),
+    "no such day": (["2020-01-01", "2020-02-30"], "got '2020-02-30' in data row 2"),
+    "hour 24": (["2020-01-01 24:00"], "got '2020-01-01 24:00' in data row 1"),
+    "missing": (["2020-01-01", None], "must hold a time in every row, but data row 2 has none"),
+    "missing among times": ([pd.Timestamp("2020-01-01"), pd.NaT], "data row 2 has none"),
+    "number": ([20200101, 20200102], "must hold ISO times such as 2020-02-01 13:00, got the number 20200101"),
+    "twice": (["2020-01-01", "2020-01-02", "2020-01-01"], "data rows 1 and 3 are both 2020-01-01T00:00:00 .1 such."),
+    "clocks set back": (["2020-10-25 02:00", "2020-10-25 02:00"], "where clocks are set back, write UTC or the zone"),
+    "zone in some rows": (["2020-01-01T00:00Z", "2020-01-01T01:00"], "time zone in every row or in none.* 1 and 2"),
+    "fractions of a second": (["2020-01-01T00:00:00.5"], "must hold whole seconds"),
+}
+
+
+@pytest.mark.parametrize(("cells", "expected"), TIMES.values(), ids=TIMES)
+def test_times_that_are_none_are_named(cells: list[object], expected: str) -> None:
+    with pytest.raises(StakesError, match=expected) as caught:
+        times(pd.DataFrame({"when": cells}), "when")
+    assert str(caught.value).startswith("column 'when' must")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_time_column_that_is_not_there() -> None:
+    with pytest.raises(TableError, match="time: the table has no column 'tme'; did you mean 'time'"):
+        times(pd.DataFrame({"time": ["2020-01-01"]}), "tme")
