@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.costs import WindDispatchCost as WindDispatchCost
     from stakes.costs import cost_function as cost_function
     from stakes.errors import StakesError as StakesError
+    from stakes.forecaster import DecisionAwareForecaster as DecisionAwareForecaster
     from stakes.loss import DecisionAwareLoss as DecisionAwareLoss
     from stakes.models.diffusion import DiffusionModel as DiffusionModel
     from stakes.models.implicit import ImplicitModel as ImplicitModel
@@ -41,6 +42,7 @@ _HOME = {
     "ActionSolution": "actions",
     "Cost": "costs",
     "CostCheck": "cost_check",
+    "DecisionAwareForecaster": "forecaster",
     "DecisionAwareLoss": "loss",
     "DecisionAwareObjective": "objective",
     "DecisionScore": "scores",

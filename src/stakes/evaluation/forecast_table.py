@@ -1,0 +1,53 @@
+"""What a forecast and its decisions are worth, as one table with intervals, beside the forecast of weight 0."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.evaluation.significance import Resampling, Sampled
+
+__all__ = ["forecast_table"]
+
+Arrays = Mapping[str, NDArray[np.float64]]
+_MEANS = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "climatology_cost")
+
+
+def forecast_table(chosen: Arrays, baseline: Arrays | None, members: int, block: int) -> pd.DataFrame:
+    """One row a metric: `value` with its 95 % interval `low` to `high`, by a bootstrap of blocks of cases.
+
+    `spread_skill` is sqrt((M + 1) / M mean variance / mean squared error), 1 where the spread is right, and
+    `climatology_skill` is 1 - regret / regret of the best constant action, 1 with perfect foresight. With a `baseline`
+    there are its values, and the paired `difference` from it.
+    """
+    cases = len(chosen["cost"])
+    resampling = Resampling(cases, block=min(block, cases))
+    found = _statistics(chosen, members, resampling)
+    rivals = None if baseline is None else _statistics(baseline, members, resampling)
+    rows = {name: _row(value, None if rivals is None else rivals[name]) for name, value in found.items()}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
+
+
+def _statistics(arrays: Arrays, members: int, resampling: Resampling) -> dict[str, Sampled]:
+    regret_of_climatology = arrays["foresight_regret"] - arrays["cost"] + arrays["climatology_cost"]
+    squares = (arrays["spread"] ** 2 * (members + 1) / members, arrays["error"] ** 2)
+    values = np.stack([*(arrays[name] for name in _MEANS), *squares, regret_of_climatology])
+    *means, variance, error, climatology = resampling.means(values[:, None, None])
+    found = dict(zip(_MEANS, means, strict=True))
+    return found | {
+        "spread_skill": _applied(np.sqrt, variance / error),
+        "climatology_skill": -(found["foresight_regret"] / climatology) + 1.0,
+    }
+
+
+def _applied(function: Callable[[NDArray[np.float64]], NDArray[np.float64]], value: Sampled) -> Sampled:
+    return Sampled(float(function(np.float64(value.estimate))), function(value.replicates))  # type: ignore[arg-type]
+
+
+def _row(value: Sampled, baseline: Sampled | None) -> dict[str, float]:
+    row = dict(zip(("value", "low", "high"), value.interval(), strict=True))
+    if baseline is None:
+        return row
+    names = ("difference", "difference_low", "difference_high")
+    return row | {"baseline": baseline.estimate} | dict(zip(names, (value - baseline).interval(), strict=True))

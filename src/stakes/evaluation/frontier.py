@@ -1,0 +1,225 @@
+"""What each decision weight costs and scores on cases that training has not seen, and which weight to take.
+
+Among the weights whose mean score lies at most `tolerance` per cent above that of weight 0, and whose paired interval
+of the cost against weight 0 lies below zero, the cheapest wins. The smallest of them that is not dearer than the winner
+by more than one standard error of their paired difference is taken; without a winner it is weight 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from stakes.checks import require_count, require_finite
+from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.evaluation.significance import Difference, Resampling, Sampled
+
+__all__ = ["LEAST_BLOCKS", "Frontier", "FrontierPoint", "Interval", "frontier"]
+
+LEAST_BLOCKS = 10  # fewer are all of one sign too often by chance for an interval to be believed
+
+Floats = NDArray[np.float64]
+
+if TYPE_CHECKING:
+    Interval = Difference
+else:
+    Interval = tuple[float, float, float]  # as `stakes.typed` reads it; the dataclasses make it a Difference again
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """One weight: mean cost and score, and how they differ from those of weight 0, the score in per cent of it.
+
+    `allowed` says whether the score is within the tolerance. A weight that `failed` has no numbers.
+    """
+
+    weight: float
+    cost: float | None
+    score: float | None
+    cost_change: Interval | None
+    score_change: Interval | None
+    allowed: bool
+    failed: bool
+
+    def __post_init__(self) -> None:
+        for name in ("cost_change", "score_change"):
+            if (found := getattr(self, name)) is not None:
+                object.__setattr__(self, name, Difference(*found))
+
+    @property
+    def cheaper(self) -> bool:
+        """Whether the cost lies below that of weight 0 beyond doubt: its mean and its whole interval."""
+        return self.cost_change is not None and max(self.cost_change.mean, self.cost_change.high) < 0
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """All weights in increasing order, the one to take, and why; judged on so many cases in blocks of neighbours."""
+
+    points: tuple[FrontierPoint, ...]
+    chosen: float
+    reason: str
+    tolerance: float
+    cases: int
+    block: int
+
+    def table(self) -> pd.DataFrame:
+        """One line a weight; NaN where it failed."""
+        lines = [
+            {
+                "weight": point.weight,
+                "cost": point.cost,
+                **_columns("cost_change", point.cost_change),
+                "score": point.score,
+                **_columns("score_change_percent", point.score_change),
+                "allowed": point.allowed,
+                "failed": point.failed,
+                "chosen": point.weight == self.chosen,
+            }
+            for point in self.points
+        ]
+        table = pd.DataFrame(lines)
+        return table.astype(dict.fromkeys(table.columns[:-3], np.float64))
+
+
+def frontier(
+    weights: Sequence[float],
+    cost: ArrayLike,
+    score: ArrayLike,
+    *,
+    block: int = 1,
+    tolerance: float = 2.0,
+    resamples: int = 2000,
+) -> Frontier:
+    """Judge weights by their costs and scores (W, N) on the same N cases in time order, and choose one.
+
+    Blocks of `block` neighbouring cases, at most all of them, are resampled together. A weight with a number that is
+    not finite has failed. With fewer than `LEAST_BLOCKS` blocks it is weight 0 that is chosen.
+
+    >>> paid = np.random.default_rng(0).gamma(2.0, size=200)
+    >>> found = frontier([0.0, 0.5, 0.9], [paid, 0.9 * paid, 0.8 * paid], [paid, 1.01 * paid, 1.05 * paid])
+    >>> found.chosen, [point.allowed for point in found.points]
+    (0.5, [True, True, False])
+    """
+    require_finite("tolerance", tolerance)
+    require_count("block", block)
+    ordered, costs, scores = _checked(weights, cost, score)
+    base = ordered.index(0.0)
+    if np.isnan(costs[base, 0]):
+        raise NonFiniteError("cost and score of weight 0 must be finite, since all other weights are judged against it")
+    cases = costs.shape[1]
+    resampling = Resampling(cases, block=min(block, cases), resamples=resamples)
+    changes = [_Changes.of(*rival, costs[base], scores[base], resampling) for rival in zip(costs, scores, strict=True)]
+    points = tuple(
+        _point(weight, cost.mean(), score.mean(), change, tolerance)
+        for weight, cost, score, change in zip(ordered, costs, scores, changes, strict=True)
+    )
+    enough = cases >= LEAST_BLOCKS * resampling.block
+    suited = [place for place, point in enumerate(points) if enough and point.allowed and point.cheaper]
+    winner = min(suited, key=lambda place: changes[place].cost.estimate, default=base)
+    taken = next((place for place in suited if _as_cheap(changes[place].cost, changes[winner].cost)), base)
+    gained = _gain(points[base], points[taken], points[winner], tolerance) if suited else ""
+    why = gained or _why_none(points, tolerance, enough)
+    reason = f"Weight {ordered[taken]:g} is taken, judged on {_counted(resampling)}: {why}."
+    return Frontier(points, ordered[taken], reason, float(tolerance), cases, resampling.block)
+
+
+class _Changes(NamedTuple):
+    """Cost and score of a weight less those of weight 0, and the score of weight 0; not finite where it failed."""
+
+    cost: Sampled
+    score: Sampled
+    baseline_score: Sampled
+
+    @classmethod
+    def of(
+        cls, cost: Floats, score: Floats, baseline_cost: Floats, baseline_score: Floats, resampling: Resampling
+    ) -> Self:
+        values = np.stack([cost - baseline_cost, score - baseline_score, baseline_score])
+        return cls(*resampling.means(values[:, None, None]))
+
+
+def _point(weight: float, cost: float, score: float, change: _Changes, tolerance: float) -> FrontierPoint:
+    if np.isnan(cost):
+        return FrontierPoint(weight, None, None, None, None, allowed=False, failed=True)
+    percent = (change.score / abs(change.baseline_score) * 100.0).interval()
+    return FrontierPoint(
+        weight,
+        float(cost),
+        float(score),
+        change.cost.interval(),
+        percent if np.isfinite(percent).all() else None,  # a mean score of 0 has no per cent
+        allowed=weight == 0 or 100 * change.score.estimate <= tolerance * abs(change.baseline_score.estimate),
+        failed=False,
+    )
+
+
+def _checked(weights: Sequence[float], cost: ArrayLike, score: ArrayLike) -> tuple[list[float], Floats, Floats]:
+    """Weights in increasing order, with their costs and scores; NaN throughout where a number is not finite."""
+    given = [float(weight) for weight in weights]
+    for weight in given:
+        require_finite("weights", weight)
+    if 0.0 not in given or len(set(given)) < len(given):
+        raise SettingError(f"weights must all differ and hold 0, against which the others are judged, got {given}")
+    costs, scores = (np.asarray(values, dtype=np.float64) for values in (cost, score))
+    for name, values in (("cost", costs), ("score", scores)):
+        if values.ndim != 2 or values.shape != (len(given), costs.shape[-1]) or not values.size:
+            raise ShapeError(
+                f"cost and score must have one shape, {len(given)} weights by at least one case, got {name} of shape "
+                f"{values.shape}"
+            )
+    order = np.argsort(given)
+    failed = ~(np.isfinite(costs) & np.isfinite(scores)).all(1, keepdims=True)
+    costs, scores = (np.where(failed, np.nan, values)[order] for values in (costs, scores))
+    return sorted(given), costs, scores
+
+
+def _as_cheap(change: Sampled, winner: Sampled) -> bool:
+    """Whether a cost lies at most one standard error of the paired difference above the winner's."""
+    above = change - winner
+    return above.estimate <= above.replicates.std()
+
+
+def _columns(name: str, found: Difference | None) -> dict[str, float | None]:
+    mean, low, high = found or (None, None, None)
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def _counted(judged: Resampling) -> str:
+    blocks = f" in blocks of {judged.block}" if judged.block > 1 else ""
+    return f"{judged.cases} case{'s' if judged.cases > 1 else ''}{blocks}"
+
+
+def _gain(base: FrontierPoint, taken: FrontierPoint, winner: FrontierPoint, tolerance: float) -> str:
+    """What is gained by the weight that is taken, and why it is not the winner."""
+    change, score = taken.cost_change, taken.score_change
+    assert change is not None
+    why = (
+        f"its mean cost is {taken.cost:.4g} instead of {base.cost:.4g} at weight 0 (change {change.mean:+.3g}, 95 % "
+        f"interval {change.low:+.3g} to {change.high:+.3g})"
+    )
+    if score is not None:
+        why += f" and its score changes by {score.mean:+.2f} % ({tolerance:+g} % is allowed)"
+    if winner is not taken:
+        why += f"; weight {winner.weight:g} is cheaper still, but by no more than one standard error"
+    return why
+
+
+def _why_none(points: Sequence[FrontierPoint], tolerance: float, enough: bool) -> str:
+    others = [point for point in points if point.weight != 0]
+    ruled_out = [f"{point.weight:g}" for point in others if point.cheaper and not point.allowed]
+    if not others:
+        return "no other was tried"
+    if all(point.failed for point in others):
+        return "all others failed"
+    if not enough:
+        return f"too few to tell whether another is cheaper, at least {LEAST_BLOCKS} blocks are needed"
+    if ruled_out:
+        return (
+            f"those that are significantly cheaper ({', '.join(ruled_out)}) raise the score by more than the "
+            f"{tolerance:g} % allowed"
+        )
+    return "no other is significantly cheaper"

@@ -1,0 +1,144 @@
+"""Whether a forecast's decisions leave anything to be gained, before any decision-aware training is paid for.
+
+A policy is trained from features straight to the action, on the cost alone. Where it pays less than the best action of
+a forecast trained on its score alone, that forecast misses something which the features know and the cost asks for.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from stakes.actions import optimal_action
+from stakes.checks import check_finite, require_count
+from stakes.costs import Cost
+from stakes.data.cases import Cases
+from stakes.data.time_axis import to_utc
+from stakes.errors import ShapeError
+from stakes.evaluation.frontier import LEAST_BLOCKS, Interval
+from stakes.evaluation.significance import Difference, paired_difference
+from stakes.scores import DecisionScore
+from stakes.training.policy import PolicySettings, train_policy
+
+__all__ = ["Headroom", "automatic_block", "headroom"]
+
+_STEPS = 2000  # of the policy's training, in 20 to 200 epochs
+_WEEK = 7 * 24 * 3600  # seconds
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """Mean costs on the same cases: of the forecast's actions, of the policy's, of the one action that was best for the
+    training outcomes, and with perfect foresight. `gain` is policy less forecast: negative where the policy pays less.
+    """
+
+    forecast_cost: float
+    policy_cost: float
+    climatology_cost: float
+    foresight_cost: float
+    gain: Interval
+    cases: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gain", Difference(*self.gain))
+
+    @property
+    def sentence(self) -> str:
+        """What this says about decision-aware training, and what it does not."""
+        gain = self.gain
+        found = f"{gain.mean:+.3g}, 95 % interval {gain.low:+.3g} to {gain.high:+.3g}, over {self.cases} cases"
+        if gain.high < 0:
+            return (
+                f"A policy trained on the cost alone pays less than the forecast's actions ({found}): decision-aware "
+                "training may pay."
+            )
+        if gain.low > 0:
+            return (
+                f"A policy trained on the cost alone pays more than the forecast's actions ({found}): a hint, not a "
+                "proof, that decision-aware training has little to gain here."
+            )
+        return (
+            "A policy trained on the cost alone pays neither clearly less nor clearly more than the forecast's actions "
+            f"({found}): a hint, not a proof, that decision-aware training has little to gain here."
+        )
+
+
+def headroom(
+    cost: Cost,
+    train: Cases,
+    stopping: Cases,
+    judged: Cases,
+    plug_in: ArrayLike,
+    *,
+    block: int = 1,
+    seed: int = 0,
+    settings: PolicySettings | None = None,
+) -> Headroom:
+    """Train a policy on `train`, stopped by `stopping`, and compare it on `judged` with the forecast's actions.
+
+    `plug_in` (N,) is what the actions of the forecast, trained on its score alone, cost on the judged cases. Without
+    `settings` the policy is trained as long as suits the number of cases.
+
+    >>> import stakes
+    >>> features = torch.rand(300, 1, generator=torch.Generator().manual_seed(0))
+    >>> train, stopping, judged = (Cases(part, part) for part in features.split(100))
+    >>> few = PolicySettings(epochs=30)
+    >>> found = headroom(stakes.ShortfallCost(5.0), train, stopping, judged, torch.zeros(100), settings=few)
+    >>> found.gain.high < 0, found.foresight_cost <= found.policy_cost < found.climatology_cost
+    (True, True)
+    """
+    require_count("block", block)
+    paid = torch.as_tensor(np.asarray(plug_in, dtype=np.float64))
+    if paid.shape != (len(judged),):
+        raise ShapeError(
+            f"plug_in must be one cost for each of the {len(judged)} judged cases, got {tuple(paid.shape)}"
+        )
+    check_finite(paid, "plug_in", True)
+    policy = train_policy(cost, train, stopping, settings or _policy_settings(len(train)), seed)
+    outcome = judged.outcome
+    climatology = optimal_action(cost, train.outcome).expand(len(judged), 1)
+    by_policy = cost(policy(judged.features), outcome)
+    gain = paired_difference(by_policy[None], paid[None], min(block, len(judged)))
+    return Headroom(
+        forecast_cost=_mean(paid),
+        policy_cost=_mean(by_policy),
+        climatology_cost=_mean(cost(climatology, outcome)),
+        foresight_cost=_mean(DecisionScore(cost)(outcome[:, None], outcome)),
+        gain=gain,
+        cases=len(judged),
+    )
+
+
+def automatic_block(times_or_count: Any) -> int:
+    """How many neighbouring cases depend on each other: a week of them, or N^(1/3) of N cases without times.
+
+    The step of the times is the median distance. A week is cut short where the times would hold too few of them to
+    tell anything, in all or in every other block.
+
+    >>> automatic_block(np.arange("2020", "2022", dtype="datetime64[h]"))
+    168
+    >>> automatic_block(1000)
+    10
+    """
+    if isinstance(times_or_count, int | np.integer):
+        require_count("times_or_count", int(times_or_count))
+        return math.ceil(round(times_or_count ** (1 / 3), 9))
+    times = to_utc(times_or_count, "times")
+    if len(times) < 2:
+        return 1
+    step = float(np.median(np.diff(times).astype(np.int64)))
+    longest = len(times) // (2 * LEAST_BLOCKS)
+    return max(1, min(round(_WEEK / max(step, 1.0)), longest))
+
+
+def _policy_settings(cases: int) -> PolicySettings:
+    epochs = min(max(_STEPS // max(1, cases // PolicySettings.batch), 20), 200)
+    return PolicySettings(epochs=epochs, patience=epochs // 5)
+
+
+def _mean(values: Tensor) -> float:
+    return float(values.double().mean())

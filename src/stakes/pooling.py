@@ -1,0 +1,67 @@
+"""Members from several models as one forecast, the same for a row whatever its neighbours."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from stakes.models.sample_model import SampleModel
+
+__all__ = ["member_shares", "pooled_members", "pooled_parts"]
+
+_MEMBERS_AT_ONCE = {"cpu": 1 << 12}
+_MEMBERS_ELSEWHERE = 1 << 19
+_MEMBERS_HELD = 1 << 21
+
+
+def member_shares(members: int, models: int) -> list[int]:
+    """How many members each model gives; where they cannot share evenly, the first ones give one more.
+
+    >>> member_shares(10, 4)
+    [3, 3, 2, 2]
+    """
+    share, more = divmod(members, models)
+    return [share + (place < more) for place in range(models)]
+
+
+def pooled_parts(
+    models: Sequence[nn.Module], features: Tensor, members: int, seed: int, device: str = "cpu"
+) -> Iterator[tuple[slice, Tensor]]:
+    """`pooled_members` of some rows after the other, with their place; nothing where there is no model."""
+    size = max(1, _MEMBERS_HELD // members)
+    for start in range(0, len(features) if models else 0, size):
+        rows = slice(start, start + size)
+        yield rows, pooled_members(models, features[rows], members, seed, device)
+
+
+@torch.no_grad()
+def pooled_members(
+    models: Sequence[nn.Module], features: Tensor, members: int, seed: int, device: str = "cpu"
+) -> Tensor:
+    """Members (N, M, D) for features (N, F), on the CPU.
+
+    Every row sees the same noise, which each model draws from its own seed. Rows are computed in parts of one size,
+    the last one filled up: float32 sums depend on the shape of a product, and so a row would on its neighbours.
+    """
+    shares = member_shares(members, len(models))
+    parts = [
+        _members(model, features, share, seed + place, device)
+        for place, (model, share) in enumerate(zip(models, shares, strict=True))
+        if share
+    ]
+    return torch.cat(parts, 1)
+
+
+def _members(model: nn.Module, features: Tensor, members: int, seed: int, device: str) -> Tensor:
+    moved = model if device == "cpu" else copy.deepcopy(model).to(device)
+    at_once = _MEMBERS_AT_ONCE.get(torch.device(device).type, _MEMBERS_ELSEWHERE)
+    size = max(1, at_once // members)
+    found = []
+    for part in features.split(size):
+        filled = torch.cat([part, part[-1:].expand(size - len(part), -1)]).to(device)
+        generator = torch.Generator(device).manual_seed(seed)
+        drawn = cast(SampleModel, moved).sample(filled, members, generator, share_noise=True)
+        found.append(drawn[: len(part)].cpu())
+    return torch.cat(found)

@@ -1,0 +1,76 @@
+"""What scikit-learn does not know: tables of xarray as those of pandas, and the names of targets."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stakes.data.time_axis import Times, to_utc
+from stakes.errors import NonFiniteError, ShapeError
+
+__all__ = ["alternate_blocks", "as_table", "as_tensor", "checked_times", "outcome_names"]
+
+
+def as_table(values: Any, name: str) -> Any:
+    """A DataArray (case, feature) or a Dataset of variables along one dimension as a DataFrame; all else as it is."""
+    xarray = sys.modules.get("xarray")  # who passes its objects has imported it
+    if xarray is None or not isinstance(values, xarray.DataArray | xarray.Dataset):
+        return values
+    if isinstance(values, xarray.Dataset):
+        dims = {each.dims for each in values.data_vars.values()}
+        if len(dims) != 1 or len(values.dims) != 1:
+            raise ShapeError(f"{name} must have variables along one dimension of cases, got {dict(values.sizes)}")
+        return pd.DataFrame({key: each.values for key, each in values.data_vars.items()})
+    if values.ndim == 1:
+        return pd.Series(values.values, name=values.name)
+    if values.ndim != 2:
+        raise ShapeError(f"{name} must have the dimensions case and column, got {list(values.dims)}")
+    columns = values.dims[1]
+    if columns not in values.indexes:
+        return values.values
+    return pd.DataFrame(values.values, columns=values.indexes[columns])
+
+
+def as_tensor(values: NDArray[np.float64], name: str) -> Tensor:
+    """The numbers in single precision, which they must not exceed."""
+    with np.errstate(over="ignore"):
+        found = values.astype(np.float32)
+    if not np.isfinite(found).all():
+        raise NonFiniteError(f"{name} must hold numbers that single precision can, got {np.abs(values).max():.3g}")
+    return torch.from_numpy(found)
+
+
+def outcome_names(values: Any, count: int) -> tuple[str, ...]:
+    """The names of the columns of a table or of the one column; else y, or y0, y1 and so on."""
+    if isinstance(values, pd.DataFrame):
+        return tuple(map(str, values.columns))
+    if isinstance(values, pd.Series) and values.name is not None:
+        return (str(values.name),)
+    return ("y",) if count == 1 else tuple(f"y{place}" for place in range(count))
+
+
+def checked_times(times: Any, rows: int) -> Times | None:
+    """Times of so many rows, which must not go back."""
+    if times is None:
+        return None
+    found = to_utc(times, "times")
+    if len(found) != rows:
+        raise ShapeError(f"times must be one for each of the {rows} rows, got {len(found)}")
+    if len(backward := np.flatnonzero(np.diff(found).astype(np.int64) < 0)):
+        raise ShapeError(f"the rows must be in the order of time, but row {backward[0] + 1} comes before the one above")
+    return found
+
+
+def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of even and of odd blocks of `block` neighbours; a block is cut short where there is but one.
+
+    >>> [part.tolist() for part in alternate_blocks(7, 2)]
+    [[0, 1, 4, 5], [2, 3, 6]]
+    """
+    block = min(block, -(-rows // 2))
+    odd = np.arange(rows) // block % 2 == 1
+    return np.flatnonzero(~odd), np.flatnonzero(odd)

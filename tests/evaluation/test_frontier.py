@@ -1,0 +1,269 @@
+"""The weight that is taken without asking, clause by clause."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier, FrontierPoint, frontier
+from stakes.evaluation.significance import Difference, paired_difference
+from stakes.typed import from_plain, to_plain
+
+WEIGHTS = (0.0, 0.3, 0.6, 0.9)
+BASE = np.random.default_rng(0).gamma(2.0, size=400)
+NOISE = np.random.default_rng(1).normal(size=(4, 400))
+NOISE -= NOISE.mean(1, keepdims=True)  # so that the means are those given
+
+
+def rows(changes: list[float], noise: float = 0.05) -> Any:
+    """Weight 0 has mean 1, the others these means less it, exactly."""
+    base = BASE / BASE.mean()
+    return np.stack([base, *(base + change + noise * NOISE[place] for place, change in enumerate(changes, 1))])
+
+
+def chosen(cost: list[float], score: list[float], noise: float = 0.05, **options: Any) -> float:
+    return frontier(WEIGHTS, rows(cost, noise), rows(score), **options).chosen
+
+
+def test_takes_the_cheapest_weight_within_the_tolerance() -> None:
+    cost, score = [-0.1, -0.2, -0.3], [0.005, 0.015, 0.025]
+    assert chosen(cost, score) == 0.6
+    assert chosen(cost, score, tolerance=3.0) == 0.9
+    assert chosen(cost, score, tolerance=1.0) == 0.3
+    assert chosen(cost, score, tolerance=0.1) == 0.0
+
+
+def test_the_cheapest_need_not_have_the_largest_weight() -> None:
+    assert chosen([-0.1, -0.3, -0.2], [0.0] * 3) == 0.6
+    assert chosen([-0.3, -0.2, -0.1], [0.0] * 3) == 0.3
+
+
+def test_a_weight_whose_interval_reaches_zero_is_not_taken() -> None:
+    assert chosen([-0.02, -0.02, -0.02], [0.0] * 3, noise=0.05) > 0
+    assert chosen([-0.02, -0.02, -0.02], [0.0] * 3, noise=1.0) == 0.0
+    assert chosen([0.1, 0.2, 0.3], [-0.5, -0.5, -0.5]) == 0.0
+
+
+def test_among_weights_within_one_standard_error_the_smallest_is_taken() -> None:
+    close = frontier(WEIGHTS, rows([-0.199, -0.2, -0.1]), rows([0.0] * 3))
+    assert close.chosen == 0.3
+    assert close.reason.endswith("; weight 0.6 is cheaper still, but by no more than one standard error.")
+    apart = frontier(WEIGHTS, rows([-0.19, -0.2, -0.1]), rows([0.0] * 3))
+    assert apart.chosen == 0.6
+    assert "standard error" not in apart.reason
+
+
+def test_one_standard_error_is_that_of_the_paired_difference() -> None:
+    error = 0.05 * (NOISE[1] - NOISE[2]).std() / np.sqrt(400)
+    for share, expected in ((0.85, 0.3), (1.15, 0.6)):
+        assert chosen([-0.2 + share * error, -0.2, 0.0], [0.0] * 3) == expected
+
+
+def test_a_tie_goes_to_the_smallest_weight() -> None:
+    cost = rows([-0.2, -0.2, -0.2], noise=0.0)
+    assert frontier(WEIGHTS, cost, rows([0.0] * 3)).chosen == 0.3
+    same = np.ones((4, 50))
+    assert frontier(WEIGHTS, same, same).chosen == 0.0
+
+
+def test_a_score_exactly_at_the_tolerance_is_allowed() -> None:
+    cost, score = np.ones((2, 20)), np.ones((2, 20))
+    cost[1], score[1] = 0.5, 1.5
+    assert frontier([0, 1], cost, score, tolerance=50.0).chosen == 1.0
+    assert frontier([0, 1], cost, score, tolerance=49.0).chosen == 0.0
+    assert frontier([0, 1], cost, -score[::-1], tolerance=50.0).chosen == 1.0  # per cent of what is negative, too
+
+
+def test_numbers_of_the_points() -> None:
+    cost, score = rows([-0.1, -0.2, -0.3]), 4 * rows([0.005, 0.015, 0.025])
+    found = frontier(WEIGHTS, cost, score, block=5, tolerance=2)
+    assert (found.cases, found.block, found.tolerance) == (400, 5, 2.0)
+    point = found.points[1]
+    assert point.weight == 0.3
+    assert point.cost == pytest.approx(0.9)
+    assert point.score == pytest.approx(4.02)
+    assert point.cost_change == pytest.approx(paired_difference(cost[1:2], cost[:1], 5))
+    assert isinstance(point.score_change, Difference)
+    assert point.score_change.mean == pytest.approx(0.5)
+    assert point.score_change.low < 0.5 < point.score_change.high
+    assert [each.allowed for each in found.points] == [True, True, True, False]
+    assert found.points[0].cost_change == (0.0, 0.0, 0.0)
+
+
+def test_blocks_keep_dependent_cases_from_looking_like_many() -> None:
+    cost = np.zeros((2, 600))
+    cost[1] = np.repeat(np.linspace(-1.0, 1.0, 20)[np.random.default_rng(1).permutation(20)] - 0.2, 30)
+    assert frontier([0, 1], cost, np.ones_like(cost)).chosen == 1.0
+    assert frontier([0, 1], cost, np.ones_like(cost), block=30).chosen == 0.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("of_score", [False, True])
+def test_a_weight_that_failed_is_never_chosen(bad: float, of_score: bool) -> None:
+    cost, score = rows([-0.1, -0.2, -0.3]), rows([0.0] * 3)
+    (score if of_score else cost)[3, 7:9] = bad, -bad
+    found = frontier(WEIGHTS, cost, score)
+    assert found.chosen == 0.6
+    assert found.points[3] == FrontierPoint(0.9, None, None, None, None, allowed=False, failed=True)
+    assert [point.failed for point in found.points] == [False, False, False, True]
+
+
+def test_weight_0_must_not_have_failed() -> None:
+    cost = rows([-0.1, -0.2, -0.3])
+    cost[0, 0] = np.nan
+    with pytest.raises(NonFiniteError, match="weight 0 must be finite"):
+        frontier(WEIGHTS, cost, rows([0.0] * 3))
+
+
+def test_why_weight_0_is_kept() -> None:
+    score, failed = rows([0.0] * 3), rows([np.nan] * 3)
+    for cost, scores, options, why in (
+        (rows([0.1] * 3), score, {}, "judged on 400 cases: no other is significantly cheaper."),
+        (rows([-0.1] * 3), rows([0.0, 0.1, 0.1]), {"tolerance": -1.0}, r"\(0.3, 0.6, 0.9\) raise the score"),
+        (rows([0.1, -0.1, 0.1]), rows([0.1] * 3), {}, r"\(0.6\) raise the score by more than the 2 % allowed."),
+        (rows([-0.1] * 3), score, {"block": 50}, "judged on 400 cases in blocks of 50: too few to tell"),
+        (failed, score, {}, "all others failed."),
+    ):
+        found = frontier(WEIGHTS, cost, scores, **options)
+        assert found.chosen == 0.0
+        assert found.reason.startswith("Weight 0 is taken, ")
+        with pytest.raises(AssertionError, match=why):
+            raise AssertionError(found.reason)
+    assert "no other was tried" in frontier([0], rows([])[:1], rows([])[:1]).reason
+
+
+def test_why_another_weight_is_taken() -> None:
+    found = frontier(WEIGHTS, rows([0.1, -0.2, 0.1]), rows([0.0, 0.01, 0.0]))
+    assert found.reason.startswith(
+        "Weight 0.6 is taken, judged on 400 cases: its mean cost is 0.8 instead of 1 at weight 0 (change -0.2, 95 % "
+        "interval -0.20"
+    )
+    assert found.reason.endswith("and its score changes by +1.00 % (+2 % is allowed).")
+
+
+@pytest.mark.parametrize("cases", [1, 2, LEAST_BLOCKS - 1])
+def test_too_few_cases_show_nothing(cases: int) -> None:
+    cost = np.stack([np.ones(cases), np.zeros(cases)])
+    found = frontier([0.0, 0.5], cost, np.ones_like(cost), block=3)
+    assert found.chosen == 0.0
+    assert found.block == min(3, cases)
+    assert f"judged on {cases} case" in found.reason
+    assert found.points[1].cheaper  # what the interval says is kept, but not believed
+
+
+def test_a_block_longer_than_the_cases_is_all_of_them() -> None:
+    found = frontier(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3), block=10**6)
+    assert (found.block, found.chosen) == (400, 0.0)
+
+
+def test_a_mean_score_of_zero_has_no_per_cent() -> None:
+    cost = np.stack([np.ones(40), np.zeros(40)])
+    found = frontier([0, 1], cost, np.zeros_like(cost))
+    assert found.chosen == 1.0
+    assert found.points[1].score_change is None
+    assert "score" not in found.reason
+
+
+@pytest.mark.parametrize("block", [0, -1, 2.5, True])
+def test_bad_blocks_are_named(block: Any) -> None:
+    with pytest.raises(SettingError, match="block must be a whole number of at least 1"):
+        frontier(WEIGHTS, rows([0.0] * 3), rows([0.0] * 3), block=block)
+
+
+@pytest.mark.parametrize("weights", [(0.1, 0.3, 0.6, 0.9), (0.0, 0.3, 0.3, 0.9), (0.0, 0.3, 0.6, np.nan)])
+def test_bad_weights_are_named(weights: tuple[float, ...]) -> None:
+    with pytest.raises(SettingError, match="weights must"):
+        frontier(weights, rows([0.0] * 3), rows([0.0] * 3))
+
+
+@pytest.mark.parametrize(
+    ("cost", "score"), [((4, 5), (4, 6)), ((3, 5), (3, 5)), ((4,), (4,)), ((4, 0), (4, 0)), ((), ())]
+)
+def test_bad_shapes_are_named(cost: tuple[int, ...], score: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError, match="4 weights by at least one case"):
+        frontier(WEIGHTS, np.ones(cost), np.ones(score))
+
+
+def test_bad_tolerance_is_named() -> None:
+    with pytest.raises(SettingError, match="tolerance must be finite"):
+        frontier(WEIGHTS, rows([0.0] * 3), rows([0.0] * 3), tolerance=np.inf)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[list[float], Any, Any]:
+    """Some weights with costs that differ by little or much, and scores near the tolerance."""
+    weights = [0.0, *draw(st.lists(st.sampled_from([0.1, 0.2, 0.5, 0.7, 0.9, 1.0]), unique=True, min_size=1))]
+    generator = np.random.default_rng(draw(st.integers(0, 1000)))
+    noise = draw(st.sampled_from([0.0, 0.1, 1.0]))
+    size = (len(weights), draw(st.integers(1, 60)))
+    cost = (
+        generator.normal(size=size[1]) + 0.2 * generator.normal(size=(size[0], 1)) + noise * generator.normal(size=size)
+    )
+    score = 1 + 0.02 * generator.normal(size=(size[0], 1)) + 0.1 * generator.normal(size=size)
+    return weights, cost, score
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(1, 7), st.randoms(use_true_random=False))
+def test_properties(problem: tuple[list[float], Any, Any], block: int, random: Any) -> None:
+    weights, cost, score = problem
+    found = frontier(weights, cost, score, block=block, resamples=200)
+    means = {point.weight: point.cost for point in found.points}
+    assert found.chosen in weights
+    assert means[found.chosen] <= means[0.0]  # type: ignore[operator]
+    order = list(range(len(weights)))
+    random.shuffle(order)
+    shuffled = frontier([weights[place] for place in order], cost[order], score[order], block=block, resamples=200)
+    assert shuffled == found
+    for factor in (0.25, 1024.0):  # exact in binary
+        assert frontier(weights, factor * cost, score, block=block, resamples=200).chosen == found.chosen
+        assert frontier(weights, cost, factor * score, block=block, resamples=200).chosen == found.chosen
+
+
+def test_false_alarms_are_rare_where_no_weight_differs() -> None:
+    generator = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(200):
+        steps = 0.3 * generator.normal(size=(9, 120))  # neighbouring weights resemble each other
+        cost = np.vstack([np.zeros(120), np.cumsum(steps, 0)]) + generator.normal(size=120)
+        alarms += frontier(np.arange(10) / 10, cost, np.ones_like(cost), resamples=200).chosen > 0
+    assert 2 <= alarms <= 36  # nine looks at 2.5 % each that are not independent
+
+
+def test_a_true_gain_is_found() -> None:
+    generator = np.random.default_rng(0)
+    found = [
+        frontier([0, 0.5], np.stack([np.zeros(120), generator.normal(-0.5, 1.0, 120)]), np.ones((2, 120))).chosen
+        for _ in range(20)
+    ]
+    assert found.count(0.5) >= 19
+
+
+def test_comes_back_from_json() -> None:
+    cost = rows([-0.1, -0.2, np.nan])
+    found = frontier(WEIGHTS, cost, rows([0.0, 0.03, 0.0]))
+    again = from_plain(Frontier, json.loads(json.dumps(to_plain(found), allow_nan=False)))
+    assert again == found
+    assert isinstance(again.points[1].cost_change, Difference)
+    assert again.points[1].cost_change.significant
+    assert replace(again, chosen=0.9) != found
+
+
+def test_table() -> None:
+    cost = rows([-0.1, -0.2, np.nan])
+    found = frontier(WEIGHTS, cost, rows([0.01, 0.03, 0.0]))
+    table = found.table()
+    assert table["weight"].tolist() == [0.0, 0.3, 0.6, 0.9]
+    assert table["cost_change"].tolist() == pytest.approx([0.0, -0.1, -0.2, np.nan], nan_ok=True)
+    assert (table["cost_change_low"] <= table["cost_change_high"]).tolist() == [True, True, True, False]
+    assert table["score_change_percent"].tolist() == pytest.approx([0.0, 1.0, 3.0, np.nan], nan_ok=True)
+    assert table["allowed"].tolist() == [True, True, False, False]
+    assert table["failed"].tolist() == [False, False, False, True]
+    assert table["chosen"].tolist() == [False, True, False, False]
+    only_failed = frontier([0, 1], rows([np.nan, 0, 0])[:2], rows([0.0] * 3)[:2]).table()
+    assert only_failed["cost"].dtype == np.float64

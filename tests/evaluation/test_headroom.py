@@ -1,0 +1,135 @@
+"""What a policy pays beside a forecast's actions, and how many neighbours belong together."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import stakes
+from stakes.data.cases import Cases
+from stakes.data.time_axis import SeriesError
+from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.evaluation.frontier import LEAST_BLOCKS
+from stakes.evaluation.headroom import Headroom, automatic_block, headroom
+from stakes.evaluation.significance import Difference, paired_difference
+from stakes.training.policy import PolicySettings, train_policy
+from stakes.typed import from_plain, to_plain
+
+COST = stakes.ShortfallCost(5.0)
+FEW = PolicySettings(hidden=16, layers=2, epochs=30, patience=30)
+
+
+def cases(count: int, seed: int) -> Cases:
+    """Power that follows the feature, and some noise."""
+    features = torch.rand(count, 1, generator=torch.Generator().manual_seed(seed))
+    noise = torch.randn(count, 1, generator=torch.Generator().manual_seed(100 + seed))
+    return Cases(features, (features + 0.1 * noise).clamp(0, 1))
+
+
+TRAIN, STOPPING, JUDGED = (cases(count, seed) for seed, count in enumerate((600, 200, 200)))
+
+
+def foresight() -> Any:
+    return COST(COST.best_action(JUDGED.outcome[:, None]), JUDGED.outcome)
+
+
+def test_the_numbers_are_those_of_the_policy_and_its_neighbours() -> None:
+    paid = np.zeros(200)
+    found = headroom(COST, TRAIN, STOPPING, JUDGED, paid, block=5, settings=FEW)
+    policy = train_policy(COST, TRAIN, STOPPING, FEW)
+    by_policy = COST(policy(JUDGED.features), JUDGED.outcome)
+    assert found.cases == 200
+    assert found.forecast_cost == 0.0
+    assert found.policy_cost == pytest.approx(by_policy.mean().item())
+    assert found.gain == pytest.approx(paired_difference(by_policy[None], paid[None], 5))
+    action = COST.best_action(TRAIN.outcome)
+    assert found.climatology_cost == pytest.approx(COST(action.expand(200, 1), JUDGED.outcome).mean().item())
+    assert found.foresight_cost == pytest.approx(foresight().mean().item())
+    assert found.foresight_cost < found.policy_cost < found.climatology_cost < 0
+
+
+def test_says_whether_there_is_something_to_gain() -> None:
+    bad = headroom(COST, TRAIN, STOPPING, JUDGED, np.zeros(200), settings=FEW)
+    assert bad.gain.high < 0
+    assert "pays less" in bad.sentence
+    assert bad.sentence.endswith("over 200 cases): decision-aware training may pay.")
+    perfect = headroom(COST, TRAIN, STOPPING, JUDGED, foresight(), settings=FEW)
+    assert perfect.gain.low > 0
+    assert "pays more" in perfect.sentence
+    even = replace(perfect, gain=Difference(0.0, -0.1, 0.1))
+    assert "(+0, 95 % interval -0.1 to +0.1, over 200 cases)" in even.sentence
+    for found in (perfect, even):
+        assert "a hint, not a proof" in found.sentence
+
+
+def test_the_seed_and_the_settings_are_those_given() -> None:
+    first, again, other = (
+        headroom(COST, TRAIN, STOPPING, JUDGED, np.zeros(200), seed=seed, settings=FEW) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first.policy_cost != other.policy_cost
+    longer = headroom(COST, TRAIN, STOPPING, JUDGED, np.zeros(200), seed=1, settings=replace(FEW, hidden=8))
+    assert longer.policy_cost != first.policy_cost
+
+
+def test_one_case_and_a_block_longer_than_the_cases() -> None:
+    one = Cases(JUDGED.features[:1], JUDGED.outcome[:1])
+    found = headroom(COST, TRAIN, STOPPING, one, [0.5], block=100, settings=FEW)
+    assert found.cases == 1
+    assert found.gain.low == found.gain.mean == found.gain.high
+
+
+def test_bad_costs_are_named() -> None:
+    with pytest.raises(ShapeError, match=r"each of the 200 judged cases, got \(199,\)"):
+        headroom(COST, TRAIN, STOPPING, JUDGED, np.zeros(199), settings=FEW)
+    with pytest.raises(NonFiniteError, match="plug_in must be finite"):
+        headroom(COST, TRAIN, STOPPING, JUDGED, np.full(200, np.nan), settings=FEW)
+    with pytest.raises(SettingError, match="block must be a whole number"):
+        headroom(COST, TRAIN, STOPPING, JUDGED, np.zeros(200), block=0, settings=FEW)
+
+
+def test_comes_back_from_json() -> None:
+    found = Headroom(-0.5, -0.6, -0.3, -0.9, Difference(-0.1, -0.2, 0.0), 12)
+    again = from_plain(Headroom, json.loads(json.dumps(to_plain(found), allow_nan=False)))
+    assert again == found
+    assert isinstance(again.gain, Difference)
+    assert again.sentence == found.sentence
+
+
+@pytest.mark.parametrize(
+    ("step", "count", "block"),
+    [
+        ("1h", 20_000, 168),
+        ("6h", 3000, 28),
+        ("15min", 20_000, 672),
+        ("1D", 300, 7),
+        ("30D", 300, 1),
+        ("1h", 2000, 2000 // (2 * LEAST_BLOCKS)),  # rather shorter blocks than too few
+        ("1h", 5, 1),
+        ("1h", 1, 1),
+    ],
+)
+def test_a_block_of_times_is_a_week(step: str, count: int, block: int) -> None:
+    times = pd.date_range("2020-01-01", periods=count, freq=step)
+    assert automatic_block(times) == block
+    assert automatic_block(times.to_numpy()) == block
+
+
+def test_gaps_do_not_change_the_step() -> None:
+    times = pd.date_range("2020-01-01", periods=6000, freq="1h")
+    assert automatic_block(times[:2500].append(times[4000:])) == 168
+
+
+def test_a_block_of_a_count_is_its_cube_root() -> None:
+    assert [automatic_block(count) for count in (1, 8, 9, 27, 28, 1000, np.int64(1001))] == [1, 2, 3, 3, 4, 10, 11]
+
+
+def test_bad_times_and_counts_are_named() -> None:
+    with pytest.raises(SettingError, match="at least 1, got 0"):
+        automatic_block(0)
+    with pytest.raises(SeriesError, match="times must be a list of dates"):
+        automatic_block([1.0, 2.0])
