@@ -24,7 +24,7 @@ from torch import Tensor
 from stakes.errors import StakesError
 
 __all__ = ["Checkpoint", "CheckpointError", "check_tensors", "load_latest", "load_tensors", "read_json"]
-__all__ += ["save_checkpoint", "save_tensors", "write_atomically", "write_json"]
+__all__ += ["save_checkpoint", "save_tensors", "sync_folder", "write_atomically", "write_json"]
 
 JSON_LIMIT = 64 * 2**20
 HEADER_LIMIT = 2**20  # bounds the time that parsing takes
@@ -63,7 +63,7 @@ def write_atomically(path: Path, content: bytes) -> None:
                 rest = rest[os.write(file.fileno(), rest) :]
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be written: {error.strerror}; what was saved before is intact") from error
     finally:
@@ -266,7 +266,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -278,7 +278,7 @@ def _make_folder(folder: Path) -> None:
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
 
 
 def _tidy(folder: Path, epoch: int, tensor_name: str) -> None:
