@@ -69,20 +69,29 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing and the settings it came from; `svg` is a whole SVG document, as matplotlib writes it."""
+    """A drawing and the settings it came from; `svg` is a whole SVG document, as matplotlib writes it.
+
+    `panels` are further drawings, beside the first where there is room and below it on a narrow screen.
+    """
 
     label: str
     title: str
     caption: str
     svg: str
     settings: Mapping[str, Any]
+    panels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_identifier("label of a figure", self.label)
 
-    def drawing(self) -> Markup:
-        """The drawing as an element of the page."""
-        return inline_svg(self.svg, f"drawing-{self.label}", self.title)
+    @property
+    def names(self) -> list[str]:
+        """What each drawing is called, the first like the figure."""
+        return [self.label, *(f"{self.label}-{number}" for number in range(2, 2 + len(self.panels)))]
+
+    def drawing(self, place: int = 0) -> Markup:
+        """A drawing, the first unless another is asked for, as an element of the page."""
+        return inline_svg((self.svg, *self.panels)[place], f"drawing-{self.names[place]}", self.title)
 
 
 @dataclass(frozen=True)
@@ -131,7 +140,9 @@ class Report:
     def __post_init__(self) -> None:
         _check_unique("claim", (claim.identifier for claim in self.claims))
         _check_unique("section", (section.identifier for section in self.sections))
-        _check_unique("figure", (figure.label for section in self.sections for figure in section.figures))
+        _check_unique(
+            "figure", (name for section in self.sections for figure in section.figures for name in figure.names)
+        )
         _check_unique("table", (table.identifier for section in self.sections for table in section.tables))
 
     def tally(self) -> dict[str, int]:

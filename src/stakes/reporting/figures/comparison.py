@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from stakes.evaluation.significance import Difference, defined_mean
 from stakes.evaluation.study import RegionBy, Study
@@ -22,6 +23,7 @@ __all__ = [
     "draw_changes",
     "draw_levels",
     "error_bars",
+    "reach",
     "shared_legend",
 ]
 
@@ -85,16 +87,20 @@ def draw_changes(axes: Axes, metric: str, lines: Sequence[Line], relative: bool 
 
 def error_bars(axes: Axes, places: Any, found: Sequence[Difference], **look: Any) -> None:
     """Means joined by a line, bars for their intervals, marks filled where an interval leaves out zero."""
-    mean, low, high = (np.array(part) for part in zip(*found, strict=True))
+    mean = np.array([each.mean for each in found])
     colour, marker = look["color"], look.pop("marker", "o")
-    axes.errorbar(
-        places, mean, (mean - low, high - mean), linewidth=_THIN, marker=marker, markerfacecolor="white", **look
-    )
+    axes.errorbar(places, mean, reach(found), linewidth=_THIN, marker=marker, markerfacecolor="white", **look)
     sure = np.array([each.significant for each in found])
     size = look.get("markersize")
     axes.plot(
         np.asarray(places)[sure], mean[sure], linestyle="", marker=marker, color=colour, markersize=size, zorder=3
     )
+
+
+def reach(found: Sequence[Difference]) -> NDArray[np.float64]:
+    """How far the intervals reach below and above their means, (2, K); not below zero, whatever the rounding."""
+    mean, low, high = np.array(found, dtype=np.float64).reshape(-1, 3).T
+    return np.maximum(0.0, [mean - low, high - mean])
 
 
 def common_limits(panels: Sequence[Axes]) -> None:

@@ -1,0 +1,138 @@
+"""Fits of invented numbers, for the report of a fit: members scatter around the outcomes, and real costs judge them."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+
+from stakes.actions import optimal_action
+from stakes.cost_specs import CostSpec
+from stakes.costs import Cost
+from stakes.data.layout import DataQuality
+from stakes.evaluation.frontier import Frontier, frontier
+from stakes.evaluation.headroom import Headroom
+from stakes.evaluation.metrics import LEVELS, Assessor
+from stakes.evaluation.significance import Difference
+from stakes.evaluation.study import AXES, Study
+from stakes.reporting.fit_report import FitStory
+
+SPEC = CostSpec.parse("imbalance:short=10,long=1,upper=150,unit=EUR,action_unit=GW")
+WEIGHTS = tuple(tenth / 10 for tenth in range(10))
+MEMBERS = 40
+
+
+def invented_outcomes(cases: int, targets: int = 1, seed: int = 0) -> NDArray[np.float64]:
+    """A load with a daily and a yearly wave, all targets alike, (N, D)."""
+    generator = np.random.default_rng(seed)
+    hours = 6 * np.arange(cases)
+    waves = 60 + 12 * np.cos(2 * np.pi * hours / 8766) + 8 * np.sin(2 * np.pi * hours / 24)
+    return (waves[:, None] + generator.normal(0, 4, (cases, targets))) / targets
+
+
+def invented_story(
+    spec: CostSpec = SPEC,
+    weight: float = 0.4,
+    gain: float = 1.0,
+    cases: int = 1000,
+    targets: int = 1,
+    block: int = 7,
+    times: bool = True,
+    baseline: bool = True,
+    chosen: bool = True,
+    unit: str = "GW",
+) -> FitStory:
+    """Weight 0 has members too close together; the weight taken has them as they should, so much as it gains."""
+    cost = spec.build()
+    outcome = invented_outcomes(cases, targets)
+    generator = np.random.default_rng(1)
+    centre = outcome + generator.normal(0, 3 / targets, outcome.shape)
+    noise = generator.normal(0, 3 / targets, (cases, MEMBERS, targets))
+    spreads = {0.0: 0.6, **({weight: 0.6 + 0.4 * gain} if weight else {})}
+    forecasts = {each: centre[:, None] + spread * noise for each, spread in spreads.items()}
+    study = _study(cost, outcome, forecasts, block, unit)
+    cased = study.cases
+    if times:
+        at = np.datetime64("2023-01-01", "ns") + np.arange(cases) * np.timedelta64(6, "h")
+        cased = cased.assign(time=(("group", "case"), at[None]))
+    if baseline:
+        action = np.clip(Assessor(cost).total(torch.from_numpy(outcome)).numpy() + 5, cost.lower, cost.upper)
+        action[:3] = np.nan  # today's action is not always known
+        paid = cost(torch.from_numpy(action)[:, None], torch.from_numpy(outcome)).numpy()
+        cased = cased.assign(
+            baseline_action=(("group", "case"), action[None]), baseline_cost=(("group", "case"), paid[None])
+        )
+    about = {**study.about, "decision_weight": weight}
+    return FitStory(
+        study=Study(study.forecasts, cased, about, block),
+        cost=cost,
+        cost_spec=spec,
+        frontier=invented_frontier(weight) if chosen else None,
+        headroom=Headroom(12.0, 11.0, 60.0, 0.0, Difference(-1.0, -1.6, -0.4), 400),
+        quality=invented_quality(cases),
+        settings={"model": {"name": "implicit", "hidden": 64}, "members": MEMBERS, "weights": list(WEIGHTS)},
+        provenance={"stakes": "1.0", "data": "load.csv"},
+        outcomes=invented_outcomes(500, targets, seed=2),
+    )
+
+
+def _study(
+    cost: Cost, outcome: NDArray[np.float64], forecasts: dict[float, NDArray[np.float64]], block: int, unit: str
+) -> Study:
+    observed = torch.from_numpy(outcome)
+    assessor = Assessor(cost)
+    total = assessor.total(observed)
+    low, high = np.quantile(total, [1 / 3, 2 / 3])
+    regions = {
+        "low": lambda values: assessor.total(values) <= low,
+        "middle": lambda values: (assessor.total(values) > low) & (assessor.total(values) <= high),
+        "high": lambda values: assessor.total(values) > high,
+    }
+    found = [Assessor(cost, regions)(torch.from_numpy(members), observed) for members in forecasts.values()]
+    arrays: dict[str, Any] = {}
+    for name in found[0]:
+        values = np.stack([each[name].numpy() for each in found])[None, None, :, None]
+        arrays[name] = (AXES if values.ndim == 5 else (*AXES, "level"), values)
+    count = len(outcome)
+    axes = {"parameter": [0.0], "group": [0.0], "decision_weight": list(forecasts), "seed": [0]}
+    climatology = cost(optimal_action(cost, observed).expand(count, 1), observed)
+    cased = {"outcome": total, "climatology_cost": climatology}
+    cased |= {f"observed_{name}": region(observed) for name, region in regions.items()}
+    cases = xr.Dataset({name: (("group", "case"), values.numpy()[None]) for name, values in cased.items()})
+    about = {"unit": unit, "members": MEMBERS, "targets": [f"load_{place}" for place in range(outcome.shape[1])]}
+    return Study(
+        xr.Dataset(arrays, {**axes, "case": np.arange(count), "level": list(LEVELS)}),
+        cases.assign_coords(group=[0.0], case=np.arange(count)),
+        about,
+        block,
+    )
+
+
+def invented_frontier(weight: float) -> Frontier:
+    """Costs fall with the weight where one is to be taken, scores rise; the last weight failed."""
+    paid = np.random.default_rng(3).gamma(4.0, 3.0, 300)
+    wiggle = np.random.default_rng(4).normal(0, 1, (len(WEIGHTS), 300))
+    gain = np.minimum(np.array(WEIGHTS), weight)[:, None]
+    cost = paid * (1 - 0.4 * gain) + 0.5 * wiggle * (np.array(WEIGHTS)[:, None] > 0)
+    score = 3 + 0.03 * wiggle + 0.2 * np.array(WEIGHTS)[:, None] ** 2
+    cost[-1] = np.nan
+    return frontier(WEIGHTS, cost, score, block=7)
+
+
+def invented_quality(cases: int) -> DataQuality:
+    return DataQuality(
+        rows=4 * cases,
+        used=3 * cases,
+        left_out={"a value it needs is missing": cases - 12, "the lags reach before the first row": 12},
+        first="2020-01-01T00:00:00",
+        last="2023-09-08T12:00:00",
+        step_hours=6.0,
+        gaps=3,
+        constant=("holiday",),
+        columns={
+            "load": {"min": 31.5, "mean": 60.2, "max": 91.0, "missing": 14.0},
+            "holiday": {"min": 0.0, "mean": 0.0, "max": 0.0, "missing": 0.0},
+            "empty": {"missing": float(4 * cases)},
+        },
+    )
