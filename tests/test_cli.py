@@ -1,4 +1,3 @@
-import io
 import json
 import os
 import re
@@ -6,7 +5,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from datetime import date, datetime, time
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from calls import called, complaint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,23 +80,6 @@ def instead_of_training() -> Iterator[list[RunSettings]]:
         yield runs
 
 
-def called(*words: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error."""
-    with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
-        code = main(list(words))
-    return code, output.getvalue(), errors.getvalue()
-
-
-def complaint(*words: str) -> str:
-    """The one line that a command which cannot be done has to say."""
-    code, output, errors = called(*words)
-    assert (code, output) == (2, "")
-    assert errors.startswith("stakes: ")
-    assert errors.endswith("\n")
-    assert errors.count("\n") == 1
-    return errors[8:-1]
-
-
 def python(code: str) -> str:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
@@ -106,9 +89,13 @@ def python(code: str) -> str:
 # Help
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["train", "--help"], ["sweep", "--help"], []])
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["--version"], [], *([name, "--help"] for name in ("train", "sweep", "fit", "decide", "check-cost"))],
+    ids=" ".join,
+)
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
-    heavy = ("torch", "numpy", "safetensors", "rich.progress", "stakes.training")
+    heavy = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.training")
     code = f"import sys, stakes.cli; print(stakes.cli.main({words}), [name for name in {heavy} if name in sys.modules])"
     assert python(code).splitlines()[-1] == "0 []"
 
@@ -130,6 +117,16 @@ def test_version() -> None:
         (["train", "--help"], ["FILE", "--out", "--device", "--quiet", "--training.epochs 100"]),
         (["sweep", "--help"], ["FILES", "--out", "--device", "--workers", "--quiet", "--grid.seed"]),
         (["resume", "--help"], ["FOLDER", "--device", "--quiet"]),
+        (
+            ["fit", "--help"],
+            ["DATA", "--target", "--cost", "--baseline-action", "--headroom-only", "stakes fit load.csv"],
+        ),
+        (["backtest", "--help"], ["DATA", "--target", "--origins", "--lags", "stakes backtest load.csv"]),
+        (["decide", "--help"], ["FOLDER", "NEWDATA", "--members", "--quantiles", "stakes decide --members"]),
+        (["evaluate", "--help"], ["--outcomes", "--block", "--cases", "--json", "stakes evaluate --members"]),
+        (["check-cost", "--help"], ["--target", "--plot", "stakes check-cost --cost"]),
+        (["data", "export", "--help"], ["NAME", "--out", "stakes data export"]),
+        (["refit", "--help"], ["FOLDER", "DATA", "--out", "stakes refit load"]),
     ],
 )
 def test_help_names_what_there_is(words: list[str], expected: list[str]) -> None:

@@ -1,0 +1,143 @@
+"""Flags that several commands share, one spelling for all; light enough for --help."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from stakes.errors import SettingError
+
+if TYPE_CHECKING:
+    from stakes.commands.fit import FitRequest
+
+__all__ = [
+    "COST_HELP",
+    "Cases",
+    "Cost",
+    "Device",
+    "Encoding",
+    "FitFlags",
+    "Force",
+    "Json",
+    "Members",
+    "Out",
+    "Plot",
+    "Quantiles",
+]
+__all__ += ["Quiet", "Seconds", "Separator", "Time", "Variable", "Workers", "examples", "names", "numbers_of"]
+
+COST_HELP = (
+    "what a decision costs, NAME:key=value,... such as imbalance:short=10,long=1,upper=150,unit=EUR; or your own, "
+    "FILE.py:function"
+)
+
+Cost = Annotated[str | None, Parameter(help=COST_HELP)]
+Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
+Workers = Annotated[int | None, Parameter(help="processes at once; one a core, or one on a GPU, by default")]
+Quiet = Annotated[bool, Parameter(help="no progress and no notes", negative="", show_default=False)]
+Seconds = Annotated[float, Parameter(help="time between checkpoints")]
+Json = Annotated[
+    bool,
+    Parameter(name="--json", help="one JSON object on standard output, for machines", negative="", show_default=False),
+]
+Force = Annotated[bool, Parameter(help="overwrite files that are there already", negative="", show_default=False)]
+Out = Annotated[Path | None, Parameter(help="write the table to this file, .csv or .parquet")]
+Cases = Annotated[Path | None, Parameter(help="write every case to this file, .csv or .parquet")]
+Plot = Annotated[Path | None, Parameter(help="draw the cost into this file, .svg")]
+Members = Annotated[
+    Path | None,
+    Parameter(help="an ensemble that you already have: CSV or parquet with a column a member, or NetCDF with `number`"),
+]
+Time = Annotated[str | None, Parameter(help="column with the time, ISO, UTC unless a zone is written")]
+Variable = Annotated[str | None, Parameter(help="variable of a NetCDF file")]
+Quantiles = Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")]
+Separator = Annotated[str | None, Parameter(help="of a CSV file; found by itself by default")]
+Encoding = Annotated[str | None, Parameter(help="of a CSV file; found by itself by default")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class FitFlags:
+    """What is fitted, and how: the flags of `fit` and `backtest`."""
+
+    target: Annotated[str, Parameter(help="column to forecast, or several, separated by commas")]
+    cost: Annotated[str, Parameter(help=COST_HELP)]
+    time: Time = None
+    lags: Annotated[
+        str | None, Parameter(help="hours before the issue time whose columns are features, such as 0,6,24")
+    ] = None
+    lead: Annotated[float | None, Parameter(help="hours from the issue time to the target")] = None
+    features: Annotated[str | None, Parameter(help="columns to forecast from; all of numbers by default")] = None
+    known: Annotated[
+        str | None, Parameter(help="columns known beforehand for the target time, such as weather forecasts")
+    ] = None
+    calendar: Annotated[str | None, Parameter(help="features of the target time, of hour,weekday,season")] = None
+    baseline_action: Annotated[str | None, Parameter(help="column with the action that is taken today")] = None
+    model: Annotated[Literal["implicit", "diffusion"], Parameter(help="kind of the model")] = "implicit"
+    decision_weight: Annotated[
+        str, Parameter(help="auto, or between 0, the score alone, and 1, the decision alone")
+    ] = "auto"
+    members: Annotated[int, Parameter(help="members of a forecast")] = 500
+    ensemble: Annotated[int, Parameter(help="models of different seeds, pooled")] = 1
+    epochs: Annotated[int | None, Parameter(help="most epochs of the training")] = None
+    test_fraction: Annotated[float, Parameter(help="share of the cases, the last ones, to judge by")] = 0.2
+    tolerance: Annotated[float, Parameter(help="per cent by which the score may become worse")] = 2.0
+    seed: Annotated[int, Parameter(help="of all that is random")] = 0
+    separator: Separator = None
+    encoding: Encoding = None
+
+    def request(self, data: str) -> "FitRequest":
+        """The same for `stakes.commands.fit.run_fit`."""
+        from stakes.commands.fit import FitRequest
+        from stakes.data.layout import TableLayout
+        from stakes.typed import from_plain
+
+        layout = {
+            "targets": names(self.target),
+            "features": names(self.features),
+            "time": self.time,
+            "lags": numbers_of("lags", self.lags),
+            "lead": self.lead,
+            "known": names(self.known),
+            "calendar": names(self.calendar),
+            "baseline_action": self.baseline_action,
+        }
+        weight = self.decision_weight
+        return FitRequest(
+            data,
+            self.cost,
+            from_plain(TableLayout, layout),
+            model=self.model,
+            decision_weight="auto" if weight == "auto" else _number("decision_weight", weight, "auto or a number"),
+            members=self.members,
+            ensemble=self.ensemble,
+            epochs=self.epochs,
+            test_fraction=self.test_fraction,
+            tolerance=self.tolerance,
+            seed=self.seed,
+            separator=self.separator,
+            encoding=self.encoding,
+        )
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help."""
+    return "Examples:\n\n```\n" + "\n".join(lines) + "\n```"
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """The names in "a, b"."""
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+
+
+def numbers_of(field: str, text: str | None) -> tuple[float, ...]:
+    """The numbers in "0, 6, 24"."""
+    return tuple(_number(field, part, "numbers separated by commas") for part in names(text))
+
+
+def _number(field: str, text: str, expected: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingError(f"{field} must be {expected}, got {text!r}") from None

@@ -1,0 +1,148 @@
+"""What a command leaves: a table or one JSON object on standard output, files that nobody loses, notes beside them."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from stakes.data.tables import write_table
+from stakes.errors import SettingError
+
+__all__ = ["TABLE_FILES", "notes", "plain", "require_free", "say", "say_fit", "say_json", "say_result", "say_table"]
+
+TABLE_FILES = (".csv", ".csv.gz", ".parquet")
+_DIGITS = 4
+
+
+def require_free(path: Path | None, force: bool, endings: Sequence[str] = TABLE_FILES) -> None:
+    """Raise, before any work is done, unless a file of such an ending may be written there."""
+    if path is None:
+        return
+    if not path.name.lower().endswith(tuple(endings)):
+        raise SettingError(f"the output must be a file that ends in {' or '.join(endings)}, got {str(path)!r}")
+    if path.is_dir():
+        raise SettingError(f"the output {str(path)!r} is a folder, expected a file")
+    if path.exists() and not force:
+        raise SettingError(f"{str(path)!r} exists already; --force overwrites it")
+    if not path.parent.is_dir():
+        raise SettingError(f"there is no folder {str(path.parent)!r} for the output")
+
+
+def say(text: str) -> None:
+    """Write to standard output; a reader that has gone, such as `head`, is no fault."""
+    try:
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say_json(record: Mapping[str, Any]) -> None:
+    """One JSON object, in one line."""
+    say(json.dumps(plain(record), allow_nan=False, ensure_ascii=False))
+
+
+def say_table(table: pd.DataFrame, title: str = "") -> None:
+    """The table for people, numbers to four digits: drawn on a terminal, plain otherwise."""
+    cells = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
+    if sys.stdout.isatty():
+        _draw([str(column) for column in table.columns], cells, title)
+        return
+    lines = [[str(column) for column in table.columns], *cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    numeric = [pd.api.types.is_numeric_dtype(kind) for kind in table.dtypes]
+    rows = [
+        "  ".join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    say("\n".join([title, *rows] if title else rows))
+
+
+class Found(Protocol):
+    """What a fit or a backtest returns."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def table(self) -> pd.DataFrame: ...
+
+    @property
+    def sentences(self) -> Sequence[str]: ...
+
+    def record(self) -> Mapping[str, Any]: ...
+
+
+def say_fit(found: Found, as_json: bool, columns: Sequence[str] | None = None, title: str = "") -> None:
+    """Table, or some columns of it, sentences and folder of a fit."""
+    if as_json:
+        say_json(found.record())
+        return
+    if len(found.table):
+        say_table(found.table if columns is None else found.table[list(columns)], title)
+        say("")
+    say("\n".join([*found.sentences, str(found.folder)]))
+
+
+def say_result(table: pd.DataFrame, record: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
+    """The table to its file, or as CSV to standard output; as JSON its record, with the rows where there is no file."""
+    if out is not None:
+        write_table(table, out)
+        record = {key: value for key, value in record.items() if key != "rows"} | {"out": str(out)}
+    if as_json:
+        say_json(record)
+    else:
+        say(table.to_csv(index=False, lineterminator="\n") if out is None else str(out))
+
+
+def notes(sentences: Iterable[str], quiet: bool = False) -> None:
+    """Something to know, on standard error."""
+    for sentence in () if quiet else sentences:
+        sys.stderr.write(f"note: {' '.join(sentence.split())}\n")
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: tables as lists of rows, times as ISO texts, numbers that are not finite as null."""
+    if isinstance(value, pd.DataFrame):
+        columns = [str(column) for column in value.columns]
+        return [dict(zip(columns, map(plain, row), strict=True)) for row in value.itertuples(index=False, name=None)]
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is pd.NaT:
+        return None
+    if isinstance(value, date):  # and datetime, and pandas' Timestamp
+        return value.isoformat()
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return "" if math.isnan(value) else f"{value:.{_DIGITS}g}"
+    return "" if value is None else str(value)
+
+
+def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]], title: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(*columns, title=title or None)
+    for row in cells:
+        drawn.add_row(*map(Text, row))
+    Console().print(drawn)

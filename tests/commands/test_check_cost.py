@@ -1,0 +1,74 @@
+import json
+from pathlib import Path
+
+import pytest
+from calls import called, complaint
+
+SMOOTH = """
+import torch
+
+def smooth(action, outcome):
+    return (action - outcome) ** 2
+
+def flat(action, outcome):
+    return 0.0 * action + outcome
+
+def broken(action, outcome):
+    return action.nonsense
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_file() -> None:
+    Path("costs.py").write_text(SMOOTH)
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        "shortfall:penalty=5",
+        "wind_dispatch:penalty=5",
+        "protection:threshold=30,false_alarm_ratio=0.2",
+        "imbalance:short=10,long=1,upper=150",
+        "costs.py:smooth:lower=0,upper=2",
+    ],
+)
+def test_draws_where_the_cost_makes_a_difference(cost: str) -> None:
+    code, output, errors = called("check-cost", "--cost", cost)
+    assert (code, errors) == (0, "")
+    assert "Fit for training: yes." in output
+    assert "draws between" in output
+
+
+def test_a_cost_that_decides_nothing_is_not_fit() -> None:
+    code, output, _ = called("check-cost", "--cost", "costs.py:flat:lower=0,upper=2")
+    assert code == 0
+    assert "Fit for training: NO." in output
+
+
+def test_over_members_and_over_a_table() -> None:
+    _, output, _ = called("check-cost", "--members", "members.csv", "--cost", "shortfall:penalty=5", "--json")
+    found = json.loads(output)
+    assert (found["sets"], found["members"], found["fit_for_training"]) == (60, 12, True)
+    assert sum(found["gradient_mass"]["gradient_share"]) == pytest.approx(1)
+    _, output, _ = called("check-cost", "outcomes.csv", "--target", "power", "--cost", "shortfall:penalty=5")
+    assert "over outcomes of outcomes.csv that are alike in size" in output
+
+
+def test_a_doubt_about_the_unit_is_told() -> None:
+    _, output, _ = called("check-cost", "outcomes.csv", "--target", "power", "--cost", "wind_dispatch:penalty=5")
+    assert "there is the cost shortfall" in output
+
+
+def test_a_plot() -> None:
+    words = ["check-cost", "--cost", "shortfall:penalty=5", "--plot"]
+    assert called(*words, "cost.svg")[0] == 0
+    assert "<svg" in Path("cost.svg").read_text()
+    assert "exists already" in complaint(*words, "cost.svg")
+    assert ".svg" in complaint(*words, "mine.csv")
+
+
+def test_a_cost_that_fails_is_told_in_one_line() -> None:
+    said = complaint("check-cost", "--cost", "costs.py:broken:lower=0,upper=1")
+    assert "costs.py:broken" in said
+    assert "nonsense" in said

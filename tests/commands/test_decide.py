@@ -1,0 +1,128 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+from calls import called, complaint
+from load_tables import load_table
+
+import stakes
+from stakes.bundle import load_bundle
+
+COST = "shortfall:penalty=5"
+
+
+def decided(*words: str) -> pd.DataFrame:
+    assert called("decide", *words, "--out", "actions.csv", "--force") == (0, "actions.csv\n", "")
+    return pd.read_csv("actions.csv")
+
+
+def test_members_to_actions() -> None:
+    found = decided("--members", "members.csv", "--cost", COST, "--quantiles", "0.25,0.5")
+    quantiles = ["quantile_0.25", "quantile_0.5"]
+    flags = ["at_lower_bound", "at_upper_bound", "certified"]
+    assert list(found.columns) == ["time", "action", "expected_cost", *flags, *quantiles]
+    members = pd.read_csv("members.csv", index_col="time")
+    assert list(found["time"]) == [f"{time}" for time in members.index]
+    solution = stakes.solve_action(stakes.ShortfallCost(5.0), torch.from_numpy(members.to_numpy())[..., None])
+    np.testing.assert_allclose(found["action"], solution.action[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(found["expected_cost"], solution.expected_cost, rtol=1e-12)
+    assert found["certified"].all()
+    expected = np.quantile(members, [0.25, 0.5], axis=1, method="hazen").T
+    np.testing.assert_allclose(found[quantiles], expected, rtol=1e-12)
+
+
+def test_bounds_are_flagged() -> None:
+    Path("ends.csv").write_text("a,b\n-1,-2\n0.4,0.5\n3,4\n")
+    code, output, errors = called("decide", "--members", "ends.csv", "--cost", "imbalance:short=2,long=1,upper=1")
+    assert code == 0
+    lines = [line.split(",") for line in output.splitlines()]
+    assert [line[0] for line in lines] == ["row", "1", "2", "3"]
+    assert [line[3:5] for line in lines[1:]] == [["True", "False"], ["False", "False"], ["False", "True"]]
+    assert errors.startswith("note: without a forecast the best action is the upper bound 1")
+
+
+def test_the_total_of_several_targets_is_what_quantiles_are_of() -> None:
+    rows = [f"{case},{number},{case + number},{2 * number}" for case in (1, 2) for number in range(4)]
+    Path("long.csv").write_text("\n".join(["case,number,a,b", *rows]))
+    found = decided("--members", "long.csv", "--cost", "imbalance:short=2,long=1,upper=30", "--quantiles", "0.5")
+    assert list(found["case"]) == [1, 2]
+    assert list(found["quantile_0.5"]) == [5.5, 6.5]  # the cost's total is the sum
+
+
+def test_one_json_object() -> None:
+    code, output, errors = called("decide", "--members", "members.csv", "--cost", f"{COST},unit=EUR", "--json")
+    assert (code, errors) == (0, "")
+    found = json.loads(output)
+    assert (found["cases"], found["unit"], len(found["rows"])) == (60, "EUR", 60)
+    assert found["rows"][1]["time"] == "2020-01-01T12:00:00"
+    assert called("decide", "--members", "members.csv", "--cost", COST, "--json", "--out", "a.parquet")[0] == 0
+    assert list(pd.read_parquet("a.parquet")["action"]) == [row["action"] for row in found["rows"]]
+
+
+def test_netcdf_members_by_variable() -> None:
+    values = pd.read_csv("members.csv", index_col="time", parse_dates=True)
+    array = xr.DataArray(values.to_numpy(), {"time": values.index.to_numpy()}, ("time", "number"))
+    xr.Dataset({"power": array, "other": array + 1}).to_netcdf("members.nc", engine="h5netcdf")
+    expected = decided("--members", "members.csv", "--cost", COST)
+    found = decided("--members", "members.nc", "--cost", COST, "--variable", "power")
+    pd.testing.assert_frame_equal(found, expected)
+    assert "several variables" in complaint("decide", "--members", "members.nc", "--cost", COST)
+
+
+def test_a_time_column_by_any_name() -> None:
+    pd.read_csv("members.csv").rename(columns={"time": "when"}).to_csv("when.csv", index=False)
+    assert decided("--members", "when.csv", "--cost", COST, "--time", "when").columns[0] == "when"
+
+
+def test_notes_are_told_beside_the_result_unless_quiet() -> None:
+    Path("gap.csv").write_text("time,a,b\n2020-01-01,0.1,0.2\n2020-01-02,,0.3\n")
+    code, output, errors = called("decide", "--members", "gap.csv", "--cost", COST)
+    assert (code, output.count("\n")) == (0, 2)
+    assert errors == "note: 1 of 2 cases have missing members and are left out\n"
+    assert called("decide", "--members", "gap.csv", "--cost", COST, "--quiet")[2] == ""
+
+
+def test_a_file_is_overwritten_only_by_force() -> None:
+    words = ["decide", "--members", "members.csv", "--cost", COST, "--out", "mine.csv"]
+    assert complaint(*words) == "'mine.csv' exists already; --force overwrites it"
+    assert Path("mine.csv").read_text() == "mine"
+    assert called(*words, "--force") == (0, "mine.csv\n", "")
+    assert len(pd.read_csv("mine.csv")) == 60
+
+
+def test_a_reader_that_has_gone_is_no_fault() -> None:
+    words = f"decide --members members.csv --cost {COST}"
+    shell = f"{sys.executable} -m stakes.cli {words} | head -n 1"
+    result = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
+    assert result.stdout.startswith("time,action")
+    assert result.stderr == ""
+
+
+def test_a_fitted_forecaster_decides_for_new_data(fitted: Path) -> None:
+    table = load_table()
+    table.tail(6).drop(columns="bought").to_csv("new.csv", index=False)
+    found = decided(str(fitted), "new.csv", "--quantiles", "0.5", "--quiet")
+    times = pd.to_datetime(found["time"])
+    assert times.max() == table["time"].iloc[-1] + pd.Timedelta(hours=12)  # the decision that is still to be taken
+    forecaster = load_bundle(fitted).forecaster
+    layout = load_bundle(fitted).layout
+    assert layout is not None
+    features = layout.inputs(table.tail(6)).features
+    np.testing.assert_allclose(found["action"], forecaster.decide(features), rtol=1e-6)
+    np.testing.assert_allclose(found["quantile_0.5"], forecaster.predict_quantiles(features, [0.5])[:, 0, 0], rtol=1e-6)
+
+
+def test_another_cost_for_the_same_forecaster(fitted: Path) -> None:
+    load_table().to_csv("new.csv", index=False)
+    bold, shy = (
+        decided(str(fitted), "new.csv", "--quiet", "--cost", f"imbalance:short={short},long=1,upper=20")
+        for short in (100, 0.01)
+    )
+    assert (bold["action"] > shy["action"]).all()
+    _, _, errors = called("decide", str(fitted), "new.csv", "--cost", "imbalance:short=2,long=1,upper=20")
+    assert errors.startswith("note: the forecaster was fitted for the cost")

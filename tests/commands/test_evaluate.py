@@ -1,0 +1,98 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import called
+from load_tables import load_table
+
+import stakes
+from stakes.evaluation.ensembles import evaluate_table
+
+COST = "shortfall:penalty=5"
+WORDS = ["evaluate", "--members", "members.csv", "--outcomes", "outcomes.csv", "--cost", COST]
+
+
+def expected() -> pd.DataFrame:
+    members = pd.read_csv("members.csv", index_col="time")
+    return evaluate_table(members, pd.read_csv("outcomes.csv", index_col="time")["power"], stakes.ShortfallCost(5.0))
+
+
+def test_members_against_outcomes() -> None:
+    code, output, errors = called(*WORDS, "--json", "--cases", "cases.csv")
+    assert code == 0
+    assert errors.startswith("note: climatology_cost is that of the constant action")
+    found = json.loads(output)
+    assert (found["cases"], found["cases_file"]) == (60, "cases.csv")
+    values = {row["metric"]: row for row in found["metrics"]}
+    wanted = expected()
+    for name in ("energy_score", "cost", "expected_cost", "foresight_regret"):
+        assert values[name]["value"] == pytest.approx(wanted[name].mean())
+        assert values[name]["low"] < values[name]["value"] < values[name]["high"]
+    cases = pd.read_csv("cases.csv")
+    np.testing.assert_allclose(cases["cost"], wanted["cost"], rtol=1e-9)
+    assert list(cases.columns[:2]) == ["time", "outcome"]
+
+
+def test_the_constant_action_is_the_best_in_hindsight() -> None:
+    found = {row["metric"]: row["value"] for row in json.loads(called(*WORDS, "--json")[1])["metrics"]}
+    power = pd.read_csv("outcomes.csv")["power"].to_numpy()
+    grid = np.linspace(0, 1, 2001)
+    costs = [np.mean(-action + 5.0 * np.clip(action - power, 0, None) ** 2) for action in grid]
+    assert found["climatology_cost"] == pytest.approx(min(costs), abs=1e-5)
+    assert found["cost"] < found["climatology_cost"]
+
+
+def test_a_plain_table_for_people() -> None:
+    code, output, errors = called(*WORDS, "--block", "5", "--quiet")
+    assert (code, errors) == (0, "")
+    lines = output.splitlines()
+    assert lines[0] == "60 cases, 95 % intervals from blocks of 5 neighbours"
+    assert lines[1].split() == ["metric", "value", "low", "high"]
+    assert [line.split()[0] for line in lines[2:4]] == ["energy_score", "cost"]
+
+
+def test_outcomes_are_matched_by_label_in_any_order() -> None:
+    before = called(*WORDS, "--json")[1]
+    pd.read_csv("outcomes.csv").iloc[::-1].to_csv("outcomes.csv", index=False)
+    pd.read_csv("members.csv").sample(frac=1, random_state=0).to_csv("members.csv", index=False)
+    assert called(*WORDS, "--json")[1] == before
+
+
+def test_cases_without_an_outcome_are_left_out_and_told() -> None:
+    table = pd.read_csv("outcomes.csv")
+    table.loc[3:7, "power"] = np.nan
+    table.to_csv("outcomes.csv", index=False)
+    code, output, errors = called(*WORDS, "--json")
+    assert (code, json.loads(output)["cases"]) == (0, 55)
+    assert "note: 5 of 60 cases have no outcome and are left out\n" in errors
+
+
+def test_a_doubt_about_the_unit_is_told() -> None:
+    for file in ("members.csv", "outcomes.csv"):
+        table = pd.read_csv(file)
+        table.iloc[:, 1:] *= 1000
+        table.to_csv(file, index=False)
+    assert "does not look like a fraction of capacity" in called(*WORDS)[2]
+    assert Path("mine.csv").read_text() == "mine"
+
+
+def test_a_fitted_forecaster_beside_weight_0_and_today(fitted: Path) -> None:
+    load_table().to_csv("later.csv", index=False)
+    code, output, errors = called("evaluate", str(fitted), "later.csv", "--json", "--cases", "cases.csv")
+    assert code == 0
+    assert "rows left out" in errors
+    found = json.loads(output)
+    assert found["unit"] == "EUR"
+    values = {row["metric"]: row for row in found["metrics"]}
+    cases = pd.read_csv("cases.csv")
+    assert values["cost"]["value"] == pytest.approx(cases["cost"].mean())
+    assert values["cost"]["baseline"] == pytest.approx(cases["weight_0_cost"].mean())
+    assert values["cost"]["difference"] == pytest.approx((cases["cost"] - cases["weight_0_cost"]).mean())
+    assert values["today_cost"]["value"] == pytest.approx(cases["today_cost"].mean())
+    assert values["cost_less_today"]["value"] == pytest.approx((cases["cost"] - cases["today_cost"]).mean())
+    load = cases["load"]
+    short, long = (load - 11).clip(lower=0), (11 - load).clip(lower=0)
+    np.testing.assert_allclose(cases["today_cost"], 10 * short**2 + long**2)
+    assert (cases["today_action"] == 11).all()

@@ -1,0 +1,42 @@
+import io
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from stakes.commands.output import plain, say_table
+
+TABLE = pd.DataFrame({"metric": ["cost", "[bold]"], "value": [1234.5678, np.nan], "low": [0.00012345, 2.0]})
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_table_for_a_file() -> None:
+    with redirect_stdout(io.StringIO()) as output:
+        say_table(TABLE, "title")
+    assert output.getvalue() == (
+        "title\nmetric  value        low\ncost     1235  0.0001234\n[bold]                 2\n"
+    )
+
+
+def test_a_table_for_a_terminal() -> None:
+    with redirect_stdout(Terminal()) as output:
+        say_table(TABLE, "title")
+    assert "│ [bold]" in output.getvalue()
+    assert "title" in output.getvalue()
+
+
+def test_what_json_can_hold() -> None:
+    table = pd.DataFrame({"time": pd.to_datetime(["2020-01-01", None]), "number": [np.float32(0.5), np.inf]})
+    value = {"table": table, "path": Path("a/b"), "array": np.arange(2), "nothing": None, 3: (np.bool_(True),)}
+    assert plain(value) == {
+        "table": [{"time": "2020-01-01T00:00:00", "number": 0.5}, {"time": None, "number": None}],
+        "path": "a/b",
+        "array": [0, 1],
+        "nothing": None,
+        "3": [True],
+    }

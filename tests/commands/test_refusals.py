@@ -1,0 +1,193 @@
+"""What cannot be used is refused: exit code 2, one line, and nothing of the user's touched."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+from calls import called, complaint
+
+COST = "shortfall:penalty=5"
+
+MEMBERS: dict[str, tuple[str | bytes, str]] = {
+    "empty": ("", "is empty"),
+    "header_only": ("time,a,b\n", "has a header but no rows"),
+    "no_header": ("2020-01-01,1,2\n2020-01-02,3,4\n", "has no header"),
+    "ragged": ("time,a,b\n2020-01-01,1\n", "has 2 fields, but the header has 3"),
+    "twice_a_column": ("time,a,a\n2020-01-01,1,2\n", "the column 'a' twice"),
+    "twice_a_time": ("time,a,b\n2020-01-01,1,2\n2020-01-01,3,4\n", "more than once"),
+    "text_in_a_cell": ("time,a,b\n2020-01-01,1,2\n2020-01-02,3,many\n2020-01-03,1,2\n", "got 'many' in data row 2"),
+    "infinite": ("time,a,b\n2020-01-01,1,inf\n", "must be finite"),
+    "all_missing": ("time,a,b\n2020-01-01,,\n", "no case without missing members"),
+    "ambiguous_time": ("time,a,b\n01.02.2020,1,2\n", "must hold ISO times"),
+    "only_times": ("time\n2020-01-01\n", "has no column of members"),
+    "with_outcomes": ("time,a,obs\n2020-01-01,1,2\n", "looks like no member"),
+    "number_without_case": ("number,a\n0,1\n1,2\n", "none of the case"),
+    "binary": (b"a,b\n\x00\x01\x02", "is no text file"),
+    "excel": (b"PK\x03\x04rest", "looks like an Excel or ZIP file"),
+    "broken_gzip": (gzip.compress(b"a,b\n1,2\n")[:-6], "cannot be unpacked"),
+}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+@pytest.mark.parametrize("command", ["decide", "check-cost"])
+def test_members_that_cannot_be_used(command: str, name: str) -> None:
+    content, message = MEMBERS[name]
+    Path("some.csv").write_bytes(content.encode() if isinstance(content, str) else content)
+    assert message in complaint(command, "--members", "some.csv", "--cost", COST)
+
+
+OUTCOMES: dict[str, tuple[str, str]] = {
+    "another_period": ("time,power\n1999-01-01,0.5\n", "has no outcome for"),
+    "several_columns": ("time,north,south\n2020-01-01,0.5,0.6\n", "has no column 'outcome'"),
+    "no_times": ("power\n0.5\n", "has no column of times or cases"),
+    "labels_for_times": ("case,power\na,0.5\n", "but the members have times"),
+    "text": ("time,power\n2020-01-01,windy\n", "has no column 'outcome'"),
+    "empty": ("", "is empty"),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_outcomes_that_cannot_be_used(name: str) -> None:
+    content, message = OUTCOMES[name]
+    Path("some.csv").write_text(content)
+    said = complaint(
+        "evaluate", "--members", "members.csv", "--outcomes", "some.csv", "--cost", COST, "--cases", "c.csv"
+    )
+    assert message in said
+    assert not Path("c.csv").exists()
+
+
+def test_outcomes_that_are_all_missing() -> None:
+    times = [line.partition(",")[0] for line in Path("members.csv").read_text().splitlines()[1:]]
+    Path("some.csv").write_text("\n".join(["time,outcome", *(f"{time}," for time in times)]))
+    said = complaint("evaluate", "--members", "members.csv", "--outcomes", "some.csv", "--cost", COST)
+    assert "no outcome of the members' cases" in said
+
+
+def test_one_member_cannot_be_evaluated() -> None:
+    Path("one.csv").write_text("time,a\n2020-01-01,1\n")
+    said = complaint("evaluate", "--members", "one.csv", "--outcomes", "outcomes.csv", "--cost", COST)
+    assert said == "'one.csv' has one member a case; the scores and the spread need at least two"
+
+
+COSTS = {
+    "": "there is no cost",
+    "shortfal:penalty=5": "did you mean 'shortfall'?",
+    "shortfall": "needs penalty",
+    "shortfall:penalty=much": "must be a number",
+    "shortfall:penalty=-1": "penalty",
+    "shortfall:penalty=nan": "must be finite",
+    "shortfall:fine=5": "has no parameter 'fine'",
+    "shortfall:penalty": "key=value",
+    "shortfall:penalty=5,penalty=6": "twice",
+    "imbalance:short=10,long=1": "needs upper",
+    "imbalance:short=10,long=1,lower=3,upper=2": "lower",
+    "costs.py": "must name a function",
+    "nowhere.py:f": "there is no file 'nowhere.py'",
+    "costs.py:absent:lower=0,upper=1": "absent",
+    "costs.py:mine": "needs the bounds",
+    "wrong.py:mine:lower=0,upper=1": "fails in line 1",
+    "broken.py:mine:lower=0,upper=1": "ZeroDivisionError",
+    "costs.py:raises:lower=0,upper=1": "costs.py:raises",
+    "costs.py:shapeless:lower=0,upper=1": "the cost must return a tensor of shape",
+}
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=lambda cost: cost or "nothing")
+@pytest.mark.parametrize("command", ["decide", "check-cost"])
+def test_costs_that_cannot_be_used(command: str, cost: str) -> None:
+    Path("costs.py").write_text(
+        "def mine(action, outcome):\n    return (action - outcome) ** 2\n\n\n"
+        "def raises(action, outcome):\n    raise KeyError('x')\n\n\n"
+        "def shapeless(action, outcome):\n    return action.sum()\n"
+    )
+    Path("wrong.py").write_text("def mine(:\n")
+    Path("broken.py").write_text("1 / 0\n")
+    assert COSTS[cost] in complaint(command, "--members", "members.csv", "--cost", cost)
+
+
+WORDS = [
+    (["decide"], "decide needs FOLDER and NEWDATA, or --members and --cost"),
+    (["decide", "folder"], "decide needs FOLDER and NEWDATA"),
+    (["decide", "--members", "members.csv"], "--members needs --cost"),
+    (["decide", "folder", "members.csv", "--members", "members.csv", "--cost", COST], "not both"),
+    (["decide", "nowhere", "members.csv"], "nowhere"),
+    (["decide", "mine.csv", "members.csv"], "mine.csv"),
+    (["decide", "nowhere", "members.csv", "--time", "t"], "--time and --variable belong to --members"),
+    (["decide", "--members", "nowhere.csv", "--cost", COST], "there is no file 'nowhere.csv'"),
+    (["decide", "--members", "member.csv", "--cost", COST], "did you mean 'members.csv'?"),
+    (["decide", "--members", ".", "--cost", COST], "is a folder"),
+    (["decide", "--members", "members.csv", "--cost", COST, "--time", "when"], "'when'"),
+    (["decide", "--members", "members.csv", "--cost", COST, "--quantiles", "0.5,1.5"], "between 0 and 1, got 1.5"),
+    (["decide", "--members", "members.csv", "--cost", COST, "--quantiles", "low"], "quantiles must be numbers"),
+    (["decide", "--members", "members.csv", "--cost", COST, "--out", "mine.csv"], "exists already"),
+    (["decide", "--members", "members.csv", "--cost", COST, "--out", "a.txt"], "ends in .csv"),
+    (["decide", "--members", "members.csv", "--cost", COST, "--out", "no/a.csv"], "there is no folder 'no'"),
+    (["decide", "--members", "members.csv", "--cost", COST, "--out", "folder.csv"], "is a folder"),
+    (["decide", "--member", "members.csv"], "--member"),
+    (["evaluate"], "evaluate needs FOLDER and DATA"),
+    (["evaluate", "--members", "members.csv", "--cost", COST], "--members needs --outcomes too"),
+    (["evaluate", "--members", "members.csv", "--outcomes", "outcomes.csv"], "--members needs --cost too"),
+    (["evaluate", "nowhere", "members.csv", "--outcomes", "outcomes.csv"], "belong to --members"),
+    (["evaluate", "nowhere", "outcomes.csv"], "nowhere"),
+    (["evaluate", "nowhere", "outcomes.csv", "--block", "0"], "block must be a whole number of at least 1, got 0"),
+    (["evaluate", "nowhere", "outcomes.csv", "--block", "week"], "--block"),
+    (["evaluate", "nowhere", "outcomes.csv", "--cases", "mine.csv"], "exists already"),
+    (["report", "nowhere"], "nowhere"),
+    (["report", "nowhere", "--out", "mine.csv"], ".html"),
+    (["check-cost"], "--cost"),
+    (["check-cost", "outcomes.csv", "--cost", COST], "check-cost needs --target"),
+    (["check-cost", "outcomes.csv", "--cost", COST, "--target", "pwer"], "did you mean 'power'?"),
+    (["check-cost", "--cost", COST, "--target", "power"], "--target needs the table"),
+    (["check-cost", "outcomes.csv", "--members", "members.csv", "--cost", COST], "not both"),
+    (["data"], ""),
+    (["data", "lst"], "lst"),
+    (["refit", "nowhere", "outcomes.csv", "--out", "x"], "nowhere is no folder of a fit"),
+    (["refit", ".", "outcomes.csv", "--out", "."], "needs a folder of its own"),
+    (["completion", "tcsh"], "tcsh"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WORDS, ids=lambda value: " ".join(value)[:60])
+def test_words_that_cannot_be_used(words: list[str], message: str) -> None:
+    Path("folder.csv").mkdir()
+    before = sorted(os.listdir())
+    if words == ["data"]:  # help, as `stakes` alone gives
+        assert called(*words)[0] == 0
+    else:
+        assert message in complaint(*words)
+    assert sorted(os.listdir()) == before
+    assert Path("mine.csv").read_text() == "mine"
+
+
+FIT = ["outcomes.csv", "--cost", COST, "--out", "x"]
+FITS = [
+    (["--target", "pwer"], "did you mean 'power'?"),
+    (["--target", "power"], "no column of numbers for the features besides power"),
+    (["--target", "power", "--lags", "0,soon", "--time", "time", "--lead", "12"], "lags must be numbers"),
+    (["--target", "power", "--lags", "0"], "lags need lead"),
+    (["--target", "power", "--lead", "12"], "lead needs lags"),
+    (["--target", "power", "--calendar", "moon", "--time", "time"], "calendar"),
+    (["--target", "power", "--calendar", "hour"], "calendar needs the column time"),
+    (["--target", "power", "--decision-weight", "heavy"], "decision_weight must be auto or a number, got 'heavy'"),
+    (["--target", "power", "--model", "linear"], "linear"),
+    (["--target", "power", "--members", "many"], "--members"),
+    (["--target", "power", "--test-fraction", "1"], "test_fraction must lie in [0, 1), got 1.0"),
+    (["--target", "power", "--separator", "::"], "separator must be one character"),
+    (["--target", "power", "--encoding", "latin-99"], "encoding"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), FITS, ids=lambda value: " ".join(value)[:60])
+@pytest.mark.parametrize("command", ["fit", "backtest"])
+def test_fits_that_cannot_be_done(command: str, words: list[str], message: str) -> None:
+    assert message in complaint(command, *FIT, *words)
+    assert not Path("x").exists()
+
+
+def test_a_gpu_that_is_not_there_is_refused() -> None:
+    words = [*FIT, "--target", "power", "--calendar", "hour", "--time", "time", "--device", "gpu"]
+    for command in ("fit", "backtest"):
+        assert complaint(command, *words) == "device must be one of auto, cpu, cuda, got 'gpu'"
+    assert not Path("x").exists()
