@@ -515,3 +515,23 @@ def test_parameters_that_do_not_fit_the_cases_are_named(shape: tuple[int, ...]) 
 def test_things_of_the_wrong_kind_are_refused(call: Callable[[], object]) -> None:
     with pytest.raises(StakesError, match="must"):
         call()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+@pytest.mark.parametrize(("underage", "members"), [(4.0, 50), (1.0, 50), (4.0, 51), (9.0, 500)])
+def test_a_flat_stretch_beside_the_order_statistic_is_certified(
+    underage: float, members: int, dtype: torch.dtype
+) -> None:
+    """Where M tau is whole the expected cost is flat up to the next member, and its slope zero but for rounding."""
+    demand = 100 + 30 * torch.randn(500, members, 1, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    solution = solve_action(NewsvendorCost(underage, 1.0, 0.0, 500.0), demand)
+    assert solution.converged.all()
+
+
+def test_an_action_beside_the_order_statistic_is_not_certified() -> None:
+    class Wrong(NewsvendorCost):
+        def best_action(self, samples: Tensor) -> Tensor:
+            return super().best_action(samples) - 1.0
+
+    demand = 100 + 30 * torch.randn(200, 50, 1, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    assert not solve_action(Wrong(4.0, 1.0, 0.0, 500.0), demand).converged.any()

@@ -440,3 +440,34 @@ def test_a_fit_that_failed_is_no_fit() -> None:
         found.fit(*table(20))
     with pytest.raises(NotFittedError):
         found.predict(table(20)[0])
+
+
+def test_a_warm_start_goes_on_from_the_fit_before() -> None:
+    features, outcome = table(300)
+    found = forecaster(baseline=True).fit(features, outcome)
+    before = found.baseline_models_[0].state_dict()
+    found.set_params(warm_start=True, epochs=1).fit(features, outcome)
+    afresh = forecaster(baseline=True, epochs=1).fit(features, outcome)
+    near, far = (_distance(each.baseline_models_[0].state_dict(), before) for each in (found, afresh))
+    assert 0 < near < far
+    assert all(line["phase"] == "training" for record in found.training_ for line in record["history"])
+
+
+def test_a_warm_start_keeps_the_scaling_and_needs_the_same_model() -> None:
+    features, outcome = table()
+    found = forecaster().fit(features, outcome)
+    mean = found.models_[0].state_dict()["outcome_scaling.mean"].clone()
+    found.set_params(warm_start=True).fit(features, outcome + 5)
+    assert torch.equal(found.models_[0].state_dict()["outcome_scaling.mean"], mean)
+    with pytest.raises(SettingError, match="ensemble must be the 1 of the fit before"):
+        clone_with(found, ensemble=2).fit(features, outcome)
+    with pytest.raises(SettingError, match="must be those of the fit before"):
+        clone_with(found, ensemble=1).fit(features[:, :1], outcome)
+
+
+def clone_with(found: stakes.DecisionAwareForecaster, **settings: object) -> stakes.DecisionAwareForecaster:
+    return copy.deepcopy(found).set_params(**settings)
+
+
+def _distance(state: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    return sum(float((value - other[name]).norm()) for name, value in state.items())

@@ -110,7 +110,9 @@ def _certify_closed_form(cost: Cost, samples: Tensor, action: Tensor) -> ActionS
     slope, curvature = slope_and_curvature(f, action)
     interior, residual = _status(action, slope, curvature, lower, upper)
     reach = _reach(_CLOSED_FORM_TOLERANCE, action, lower, upper)
-    enclosed = (slope_of(f, action - reach) <= 0) & (slope_of(f, action + reach) >= 0)
+    # Where f is flat to one side, as a newsvendor's can be, the sum of the members' slopes is zero but for rounding.
+    rounding = 8 * torch.finfo(action.dtype).eps * torch.maximum(slope_of(f, lower).abs(), slope_of(f, upper).abs())
+    enclosed = (slope_of(f, action - reach) <= rounding) & (slope_of(f, action + reach) >= -rounding)
     residual = torch.where(enclosed, torch.minimum(residual, reach), residual)
     value = f(action)
     converged = (residual <= reach) & torch.isfinite(value)

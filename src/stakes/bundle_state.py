@@ -55,6 +55,7 @@ class EstimatorSettings:
     block: int | Literal["auto"]
     device: str
     random_state: int | None
+    warm_start: bool = False
 
     def __post_init__(self) -> None:
         if not _DEVICE.fullmatch(self.device):

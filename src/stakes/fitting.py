@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from stakes.actions import optimal_action
 from stakes.costs import Cost
@@ -111,10 +111,11 @@ class TrainingPlan:
     members: int
     noise_seed: int
     device: str
+    start: tuple[dict[str, Tensor], ...] = ()  # the weights that each seed starts from, where it does not start afresh
 
     def replicas(self) -> list[Replica]:
         """One a weight and seed; those of one seed start alike and share their pre-training."""
-        models = {seed: self.model(seed) for seed in self.seeds}
+        models = {seed: self.model(place) for place, seed in enumerate(self.seeds)}
         return [
             Replica(
                 models[seed], self.train, self.stopping, self.cost, weight, seed, f"weight {weight:g}, seed {place}"
@@ -123,15 +124,22 @@ class TrainingPlan:
             for place, seed in enumerate(self.seeds)
         ]
 
-    def model(self, seed: int) -> nn.Module:
-        """An untrained model, its scaling fitted; a function of the seed."""
+    def model(self, place: int) -> nn.Module:
+        """An untrained model of one of the seeds with its scaling fitted, or what it starts from."""
         features, outcomes = self.train.features.shape[1], self.train.outcome.shape[1]
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.manual_seed(self.seeds[place])
             model = self.factory(features, outcomes)
         if not isinstance(model, nn.Module) or not isinstance(model, SampleModel):
             raise SettingError(f"model must make a torch module with the methods of SampleModel, got {type(model)}")
         model.fit_scaling(self.train.features, self.train.outcome)
+        if self.start:
+            try:
+                model.load_state_dict(self.start[place])
+            except RuntimeError as error:  # which lists every tensor
+                raise SettingError(
+                    "with warm_start the model and the numbers of features and outcomes must be those of the fit before"
+                ) from error
         return model
 
 

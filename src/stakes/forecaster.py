@@ -78,7 +78,8 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
     features and outcomes that makes a `SampleModel`. `ensemble` models of different seeds are trained, and pooled into
     one forecast of `members` members. `training` says all else about the training, by default what suits the number
     of rows or of `epochs`, which take the place of its own. `block` is how many neighbouring rows belong together.
-    `n_jobs` processes share the weights; a GPU needs but one. `score` is the mean realised cost, negative.
+    `n_jobs` processes share the weights; a GPU needs but one. With `warm_start` a second fit starts from the models of
+    the first, their scaling too, without pre-training. `score` is the mean realised cost, negative.
 
     Every row sees the same noise, drawn from `random_state`: its forecast does not depend on the other rows.
 
@@ -107,6 +108,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         block: int | Literal["auto"] = "auto",
         device: str = "auto",
         n_jobs: int | None = None,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -124,6 +126,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.block = block
         self.device = device
         self.n_jobs = n_jobs
+        self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
 
@@ -132,8 +135,6 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = True  # a cost, where scikit-learn expects R^2
         return tags
-
-    # Fitting
 
     def fit(
         self,
@@ -150,11 +151,9 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         training with `InterruptedTraining`.
         """
         features, outcome, when = self._validated(X, y, times, fitting=True)
-        weights = self._weights()
-        plan, self.validation_cases_, block = self._plan(features, outcome, when, weights)
-        fitted = train_weights(
-            plan, self._processes(plan.device), checkpoints=checkpoints, stop=stop, quiet=not self.verbose
-        )
+        plan, self.validation_cases_, block = self._plan(features, outcome, when, self._weights())
+        processes = self._processes(plan.device)
+        fitted = train_weights(plan, processes, checkpoints=checkpoints, stop=stop, quiet=not self.verbose)
         self._take(fitted, block)
         self.noise_seed_ = plan.noise_seed
         self.climatology_action_ = float(optimal_action(self.cost, plan.train.outcome))
@@ -301,22 +300,31 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         if judging:
             stopping, judged = alternate_blocks(held, block)
         validation = Cases(features[first:], outcome[first:])
+        start = self._start(ensemble)
         random = check_random_state(self.random_state)
         seed, noise_seed = (int(random.randint(np.iinfo(np.int32).max)) for _ in range(2))
         plan = TrainingPlan(
             cost=self.cost,
             factory=model_factory(self.model),
-            settings=self._settings(first),
+            settings=self._settings(first) if not start else replace(self._settings(first), pretraining_epochs=0),
             weights=weights,
             seeds=tuple(range(seed, seed + ensemble)),
             train=Cases(features[:first], outcome[:first]),
-            stopping=_rows(validation, stopping),
-            judged=_rows(validation, judged) if judging else None,
+            stopping=validation.rows(stopping),
+            judged=validation.rows(judged) if judging else None,
             members=max(ensemble, min(members, _MEMBERS_TO_CHOOSE)),
             noise_seed=noise_seed,
             device=resolved_device(self.device),
+            start=start,
         )
         return plan, held, block
+
+    def _start(self, ensemble: int) -> tuple[dict[str, Tensor], ...]:
+        """The weights of the fit before, those of weight 0 where they were kept; none to start afresh."""
+        models = (getattr(self, "baseline_models_", []) or getattr(self, "models_", [])) if self.warm_start else []
+        if models and len(models) != ensemble:
+            raise SettingError(f"ensemble must be the {len(models)} of the fit before, with warm_start, got {ensemble}")
+        return tuple(model.state_dict() for model in models)
 
     def _validation_rows(self, rows: int, judging: bool) -> int:
         fraction, least = self.validation_fraction, 2 if judging else 1
@@ -383,11 +391,6 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     def _as_outcome(self, values: Floats) -> Floats:
         return values[..., 0] if self.single_output_ else values
-
-
-def _rows(cases: Cases, rows: NDArray[np.int64]) -> Cases:
-    index = torch.from_numpy(rows)
-    return Cases(cases.features[index], cases.outcome[index])
 
 
 def _count(name: str, value: object, least: int = 1) -> int:

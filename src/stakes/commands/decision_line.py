@@ -320,4 +320,4 @@ def refit(
     from stakes.commands.refit import run_refit
     from stakes.training.execution import Execution
 
-    say_fit(run_refit(folder, data, out, cost, Execution(device, workers, quiet)), json)
+    say_fit(run_refit(folder, data, out, cost, Execution(device, workers, quiet), fine_tune), json)

@@ -18,6 +18,7 @@ import torch
 import stakes
 from stakes.bundle import is_bundle, load_bundle, record_file, save_bundle
 from stakes.checks import require_one_of
+from stakes.commands.reading import blaming
 from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
 from stakes.data.datasets import content_digest
@@ -58,6 +59,7 @@ class FitRequest:
     seed: int = 0
     separator: str | None = None
     encoding: str | None = None
+    start_from: str | None = None  # the folder of a fit whose weights training starts from
 
     def __post_init__(self) -> None:
         require_one_of("model", self.model, ("implicit", "diffusion"))
@@ -65,21 +67,24 @@ class FitRequest:
             raise SettingError(f"test_fraction must lie in [0, 1), got {self.test_fraction}")
 
     def forecaster(self, cost: Cost, execution: Execution) -> DecisionAwareForecaster:
-        """An untrained one."""
-        return DecisionAwareForecaster(
-            cost,
-            model=self.model,
-            decision_weight=self.decision_weight,
-            baseline=True,
-            members=self.members,
-            ensemble=self.ensemble,
-            epochs=self.epochs,
-            tolerance=self.tolerance,
-            device=execution.resolved_device,
-            n_jobs=execution.processes,
-            random_state=self.seed,
-            verbose=0 if execution.quiet else 1,
-        )
+        """An untrained one, or the one to start from."""
+        parameters: dict[str, Any] = {
+            "cost": cost,
+            "model": self.model,
+            "decision_weight": self.decision_weight,
+            "baseline": True,
+            "members": self.members,
+            "ensemble": self.ensemble,
+            "epochs": self.epochs,
+            "tolerance": self.tolerance,
+            "device": execution.resolved_device,
+            "n_jobs": execution.processes,
+            "random_state": self.seed,
+            "verbose": 0 if execution.quiet else 1,
+        }
+        if self.start_from is None:
+            return DecisionAwareForecaster(**parameters)
+        return load_bundle(Path(self.start_from), cost=cost).forecaster.set_params(**parameters, warm_start=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +162,7 @@ def run_fit(
     problem, execution, say = Problem.read(request), Execution(device, workers, quiet), Voice(quiet)
     for doubt in problem.spec.doubts(_outcomes(problem.cases)):
         say(f"note: {doubt}")
-    with locked(out):
+    with locked(out), blaming(problem.cost):
         _claim(out, problem)
         if is_bundle(out):
             return _kept(out, problem)
@@ -181,7 +186,8 @@ def resume_fit(folder: Path, execution: Execution) -> FitResult:
 
 def _claim(out: Path, problem: Problem) -> None:
     """Write what is asked, or see that the folder was made for the same."""
-    asked = {"request": to_plain(problem.request), "sha256": problem.sha256, "cost": problem.spec.record()}
+    request = replace(problem.request, data=str(Path(problem.request.data).resolve()))
+    asked = {"request": to_plain(request), "sha256": problem.sha256, "cost": problem.spec.record()}
     file = out / "fit.json"
     if not file.exists():
         if is_bundle(out) or any(path.name != ".lock" for path in out.iterdir()):
@@ -193,7 +199,7 @@ def _claim(out: Path, problem: Problem) -> None:
 
 def _essential(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Without the places of files, which do not change a fit."""
-    request = {key: value for key, value in asked["request"].items() if key not in ("data", "cost")}
+    request = {key: value for key, value in asked["request"].items() if key not in ("data", "cost", "start_from")}
     return {**asked, "request": request}
 
 

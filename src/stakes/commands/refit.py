@@ -12,12 +12,18 @@ from stakes.typed import from_plain
 __all__ = ["run_refit"]
 
 
-def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: Execution) -> FitResult:
-    """Fit to `data` in `out` what was asked for in `folder`; a cost given here takes the place of the old one."""
+def run_refit(
+    folder: Path, data: Path, out: Path, cost: str | None, execution: Execution, fine_tune: bool = False
+) -> FitResult:
+    """Fit to `data` in `out` what was asked for in `folder`; a cost given here takes the place of the old one.
+
+    To `fine_tune` is to start from the weights in `folder`.
+    """
     if out.resolve() == folder.resolve():
         raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old fit")
     request = _asked(folder)
-    request = replace(request, data=str(data), cost=request.cost if cost is None else cost)
+    start = str(folder.resolve()) if fine_tune else None
+    request = replace(request, data=str(data), cost=request.cost if cost is None else cost, start_from=start)
     return run_fit(
         request, out, device=execution.device, workers=execution.workers, quiet=execution.quiet, headroom=False
     )

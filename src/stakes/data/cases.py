@@ -40,6 +40,11 @@ class Cases:
         features, outcome = (torch.from_numpy(part).float() for part in (split.features, split.outcomes))
         return cls(features, outcome, split.times)
 
+    def rows(self, chosen: NDArray[np.int64]) -> "Cases":
+        """Some of the cases, by their places."""
+        index = torch.from_numpy(chosen)
+        return Cases(self.features[index], self.outcome[index], None if self.times is None else self.times[chosen])
+
     def __len__(self) -> int:
         return len(self.outcome)
 
