@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint browser reproduce bench soak clean
+.PHONY: demo test lint browser docs reproduce bench soak clean
 
 demo: $(INSTALLED)
 	$(BIN)/python -m stakes.demo
@@ -23,6 +23,10 @@ lint: $(READY)
 browser:
 	@(command -v chromium && command -v chromedriver) >/dev/null || if command -v apt-get >/dev/null && test "$$(id -u)" = 0; then \
 		(apt-get update -qq && apt-get install -y -qq chromium chromium-driver) >/dev/null 2>&1 || true; fi
+
+# The site, in build/docs/index.html; needs no network, and a warning is an error.
+docs: $(READY)
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --fresh-env --write-all --quiet docs build/docs
 
 reproduce: $(INSTALLED)
 	$(BIN)/stakes reproduce all --quick
@@ -48,4 +52,4 @@ $(READY): $(INSTALLED)
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache

@@ -1,5 +1,4 @@
 import json
-import re
 import subprocess
 import sys
 import tomllib
@@ -11,38 +10,8 @@ from stakes.reporting.markdown import claims_markdown, portfolios_markdown
 from stakes.training.sweep import read_sweep
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SETTINGS = sorted((ROOT / "examples").glob("*.toml"))
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
-
-
-def test_readme_and_training_page_have_examples() -> None:
-    assert blocks(ROOT / "README.md", "python")
-    assert blocks(ROOT / "docs" / "training.md", "python")
-    assert blocks(ROOT / "docs" / "training.md", "toml")
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks_of_a_page_run_one_after_the_other(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And print what the block of text right after them shows."""
-    names = {"__name__": "__page__"}
-    found = re.findall(
-        r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", page.read_text(), re.DOTALL | re.MULTILINE
-    )
-    for number, (block, shown) in enumerate(found, 1):
-        exec(compile(block, f"{page.name}, python block {number}", "exec"), names)
-        printed = "".join(f"{line.rstrip()}\n" for line in capsys.readouterr().out.splitlines())
-        assert not shown or printed == shown
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_settings_of_a_page_are_valid(page: Path) -> None:
-    for block in blocks(page, "toml"):
-        assert read_sweep(tomllib.loads(block)).points
 
 
 @pytest.mark.parametrize("path", SETTINGS, ids=lambda path: path.name)

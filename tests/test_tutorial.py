@@ -1,0 +1,38 @@
+"""The tutorial's commands, run one after the other, with fewer rows and a shorter training."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from calls import called
+from page_blocks import ROOT, blocks, commands
+
+SHORTER = {
+    "head -n 10229": "head -n 1501",
+    "stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --no-headroom",
+}
+
+
+def test_the_tutorial_goes_from_a_table_to_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [line for block in blocks(ROOT / "docs" / "tutorial.md", "console") for line in commands(block)]
+    assert {"stakes data", "stakes fit", "stakes decide"} <= {" ".join(line.split()[:2]) for line in lines}
+    for line in lines:
+        run(line)
+    decisions, later, cases = (pd.read_csv(f"{name}.csv") for name in ("decisions", "later", "cases"))
+    assert decisions["time"].max() == later["time"].max()
+    assert decisions["action"].between(0, 6000).all()
+    assert set(cases["time"]) <= set(decisions["time"])
+    assert Path("brittany/report.html").is_file()
+
+
+def run(line: str) -> None:
+    for words, fewer in SHORTER.items():
+        line = line.replace(words, fewer)
+    if line.startswith("stakes "):
+        code, _, errors = called(*shlex.split(line)[1:])
+        assert code == 0, f"{line}\n{errors}"
+    else:
+        subprocess.run(["sh", "-ec", line], check=True)
