@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test lint browser docs reproduce bench soak clean
 
 demo: $(INSTALLED)
-	$(BIN)/python -m stakes.demo
+	$(BIN)/stakes demo
 
 test: lint browser
 	$(BIN)/python -m pytest -n auto --dist worksteal

@@ -1,34 +1,47 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from calls import called
 
 from stakes import demo
-from stakes.training.runs import task_data
+from stakes.commands.fit import Problem
 
 
-def test_demo_trains_compares_and_keeps_its_models(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, small in (("SEEDS", 1), ("TEST_MEMBERS", 10)):
-        monkeypatch.setattr(demo, name, small)
-    demo.main(["--out", str(tmp_path), "--epochs", "1"])
-    page = capsys.readouterr().out
-    for row in ("energy score", "realised cost", "signed calibration gap", "spread of sum", "95 % interval", "regret"):
-        assert row in page
-    assert len(list((tmp_path / "runs").iterdir())) == 4
+def test_the_demo_goes_from_tables_to_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "_MEMBERS", 10)
+    for name, rows in (("_loads", 1500), ("_sites", 900)):
+        shortened(monkeypatch, name, rows)
+    code, page, errors = called("demo", "--out", str(tmp_path), "--epochs", "1", "--workers", "1")
+    assert code == 0, errors
+    for words in ("France", "The last decisions", "climatology_cost", "anything to gain", "Regret against the true"):
+        assert words in page + errors
+    for example in demo.EXAMPLES:
+        assert (tmp_path / example.name / "report.html").is_file()
 
 
-def test_no_test_case_of_the_french_load_is_a_training_case() -> None:
-    data = task_data(demo.EXAMPLES[0].points()[0].run.task)
-    assert len(data.train) == 7256
-    assert len(data.validation) == len(data.test) == 1428
+def shortened(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
+    table = getattr(demo, name)
+    examples = tuple(
+        replace(example, table=lambda: table().tail(rows)) if example.table is table else example
+        for example in demo.EXAMPLES
+    )
+    monkeypatch.setattr(demo, "EXAMPLES", examples)
 
 
-@pytest.mark.parametrize("example", demo.EXAMPLES, ids=lambda example: example.settings["task"])
-def test_pairs_differ_in_their_decision_weight_only(example: demo.Example) -> None:
-    runs = {(point.run.decision_weight, point.run.seed): point.run for point in example.points()}
-    assert len(runs) == 2 * demo.SEEDS
-    for (weight, seed), run in runs.items():
-        other = runs[(0.0, seed)]
-        assert (run.task, run.model, run.training) == (other.task, other.model, other.training)
-        assert weight in (0.0, example.decision_weight)
+def test_the_french_load_is_judged_on_2021(tmp_path: Path) -> None:
+    problem = Problem.read(demo.EXAMPLES[0].request(tmp_path, None))
+    fitted, test = problem.parts
+    assert test is not None
+    assert fitted.times is not None
+    assert test.times is not None
+    assert str(test.times[0])[:7] in ("2021-01", "2019-12")
+    assert len(test) > 1400
+    assert not any(str(time).startswith("2020") for time in (*fitted.times, *test.times))
+
+
+def test_the_simulated_sites_are_judged_on_the_test_cases_of_the_task(tmp_path: Path) -> None:
+    problem = Problem.read(demo.EXAMPLES[1].request(tmp_path, None))
+    fitted, test = problem.parts
+    assert test is not None
+    assert (len(fitted), len(test)) == (2500, 6000)

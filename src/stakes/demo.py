@@ -1,123 +1,164 @@
-"""Two decisions on the sum of many sites, made from a plain and from a decision-aware forecast.
+"""Two decisions on the sum of many sites, from a table to a report: real electricity loads, and simulated wind sites.
 
-    python -m stakes.demo [--out FOLDER] [--epochs N]
-
-A sweep of two tasks x two decision weights x three seeds, trained on all cores. The models of a seed branch off one
-pre-training on the energy score and then see the same batches and the same noise, one on the score alone, one on the
-mixture with the cost of the decision.
+Both are what `stakes fit` does with a table of the user's: the decision weight is chosen on validation cases, and the
+forecast judged on the last ones, beside that of weight 0. Of the simulated sites the truth is known.
 """
 
-import argparse
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+import numpy as np
+import pandas as pd
+import torch
 
-from stakes.evaluation.assessment import Assessment, assess
-from stakes.evaluation.calibration import skill, total_spread
-from stakes.evaluation.significance import Sampled
+from stakes.commands.fit import FitRequest, Problem, run_fit
+from stakes.commands.output import say, say_fit, say_table
+from stakes.data.layout import TableLayout
+from stakes.data.records import load_record
+from stakes.data.tables import write_table
+from stakes.evaluation.significance import paired_difference
 from stakes.evaluation.study import Study
+from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.training.execution import Execution
 from stakes.training.runs import task_data
-from stakes.training.sweep import Point, Sweep, read_sweep, run_sweep
 
-__all__ = ["EXAMPLES", "Example", "compare", "main"]
+__all__ = ["EXAMPLES", "Example", "run_demo"]
 
-SEEDS = 3
-TEST_MEMBERS = 200
+_MEMBERS = 200
+_REGIONS = 12
+_LAST = 4  # decisions shown
+_LOCKDOWNS = ("2020-01-01", "2021-01-01")  # a year unlike any other
 
 
 @dataclass(frozen=True)
 class Example:
-    """A decision problem as the demo shows it."""
+    """A table, what is decided on it and what that costs."""
 
+    name: str
     title: str
-    note: str
-    settings: Mapping[str, Any]
-    decision_weight: float
-    block: int  # neighbouring cases that belong together in the bootstrap
+    table: Callable[[], pd.DataFrame]
+    layout: Callable[[pd.DataFrame], TableLayout]
+    cost: str
+    test_fraction: float
+    attribution: str = ""
 
-    def points(self, epochs: int | None = None) -> tuple[Point, ...]:
-        """Weight 0 and the decision weight, for every seed."""
-        shortened = {} if epochs is None else {"training": {"epochs": epochs, "pretraining_epochs": epochs}}
-        grid = {"decision_weight": [0.0, self.decision_weight], "seed": list(range(SEEDS))}
-        return read_sweep({**self.settings, **shortened, "grid": grid}).points
+    def request(self, folder: Path, epochs: int | None) -> FitRequest:
+        """What `stakes fit` is asked, with the table written beside the fit."""
+        table, file = self.table(), folder / f"{self.name}.csv"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_table(table, file)
+        return FitRequest(
+            str(file),
+            self.cost,
+            self.layout(table),
+            members=_MEMBERS,
+            epochs=epochs,
+            test_fraction=self.test_fraction,
+        )
+
+
+def _loads() -> pd.DataFrame:
+    """Loads in GW and temperatures of the 12 regions of mainland France, without the year of the lockdowns."""
+    record = load_record("load_france")
+    in_gigawatts = record.values / np.array([1000.0 if unit == "MW" else 1.0 for unit in record.units])
+    table = pd.DataFrame(in_gigawatts, columns=list(record.columns))
+    table.insert(0, "time", record.times)
+    first, last = (np.datetime64(day) for day in _LOCKDOWNS)
+    return table[(table["time"] < first) | (table["time"] >= last)]
+
+
+def _load_layout(table: pd.DataFrame) -> TableLayout:
+    loads, temperatures = tuple(table.columns[1 : 1 + _REGIONS]), tuple(table.columns[1 + _REGIONS :])
+    return TableLayout(
+        targets=loads,
+        time="time",
+        lags=(0.0, 24.0, 144.0),
+        lead=24.0,
+        known=temperatures,
+        calendar=("hour", "weekday"),
+    )
+
+
+def _sites() -> pd.DataFrame:
+    """Features and hub-height wind speeds of the simulated portfolio, its three splits one after the other."""
+    data = task_data(SimulatedPortfolio())
+    cases = (data.train, data.validation, data.test)
+    values = torch.cat([torch.cat([part.features, part.outcome], 1) for part in cases])
+    return pd.DataFrame(values.numpy(), columns=[*data.feature_names, *data.outcome_names])
+
+
+def _site_layout(table: pd.DataFrame) -> TableLayout:
+    return TableLayout(targets=tuple(name for name in table.columns if name.startswith("site")))
 
 
 EXAMPLES = (
     Example(
+        name="french_load",
         title="Tomorrow's electricity for 12 regions of France, short 10 times dearer than long",
-        note="Debiased decision score; the weight with the lowest cost in the validation year. Train 2014-2018, "
-        "validate 2019, test 2021 (2020 was the lockdown year), 24 h ahead; the temperature at the target time stands "
-        "in for its forecast.",
-        settings={"task": "french_load"},
-        decision_weight=0.1,
-        block=28,  # a week
+        table=_loads,
+        layout=_load_layout,
+        cost="imbalance:short=10,long=1,upper=150,action_unit=GW",
+        test_fraction=1 / 7,  # 2021 of 2014 to 2019 and 2021
+        attribution="The temperature at the target time stands in for its forecast. "
+        + load_record("load_france").attribution,
     ),
     Example(
+        name="simulated_sites",
         title="The mean power of 60 simulated wind sites, lambda = 20",
-        note="The truth is known: regret is the expected cost above that of the true distribution's best action.",
-        settings={"task": "simulated_portfolio"},
-        decision_weight=0.3,
-        block=1,
+        table=_sites,
+        layout=_site_layout,
+        cost="wind_dispatch:penalty=20,shear=0",
+        test_fraction=6000 / 8500,
     ),
 )
 
 
-def compare(example: Example, study: Study) -> Table:
-    """One row a figure: both weights, and their paired difference with its 95 % interval."""
-    known = "regret" in study.forecasts
-    rows: dict[str, Callable[[float], Sampled]] = {
-        "energy score": lambda weight: study.mean("energy_score", weight),
-        "realised cost": lambda weight: study.mean("cost", weight),
-        "saved on climatology's, %": lambda weight: skill(study, weight),
-        "regret": lambda weight: study.mean("regret", weight),
-        "signed calibration gap": lambda weight: study.mean("gap", weight),
-        "spread of sum / " + ("true one" if known else "error"): lambda weight: total_spread(study, weight),
-    }
-    rows.pop("saved on climatology's, %" if known else "regret")
-    table = Table(title=example.title, caption=example.note, title_justify="left", caption_justify="left")
-    table.add_column("", no_wrap=True)
-    for heading in ("plain", f"weight {example.decision_weight}", "difference [95 % interval]"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for label, statistic in rows.items():
-        before, after = statistic(0.0), statistic(example.decision_weight)
-        difference = (after - before).interval()
-        table.add_row(
-            label,
-            f"{before.estimate:.4f}",
-            f"{after.estimate:.4f}",
-            f"{difference.mean:+.4f} \\[{difference.low:+.4f} {difference.high:+.4f}]",
-            style="bold" if difference.significant else None,
-        )
-    return table
+def run_demo(out: Path, execution: Execution, epochs: int | None = None) -> None:
+    """Fit both examples and say what their decisions are worth."""
+    for example in EXAMPLES:
+        say(f"\n{example.title}\n")
+        request, folder = example.request(out / "data", epochs), out / example.name
+        found = run_fit(request, folder, device=execution.device, workers=execution.workers, quiet=execution.quiet)
+        say_table(_last_decisions(folder), "The last decisions")
+        say("")
+        say_fit(found, as_json=False)
+        if example.name == "simulated_sites":
+            say(_against_truth(request, folder))
+        if example.attribution:
+            say(example.attribution)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Train the sweep and print what its models are worth."""
-    parser = argparse.ArgumentParser(prog="python -m stakes.demo", description=__doc__)
-    parser.add_argument("--out", type=Path, help="folder that keeps the trained models; none by default")
-    parser.add_argument("--epochs", type=int, help="train so many epochs only, to see that it works")
-    chosen = parser.parse_args(arguments)
-    console = Console()
-    grids = [example.points(chosen.epochs) for example in EXAMPLES]
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = chosen.out or Path(temporary)
-        console.print("Training 12 models, about two minutes on two cores.")
-        run_sweep(Sweep(tuple(point for points in grids for point in points)), folder, Execution())
-        for example, points in zip(EXAMPLES, grids, strict=True):
-            settings = Assessment(TEST_MEMBERS, block=example.block, processes=Execution().processes)
-            console.print(compare(example, assess(Sweep(points), folder, settings, {})))
-            console.print(task_data(points[0].run.task).attribution, "")
-    console.print(
-        f"{SEEDS} seeds, {TEST_MEMBERS} members a forecast. Gap: predicted less realised cost. "
-        "Bold: the paired interval (time in blocks and seeds resampled) leaves out zero."
+def _last_decisions(folder: Path) -> pd.DataFrame:
+    """What was decided, what happened and what it cost, at the end of the test cases."""
+    study = Study.load(folder / "evaluation")
+    last = slice(-_LAST, None)
+    timed = "time" in study.cases
+    columns: dict[str, Any] = {"time": study.case_values("time")[0, last]} if timed else {}
+    columns["outcome"] = study.case_values("outcome")[0, last]
+    for weight in study.weights:
+        for name in ("action", "cost"):
+            columns[f"{name}, weight {weight:g}"] = study.values(name, weight)[0, 0, last]
+    return pd.DataFrame(columns)
+
+
+def _against_truth(request: FitRequest, folder: Path) -> str:
+    """The regret of both forecasts: the expected cost above that of the true distribution's best action."""
+    _, test = Problem.read(request).parts
+    assert test is not None
+    study, truth = (
+        Study.load(folder / "evaluation"),
+        SimulatedPortfolio().truth(torch.tensor(test.features.to_numpy(np.float32))),
     )
-
-
-if __name__ == "__main__":
-    main()
+    actions = {weight: torch.tensor(study.values("action", weight)[0, 0])[:, None] for weight in study.weights}
+    regret = {weight: truth.regret(action) for weight, action in actions.items()}
+    means = ", ".join(f"{values.mean():.4f} at weight {weight:g}" for weight, values in regret.items())
+    if len(regret) == 1:
+        return f"Regret against the true optimum: {means}."
+    change = paired_difference(regret[max(regret)][None], regret[0.0][None])
+    share = 100 * change.mean / float(regret[0.0].mean())
+    return (
+        f"Regret against the true optimum: {means}; {share:+.0f} % (change {change.mean:+.4f}, 95 % interval "
+        f"{change.low:+.4f} to {change.high:+.4f})."
+    )

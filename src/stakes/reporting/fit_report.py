@@ -42,12 +42,14 @@ __all__ = ["FitStory", "build_fit_report", "write_fit_report"]
 
 _REPORT = "report.html"
 _EVALUATION = "evaluation"
+_TARGETS_NAMED = 3  # in the title
 
 
 def build_fit_report(story: FitStory) -> Report:
     """Everything on one page, the answer first."""
     answer, *why = verdict(story)
-    targets = ", ".join(story.targets) or "the outcome"
+    named, more = story.targets[:_TARGETS_NAMED], len(story.targets) - _TARGETS_NAMED
+    targets = ", ".join(named) + (f" and {more} more" if more > 0 else "") or "the outcome"
     cost = f"Cost: {cost_words(story.cost_spec)}. " if story.cost_spec else ""
     return Report(
         title=f"Decisions on {targets}",
