@@ -151,7 +151,9 @@ def test_a_file_is_opened_when_its_data_are_asked_for(task: Any, tmp_path: Path)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("record", ["", "wind", 3, Path("a.nc"), "a\0b", "x" * 5000])
 def test_what_is_neither_a_record_nor_a_path_is_refused(task: Any, record: Any) -> None:
-    with pytest.raises(StakesError, match=r"record must be one of .* or the path of a .nc file as text, got "):
+    with pytest.raises(
+        StakesError, match=r"record must be one of .* or the path of a .nc, .zarr, .csv or .parquet file"
+    ):
         task(record=record)
 
 

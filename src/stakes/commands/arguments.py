@@ -1,5 +1,6 @@
 """Flags that several commands share, one spelling for all; light enough for --help."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -27,6 +28,7 @@ __all__ = [
 ]
 __all__ += ["Quiet", "Seconds", "Separator", "Time", "Variable", "Workers", "examples", "names", "numbers_of"]
 
+_BETWEEN_NAMES = re.compile(r",(?!-?\d+\])")  # t2m[-1,0] is one name
 COST_HELP = (
     "what a decision costs, NAME:key=value,... such as imbalance:short=10,long=1,upper=150,unit=EUR; or your own, "
     "FILE.py:function"
@@ -127,8 +129,8 @@ def examples(*lines: str) -> str:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """The names in "a, b"."""
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+    """The names in "a, b" or "t2m[0,0], t2m[-1,0]"."""
+    return tuple(part.strip() for part in _BETWEEN_NAMES.split(text) if part.strip()) if text else ()
 
 
 def numbers_of(field: str, text: str | None) -> tuple[float, ...]:

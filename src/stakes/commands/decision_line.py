@@ -321,3 +321,51 @@ def refit(
     from stakes.training.execution import Execution
 
     say_fit(run_refit(folder, data, out, cost, Execution(device, workers, quiet), fine_tune), json)
+
+
+@decisions.command(
+    group=_GROUP,
+    help="Serve a fit, or two to compare, over HTTP, with a page to look at its decisions; needs the extra `serve`.",
+    help_epilogue=examples(
+        "stakes serve load", "stakes serve load load-2024 --port 9000", "STAKES_TOKEN=... stakes serve load --host ::"
+    ),
+)
+def serve(
+    folder: Folder,
+    other: Annotated[Path | None, Parameter(help="a second one, to compare with")] = None,
+    /,
+    *,
+    host: Annotated[str, Parameter(help="address; one that others can reach needs a token")] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="0 takes a free one")] = 8000,
+    token: Annotated[
+        str | None, Parameter(help="what every request must bring, Authorization: Bearer", env_var="STAKES_TOKEN")
+    ] = None,
+    cost: flag.Cost = None,
+    max_rows: Annotated[int, Parameter(help="of one request")] = 10_000,
+    max_members: Annotated[int, Parameter(help="of a forecast")] = 2000,
+    max_body_mb: Annotated[float, Parameter(help="size of a request")] = 16.0,
+    timeout: Annotated[float, Parameter(help="seconds after which a request is given up")] = 30.0,
+) -> None:
+    from stakes.commands.serve import serve as run
+
+    limits = {"max_rows": max_rows, "max_members": max_members, "max_body_mb": max_body_mb, "timeout": timeout}
+    run([folder] if other is None else [folder, other], cost, host=host, port=port, token=token, **limits)
+
+
+@decisions.command(
+    group=_GROUP,
+    help="Two decisions on the sum of many sites, from a table to a report: French electricity, and simulated wind "
+    "sites of which the truth is known. About three minutes on two cores.",
+)
+def demo(
+    *,
+    out: Annotated[Path, Parameter(help="folder to make")] = Path("stakes-demo"),
+    epochs: Annotated[int | None, Parameter(help="train so many epochs only, to see that it works")] = None,
+    device: flag.Device = "auto",
+    workers: flag.Workers = None,
+    quiet: flag.Quiet = False,
+) -> None:
+    from stakes.demo import run_demo
+    from stakes.training.execution import Execution
+
+    run_demo(out, Execution(device, workers, quiet), epochs)

@@ -23,6 +23,7 @@ from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
 from stakes.data.datasets import content_digest
 from stakes.data.layout import TableCases, TableLayout
+from stakes.data.stored_cases import save_cases
 from stakes.data.tables import read_table
 from stakes.errors import SettingError
 from stakes.evaluation.fitted import judge_fit
@@ -234,6 +235,7 @@ def _fit(problem: Problem, out: Path, execution: Execution, say: Voice, headroom
         table = judgement.table()
         metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in table.to_dict("records")}
         judgement.study({"unit": ""}).save(out / "evaluation")
+        save_cases(out, test)
     about = _about(problem, headroom, metrics, _reason(forecaster), execution)
     save_bundle(out, forecaster, cost_spec=problem.spec, layout=problem.layout, about=about)
     for file in sorted(path for path in out.glob("evaluation/*") if path.is_file()):

@@ -1,14 +1,15 @@
-"""A user's own NetCDF file as a `Record`: the 10 m wind speed, or the 2 m temperature and all else in the file.
+"""A user's own file as a `Record`: all of it, the 10 m wind speed, or the 2 m temperature and all else in the file.
 
-Both layouts of the Climate Data Store are read, with times named `time` or `valid_time`; times are UTC. Dimensions of
-length 1 (`number`, `expver`, a single point) are dropped. On a grid of latitude and longitude, the central point is the
-middle one of each, the earlier of two. Infinite values count as missing, and nothing is filled in.
+It may be NetCDF, a Zarr store, CSV or parquet. Both layouts of the Climate Data Store are read, with times named `time`
+or `valid_time`; times are UTC. Dimensions of length 1 (`number`, a single point) are dropped, and of two `expver`, of
+which each has what the other lacks, one is made. On a grid of latitude and longitude, the central point is the middle
+one of each, the earlier of two. Infinite values count as missing, and nothing is filled in.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,32 +17,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stakes.data.datasets import COMPONENTS, SPEEDS, NetCDFError, one_line, one_version, open_dataset
 from stakes.data.records import Record
 from stakes.data.time_axis import SeriesError, Times, check_regular, to_utc
-from stakes.errors import StakesError
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a file needs
     from xarray import DataArray, Dataset
 
-__all__ = ["NetCDFError", "open_dataset", "read_temperature", "read_wind"]
+__all__ = ["NetCDFError", "open_dataset", "open_series", "read_temperature", "read_wind"]
 
 Floats = NDArray[np.float64]
-_SPEEDS = ("ws10", "si10", "10si", "w10")
-_COMPONENTS = (("u10", "v10"), ("10u", "10v"))
 _TEMPERATURES = ("t2m", "2t")
 _TIMES = ("valid_time", "time")
 _GRID = ("lat", "latitude", "lon", "longitude")  # in the order of the axes
+_ORIGIN = ("source", "institution", "attribution", "licence", "license")
 _METRES_PER_SECOND = ("m/s", "ms-1", "metres/second", "meters/second")
 _KELVIN = ("k", "kelvin", "degk")
 _CELSIUS = ("degc", "c", "°c", "celsius", "degreecelsius", "degreescelsius")
 _FREEZING = 273.15  # K
 _COLDEST, _WARMEST = -100.0, 70.0  # degC, beyond anything measured at 2 m
 _FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
-_ENGINES = ((b"\x89HDF", ("xarray", "h5netcdf", "h5py")), (b"CDF", ("xarray", "scipy")))
-
-
-class NetCDFError(StakesError):
-    """A NetCDF file cannot be read, or has not what a task needs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +49,14 @@ class _File:
     times: Times
     step: int
 
-    @property
+    @cached_property
     def series(self) -> dict[str, "DataArray"]:
         """The numeric variables that run along the time axis, without dimensions of length 1."""
         numeric = {str(name): array for name, array in self.dataset.data_vars.items() if array.dtype.kind in "fiu"}
         return {name: self._squeezed(array) for name, array in numeric.items() if self.axis in array.dims}
 
     def _squeezed(self, array: "DataArray") -> "DataArray":
+        array = one_version(array)
         return array.squeeze([dim for dim in array.dims if dim != self.axis and array.sizes[dim] == 1])
 
     def grid(self, array: "DataArray") -> list[str]:
@@ -68,9 +64,9 @@ class _File:
         return sorted(str(dim) for dim in array.dims if dim != self.axis)
 
     def find(self, names: tuple[str, ...]) -> str | None:
-        """The variable with one of these names in upper or lower case, or else the first that begins with NAME_."""
+        """The variable with one of these names, in any case, or else the first that begins with NAME_ or NAME[."""
         known = {name.lower(): name for name in self.series}
-        alike = (lower for name in names for lower in known if lower.startswith(f"{name}_"))
+        alike = (lower for name in names for lower in known if lower.startswith((f"{name}_", f"{name}[")))
         return known.get(next((name for name in names if name in known), next(alike, "")))
 
     def lacks(self, needed: str) -> NetCDFError:
@@ -81,14 +77,14 @@ class _File:
         try:
             values = array.transpose(self.axis, *self.grid(array)).to_numpy().astype(np.float64)
         except Exception as error:  # which ones damaged content can provoke is not documented
-            raise NetCDFError(f"variable {array.name!r} of {self.path!r} cannot be read: {_line(error)}") from error
+            raise NetCDFError(f"variable {array.name!r} of {self.path!r} cannot be read: {one_line(error)}") from error
         return np.where(np.isfinite(values), values, np.nan)
 
-    def record(self, hours: int, columns: dict[str, tuple[str, Floats]], title: str) -> Record:
+    def record(self, hours: int | None, columns: dict[str, tuple[str, Floats]], title: str) -> Record:
         """Units and values (T,) of each column, thinned to the times that are multiples of so many hours."""
-        rows = _thinned(self, hours)
-        attributes = [self.dataset.attrs.get(name) for name in ("source", "institution", "licence", "license")]
-        source = "; ".join(str(value) for value in attributes if value is not None) or f"NetCDF file {self.path}"
+        rows = slice(None) if hours is None else _thinned(self, hours)
+        attributes = [self.dataset.attrs.get(name) for name in _ORIGIN]
+        source = "; ".join(str(value) for value in attributes if value is not None) or f"file {self.path}"
         return Record(
             name=self.path,
             title=title,
@@ -101,6 +97,21 @@ class _File:
         )
 
 
+def open_series(path: str) -> Record:
+    """Every time series of a file, at all its times; the columns are named as by `read_temperature`.
+
+    Where there are the components of the 10 m wind and no speed, the columns ws10, sqrt(u10^2 + v10^2), come last.
+    """
+    with _opened(path) as file:
+        names = [name for name, array in file.series.items() if set(file.grid(array)) <= set(_GRID)]
+        columns = _columns(file, names)
+        if not columns:
+            raise file.lacks("a time series with values along time, latitude and longitude")
+        if file.find(SPEEDS) is None:
+            columns |= _speeds(columns)
+        return file.record(None, columns, f"{len(columns)} columns{_place(file, names[0])} in {Path(path).name}")
+
+
 def read_wind(path: str, hours: int, point: tuple[float, float] | None = None) -> Record:
     """The 10 m wind speed of a file in m/s, one value in so many hours; the title says of which point.
 
@@ -108,7 +119,7 @@ def read_wind(path: str, hours: int, point: tuple[float, float] | None = None) -
     wanted one, (latitude, longitude) in degrees, and by default that of the central point.
     """
     with _opened(path) as file:
-        speed = file.find(_SPEEDS)
+        speed = file.find(SPEEDS)
         names = _components(file) if speed is None else (speed,)
         parts = [_at_point(file, name, point) for name in names]
         values = np.sqrt(np.sum([part**2 for part, _ in parts], axis=0)) if speed is None else parts[0][0]
@@ -135,33 +146,14 @@ def read_temperature(path: str, hours: int) -> Record:
             raise file.lacks("the 2 m temperature t2m")
         _require_grid(file, target)
         ordered = sorted(file.series, key=lambda name: name != target)
-        patches = {name: _patch(file, name) for name in ordered if set(file.grid(file.series[name])) <= set(_GRID)}
-        centre = next(iter(patches[target]))
-        if np.isnan(patches[target][centre]).all():
+        patch = _patch(file, target)
+        if np.isnan(next(iter(patch.values()))).all():
             raise NetCDFError(f"variable {target!r} of {path!r} has no value at any time{_place(file, target)}")
-        _require_temperatures(file, target, patches[target])
-        columns = {
-            column: (_celsius_unit(_unit(file.series[name])), values)
-            for name, patch in patches.items()
-            for column, values in patch.items()
-            if not np.isnan(values).all()
-        }
+        _require_temperatures(file, target, patch)
+        columns = _columns(file, ordered)
         others = f"{len(columns) - 1} more columns"
         title = f"2 m temperature {target}{_place(file, target)} and {others} in {Path(path).name}"
         return file.record(hours, columns, title)
-
-
-@contextmanager
-def open_dataset(path: str) -> Iterator["Dataset"]:
-    """Any NetCDF file as xarray has it, for as long as the context lasts."""
-    engine = _engine(path)
-    try:
-        # Durations stay numbers, as the radiation of some files would otherwise be read as one.
-        dataset = import_module("xarray").open_dataset(path, engine=engine, decode_timedelta=False)
-    except Exception as error:  # which ones damaged content can provoke is not documented
-        raise NetCDFError(f"{path!r} cannot be read as NetCDF: {_line(error)}") from error
-    with dataset:
-        yield dataset
 
 
 @contextmanager
@@ -176,30 +168,6 @@ def _opened(path: str) -> Iterator[_File]:
         except SeriesError as error:
             raise SeriesError(f"{path!r}: {error}") from error
         yield _File(path, dataset, axis, times, step)
-
-
-def _engine(path: str) -> str:
-    """What xarray reads the file with; a NetCDF file is HDF5 or, in its classic form, begins with CDF."""
-    file = Path(path)
-    if file.is_dir():
-        raise NetCDFError(f"{path!r} is a folder, expected a NetCDF file")
-    try:
-        with file.open("rb") as stream:
-            begin = stream.read(4)
-    except FileNotFoundError as error:
-        raise NetCDFError(f"there is no file {path!r}") from error
-    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
-        raise NetCDFError(f"{path!r} cannot be read: {_line(error)}") from error
-    libraries = next((names for magic, names in _ENGINES if begin.startswith(magic)), None)
-    if libraries is None:
-        raise NetCDFError(f"{path!r} is {'no NetCDF file' if begin else 'empty, expected a NetCDF file'}")
-    try:
-        for name in libraries:
-            import_module(name)
-    except ImportError as error:
-        wanted = " and ".join(libraries)
-        raise NetCDFError(f"{path!r} can only be read with {wanted}; pip install {' '.join(libraries)}") from error
-    return libraries[1]
 
 
 def _time_axis(path: str, dataset: "Dataset") -> tuple[str, Any]:
@@ -222,7 +190,7 @@ def _thinned(file: _File, hours: int) -> NDArray[np.intp]:
 
 
 def _components(file: _File) -> tuple[str, str]:
-    for east, north in _COMPONENTS:
+    for east, north in COMPONENTS:
         found = file.find((east,))
         partners = {name.lower(): name for name in file.series}
         if found is not None and (partner := north + found[len(east) :].lower()) in partners:
@@ -254,6 +222,30 @@ def _nearest(file: _File, array: "DataArray", dim: str, point: tuple[float, floa
     if away.min() > _FARTHEST:
         raise NetCDFError(f"point must lie in the grid of {file.path!r}, got {point}, {away.min():g} from any {dim}")
     return int(away.argmin())
+
+
+def _columns(file: _File, names: list[str]) -> dict[str, tuple[str, Floats]]:
+    """Unit and values (T,) by column of these variables, but of none with other dimensions and none without a value."""
+    return {
+        column: (_celsius_unit(_unit(file.series[name])), values)
+        for name in names
+        if set(file.grid(file.series[name])) <= set(_GRID)
+        for column, values in _patch(file, name).items()
+        if not np.isnan(values).all()
+    }
+
+
+def _speeds(columns: dict[str, tuple[str, Floats]]) -> dict[str, tuple[str, Floats]]:
+    """The wind speed wherever both components of it are there."""
+    lower = {column.lower(): column for column in columns}
+    found = {}
+    for column, (unit, east) in columns.items():
+        for name, partner in COMPONENTS:
+            rest = column[len(name) :]
+            other = lower.get(partner + rest.lower())
+            if column.lower().startswith(name) and rest[:1] in ("", "_", "[") and other is not None:
+                found[f"ws10{rest}"] = (unit, np.hypot(east, columns[other][1]))
+    return found
 
 
 def _patch(file: _File, name: str) -> dict[str, Floats]:
@@ -332,7 +324,3 @@ def _plain(unit: str) -> str:
 
 def _celsius_unit(unit: str) -> str:
     return "degC" if _plain(unit) in (*_KELVIN, *_CELSIUS) else unit
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

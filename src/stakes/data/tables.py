@@ -1,4 +1,4 @@
-"""Tables of users, in and out: CSV and parquet, and the numbers and times in them, or one sentence about what is wrong.
+"""Tables of users, in and out, and the numbers and times in them, or one sentence about what is wrong.
 
 Rows are counted as a reader of the file does: data row 1 is the first below the header.
 """
@@ -15,9 +15,12 @@ import pandas as pd
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from stakes.data.datasets import is_gridded
 from stakes.data.delimited import TableError, parse_delimited
 from stakes.data.names import did_you_mean
+from stakes.data.netcdf import open_series
 from stakes.data.time_axis import Times
+from stakes.errors import StakesError
 from stakes.training.checkpoints import write_atomically
 from stakes.typed import shown
 
@@ -34,10 +37,13 @@ _EXAMPLE = "2020-02-01 13:00"
 def read_table(path: Path, *, separator: str | None = None, encoding: str | None = None) -> pd.DataFrame:
     """The table in a CSV file (any usual separator, also .tsv, .txt, .gz) or a parquet file, with at least one row.
 
-    Separator, encoding (UTF-8, UTF-16, else Latin-1) and decimal comma are found out by default. Missing values are
-    empty fields, NA, NaN, null, None and a hyphen.
+    A NetCDF file or a Zarr store becomes the column `time` and the columns of `stakes.data.netcdf.open_series`. Of
+    text, separator, encoding (UTF-8, UTF-16, else Latin-1) and decimal comma are found out by default, and missing
+    values are empty fields, NA, NaN, null, None and a hyphen.
     """
     path = Path(path)
+    if is_gridded(path):
+        return _series_table(path)
     name, content = repr(str(path)), _content(path)
     table = (
         _parquet(content, name) if _suffix(path) in _PARQUET else parse_delimited(content, name, separator, encoding)
@@ -115,7 +121,7 @@ def _suffix(path: Path) -> str:
 def _content(path: Path) -> bytes:
     name, suffix = repr(str(path)), _suffix(path)
     if path.is_dir():
-        raise TableError(f"{name} is a folder, expected a CSV or parquet file")
+        raise TableError(f"{name} is a folder, expected a CSV, parquet or NetCDF file, or a Zarr store, *.zarr")
     if not path.exists():
         same = sorted(other.name for other in path.parent.glob("*") if other.is_file()) if path.parent.is_dir() else []
         hint = did_you_mean(path.name, same)
@@ -123,11 +129,21 @@ def _content(path: Path) -> bytes:
     if suffix in _SHEETS:
         raise TableError(f"{name} is a spreadsheet; export the sheet as CSV and give that file")
     if suffix not in (*_TEXT, *_PARQUET):
-        raise TableError(f"{name} must end in .csv, .tsv, .txt (or these with .gz) or .parquet")
+        raise TableError(f"{name} must end in .csv, .tsv, .txt (or these with .gz), .parquet, .nc or .zarr")
     try:
         return path.read_bytes()
     except OSError as error:
         raise TableError(f"{name} cannot be read: {error.strerror}") from error
+
+
+def _series_table(path: Path) -> pd.DataFrame:
+    try:
+        record = open_series(str(path))
+    except StakesError as error:
+        raise TableError(str(error)) from error
+    if "time" in record.columns:
+        raise TableError(f"{str(path)!r} has a variable 'time' besides its times")
+    return pd.DataFrame({"time": record.times, **dict(zip(record.columns, record.values.T, strict=True))})
 
 
 def _parquet(content: bytes, name: str) -> pd.DataFrame:

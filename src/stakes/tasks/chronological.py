@@ -7,6 +7,7 @@ import numpy as np
 
 from stakes.checks import require_count
 from stakes.data.cases import Cases
+from stakes.data.datasets import GRIDDED
 from stakes.data.names import did_you_mean
 from stakes.data.records import Record
 from stakes.data.series import LaggedSeries, SeriesError, Split
@@ -26,6 +27,7 @@ __all__ = [
 Periods = Mapping[str, tuple[str, str]]
 """[start, end) of "train", "validation" and "test"."""
 
+_FILES = (*GRIDDED, ".csv", ".csv.gz", ".parquet")
 _LEAST_TRAINING_YEARS = 2
 _DAY = np.timedelta64(1, "D")
 
@@ -86,7 +88,10 @@ def require_record(record: str, known: Sequence[str]) -> None:
     """Raise unless the task knows the record or it is a path; the file is opened when its data are asked for."""
     if not isinstance(record, str) or not (record in known or _is_path(record)):
         names, hint = ", ".join(map(repr, known)), did_you_mean(str(record), known)
-        raise SettingError(f"record must be one of {names} or the path of a .nc file as text, got {record!r}; {hint}")
+        raise SettingError(
+            f"record must be one of {names} or the path of a .nc, .zarr, .csv or .parquet file as text, got "
+            f"{record!r}; {hint}"
+        )
 
 
 def require_lead_hours(lead_hours: int, step_hours: int) -> None:
@@ -97,7 +102,7 @@ def require_lead_hours(lead_hours: int, step_hours: int) -> None:
 
 
 def _is_path(text: str) -> bool:
-    return text.endswith((".nc", ".nc4")) or "/" in text or os.sep in text or os.path.exists(text)
+    return text.lower().endswith(_FILES) or "/" in text or os.sep in text or os.path.exists(text)
 
 
 def _year(time: np.datetime64) -> int:

@@ -38,8 +38,8 @@ class FrostTask:
     The cost is `ProtectionCost` with its hazard below `threshold`; `false_alarm_ratio` is the paper's alpha. MERRA-2
     has 9 columns at La Haute Borne, so 27 inputs, as many as the paper's 3 x 3 patch around Berlin; ERA5 has 4.
 
-    `record` may also be the path of a NetCDF file (`read_temperature`). Its last two full years test, for one winter is
-    not enough, the one before validates and all earlier times train.
+    `record` may also be the path of a NetCDF, Zarr, CSV or parquet file (`read_temperature`). Its last two full years
+    test, for one winter is not enough, the one before validates and all earlier times train.
     """
 
     name: ClassVar[str] = "frost"

@@ -54,8 +54,9 @@ class WindTask:
     `PowerCurve` P, with `shear` None for the record's own. The record of the northern North Sea has the paper's years,
     the hindcast NORA10 earlier ones.
 
-    `record` may also be the path of a NetCDF file (`read_wind`), with shear 0.143. A file that covers the paper's years
-    is split by them; of any other the last full year tests, the one before validates and all earlier times train.
+    `record` may also be the path of a NetCDF, Zarr, CSV or parquet file (`read_wind`), with shear 0.143. A file that
+    covers the paper's years is split by them; of any other the last full year tests, the one before validates and all
+    earlier times train.
     """
 
     name: ClassVar[str] = "wind"

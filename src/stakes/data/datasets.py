@@ -1,0 +1,170 @@
+"""Any file of series as xarray has it: NetCDF, a Zarr store, or a table, CSV or parquet, with a column of times.
+
+A table has no units of its own: a column may say its unit in its name, `t2m (K)` or `u10 [m/s]`; a 10 m wind without
+one is taken to be in m/s.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stakes.errors import StakesError
+
+if TYPE_CHECKING:  # importing them for real takes a second, which only a file needs
+    import pandas as pd
+    from xarray import DataArray, Dataset
+
+__all__ = ["COMPONENTS", "GRIDDED", "SPEEDS", "NetCDFError", "content_digest", "is_gridded", "one_line"]
+__all__ += ["one_version", "open_dataset"]
+
+GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
+SPEEDS = ("ws10", "si10", "10si", "w10")
+COMPONENTS = (("u10", "v10"), ("10u", "10v"))
+_TABLES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq")
+_TIMES = ("time", "valid_time", "datetime", "timestamp", "date")
+_ENGINES = ((b"\x89HDF", ("xarray", "h5netcdf", "h5py")), (b"CDF", ("xarray", "scipy")))
+_ZARR_FILES = ("zarr.json", ".zgroup", ".zmetadata")
+_WITH_UNIT = re.compile(r"(.*\S)\s*[(\[]\s*([^()\[\],]+?)\s*[)\]]")  # no comma: "t2m[0,1]" is a point of a grid
+_VERSION = "expver"
+_BLOCK = 1 << 20  # bytes
+
+
+class NetCDFError(StakesError):
+    """A file of series cannot be read, or has not what a task needs."""
+
+
+def is_gridded(path: str | Path) -> bool:
+    """Whether the name is that of a NetCDF file or a Zarr store."""
+    return str(path).rstrip("/").lower().endswith(GRIDDED)
+
+
+@contextmanager
+def open_dataset(path: str) -> Iterator["Dataset"]:
+    """The data of a file, for as long as the context lasts; what is not needed is not read."""
+    if os.path.isdir(path):  # which, unlike that of pathlib, answers for names too long as well
+        dataset = _zarr_store(path)
+    elif path.lower().endswith(_TABLES):
+        dataset = _table(path)
+    else:
+        engine = _engine(path)
+        # Durations stay numbers, as the radiation of some files would otherwise be read as one.
+        dataset = _opened(path, "NetCDF", "open_dataset", engine=engine, decode_timedelta=False)
+    with dataset:
+        yield dataset
+
+
+def content_digest(path: Path) -> str:
+    """The SHA-256 of a file, or of the names and contents of all files in a folder."""
+    digest = hashlib.sha256()
+    folder = path.is_dir()
+    for file in sorted(path.rglob("*")) if folder else [path]:
+        if folder and not file.is_file():
+            continue
+        if folder:
+            digest.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def one_version(array: "DataArray") -> "DataArray":
+    """Of the dimension `expver` the first, the final version, and the preliminary one where that is missing."""
+    if array.sizes.get(_VERSION, 1) == 1:
+        return array
+    versions = [array.isel({_VERSION: place}) for place in range(array.sizes[_VERSION])]
+    return reduce(lambda final, preliminary: final.fillna(preliminary), versions)
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, without line breaks."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _opened(path: str, kind: str, function: str, **options: Any) -> "Dataset":
+    try:
+        dataset: Dataset = getattr(import_module("xarray"), function)(path, **options)
+    except Exception as error:  # which ones damaged content can provoke is not documented
+        raise NetCDFError(f"{path!r} cannot be read as {kind}: {one_line(error)}") from error
+    return dataset
+
+
+def _zarr_store(path: str) -> "Dataset":
+    if not any((Path(path) / name).is_file() for name in _ZARR_FILES):
+        raise NetCDFError(f"{path!r} is a folder, expected a NetCDF file or a Zarr store")
+    try:
+        import_module("zarr")
+    except ImportError as error:
+        raise NetCDFError(f'{path!r} can only be read with zarr; pip install "stakes[era5]"') from error
+    consolidated = (Path(path) / ".zmetadata").is_file()
+    dataset = _opened(path, "Zarr", "open_zarr", chunks=None, decode_timedelta=False, consolidated=consolidated)
+    return dataset[sorted(dataset.data_vars, key=str)]  # a folder has no order
+
+
+def _table(path: str) -> "Dataset":
+    """A table as variables along the dimension time, in the order of the times."""
+    import pandas as pd
+    import xarray
+
+    from stakes.data.tables import is_numeric, read_table, times
+
+    table = read_table(Path(path))
+    column = _time_column(path, table)
+    at = times(table, column)
+    order = at.argsort(kind="stable")
+    numeric = [str(name) for name in table.columns if name != column and is_numeric(table[name])]
+    variables = {
+        name: ("time", table[label].to_numpy(dtype="float64", na_value=float("nan"))[order], {"units": unit})
+        for label in numeric
+        for name, unit in [_name_and_unit(label)]
+    }
+    if len(variables) < len(numeric):
+        raise NetCDFError(f"{path!r} has two columns whose names differ in their unit alone")
+    return xarray.Dataset(variables, {"time": pd.DatetimeIndex(at[order]).as_unit("ns")})
+
+
+def _time_column(path: str, table: "pd.DataFrame") -> str:
+    known = {str(column).lower(): str(column) for column in table.columns}
+    dates = [str(column) for column in table.columns if table[column].dtype.kind == "M"]
+    found = next((known[name] for name in _TIMES if name in known), dates[0] if len(dates) == 1 else None)
+    if found is None:
+        raise NetCDFError(
+            f"{path!r} has no column of times, expected one that is called {', '.join(_TIMES[:-1])} or {_TIMES[-1]}; "
+            f"it has {', '.join(known.values())}"
+        )
+    return found
+
+
+def _name_and_unit(label: str) -> tuple[str, str]:
+    if with_unit := _WITH_UNIT.fullmatch(label):
+        return with_unit[1], with_unit[2]
+    winds = (*SPEEDS, *(name for pair in COMPONENTS for name in pair))
+    wind = any(label.lower() == name or label.lower().startswith((f"{name}_", f"{name}[")) for name in winds)
+    return label, "m/s" if wind else ""
+
+
+def _engine(path: str) -> str:
+    """What xarray reads the file with; a NetCDF file is HDF5 or, in its classic form, begins with CDF."""
+    try:
+        with Path(path).open("rb") as stream:
+            begin = stream.read(4)
+    except FileNotFoundError as error:
+        raise NetCDFError(f"there is no file {path!r}") from error
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        raise NetCDFError(f"{path!r} cannot be read: {one_line(error)}") from error
+    libraries = next((names for magic, names in _ENGINES if begin.startswith(magic)), None)
+    if libraries is None:
+        raise NetCDFError(f"{path!r} is {'no NetCDF file' if begin else 'empty, expected a NetCDF file'}")
+    try:
+        for name in libraries:
+            import_module(name)
+    except ImportError as error:
+        wanted = " and ".join(libraries)
+        raise NetCDFError(f"{path!r} can only be read with {wanted}; pip install {' '.join(libraries)}") from error
+    return libraries[1]
