@@ -11,6 +11,7 @@ PACKAGE = Path(stakes.__file__).parent
 INNER_RING = (
     "actions",
     "derivatives",
+    "distributed",
     "solvers",
     "checks",
     "cost_check",

@@ -17,6 +17,10 @@ class DecisionAwareLoss(nn.Module):
     Its scales are buffers: `estimate_scales`, called once before training, sets them, they move with the module and
     are saved with it. `terms` holds the means of the last call, detached, for logging.
 
+    `across_processes` is for a batch that is split over the processes of `torch.distributed`, each of which gives its
+    part: the scales are then those of all parts, and the loss of a process is its share of the mean over all cases,
+    whose average over the processes, which DistributedDataParallel takes of gradients, is that mean.
+
     >>> import torch, stakes
     >>> objective = stakes.DecisionAwareObjective(
     ...     stakes.EnergyScore(), stakes.DecisionScore(stakes.ShortfallCost(5.0)), decision_weight=0.3)
@@ -30,10 +34,13 @@ class DecisionAwareLoss(nn.Module):
     score_scale: Tensor
     decision_scale: Tensor
 
-    def __init__(self, objective: DecisionAwareObjective, member_dim: int = -2) -> None:
+    def __init__(
+        self, objective: DecisionAwareObjective, member_dim: int = -2, *, across_processes: bool = False
+    ) -> None:
         super().__init__()
         self.objective = objective
         self.member_dim = member_dim
+        self.across_processes = across_processes
         for name in ("score_scale", "decision_scale"):
             scale = torch.as_tensor(getattr(objective, name), dtype=torch.get_default_dtype())
             self.register_buffer(name, scale.clone())
@@ -42,7 +49,7 @@ class DecisionAwareLoss(nn.Module):
     def estimate_scales(self, samples: Tensor, outcome: Tensor) -> None:
         """Set both scales so that each term is one on average for these samples."""
         draw = TrainingDraw.from_samples(samples.detach().movedim(self.member_dim, -2), outcome)
-        scaled = self.objective.estimate_scales(draw)
+        scaled = self.objective.estimate_scales(draw, across_processes=self.across_processes)
         self.score_scale.fill_(scaled.score_scale)
         self.decision_scale.fill_(scaled.decision_scale)
 
@@ -57,7 +64,7 @@ class DecisionAwareLoss(nn.Module):
         """The mean objective of samples (..., M, D) and outcome (..., D)."""
         scaled = replace(self.objective, score_scale=self.score_scale, decision_scale=self.decision_scale)
         cases = scaled.from_samples(samples, outcome, member_dim=self.member_dim, case_weight=case_weight, mask=mask)
-        terms = cases.mean()
+        terms = cases.share_of_mean() if self.across_processes else cases.mean()
         decision = None if terms.decision is None else terms.decision.detach()
         self.terms = ObjectiveTerms(terms.total.detach(), terms.score.detach(), decision)
         return terms.total

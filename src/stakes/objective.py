@@ -9,6 +9,7 @@ from torch import Tensor
 
 from stakes.checks import check_outcome, check_samples, known_false, known_on_host, require_positive
 from stakes.costs import Parameter
+from stakes.distributed import mean_over_processes, process_count, sum_over_processes
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.models.sample_model import TrainingDraw
 from stakes.scores import DecisionScore, ScoringRule
@@ -33,6 +34,19 @@ class ObjectiveTerms:
         """The (weighted) mean over all cases, or over one axis of them."""
         decision = None if self.decision is None else self._mean(self.decision, dim)
         return ObjectiveTerms(self._mean(self.total, dim), self._mean(self.score, dim), decision)
+
+    def share_of_mean(self) -> "ObjectiveTerms":
+        """The share that this process has in the mean over a batch split over W processes of `torch.distributed`:
+
+            W sum_i w_i L_i / sum_j w_j        with i over the cases of this process, and j over those of all.
+
+        The average of the shares, which DistributedDataParallel takes of their gradients, is the mean, however many
+        cases each process has. Without a process group it is `mean()`.
+        """
+        weight = torch.ones_like(self.total) if self.case_weight is None else self.case_weight
+        factor = process_count() / sum_over_processes(weight.sum())
+        decision = None if self.decision is None else (self.decision * weight).sum() * factor
+        return ObjectiveTerms((self.total * weight).sum() * factor, (self.score * weight).sum() * factor, decision)
 
     def _mean(self, values: Tensor, dim: int | None) -> Tensor:
         if self.case_weight is None:
@@ -132,13 +146,14 @@ class DecisionAwareObjective:
 
     @torch.no_grad()
     def estimate_scales(
-        self, draws: TrainingDraw | Iterable[TrainingDraw], dim: int | None = None
+        self, draws: TrainingDraw | Iterable[TrainingDraw], dim: int | None = None, *, across_processes: bool = False
     ) -> "DecisionAwareObjective":
         """The same objective with both terms scaled to one: the mean score and mean |decision cost| of these draws.
 
         Done once before training, on training data (appendix B), after the weighting of the decision term; the
         decision cost is the plain one, whatever the estimator. For an own model see `TrainingDraw.from_samples`.
-        `dim` -1 keeps a pair of scales a model for a stack of cases (R, B), (R, 1).
+        `dim` -1 keeps a pair of scales a model for a stack of cases (R, B), (R, 1). `across_processes` takes the means
+        over the draws of all processes of `torch.distributed`, each of which must call this, so that all have the same.
         """
         draws = [draws] if isinstance(draws, TrainingDraw) else list(draws)
         if not draws:
@@ -150,7 +165,10 @@ class DecisionAwareObjective:
         scales = []
         for name, values in zip(("score", "decision"), zip(*terms, strict=True), strict=True):
             cases = torch.cat([torch.atleast_1d(value) for value in values], -1)
-            scale = cases.mean() if dim is None else cases.mean(dim, keepdim=True)
+            if across_processes:
+                scale = mean_over_processes(cases, dim)
+            else:
+                scale = cases.mean() if dim is None else cases.mean(dim, keepdim=True)
             if not bool(((scale > 0) & torch.isfinite(scale)).all()):
                 raise NonFiniteError(f"the mean {name} term of these draws must be positive and finite, got {scale}")
             scales.append(scale.item() if dim is None else scale)

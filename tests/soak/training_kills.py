@@ -312,7 +312,7 @@ def train_stack(folder: Path) -> int:
     """The three runs that a folder was made for, as a worker trains them."""
     runs = sorted(path.name for path in (folder / "runs").iterdir())
     with open(os.devnull, "w") as nowhere:
-        worker._train_stack(Stack(folder, tuple(runs)), "cpu", 0.0, lambda: False, worker._Teller(nowhere))
+        worker.train_stack(Stack(folder, tuple(runs)), "cpu", 0.0, lambda: False, worker.Teller(nowhere))
     return 0
 
 

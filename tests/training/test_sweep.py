@@ -853,7 +853,7 @@ def stack(tmp_path: Path) -> Stack:
     return Stack(tmp_path / "stack", names)
 
 
-class Said(worker._Teller):
+class Said(worker.Teller):
     """What a worker tells, in memory."""
 
     def __init__(self) -> None:
@@ -867,7 +867,7 @@ class Said(worker._Teller):
 
 def train_stack(stack: Stack, stop: Callable[[], bool] = lambda: False) -> list[str]:
     said = Said()
-    worker._train_stack(stack, "cpu", 0.0, stop, said)
+    worker.train_stack(stack, "cpu", 0.0, stop, said)
     return said.warnings
 
 

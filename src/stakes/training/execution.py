@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, Queue
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import torch
 
@@ -28,11 +28,11 @@ from stakes.training.progress import Display
 from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import RunFolder
 
-__all__ = ["Execution", "Stack", "train_stacks"]
+__all__ = ["MEMORY", "Execution", "Stack", "train_stacks"]
 
 _CPU_STACK = 9  # replicas that share one pre-training and one worker
 _GPU_STACK = 256
-_MEMORY = {  # for the GNU allocator: keep what is freed; the tensors of one step are those of the next
+MEMORY = {  # for the GNU allocator: keep what is freed; the tensors of one step are those of the next
     "MALLOC_MMAP_THRESHOLD_": "33554432",
     "MALLOC_TRIM_THRESHOLD_": "1073741824",
     "MALLOC_TOP_PAD_": "67108864",
@@ -47,31 +47,51 @@ class Execution:
     workers: int | None = None  # processes at once
     quiet: bool = False
     checkpoint_seconds: float = 30.0
+    _without_gpu: ClassVar[str] = "torch finds no CUDA device here"
 
     def __post_init__(self) -> None:
         require_one_of("device", self.device, ("auto", "cpu", "cuda"))
         if self.workers is not None:
             require_count("workers", self.workers)
         require_finite("checkpoint_seconds", self.checkpoint_seconds)
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise SettingError("device is cuda, but torch finds no CUDA device here")
+        if self.device == "cuda" and not self.gpus:
+            raise SettingError(f"device is cuda, but {self._without_gpu}")
+
+    @property
+    def cores(self) -> int:
+        """The cores this process may use."""
+        affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+        return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that train a stack each; here at most one."""
+        return int(torch.cuda.is_available())
 
     @property
     def resolved_device(self) -> str:
         if self.device != "auto":
             return self.device
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return "cuda" if self.gpus else "cpu"
 
     @property
     def processes(self) -> int:
         if self.workers is not None:
             return self.workers
-        return 1 if self.resolved_device == "cuda" else _cores()
+        return self.gpus if self.resolved_device == "cuda" else self.cores
 
     def stack_size(self, runs: int) -> int:
         """How many of so many runs of one shape train as one."""
         largest = _GPU_STACK if self.resolved_device == "cuda" else _CPU_STACK
         return max(1, min(largest, math.ceil(runs / self.processes)))
+
+    def resumption(self, sweep: Path) -> str:
+        """How an interrupted sweep goes on."""
+        return f"`stakes resume {sweep}`"
+
+    def supervise(self, waiting: "list[Stack]", stop: Callable[[], bool], display: Display) -> dict[str, str]:
+        """Train stacks until all have ended or `stop` says so; returns the reason for each that failed."""
+        return _supervise(waiting, self, stop, display)
 
 
 @dataclass(frozen=True)
@@ -115,15 +135,14 @@ class _Worker:
 
 
 def train_stacks(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
-    """Train stacks in worker processes; returns the reason for each that failed."""
+    """Train stacks where the execution says; returns the reason for each that failed."""
     if not stacks:
         return {}
     with stop_on_interrupt() as stop, Display(execution.quiet) as display:
-        failures = _supervise(list(stacks), execution, stop, display)
+        failures = execution.supervise(list(stacks), stop, display)
         if stop():
-            raise InterruptedTraining(
-                f"interrupted; everything is saved, `stakes resume {stacks[0].sweep}` goes on from there"
-            )
+            again = execution.resumption(stacks[0].sweep)
+            raise InterruptedTraining(f"interrupted; everything is saved, {again} goes on from there")
     return failures
 
 
@@ -169,7 +188,7 @@ def _start(stack: Stack, execution: Execution, said: "Queue[tuple[_Worker, dict[
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,  # Ctrl-C reaches this process, which passes it on
-        env={**_MEMORY, **os.environ},
+        env={**MEMORY, **os.environ},
     )
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # a worker that is dead already is noticed by its end
@@ -222,12 +241,6 @@ def _hear(worker: _Worker, line: dict[str, Any], display: Display) -> None:
 def _interrupt(running: Sequence[_Worker]) -> None:
     for worker in running:
         worker.process.send_signal(signal.SIGINT)  # does nothing to a process that has ended
-
-
-def _cores() -> int:
-    """The cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _ending(code: int) -> str:

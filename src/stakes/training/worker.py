@@ -24,7 +24,7 @@ from stakes.training.run_folder import RunFolder, RunRecorder, locked
 from stakes.training.runs import prepare
 from stakes.training.trainer import train
 
-__all__ = ["main", "train_folders"]
+__all__ = ["Teller", "main", "train_folders", "train_stack"]
 
 _SECONDS_BETWEEN_LINES = 0.25
 _PATIENCE = 120.0  # seconds for a worker whose parent was killed to finish its epoch and save
@@ -61,7 +61,7 @@ def _delete(checkpoints: Path) -> None:
     shutil.rmtree(away, ignore_errors=True)
 
 
-def _train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "_Teller") -> None:
+def train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "Teller") -> None:
     """Train a stack, in halves where it does not fit into the memory of the device."""
     halves = [half for half in (stack.runs[::2], stack.runs[1::2]) if half]
     if not any(Stack(stack.sweep, half).path.exists() for half in halves) or len(halves) == 1:
@@ -76,10 +76,10 @@ def _train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], b
             _delete(stack.checkpoints)
         torch.cuda.empty_cache()
     for half in halves:
-        _train_stack(Stack(stack.sweep, half), device, seconds, stop, teller)
+        train_stack(Stack(stack.sweep, half), device, seconds, stop, teller)
 
 
-def _train_unfinished(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "_Teller") -> None:
+def _train_unfinished(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "Teller") -> None:
     """Train the runs that have no result yet; beside a checkpoint, the runs it was made of."""
     if all(folder.state() is not None for folder in stack.folders()):
         return
@@ -99,7 +99,7 @@ def _train_unfinished(stack: Stack, device: str, seconds: float, stop: Callable[
             train_folders(folders, stack.checkpoints, device, seconds, stop, [teller])
 
 
-class _Teller(Observer):
+class Teller(Observer):
     """Tells the process that started this one how far it is."""
 
     def __init__(self, output: TextIO) -> None:
@@ -133,14 +133,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checkpoint-seconds", type=float, required=True)
     chosen = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    teller = _Teller(sys.stdout)
+    teller = Teller(sys.stdout)
     warnings.showwarning = lambda message, *_: teller.warn(str(message))
     stack = Stack(chosen.sweep, tuple(json.loads(sys.stdin.readline())))
     orphaned = threading.Event()
     threading.Thread(target=_set_at_end, args=(sys.stdin, orphaned), daemon=True).start()
     try:
         with stop_on_interrupt() as stop:
-            _train_stack(stack, chosen.device, chosen.checkpoint_seconds, lambda: stop() or orphaned.is_set(), teller)
+            train_stack(stack, chosen.device, chosen.checkpoint_seconds, lambda: stop() or orphaned.is_set(), teller)
     except (InterruptedTraining, KeyboardInterrupt):
         return 130
     except StakesError as error:

@@ -1,0 +1,59 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from distributed_children import CASES, PARTS, WAYS, be_one_of_two, gradients
+
+import stakes
+from stakes.distributed import mean_over_processes, process_count, sum_over_processes
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "distributed.py"
+
+
+def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(be_one_of_two, (tmp_path,), nprocs=2)
+    for rank in range(2):
+        found = torch.load(tmp_path / f"process {rank}")
+        assert list(found) == list(WAYS)
+        for way in WAYS:
+            torch.testing.assert_close(found[way], gradients(way, slice(0, CASES)), rtol=1e-10, atol=1e-12)
+
+
+def test_a_part_alone_has_another_gradient() -> None:
+    whole, part = (gradients("objective", rows) for rows in (slice(0, CASES), PARTS[0]))
+    assert not torch.allclose(whole["network.0.weight"], part["network.0.weight"], rtol=1e-2)
+    assert not torch.allclose(whole["scales"], part["scales"], rtol=1e-3)
+
+
+def test_one_process_is_the_whole() -> None:
+    values = torch.rand(3, 4)
+    assert process_count() == 1
+    assert torch.equal(sum_over_processes(values), values)
+    torch.testing.assert_close(mean_over_processes(values), values.mean())
+    torch.testing.assert_close(mean_over_processes(values, -1), values.mean(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("weight", [None, torch.rand(8)])
+def test_the_share_of_one_process_is_the_mean(weight: torch.Tensor | None) -> None:
+    decision = stakes.DecisionScore(stakes.ShortfallCost(5.0))
+    objective = stakes.DecisionAwareObjective(stakes.EnergyScore(), decision, decision_weight=0.4)
+    for each in (objective, stakes.DecisionAwareObjective(stakes.EnergyScore(), decision, decision_weight=0)):
+        terms = each.from_samples(torch.rand(8, 5, 1), torch.rand(8, 1), case_weight=weight)
+        share, mean = terms.share_of_mean(), terms.mean()
+        torch.testing.assert_close((share.total, share.score), (mean.total, mean.score))
+        assert (share.decision is None) == (mean.decision is None)
+        if mean.decision is not None:
+            torch.testing.assert_close(share.decision, mean.decision)
+
+
+def test_the_example_runs_in_two_processes() -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
+    command = [*launch, "--nproc-per-node=2", str(EXAMPLE)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert result.returncode == 0, result.stderr
+    losses = re.findall(r"^epoch \d: loss (\d\.\d+) over 2 processes$", result.stdout, re.MULTILINE)
+    assert len(losses) == 5
+    assert float(losses[-1]) < 0.7  # from 1, which the scales make of it
