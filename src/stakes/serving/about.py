@@ -1,0 +1,76 @@
+"""What the service tells of itself: features, cost, forecasts, fits, and cases to look at."""
+
+from collections.abc import Mapping
+
+import torch
+
+import stakes
+from stakes.bundle import Bundle
+from stakes.bundle_files import plain
+from stakes.evaluation.metrics import Assessor
+from stakes.serving import schemas
+from stakes.serving.forecasts import Opened
+from stakes.serving.settings import ServiceSettings
+
+__all__ = ["cases_answer", "model_answer"]
+
+
+def model_answer(
+    opened: Opened, cost: schemas.CostAnswer, counts: Mapping[str, int], settings: ServiceSettings
+) -> schemas.ModelAnswer:
+    """All but the cases; `counts` are the members of each forecast."""
+    features = zip(opened.features, opened.typical, strict=True)
+    return schemas.ModelAnswer(
+        version=stakes.__version__,
+        features=[schemas.FeatureAnswer(name=name, typical=value) for name, value in features],
+        targets=list(opened.forecaster.target_names_),
+        cost=cost,
+        forecasts=[
+            schemas.ServedAnswer(
+                name=each.name,
+                title=each.title,
+                decision_weight=each.decision_weight,
+                member_count=counts[each.name],
+            )
+            for each in opened.forecasts.values()
+        ],
+        bundles=[_bundle(name, bundle) for name, bundle in opened.bundles.items()],
+        takes_tables=opened.first.layout is not None,
+        limits=schemas.LimitsAnswer(
+            max_rows=settings.max_rows,
+            max_members=settings.max_members,
+            max_body_mb=settings.max_body_mb,
+            timeout=settings.timeout,
+        ),
+    )
+
+
+def cases_answer(opened: Opened) -> schemas.CasesAnswer:
+    """The cases that were kept with the first fit."""
+    kept, forecaster = opened.cases, opened.forecaster
+    if kept is None:
+        return schemas.CasesAnswer(cases=[])
+    totals = Assessor(forecaster.cost).total(torch.from_numpy(kept.outcomes)).tolist()
+    return schemas.CasesAnswer(
+        cases=[
+            schemas.CaseAnswer(
+                label=label,
+                features=dict(zip(opened.features, features.tolist(), strict=True)),
+                outcome=dict(zip(forecaster.target_names_, outcome.tolist(), strict=True)),
+                total=total,
+            )
+            for label, features, outcome, total in zip(kept.labels, kept.features, kept.outcomes, totals, strict=True)
+        ]
+    )
+
+
+def _bundle(name: str, bundle: Bundle) -> schemas.BundleAnswer:
+    about = bundle.about
+    return schemas.BundleAnswer(
+        name=name,
+        created=about["created"],
+        versions=about["versions"],
+        data=plain(about.get("data")),
+        metrics=plain(about.get("metrics") or {}),
+        reason=str(about.get("reason") or ""),
+    )

@@ -1,0 +1,139 @@
+"""The forecasts that can be asked for: the chosen weight of a fit, its weight 0, and that of a second fit."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stakes.bundle import Bundle, load_bundle
+from stakes.commands.reading import open_folder
+from stakes.data.stored_cases import StoredCases, load_cases
+from stakes.errors import SettingError, StakesError
+from stakes.fitting import resolved_device
+from stakes.forecaster import DecisionAwareForecaster
+from stakes.pooling import pooled_members
+from stakes.serving.refusals import naming
+from stakes.table_input import as_tensor
+
+__all__ = ["Opened", "ServedForecast", "open_folders"]
+
+_MEMBERS_AT_ONCE = 1 << 16  # after which it is asked whether anybody still waits
+
+
+@dataclass(frozen=True, eq=False)
+class ServedForecast:
+    """Some models of a fitted forecaster under a name."""
+
+    name: str
+    title: str
+    decision_weight: float
+    forecaster: DecisionAwareForecaster
+    models: Sequence[nn.Module]
+
+    def sample(self, features: NDArray[np.float64], members: int, field: str = "features") -> Iterator[Tensor]:
+        """Members (n, M, D) of some rows (N, F) after the other, the same whichever rows are asked for together.
+
+        Features that cannot be used are refused under the name of that field.
+        """
+        with naming(field):
+            rows = as_tensor(features, "features")
+        device = resolved_device(self.forecaster.device)
+        for part in rows.split(max(1, _MEMBERS_AT_ONCE // members)):
+            yield pooled_members(self.models, part, members, self.forecaster.noise_seed_, device)
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """The bundles of one or two folders, which forecast the same from the same, and cases to look at."""
+
+    bundles: dict[str, Bundle]
+    forecasts: dict[str, ServedForecast]
+    cases: StoredCases | None
+    notes: tuple[str, ...]
+
+    @property
+    def first(self) -> Bundle:
+        """The one that decides unless another is named."""
+        return next(iter(self.bundles.values()))
+
+    @property
+    def forecaster(self) -> DecisionAwareForecaster:
+        return self.first.forecaster
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the columns that a forecast is made from."""
+        return _features(self.forecaster)
+
+    @property
+    def outcome_scale(self) -> float:
+        """By how much an outcome differs from another, in its unit."""
+        scaling = getattr(self.forecaster.models_[0], "outcome_scaling", None)
+        return 1.0 if scaling is None else float(scaling.scale.mean())
+
+    @property
+    def typical(self) -> list[float]:
+        """A value of each feature to begin with."""
+        if self.cases is not None and len(self.cases.features):
+            return [float(value) for value in np.median(self.cases.features, axis=0)]
+        scaling = getattr(self.forecaster.models_[0], "feature_scaling", None)
+        return [0.0] * len(self.features) if scaling is None else scaling.mean.double().tolist()
+
+
+def open_folders(folders: Sequence[Path], cost: str | None) -> Opened:
+    """Read the fits; the second decides for the cost of the first."""
+    first = open_folder(folders[0], cost)
+    bundles = {_name(folders[0]): first}
+    forecasts = _forecasts(first.forecaster)
+    for folder in folders[1:]:
+        other = load_bundle(folder, cost=first.forecaster.cost)
+        _require_alike(first.forecaster, other.forecaster, folders[0], folder)
+        name = _name(folder)
+        bundles[name if name not in bundles else f"{name} (2)"] = other
+        weight = other.forecaster.decision_weight_
+        title = f"{name}, weight {weight:g}"
+        forecasts["second"] = ServedForecast("second", title, weight, other.forecaster, other.forecaster.models_)
+    cases, trouble = _cases(folders[0], first.forecaster)
+    notes = tuple(note for bundle in bundles.values() for note in bundle.notes)
+    return Opened(bundles, forecasts, cases, (*notes, *trouble))
+
+
+def _forecasts(forecaster: DecisionAwareForecaster) -> dict[str, ServedForecast]:
+    weight = forecaster.decision_weight_
+    found = {"chosen": ServedForecast("chosen", f"Weight {weight:g}", weight, forecaster, forecaster.models_)}
+    if forecaster.baseline_models_:
+        found["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, forecaster, forecaster.baseline_models_)
+    return found
+
+
+def _require_alike(first: DecisionAwareForecaster, other: DecisionAwareForecaster, *folders: Path) -> None:
+    for what, one, two in (
+        ("features", _features(first), _features(other)),
+        ("targets", first.target_names_, other.target_names_),
+    ):
+        if one != two:
+            raise SettingError(
+                f"two fits are compared on the same cases: the {what} of {folders[0]} are {', '.join(one)}, those of "
+                f"{folders[1]} {', '.join(two)}"
+            )
+
+
+def _cases(folder: Path, forecaster: DecisionAwareForecaster) -> tuple[StoredCases | None, tuple[str, ...]]:
+    try:
+        return load_cases(folder, _features(forecaster), forecaster.target_names_), ()
+    except StakesError as error:
+        return None, (f"the cases to look at cannot be read: {error}",)
+
+
+def _features(forecaster: DecisionAwareForecaster) -> tuple[str, ...]:
+    names = getattr(forecaster, "feature_names_in_", None)
+    if names is None:
+        return tuple(f"x{place}" for place in range(forecaster.n_features_in_))
+    return tuple(map(str, names))
+
+
+def _name(folder: Path) -> str:
+    return folder.resolve().name

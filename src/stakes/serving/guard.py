@@ -1,0 +1,119 @@
+"""What stands before the service: the token, the size of a body and its time, and headers that browsers heed."""
+
+import asyncio
+import hmac
+import logging
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from stakes.serving.refusals import fault
+from stakes.serving.settings import ServiceSettings, is_loopback
+
+__all__ = ["Guard"]
+
+_LOG = logging.getLogger("stakes.serving")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_PATIENCE = 4
+_OPEN = ("/", "/healthz")  # without a token: nothing of the bundle is in them
+
+
+class Guard:
+    """An ASGI application around another."""
+
+    def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
+        self._app, self._settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        send = _with_headers(send)
+        refusal = self._refusal(scope)
+        content = b""
+        if refusal is None:
+            content, refusal = await self._content(receive)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        try:
+            await self._app(scope, _given(content, receive), send)
+        except Exception:  # the client was told so by the application
+            _LOG.exception("%s %s failed", scope["method"], scope["path"])
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if self._settings.token is None:
+            if not is_loopback(_host_name(headers.get("host", ""))):  # a name that leads here, by a page's doing
+                return fault(400, "Host", "the service answers to localhost, 127.0.0.1 and [::1] only")
+        elif scope["path"] not in _OPEN and not self._knows_token(headers.get("authorization", "")):
+            message = "the token is missing or wrong; send the header Authorization: Bearer TOKEN"
+            return fault(401, "Authorization", message, {"WWW-Authenticate": "Bearer"})
+        length = headers.get("content-length", "0")
+        return self._too_large() if not length.isdecimal() or int(length) > self._most_read else None
+
+    @property
+    def _most_read(self) -> int:
+        """Bytes of a body that is too large to be used, so that its sender comes to read why."""
+        return _PATIENCE * self._settings.max_body
+
+    def _knows_token(self, header: str) -> bool:
+        scheme, _, given = header.partition(" ")
+        known = hmac.compare_digest(given.strip().encode(), (self._settings.token or "").encode())
+        return known and scheme.lower() == "bearer"
+
+    async def _content(self, receive: Receive) -> tuple[bytes, Response | None]:
+        """The whole body, whatever length was announced."""
+        parts, size, more = [], 0, True
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                while more and size <= self._most_read:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return b"", fault(400, "", "the body ended before its length")
+                    size += len(message.get("body", b""))
+                    if size <= self._settings.max_body:
+                        parts.append(message.get("body", b""))
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            return b"", fault(408, "", f"the body did not arrive within {self._settings.timeout:g} seconds")
+        return b"".join(parts), None if size <= self._settings.max_body else self._too_large()
+
+    def _too_large(self) -> Response:
+        return fault(413, "", f"the body must be at most {self._settings.max_body_mb:g} MiB", {"Connection": "close"})
+
+
+def _host_name(host: str) -> str:
+    """The name or number in a Host header, without its port."""
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sending
+
+
+def _given(content: bytes, receive: Receive) -> Receive:
+    """The body in one message, then what else comes."""
+    first = True
+
+    async def receiving() -> Message:
+        nonlocal first
+        if first:
+            first = False
+            return {"type": "http.request", "body": content, "more_body": False}
+        return await receive()
+
+    return receiving

@@ -1,0 +1,106 @@
+"""The cost that is decided for, and the same with other numbers."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from stakes.commands.reading import blaming
+from stakes.cost_specs import CostSpec
+from stakes.costs import Cost
+from stakes.errors import StakesError
+from stakes.serving.refusals import RefusedError
+from stakes.serving.schemas import CostAnswer, ParameterAnswer
+
+__all__ = ["PricedCost", "ServedCost"]
+
+_PRICES = ("penalty", "short", "long", "underage", "overage", "false_alarm_ratio", "sharpness")
+_ON_THE_SCALE_OF_OUTCOMES = ("shortfall", "newsvendor", "imbalance")
+_BOUNDS = ("lower", "upper")
+_TIMES = 10.0  # a price may be so many times higher or lower
+_KEPT = 64  # costs with other numbers
+
+
+@dataclass(frozen=True)
+class PricedCost:
+    """A cost with the numbers that a request asks for, and its words."""
+
+    spec: CostSpec
+    cost: Cost
+
+    @property
+    def text(self) -> str:
+        """The words of the cost, of a user's own without the folder of its file."""
+        if not self.spec.is_own:
+            return str(self.spec)
+        return str(replace(self.spec, name=f"{self.spec.path.name}:{self.spec.function}", recorded=True))
+
+    @contextmanager
+    def naming(self, field: str) -> Iterator[None]:
+        """What goes wrong inside is about this field of the request; where a user's own file lies is not told."""
+        try:
+            with blaming(self.cost):
+                yield
+        except StakesError as error:
+            raise RefusedError(field, _said(self.spec, error)) from error
+
+
+class ServedCost:
+    """The cost of a bundle, or the one given in its place."""
+
+    def __init__(self, spec: CostSpec, cost: Cost, outcome_scale: float) -> None:
+        self._spec, self._outcome_scale = spec, outcome_scale
+        self._given = PricedCost(spec, cost)
+        self._priced = lru_cache(_KEPT)(self._build)
+
+    def priced(self, parameters: Mapping[str, float]) -> PricedCost:
+        """The cost with these numbers in place of its own."""
+        if not parameters:
+            return self._given
+        for name in parameters:
+            if isinstance(self._spec.parameters.get(name), str):
+                raise RefusedError(f"cost.{name}", f"the parameter {name} of the cost is no number")
+        try:
+            return self._priced(tuple(sorted(parameters.items())))
+        except StakesError as error:
+            said = _said(self._spec, error)
+            named = [name for name in parameters if f"{name!r}" in said or f" {name} " in said]
+            raise RefusedError(f"cost.{(named or list(parameters))[0]}", said) from error
+
+    @property
+    def action_is_outcome(self) -> bool:
+        """Whether action and outcome are on one scale."""
+        return self._spec.name in _ON_THE_SCALE_OF_OUTCOMES
+
+    def answer(self) -> CostAnswer:
+        """What clients may know of it."""
+        spec, cost = self._given.spec, self._given.cost
+        values = {name: value for name, value in spec.parameters.items() if not isinstance(value, str)}
+        return CostAnswer(
+            text=self._given.text,
+            unit=spec.unit,
+            action_unit=spec.action_unit,
+            lower=float(cost.lower),
+            upper=float(cost.upper),
+            action_is_outcome=self.action_is_outcome,
+            parameters=[self._parameter(name, float(value)) for name, value in values.items()],
+        )
+
+    def _parameter(self, name: str, value: float) -> ParameterAnswer:
+        if value > 0 and (name in _PRICES or self._spec.is_own):
+            low, high, scale = value / _TIMES, value * _TIMES, "log"
+        else:
+            reach = 2 * self._outcome_scale if name == "threshold" or not value else abs(value) / 2
+            low, high, scale = value - reach, value + reach, "linear"
+        slider = name not in _BOUNDS
+        return ParameterAnswer.model_validate(
+            {"name": name, "value": value, "low": low, "high": high, "scale": scale, "slider": slider}
+        )
+
+    def _build(self, parameters: tuple[tuple[str, float], ...]) -> PricedCost:
+        spec = replace(self._spec, parameters={**self._spec.parameters, **dict(parameters)})
+        return PricedCost(spec, spec.build())
+
+
+def _said(spec: CostSpec, error: Exception) -> str:
+    return str(error).replace(str(spec.path), spec.path.name) if spec.is_own else str(error)

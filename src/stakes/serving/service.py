@@ -1,0 +1,196 @@
+"""What the service knows: requests in, answers out, without a word of HTTP."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stakes.commands.decide import decisions
+from stakes.commands.output import plain
+from stakes.commands.reading import left_out
+from stakes.data.delimited import parse_delimited
+from stakes.errors import SettingError
+from stakes.evaluation.metrics import Assessor
+from stakes.serving import schemas
+from stakes.serving.about import cases_answer, model_answer
+from stakes.serving.curves import action_grid, density, expected_costs, outcome_grid
+from stakes.serving.forecasts import Opened, ServedForecast
+from stakes.serving.inputs import feature_row, member_array, require_either, require_rows
+from stakes.serving.pool import GoOn
+from stakes.serving.refusals import RefusedError, naming
+from stakes.serving.served_cost import ServedCost
+from stakes.serving.settings import ServiceSettings
+from stakes.serving.solving import LEVELS, finite, forecast_rows, solved
+from stakes.typed import shown
+
+__all__ = ["Service"]
+
+_MOST_NUMBERS = 1_000_000  # of members in one answer
+_ROWS_AT_ONCE = 1 << 20  # numbers
+_CASES_KEPT = 32  # whose members the next move of a slider finds again
+
+
+class Service:
+    """Forecasts and a cost; every method is safe to call from several threads."""
+
+    def __init__(self, opened: Opened, settings: ServiceSettings) -> None:
+        spec = opened.first.cost_spec
+        if spec is None:
+            raise SettingError("the cost has no words; give it as NAME:key=value,... or FILE.py:function")
+        self._opened, self._settings = opened, settings
+        self._cost = ServedCost(spec, opened.forecaster.cost, opened.outcome_scale)
+        self._case_members = lru_cache(_CASES_KEPT)(self._sample_case)
+
+    def decide(self, request: schemas.DecideRequest, go_on: GoOn) -> schemas.DecideAnswer:
+        """The action of least expected cost for every row."""
+        require_either(request.features, request.members)
+        priced = self._cost.priced(request.cost)
+        field = "features" if request.members is None else "members"
+        found: list[schemas.Decision] = []
+        count, parts = self._parts(request)
+        for part in parts:
+            go_on()
+            found += solved(priced, part, request.quantiles, field)
+        return schemas.DecideAnswer(
+            forecast=request.forecast if request.members is None else "members",
+            member_count=count,
+            cost=priced.text,
+            unit=priced.spec.unit,
+            action_unit=priced.spec.action_unit,
+            decisions=found,
+        )
+
+    def forecast(self, request: schemas.ForecastRequest, go_on: GoOn) -> schemas.ForecastAnswer:
+        """Mean and quantiles of every target, row by row."""
+        forecast = self._forecast(request.forecast)
+        count = self._count(forecast, request.member_count)
+        features, targets = self._features(request.features), self._opened.forecaster.target_names_
+        if request.with_members and len(features) * count * len(targets) > _MOST_NUMBERS:
+            raise RefusedError(
+                "with_members", f"at most {_MOST_NUMBERS} members are sent at once; ask for fewer rows or members"
+            )
+        found = []
+        for part in forecast.sample(features, count):
+            go_on()
+            found += forecast_rows(part, targets, request.quantiles, request.with_members)
+        return schemas.ForecastAnswer(
+            forecast=forecast.name, member_count=count, targets=list(targets), forecasts=found
+        )
+
+    def curve(self, request: schemas.CurveRequest, go_on: GoOn) -> schemas.CurveAnswer:
+        """Decision, expected cost over the action and density of one case, for one forecast or several."""
+        require_either(request.features, request.members)
+        priced = self._cost.priced(request.cost)
+        field = "features" if request.members is None else "members"
+        titles, samples = self._case(request)  # (forecasts, M, D)
+        totals = Assessor(priced.cost).total(samples).double().numpy()
+        go_on()
+        outcomes = finite(outcome_grid(totals, request.points), field)
+        actions = action_grid(priced.cost, outcomes if self._cost.action_is_outcome else None, request.points)
+        found = solved(priced, samples, LEVELS, field)
+        with priced.naming(field):
+            costs = finite(expected_costs(priced.cost, samples, actions), field)
+        curves = [
+            schemas.Curve(
+                forecast=name,
+                title=title,
+                decision=found[place],
+                actions=actions.tolist(),
+                expected_costs=costs[place].tolist(),
+                outcomes=outcomes.tolist(),
+                density=finite(density(totals[place], outcomes), field).tolist(),
+            )
+            for place, (name, title) in enumerate(titles.items())
+        ]
+        return schemas.CurveAnswer(cost=priced.text, curves=curves)
+
+    def table(self, request: schemas.TableRequest, go_on: GoOn) -> schemas.TableAnswer:
+        """A decision for every row, or target time, of a table whose features are there, as `stakes decide` does."""
+        layout = self._opened.first.layout
+        if layout is None:
+            raise RefusedError("csv", "the fit was saved without the layout of its table; send features instead")
+        priced, forecast = self._cost.priced(request.cost), self._forecast(request.forecast)
+        with naming("csv"):
+            given = parse_delimited(request.csv.encode("utf-8", "replace"), "the table")
+            if not len(given):
+                raise RefusedError("csv", "the table has no rows below its line of column names")
+            inputs = layout.inputs(given)
+        require_rows("csv", len(inputs), self._settings)
+        members = []
+        for part in forecast.sample(inputs.features.to_numpy(np.float64), self._count(forecast, None), "csv"):
+            go_on()
+            members.append(part)
+        with priced.naming("csv"):
+            found = decisions(priced.cost, torch.cat(members).numpy(), inputs.features.index, request.quantiles)
+        return schemas.TableAnswer(
+            forecast=forecast.name,
+            cost=priced.text,
+            columns=[str(column) for column in found.columns],
+            rows=[plain(row) for row in found.itertuples(index=False, name=None)],
+            notes=list(left_out(inputs.quality)),
+        )
+
+    def model(self) -> schemas.ModelAnswer:
+        """What is served."""
+        counts = {name: self._count(each, None) for name, each in self._opened.forecasts.items()}
+        return model_answer(self._opened, self._cost.answer(), counts, self._settings)
+
+    def cases(self) -> schemas.CasesAnswer:
+        """Cases that the forecaster was judged by, to look at."""
+        return cases_answer(self._opened)
+
+    def _parts(self, request: schemas.DecideRequest) -> tuple[int, Iterator[Tensor]]:
+        """The number of members, and members (n, M, D) of some rows after the other."""
+        if request.members is not None:
+            require_rows("members", len(request.members), self._settings)
+            if request.member_count is not None:
+                raise RefusedError("member_count", "member_count belongs to features; members are as many as are sent")
+            members = torch.from_numpy(
+                member_array(request.members, self._settings, self._opened.forecaster.n_outputs_)
+            )
+            size = max(1, _ROWS_AT_ONCE // (members.shape[1] * members.shape[2]))
+            return members.shape[1], iter(members.split(size))
+        forecast = self._forecast(request.forecast)
+        count = self._count(forecast, request.member_count)
+        return count, forecast.sample(self._features(request.features or []), count)
+
+    def _case(self, request: schemas.CurveRequest) -> tuple[dict[str, str], Tensor]:
+        """Titles of the forecasts by name, and their members (forecasts, M, D), as many of each."""
+        if request.members is not None:
+            array = member_array([request.members], self._settings, self._opened.forecaster.n_outputs_)
+            return {"members": "Members"}, torch.from_numpy(array)
+        names = list(self._opened.forecasts) if request.forecasts is None else request.forecasts
+        forecasts = [self._forecast(name) for name in dict.fromkeys(names)]
+        features = np.array(feature_row(request.features or [], self._opened.features, "features"))
+        count = min(self._count(each, request.member_count) for each in forecasts)
+        members = [self._case_members(each.name, features.tobytes(), count) for each in forecasts]
+        return {each.name: each.title for each in forecasts}, torch.stack(members)
+
+    def _sample_case(self, name: str, features: bytes, count: int) -> Tensor:
+        (members,) = self._opened.forecasts[name].sample(np.frombuffer(features)[None], count)
+        return members[0]
+
+    def _features(self, rows: Sequence[Any]) -> NDArray[np.float64]:
+        require_rows("features", len(rows), self._settings)
+        names = self._opened.features
+        return np.array([feature_row(row, names, f"features.{place}") for place, row in enumerate(rows)])
+
+    def _forecast(self, name: str) -> ServedForecast:
+        if name not in self._opened.forecasts:
+            raise RefusedError(
+                "forecast", f"there is no forecast {shown(name)}; there are {', '.join(self._opened.forecasts)}"
+            )
+        return self._opened.forecasts[name]
+
+    def _count(self, forecast: ServedForecast, asked: int | None) -> int:
+        if asked is None:
+            return min(int(forecast.forecaster.members), self._settings.max_members)
+        if asked > self._settings.max_members:
+            raise RefusedError(
+                "member_count", f"member_count must be at most {self._settings.max_members}, got {asked}"
+            )
+        return asked

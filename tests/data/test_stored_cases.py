@@ -1,0 +1,73 @@
+"""The last test cases of a fit, kept to be looked at."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from load_tables import load_table
+
+from stakes.bundle import bundle_files
+from stakes.commands.fit import FitRequest, run_fit
+from stakes.data.layout import TableLayout
+from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
+from stakes.data.tables import TableError
+
+ROWS = TableLayout(("y", "z"), features=("a", "b"))
+
+
+def row_cases(rows: int = 6) -> pd.DataFrame:
+    return pd.DataFrame(np.arange(4.0 * rows).reshape(rows, 4), columns=["a", "b", "y", "z"])
+
+
+def test_cases_come_back_as_they_were(tmp_path: Path) -> None:
+    cases = ROWS.cases(row_cases())
+    save_cases(tmp_path, cases)
+    found = load_cases(tmp_path, ("a", "b"), ("y", "z"))
+    assert found is not None
+    assert found.labels == tuple(f"row {row}" for row in range(1, 7))
+    np.testing.assert_array_equal(found.features, cases.features)
+    np.testing.assert_array_equal(found.outcomes, cases.outcomes)
+
+
+def test_only_the_last_ones_are_kept_and_times_are_labels(tmp_path: Path) -> None:
+    layout = TableLayout(("load",), features=("load",), time="time", lags=(0, 12), lead=12)
+    cases = layout.cases(load_table(300))
+    save_cases(tmp_path, cases)
+    found = load_cases(tmp_path, layout.feature_names, ("load",))
+    assert found is not None
+    assert len(found.labels) == 200
+    assert found.labels[-1] == cases.features.index[-1].isoformat()
+    np.testing.assert_array_equal(found.features, cases.features[-200:])
+
+
+def test_there_may_be_none(tmp_path: Path) -> None:
+    assert load_cases(tmp_path, ("a",), ("y",)) is None
+
+
+def test_cases_of_another_fit_are_refused(tmp_path: Path) -> None:
+    save_cases(tmp_path, ROWS.cases(row_cases()))
+    with pytest.raises(TableError, match="feature c"):
+        load_cases(tmp_path, ("a", "c"), ("y", "z"))
+    pd.DataFrame({"feature a": [1.0]}).to_parquet(tmp_path / STORED_CASES)
+    with pytest.raises(TableError, match="no column 'label'"):
+        load_cases(tmp_path, ("a",), ())
+    pd.DataFrame({"label": ["x"], "feature a": [np.nan]}).to_parquet(tmp_path / STORED_CASES)
+    with pytest.raises(TableError, match="missing values"):
+        load_cases(tmp_path, ("a",), ())
+
+
+def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stakes.commands.fit.write_fit_report", lambda *_: None)
+    file, out = tmp_path / "load.csv", tmp_path / "load"
+    load_table(100).to_csv(file, index=False)
+    layout = TableLayout(("load",), time="time", lags=(0.0, 12.0), lead=12.0)
+    request = FitRequest(
+        str(file), "imbalance:short=4,long=1,upper=20", layout, decision_weight=0.0, members=10, epochs=1
+    )
+    run_fit(request, out, device="cpu", workers=1, quiet=True, headroom=False)
+    assert str(STORED_CASES) in bundle_files(out)
+    names = tuple(f"{name}@{lag}" for lag in ("0h", "-12h") for name in ("bought", "load"))
+    found = load_cases(out, names, ("load",))
+    assert found is not None
+    np.testing.assert_array_equal(found.outcomes[:, 0], load_table(100)["load"].to_numpy()[-len(found.labels) :])

@@ -1,0 +1,51 @@
+"""A service that listens on a free port of this machine, in a thread."""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import uvicorn
+from golden.make_bundle import FOLDER, LAYOUT, table
+from starlette.types import ASGIApp
+
+from stakes.data.stored_cases import save_cases
+from stakes.serving.app import create_app
+from stakes.serving.forecasts import open_folders
+from stakes.serving.run import make_server, open_listener
+from stakes.serving.service import Service
+from stakes.serving.settings import ServiceSettings
+
+
+def golden_fit(folder: Path) -> Path:
+    """A fit with cases to look at: load from wind, sun and price, weights 0.9 and 0."""
+    shutil.copytree(FOLDER / "bundle-1", folder)
+    save_cases(folder, LAYOUT.cases(table(20)))
+    return folder
+
+
+def golden_service(folder: Path, settings: ServiceSettings) -> ASGIApp:
+    return create_app(Service(open_folders([folder], None), settings), settings)
+
+
+@contextmanager
+def listening(app: ASGIApp, settings: ServiceSettings) -> Iterator[str]:
+    """The address of the service while it runs."""
+    server = make_server(app, settings)
+    with open_listener(replace(settings, host="127.0.0.1", port=0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            _wait(server)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _wait(server: uvicorn.Server) -> None:
+    while not server.started:
+        time.sleep(0.01)

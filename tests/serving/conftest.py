@@ -1,0 +1,31 @@
+"""One live service for all tests that change nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from live_services import golden_fit, golden_service, listening
+from reporting.test_report_browser import chrome  # noqa: F401  a fixture
+
+from stakes.serving.settings import ServiceSettings
+
+SETTINGS = ServiceSettings(max_rows=50, max_members=60, max_body_mb=0.1, workers=2)
+
+
+@pytest.fixture(scope="session")
+def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a fit; read it only."""
+    return golden_fit(tmp_path_factory.mktemp("served") / "load")
+
+
+@pytest.fixture(scope="session")
+def address(fit: Path) -> Iterator[str]:
+    with listening(golden_service(fit, SETTINGS), SETTINGS) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, timeout=60) as found:
+        yield found

@@ -1,0 +1,233 @@
+"""What the service answers is what the library says."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import torch
+from golden.make_bundle import LAYOUT, table
+
+import stakes
+from stakes.bundle import load_bundle
+from stakes.commands.decide import decide_folder
+from stakes.cost_specs import CostSpec
+from stakes.data.stored_cases import STORED_CASES
+from stakes.forecaster import DecisionAwareForecaster
+from stakes.serving.forecasts import open_folders
+from stakes.serving.refusals import RefusedError
+from stakes.serving.schemas import CurveRequest, DecideRequest, TableRequest
+from stakes.serving.service import Service
+from stakes.serving.settings import ServiceSettings
+
+NAMES = list(LAYOUT.features)
+ROWS = table(5)[NAMES]
+
+
+@pytest.fixture(scope="module")
+def forecaster(fit: Path) -> DecisionAwareForecaster:
+    return load_bundle(fit).forecaster
+
+
+def asked(client: httpx.Client, path: str, **body: Any) -> Any:
+    reply = client.post(path, json=body)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def actions(answer: Any) -> list[float]:
+    return [decision["action"] for decision in answer["decisions"]]
+
+
+def test_decisions_are_those_of_the_forecaster(client: httpx.Client, forecaster: DecisionAwareForecaster) -> None:
+    answer = asked(client, "/v1/decide", features=ROWS.to_dict("records"))
+    expected = forecaster.solve(ROWS)
+    assert actions(answer) == expected.action.tolist()
+    for place, decision in enumerate(answer["decisions"]):
+        assert decision["expected_cost"] == expected.expected_cost[place]
+        assert decision["certificate"]["interior"] == expected.interior[place]
+        assert decision["certificate"]["residual"] == expected.residual[place]
+        assert decision["certificate"]["converged"] == expected.converged[place]
+    quantiles = [list(decision["quantiles"].values()) for decision in answer["decisions"]]
+    np.testing.assert_allclose(quantiles, forecaster.predict_quantiles(ROWS, [0.1, 0.5, 0.9]))
+    assert (answer["member_count"], answer["unit"], answer["action_unit"]) == (50, "EUR", "MW")
+
+
+def test_rows_may_be_lists_and_keys_come_in_any_order(client: httpx.Client) -> None:
+    by_name = asked(client, "/v1/decide", features=ROWS.to_dict("records"))
+    assert asked(client, "/v1/decide", features=ROWS.to_numpy().tolist()) == by_name
+    turned = [dict(reversed(row.items())) for row in ROWS.to_dict("records")]
+    assert asked(client, "/v1/decide", features=turned) == by_name
+    mixed = [turned[0], *ROWS.to_numpy().tolist()[1:]]
+    assert asked(client, "/v1/decide", features=mixed) == by_name
+
+
+def test_a_row_does_not_depend_on_its_neighbours(client: httpx.Client) -> None:
+    rows = ROWS.to_numpy().tolist()
+    alone = [actions(asked(client, "/v1/decide", features=[row]))[0] for row in rows]
+    assert alone == actions(asked(client, "/v1/decide", features=rows * 10))[: len(rows)]
+
+
+def test_another_number_of_members_and_other_levels(client: httpx.Client, forecaster: DecisionAwareForecaster) -> None:
+    answer = asked(client, "/v1/decide", features=ROWS.to_numpy().tolist(), member_count=7, quantiles=[0.25])
+    members = torch.from_numpy(forecaster.sample(ROWS, 7))
+    assert actions(answer) == stakes.solve_action(forecaster.cost, members).action[:, 0].tolist()
+    assert answer["member_count"] == 7
+    assert [list(decision["quantiles"]) for decision in answer["decisions"]] == [["0.25"]] * 5
+
+
+def test_weight_0_can_be_asked_for(client: httpx.Client, forecaster: DecisionAwareForecaster) -> None:
+    answer = asked(client, "/v1/decide", features=ROWS.to_numpy().tolist(), forecast="weight_0")
+    outcome = np.full(len(ROWS), 3.0)
+    assert actions(answer) == pytest.approx(forecaster.assess(ROWS, outcome, "baseline")["action"].tolist())
+    assert actions(answer) != actions(asked(client, "/v1/decide", features=ROWS.to_numpy().tolist()))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_members_that_are_there_already(client: httpx.Client, deep: bool) -> None:
+    members = np.random.default_rng(0).normal(3, 1, (4, 30))
+    sent = members[..., None] if deep else members
+    answer = asked(client, "/v1/decide", members=sent.tolist(), cost={"short": 2.5, "lower": 1})
+    cost = stakes.ImbalanceCost(short=2.5, long=1.0, lower=1.0, upper=9.0)
+    expected = stakes.solve_action(cost, torch.from_numpy(members)[..., None])
+    assert actions(answer) == expected.action[:, 0].tolist()
+    assert answer["forecast"] == "members"
+    assert "short=2.5" in answer["cost"]
+
+
+def test_the_action_at_a_bound_is_said_to_be_there(client: httpx.Client) -> None:
+    (decision,) = asked(client, "/v1/decide", members=[[50.0, 51.0]])["decisions"]
+    assert decision["action"] == 9.0
+    assert decision["certificate"] == {"interior": False, "residual": 0.0, "converged": True}
+
+
+def test_forecasts(client: httpx.Client, forecaster: DecisionAwareForecaster) -> None:
+    rows = ROWS.to_numpy().tolist()
+    answer = asked(client, "/v1/forecast", features=rows, quantiles=[0.1, 0.9], with_members=True, member_count=20)
+    members = forecaster.sample(ROWS, 20)
+    for row, found in enumerate(answer["forecasts"]):
+        assert found["members"] == members[row].tolist()
+        assert found["mean"]["load"] == pytest.approx(members[row].mean(), rel=1e-6)
+        levels = np.quantile(members[row, :, 0].astype(np.float64), [0.1, 0.9], method="hazen")
+        assert list(found["quantiles"]["load"].values()) == pytest.approx(levels.tolist())
+    assert asked(client, "/v1/forecast", features=rows)["forecasts"][0]["members"] is None
+
+
+def test_the_curve_is_the_expected_cost_and_its_least_is_the_action(
+    client: httpx.Client, forecaster: DecisionAwareForecaster
+) -> None:
+    answer = asked(client, "/v1/curve", features=ROWS.iloc[0].to_dict(), cost={"long": 3}, points=401)
+    assert [curve["forecast"] for curve in answer["curves"]] == ["chosen", "weight_0"]
+    curve = answer["curves"][0]
+    cost = stakes.ImbalanceCost(short=4.0, long=3.0, lower=0.0, upper=9.0)
+    members = torch.from_numpy(forecaster.sample(ROWS[:1]))[0].double()
+    for place in (0, 200, 400):
+        expected = cost(torch.tensor([curve["actions"][place]]).double(), members).mean()
+        assert curve["expected_costs"][place] == pytest.approx(float(expected), rel=1e-5)
+    least = int(np.argmin(curve["expected_costs"]))
+    step = curve["actions"][1] - curve["actions"][0]
+    assert abs(curve["actions"][least] - curve["decision"]["action"]) <= step
+    assert curve["decision"]["expected_cost"] <= min(curve["expected_costs"]) + 1e-6
+    width = np.diff(curve["outcomes"]).mean()
+    assert sum(curve["density"]) * width == pytest.approx(1, abs=0.02)
+
+
+def test_curves_of_one_forecast_and_of_members(client: httpx.Client) -> None:
+    (curve,) = asked(client, "/v1/curve", features=[0, 0, 0], forecasts=["weight_0"])["curves"]
+    assert curve["title"] == "Weight 0"
+    (curve,) = asked(client, "/v1/curve", members=[3, 3, 3])["curves"]
+    assert curve["decision"]["action"] == 3
+    assert max(curve["density"]) > 0
+
+
+def test_a_table_is_decided_as_the_command_does(client: httpx.Client, fit: Path) -> None:
+    given = table(6)
+    given.loc[2, "sun"] = np.nan
+    answer = asked(client, "/v1/table", csv=given.to_csv(index=False), quantiles=[0.5])
+    expected = decide_folder(fit, given, None, [0.5])
+    assert answer["columns"] == list(expected.table.columns)
+    assert answer["rows"] == expected.table.to_numpy(object).tolist()
+    assert answer["notes"] == ["1 of 6 rows left out: a feature is missing"]
+
+
+def test_the_model_tells_what_is_served(client: httpx.Client) -> None:
+    answer = client.get("/v1/model").json()
+    assert [feature["name"] for feature in answer["features"]] == NAMES
+    assert answer["targets"] == ["load"]
+    assert {each["name"]: each["value"] for each in answer["cost"]["parameters"]}["short"] == 4
+    assert (answer["cost"]["unit"], answer["cost"]["action_unit"]) == ("EUR", "MW")
+    assert [each["decision_weight"] for each in answer["forecasts"]] == [0.9, 0.0]
+    assert answer["bundles"][0]["versions"].keys() == {"stakes", "torch", "python"}
+    assert answer["version"] == stakes.__version__
+    assert answer["limits"]["max_rows"] == 50
+
+
+def test_cases_have_features_and_outcomes(client: httpx.Client) -> None:
+    cases = client.get("/v1/cases").json()["cases"]
+    assert len(cases) == 20
+    assert cases[-1]["label"] == "row 20"
+    given = table(20)
+    assert cases[3]["features"] == pytest.approx(given.loc[3, NAMES].to_dict())
+    assert cases[3]["outcome"]["load"] == cases[3]["total"] == pytest.approx(given.loc[3, "load"])
+
+
+def test_health_and_schema_are_there_and_pages_from_elsewhere_are_not(client: httpx.Client) -> None:
+    assert client.get("/healthz").json() == {"status": "ok", "pending": 0}
+    paths = client.get("/openapi.json").json()["paths"]
+    assert {"/v1/decide", "/v1/forecast", "/v1/curve", "/v1/table", "/v1/model", "/v1/cases", "/healthz"} == set(paths)
+    assert [client.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]
+
+
+def test_cases_that_cannot_be_read_are_a_note(fit: Path, tmp_path: Path) -> None:
+    shutil.copytree(fit, tmp_path / "load")
+    (tmp_path / "load" / STORED_CASES).write_bytes(b"PAR1")
+    opened = open_folders([tmp_path / "load"], None)
+    service = Service(opened, ServiceSettings())
+    assert any("the cases to look at cannot be read" in note for note in opened.notes)
+    assert service.cases().cases == []
+    typical = [feature.typical for feature in service.model().features]
+    assert typical == pytest.approx(table(300)[NAMES].mean().tolist(), abs=0.05)  # of the training
+
+
+def test_a_fit_without_a_layout_takes_no_tables(fit: Path, tmp_path: Path) -> None:
+    stakes.bundle.save_bundle(tmp_path / "bare", load_bundle(fit).forecaster)
+    service = Service(open_folders([tmp_path / "bare"], None), ServiceSettings())
+    assert not service.model().takes_tables
+    with pytest.raises(RefusedError, match="without the layout"):
+        service.table(TableRequest(csv="wind\n1\n"), lambda: None)
+
+
+def test_two_fits_are_compared(fit: Path) -> None:
+    settings = ServiceSettings()
+    service = Service(open_folders([fit, fit], None), settings)
+    assert [each.name for each in service.model().forecasts] == ["chosen", "weight_0", "second"]
+    curves = service.curve(CurveRequest(features=[0.0, 0.0, 0.0]), lambda: None).curves
+    assert curves[2].title == "load, weight 0.9"
+    assert curves[2].density == curves[0].density
+
+
+def test_fits_of_other_features_are_not_compared(fit: Path, tmp_path: Path) -> None:
+    given = table(30).rename(columns={"price": "cost"})
+    forecaster = DecisionAwareForecaster(
+        CostSpec.parse("imbalance:short=4,long=1,upper=9").build(), decision_weight=0.0, epochs=1, random_state=0
+    )
+    forecaster.fit(given[["wind", "sun", "cost"]], given["load"])
+    stakes.bundle.save_bundle(tmp_path / "other", forecaster)
+    with pytest.raises(stakes.StakesError, match=r"features of .* are wind, sun, price, those of .* wind, sun, cost"):
+        open_folders([fit, tmp_path / "other"], None)
+
+
+def test_an_own_cost_is_served_with_other_numbers_and_without_its_folder(fit: Path, tmp_path: Path) -> None:
+    file = tmp_path / "costs.py"
+    file.write_text("def mine(action, outcome, steep):\n    return steep * (action - outcome) ** 2 + action\n")
+    service = Service(open_folders([fit], f"{file}:mine:lower=0,upper=9,steep=2"), ServiceSettings())
+    members = [[1.0, 3.0]]
+    found = [
+        service.decide(DecideRequest(members=members, cost=cost), lambda: None).decisions[0].action
+        for cost in ({}, {"steep": 0.5})
+    ]
+    assert found == pytest.approx([1.75, 1.0], abs=1e-4)
+    assert service.model().cost.text == "costs.py:mine:lower=0,upper=9,steep=2"
+    assert [each.name for each in service.model().cost.parameters if each.slider] == ["steep"]

@@ -1,0 +1,180 @@
+"""The page of the service in a real browser; as those of the reports."""
+
+import json
+from pathlib import Path
+
+import pytest
+from golden.make_bundle import table
+from live_services import golden_service, listening
+from reporting.test_report_browser import resize
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+from stakes.serving.settings import ServiceSettings
+
+ACTION = ".forecast:first-child .answers div:first-child dd"
+
+
+@pytest.fixture
+def browser(chrome: webdriver.Chrome, address: str) -> webdriver.Chrome:
+    """A browser on a wide screen with the page open and its charts drawn."""
+    resize(chrome, 1280, 900)
+    chrome.get(address)
+    wait(chrome, lambda: len(every(chrome, ".chart svg")) == 4)
+    return chrome
+
+
+def one(browser: webdriver.Chrome, selector: str) -> WebElement:
+    return browser.find_element(By.CSS_SELECTOR, selector)
+
+
+def every(browser: webdriver.Chrome, selector: str) -> list[WebElement]:
+    return browser.find_elements(By.CSS_SELECTOR, selector)
+
+
+def wait(browser: webdriver.Chrome, until: object) -> None:
+    assert callable(until)
+    WebDriverWait(browser, 30, 0.05).until(lambda _: until())
+
+
+def text(browser: webdriver.Chrome, selector: str) -> str:
+    """What an element says now, also while it is being drawn anew."""
+    script = "return document.querySelector(arguments[0])?.textContent ?? ''"
+    return str(browser.execute_script(script, selector))
+
+
+def marks(browser: webdriver.Chrome) -> list[str]:
+    """Where the lines of the best action stand, chart by chart."""
+    return [line.get_attribute("x1") or "" for line in every(browser, ".chart line.action")]
+
+
+def hosts(browser: webdriver.Chrome) -> set[str]:
+    """The origins of all requests since this was last asked."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    return {"/".join(url.split("/")[:3]) for url in sent if url.startswith(("http", "ws"))}
+
+
+def test_a_slider_moves_the_actions_of_both_forecasts_in_all_charts(browser: webdriver.Chrome) -> None:
+    before, action = marks(browser), text(browser, ACTION)
+    assert len(before) == 4
+    slider = one(browser, "#slider-short")
+    slider.send_keys(Keys.END)
+    wait(browser, lambda: text(browser, ACTION) != action)
+    wait(browser, lambda: all(new != old for new, old in zip(marks(browser), before, strict=True)))
+    assert float(text(browser, ACTION).split()[0]) > float(action.split()[0])
+    assert one(browser, "input[aria-label='short, exactly']").get_property("value") == "40"
+    assert slider.get_attribute("aria-valuetext") == "40"
+    one(browser, "#reset").click()
+    wait(browser, lambda: text(browser, ACTION) == action)
+
+
+def test_a_case_can_be_chosen_and_its_outcome_is_shown(browser: webdriver.Chrome) -> None:
+    load = table(20)["load"]
+    assert text(browser, ".chart text.outcome") == f"outcome {load[19]:.4g}"
+    action = text(browser, ACTION)
+    one(browser, "#previous").send_keys(Keys.ENTER)
+    wait(browser, lambda: text(browser, ".chart text.outcome") == f"outcome {load[18]:.4g}")
+    assert text(browser, ACTION) != action
+    assert one(browser, "#next").is_enabled()
+
+
+def test_features_can_be_typed_and_then_there_is_no_outcome(browser: webdriver.Chrome) -> None:
+    action = text(browser, ACTION)
+    one(browser, "#typed summary").send_keys(Keys.ENTER)
+    field = one(browser, "#features input[name=wind]")
+    field.clear()
+    field.send_keys("-1.5")
+    wait(browser, lambda: text(browser, ACTION) != action)
+    wait(browser, lambda: not every(browser, ".chart text.outcome"))
+
+
+def test_forecasts_are_compared_or_not(browser: webdriver.Chrome) -> None:
+    assert [each.text for each in every(browser, ".forecast h3")] == ["Weight 0.9", "Weight 0"]
+    left, right = (each.rect for each in every(browser, ".forecast"))
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] <= right["x"]
+    one(browser, "#compare").send_keys(Keys.SPACE)
+    wait(browser, lambda: len(every(browser, ".forecast")) == 1)
+
+
+def test_a_table_is_decided_and_saved(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    file = tmp_path / "coming.csv"
+    table(7).drop(columns="load").to_csv(file, index=False)
+    one(browser, "#file").send_keys(str(file))
+    wait(browser, lambda: len(every(browser, "#decisions tbody tr")) == 7)
+    assert "7 decisions for imbalance" in text(browser, "#table-note")
+    shown = every(browser, "#decisions tbody tr:first-child td")[1].text
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    one(browser, "#download").click()
+    saved = tmp_path / "decisions.csv"
+    wait(browser, lambda: saved.exists() and saved.read_text().count("\n") == 8)
+    head, first, *_ = saved.read_text().splitlines()
+    assert head.startswith("row,action,expected_cost")
+    assert f"{float(first.split(',')[1]):.4g}" == shown
+    one(browser, "#slider-short").send_keys(Keys.END)
+    wait(browser, lambda: "short=40" in text(browser, "#table-note"))
+
+
+def test_a_table_that_cannot_be_read_is_complained_about(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    file = tmp_path / "other.csv"
+    file.write_text("a,b\n1,2\n")
+    one(browser, "#file").send_keys(str(file))
+    wait(browser, lambda: "no column 'wind'" in text(browser, "#trouble"))
+    assert one(browser, "#trouble").is_displayed()
+    assert browser.get_log("browser")  # the browser's own note of the status; not of the next test
+
+
+def test_nobody_else_is_asked_and_nothing_complained_about(browser: webdriver.Chrome, address: str) -> None:
+    one(browser, "#slider-long").send_keys(Keys.ARROW_LEFT * 5)
+    one(browser, "[data-theme-toggle]").click()
+    one(browser, "#previous").click()
+    wait(browser, lambda: text(browser, ".chart text.outcome") != "")
+    assert hosts(browser) == {address}
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_nothing_is_wider_than_the_screen(browser: webdriver.Chrome, tmp_path: Path, width: int) -> None:
+    file = tmp_path / "coming.csv"
+    table(3).to_csv(file, index=False)
+    one(browser, "#file").send_keys(str(file))
+    wait(browser, lambda: len(every(browser, "#decisions tbody tr")) == 3)
+    resize(browser, width, 800)
+    one(browser, "#typed summary").click()
+    page = one(browser, "html")
+    wait(browser, lambda: int(page.get_property("scrollWidth")) == int(page.get_property("clientWidth")))
+    wait(browser, lambda: all(each.rect["x"] + each.rect["width"] <= width for each in every(browser, ".chart svg")))
+    assert every(browser, ".chart svg")[0].rect["width"] > width / 4
+
+
+def test_the_contents_mark_what_is_read(browser: webdriver.Chrome) -> None:
+    marked = "return [...document.querySelectorAll('nav [aria-current=true]')].map((link) => link.textContent)"
+    assert browser.execute_script(marked) == ["Case"]
+    browser.execute_script("scrollTo(0, document.body.scrollHeight)")
+    wait(browser, lambda: browser.execute_script(marked) != ["Case"])
+
+
+def test_everything_that_can_be_set_has_a_name(browser: webdriver.Chrome) -> None:
+    one(browser, "#typed summary").click()
+    for each in every(browser, "input, select, button, svg[role=img]"):
+        assert each.accessible_name or not each.is_displayed()
+
+
+def test_a_service_with_a_token_asks_for_it(chrome: webdriver.Chrome, fit: Path) -> None:
+    settings = ServiceSettings(token="open sesame")
+    with listening(golden_service(fit, settings), settings) as address:
+        chrome.get(address)
+        wait(chrome, lambda: one(chrome, "#token").is_displayed())
+        assert not one(chrome, "#section-decision").is_displayed()
+        one(chrome, "#token").send_keys("open", Keys.ENTER)
+        wait(chrome, lambda: "token is missing or wrong" in text(chrome, "#trouble"))
+        one(chrome, "#token").clear()
+        one(chrome, "#token").send_keys("open sesame", Keys.ENTER)
+        wait(chrome, lambda: len(every(chrome, ".chart svg")) == 4)
+        assert not one(chrome, "#token").is_displayed()
+        chrome.get("about:blank")
+    chrome.get_log("browser")

@@ -1,0 +1,170 @@
+"""What the service does not answer, and how it says so."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from live_services import golden_service, listening
+
+from stakes.serving.service import Service
+from stakes.serving.settings import ServiceSettings
+
+ROW = [0.0, 0.0, 0.0]
+
+
+def fault(reply: httpx.Response) -> tuple[int, str, str]:
+    """Status, field and message of a refusal."""
+    content = reply.json()
+    assert content.keys() == {"error"}
+    assert content["error"].keys() == {"field", "message"}
+    assert "\n" not in content["error"]["message"]
+    return reply.status_code, content["error"]["field"], content["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "words"),
+    [
+        ("decide", {}, "features", "either features or members, got none"),
+        ("decide", {"features": [ROW], "members": [[1]]}, "features", "got both"),
+        ("decide", {"features": []}, "features", "between 1 and 50 rows, got 0"),
+        ("decide", {"features": [ROW] * 51}, "features", "got 51"),
+        ("decide", {"features": [[1, 2]]}, "features.0", "the 3 features of the fit, got 2"),
+        ("decide", {"features": [ROW, {"wind": 1, "sun": 1}]}, "features.1.price", "is missing"),
+        ("decide", {"features": [{"wind": 1, "son": 1}]}, "features.0.son", "did you mean 'sun'"),
+        ("decide", {"features": [[1, 2, "3"]]}, "features.0.2", "valid number"),
+        ("decide", {"features": [[1, 2, True]]}, "features.0.2", "valid number"),
+        ("decide", {"features": [[1, 2, None]]}, "features.0.2", "valid number"),
+        ("decide", {"features": [{"wind": [1]}]}, "features.0.wind", "valid number"),
+        ("decide", {"features": [5]}, "features.0", "an object of numbers by column name, or a list"),
+        ("decide", {"features": {"wind": 1}}, "features", "valid list"),
+        ("decide", {"features": [[0, 0, 1e39]]}, "features", "single precision"),
+        ("decide", {"members": []}, "members", "between 1 and 50 rows"),
+        ("decide", {"members": [[]]}, "members.0", "at least 1"),
+        ("decide", {"members": [[0.0] * 61]}, "members", "at most 60 a row, got 61"),
+        ("decide", {"members": [[1, 2], [3]]}, "members.1", "as many members each, got 2 and 1"),
+        ("decide", {"members": [[[1, 2]]]}, "members.0", "1 outcomes each, got 2"),
+        ("decide", {"members": [[1, [2]]]}, "members.0.1", "valid number"),
+        ("decide", {"members": [[1e308, -1e308]]}, "members", "too large"),
+        ("decide", {"members": [[1]], "member_count": 5}, "member_count", "belongs to features"),
+        ("decide", {"features": [ROW], "member_count": 61}, "member_count", "at most 60, got 61"),
+        ("decide", {"features": [ROW], "member_count": 0}, "member_count", "greater than or equal to 1"),
+        ("decide", {"features": [ROW], "member_count": 2.5}, "member_count", "valid integer"),
+        ("decide", {"features": [ROW], "quantiles": [0.5, 1]}, "quantiles.1", "less than 1"),
+        ("decide", {"features": [ROW], "forecast": "best"}, "forecast", "there are chosen, weight_0"),
+        ("decide", {"features": [ROW], "more": 1}, "more", "not permitted"),
+        ("decide", {"features": [ROW], "cost": {"short": -1}}, "cost.short", "short must be positive"),
+        ("decide", {"features": [ROW], "cost": {"shrt": 1}}, "cost.shrt", "its parameters are short, long"),
+        ("decide", {"features": [ROW], "cost": {"short": "1"}}, "cost.short", "valid number"),
+        ("decide", {"features": [ROW], "cost": {"short": 1, "lower": 10}}, "cost.lower", "below upper"),
+        ("forecast", {"features": [ROW], "members": [[1]]}, "members", "not permitted"),
+        ("forecast", {}, "features", "required"),
+        ("curve", {"features": [ROW]}, "features.0", "valid number"),
+        ("curve", {"features": ROW, "points": 402}, "points", "401"),
+        ("curve", {"features": ROW, "forecasts": ["x"]}, "forecast", "no forecast 'x'"),
+        ("curve", {"features": {"wind": 1}}, "features.sun", "missing"),
+        ("table", {"csv": ""}, "csv", "empty"),
+        ("table", {"csv": "wind,sun,price\n"}, "csv", "no rows"),
+        ("table", {"csv": "wind,sun\n1,2\n"}, "csv", "no column 'price'"),
+        ("table", {"csv": "wind,sun,price\n1,2,x\n"}, "csv", "'price' must hold numbers"),
+        ("table", {"csv": "wind,sun,price\n" + "1,2,3\n" * 51}, "csv", "between 1 and 50 rows, got 51"),
+    ],
+)
+def test_the_error_names_the_field(client: httpx.Client, path: str, body: Any, field: str, words: str) -> None:
+    status, found, message = fault(client.post(f"/v1/{path}", json=body))
+    assert (status, found) == (422, field)
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 422),
+        (b"{", 422),
+        (b"[1]", 422),
+        (b'"text"', 422),
+        (b"null", 422),
+        (b'"\xff"', 400),
+        (b"[" * 50_000, 400),
+        (b'{"members": [[NaN]]}', 422),
+        (b'{"members": [[-Infinity]]}', 422),
+        (b'{"members": [[1e999]]}', 422),
+        (b'{"members": [[' + b"9" * 400 + b"]]}", 422),
+        (b'{"members": [[' + b"9" * 5000 + b"]]}", 400),
+        (b'{"features": [{"\\ud800": 1}]}', 422),
+        (b'{"forecast": "\\ud800", "features": [[0, 0, 0]]}', 422),
+        (b'{"csv": "\\ud800"}', 422),
+    ],
+)
+def test_content_that_is_no_request(client: httpx.Client, content: bytes, status: int) -> None:
+    for path in ("decide", "table"):
+        reply = client.post(f"/v1/{path}", content=content, headers={"Content-Type": "application/json"})
+        assert fault(reply)[0] == status
+
+
+def test_paths_and_methods_that_there_are_not(client: httpx.Client) -> None:
+    assert fault(client.get("/v2/decide"))[0] == 404
+    assert fault(client.get("/v1/decide"))[0] == 405
+    assert fault(client.post("/v1/model"))[0] == 405
+
+
+def test_a_large_body_is_refused_by_its_announced_length(client: httpx.Client) -> None:
+    status, _, message = fault(client.post("/v1/decide", content=b" " * 200_000))
+    assert (status, message) == (413, "the body must be at most 0.1 MiB")
+
+
+def test_a_large_body_without_a_length_is_refused_too(client: httpx.Client) -> None:
+    def parts() -> Iterator[bytes]:
+        for _ in range(200):
+            yield b" " * 1000
+
+    assert fault(client.post("/v1/decide", content=parts()))[0] == 413
+
+
+def test_nobody_waits_for_a_body_that_is_far_too_large(address: str) -> None:
+    host, _, port = address.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port))) as line:
+        line.settimeout(30)
+        line.sendall(b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999999\r\n\r\n")
+        assert line.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_in_parts_is_read_whole(client: httpx.Client) -> None:
+    content = json.dumps({"features": [ROW]}).encode()
+    headers = {"Content-Type": "application/json"}
+    reply = client.post("/v1/decide", content=iter([content[:7], content[7:]]), headers=headers)
+    assert reply.status_code == 200
+
+
+def test_names_that_lead_here_by_somebodys_doing_are_refused(client: httpx.Client) -> None:
+    assert fault(client.get("/v1/model", headers={"Host": "example.org"}))[:2] == (400, "Host")
+    for host in ("localhost:8000", "127.0.0.1", "[::1]:8000"):
+        assert client.get("/v1/model", headers={"Host": host}).status_code == 200
+
+
+def test_answers_tell_browsers_to_be_careful(client: httpx.Client) -> None:
+    for path in ("/", "/v1/model", "/nothing"):
+        headers = client.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "server" not in headers
+        assert "access-control-allow-origin" not in headers
+
+
+def test_a_fault_of_ours_is_logged_and_not_told(
+    fit: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret of /home/somebody")
+
+    monkeypatch.setattr(Service, "decide", broken)
+    settings = ServiceSettings()
+    with listening(golden_service(fit, settings), settings) as address:
+        reply = httpx.post(f"{address}/v1/decide", json={"features": [ROW]})
+        assert httpx.get(f"{address}/healthz").status_code == 200
+    assert fault(reply) == (500, "", "something went wrong in the service; its log says what")
+    assert "secret" in caplog.text
+    assert "POST /v1/decide failed" in caplog.text
