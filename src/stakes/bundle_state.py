@@ -17,11 +17,10 @@ from stakes.checks import check_finite, require_count
 from stakes.costs import Cost
 from stakes.errors import SettingError
 from stakes.evaluation.frontier import Frontier
-from stakes.fitting import ModelFactory, model_factory, resolved_device
+from stakes.fitting import MODELS, ModelFactory, model_factory, resolved_device
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.models.sample_model import SampleModel
 from stakes.training.checkpoints import HEADER_LIMIT, load_tensors
-from stakes.training.runs import MODELS
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
 from stakes.typed import from_plain, shown, to_plain
 
@@ -112,7 +111,7 @@ def settings_of(forecaster: DecisionAwareForecaster) -> EstimatorSettings:
     given = {field.name: getattr(forecaster, field.name) for field in fields(EstimatorSettings)}
     model, seed = given["model"], given["random_state"]
     if isinstance(model, str):
-        model = MODELS[model]()
+        model = MODELS[model]
     given["model"] = to_plain(model) if isinstance(model, (ImplicitSettings, DiffusionSettings)) else "own"
     given["random_state"] = seed if isinstance(seed, Integral) else None
     return settings_from_plain(plain(given))

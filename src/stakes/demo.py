@@ -42,6 +42,7 @@ class Example:
     layout: Callable[[pd.DataFrame], TableLayout]
     cost: str
     test_fraction: float
+    validation_fraction: float = 0.25
     attribution: str = ""
 
     def request(self, folder: Path, epochs: int | None) -> FitRequest:
@@ -56,6 +57,7 @@ class Example:
             members=_MEMBERS,
             epochs=epochs,
             test_fraction=self.test_fraction,
+            validation_fraction=self.validation_fraction,
         )
 
 
@@ -110,7 +112,8 @@ EXAMPLES = (
         table=_sites,
         layout=_site_layout,
         cost="wind_dispatch:penalty=20,shear=0",
-        test_fraction=6000 / 8500,
+        test_fraction=4000 / 8500,
+        validation_fraction=2 / 3,  # 1,500 cases to train on, 1,500 to stop by and 1,500 to choose the weight by
     ),
 )
 

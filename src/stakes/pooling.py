@@ -27,18 +27,31 @@ def member_shares(members: int, models: int) -> list[int]:
 
 
 def pooled_parts(
-    models: Sequence[nn.Module], features: Tensor, members: int, seed: int, device: str = "cpu"
+    models: Sequence[nn.Module],
+    features: Tensor,
+    members: int,
+    seed: int,
+    device: str = "cpu",
+    *,
+    share_noise: bool = True,
 ) -> Iterator[tuple[slice, Tensor]]:
     """`pooled_members` of some rows after the other, with their place; nothing where there is no model."""
     size = max(1, _MEMBERS_HELD // members)
     for start in range(0, len(features) if models else 0, size):
         rows = slice(start, start + size)
-        yield rows, pooled_members(models, features[rows], members, seed, device)
+        own_seed = seed if share_noise else seed + start
+        yield rows, pooled_members(models, features[rows], members, own_seed, device, share_noise=share_noise)
 
 
 @torch.no_grad()
 def pooled_members(
-    models: Sequence[nn.Module], features: Tensor, members: int, seed: int, device: str = "cpu"
+    models: Sequence[nn.Module],
+    features: Tensor,
+    members: int,
+    seed: int,
+    device: str = "cpu",
+    *,
+    share_noise: bool = True,
 ) -> Tensor:
     """Members (N, M, D) for features (N, F), on the CPU.
 
@@ -47,21 +60,23 @@ def pooled_members(
     """
     shares = member_shares(members, len(models))
     parts = [
-        _members(model, features, share, seed + place, device)
+        _members(model, features, share, seed + place, device, share_noise)
         for place, (model, share) in enumerate(zip(models, shares, strict=True))
         if share
     ]
     return torch.cat(parts, 1)
 
 
-def _members(model: nn.Module, features: Tensor, members: int, seed: int, device: str) -> Tensor:
+def _members(model: nn.Module, features: Tensor, members: int, seed: int, device: str, share_noise: bool) -> Tensor:
     moved = model if device == "cpu" else copy.deepcopy(model).to(device)
     at_once = _MEMBERS_AT_ONCE.get(torch.device(device).type, _MEMBERS_ELSEWHERE)
     size = max(1, at_once // members)
+    generator = torch.Generator(device).manual_seed(seed)
     found = []
     for part in features.split(size):
         filled = torch.cat([part, part[-1:].expand(size - len(part), -1)]).to(device)
-        generator = torch.Generator(device).manual_seed(seed)
-        drawn = cast(SampleModel, moved).sample(filled, members, generator, share_noise=True)
+        if share_noise:
+            generator.manual_seed(seed)
+        drawn = cast(SampleModel, moved).sample(filled, members, generator, share_noise=share_noise)
         found.append(drawn[: len(part)].cpu())
     return torch.cat(found)

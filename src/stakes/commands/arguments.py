@@ -84,6 +84,10 @@ class FitFlags:
     ensemble: Annotated[int, Parameter(help="models of different seeds, pooled")] = 1
     epochs: Annotated[int | None, Parameter(help="most epochs of the training")] = None
     test_fraction: Annotated[float, Parameter(help="share of the cases, the last ones, to judge by")] = 0.2
+    validation_fraction: Annotated[
+        float,
+        Parameter(help="share of the others, their last ones, by which training stops and a weight is taken"),
+    ] = 0.25
     tolerance: Annotated[float, Parameter(help="per cent by which the score may become worse")] = 2.0
     seed: Annotated[int, Parameter(help="of all that is random")] = 0
     separator: Separator = None
@@ -116,6 +120,7 @@ class FitFlags:
             ensemble=self.ensemble,
             epochs=self.epochs,
             test_fraction=self.test_fraction,
+            validation_fraction=self.validation_fraction,
             tolerance=self.tolerance,
             seed=self.seed,
             separator=self.separator,

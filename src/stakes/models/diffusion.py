@@ -14,6 +14,7 @@ from stakes.models.networks import (
     Scaling,
     cases_at_once,
     draw_normal,
+    draw_shared,
     require_counts,
     sinusoidal_embedding,
 )
@@ -161,14 +162,13 @@ class DiffusionModel(nn.Module):
         for part in features.split(cases_at_once(self.network.widest, members, like, memory_budget)):
             if share_noise and generator is not None and start is not None:
                 generator.set_state(start)
-            cases = 1 if share_noise else len(part)
-            parts.append(self._run_chains(part, cases, members, generator, steps, stochastic))
+            parts.append(self._run_chains(part, share_noise, members, generator, steps, stochastic))
         return torch.cat(parts)
 
     def _run_chains(
         self,
         features: Tensor,
-        cases: int,
+        share_noise: bool,
         members: int,
         generator: torch.Generator | None,
         steps: int | None,
@@ -177,7 +177,9 @@ class DiffusionModel(nn.Module):
         like = self.outcome_scaling.mean
 
         def normal(width: int) -> Tensor:
-            return draw_normal(like, cases, members, width, generator=generator).expand(len(features), -1, -1)
+            if share_noise:
+                return draw_shared(like, members, width, generator).expand(len(features), -1, -1)
+            return draw_normal(like, len(features), members, width, generator=generator)
 
         def denoise(noisy: Tensor, step: int) -> Tensor:
             times = torch.full(features.shape[:1], step, device=like.device)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from stakes.models.networks import Perceptron, Scaling, cases_at_once, draw_normal, require_counts
+from stakes.models.networks import Perceptron, Scaling, cases_at_once, draw_normal, draw_shared, require_counts
 from stakes.models.sample_model import TrainingDraw, TrainingNoise
 
 __all__ = ["ImplicitModel"]
@@ -66,7 +66,7 @@ class ImplicitModel(nn.Module):
         By default 8 MiB on a CPU, what its caches hold, and 1 GiB elsewhere.
         """
         require_counts(members=members)
-        shared = self._draw(1, members, generator) if share_noise else None
+        shared = draw_shared(self.outcome_scaling.mean, members, self.noise, generator) if share_noise else None
         parts = []
         for part in features.split(
             cases_at_once(self.network.widest, members, self.outcome_scaling.mean, memory_budget)

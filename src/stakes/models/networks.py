@@ -17,6 +17,7 @@ __all__ = [
     "Scaling",
     "cases_at_once",
     "draw_normal",
+    "draw_shared",
     "linear_in_parts",
     "require_counts",
     "sinusoidal_embedding",
@@ -153,6 +154,19 @@ def cases_at_once(width: int, members: int, like: Tensor, memory_budget: int | N
 def draw_normal(like: Tensor, *shape: int, generator: torch.Generator | None) -> Tensor:
     """Standard normal numbers of the type and on the device of another tensor."""
     return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
+
+
+def draw_shared(like: Tensor, members: int, width: int, generator: torch.Generator | None) -> Tensor:
+    """Normal noise (1, M, K) for all cases alike, made to have mean 0 and, where M > K, covariance 1 exactly.
+
+    What a draw of M has too much or too little would else be in every forecast, and in the same direction.
+    """
+    drawn = draw_normal(like, 1, members, width, generator=generator).double()
+    centred = drawn - drawn.mean(1, keepdim=True)
+    if members <= width:
+        return (centred if members > 1 else drawn).to(like.dtype)
+    factor = torch.linalg.cholesky(centred.mT @ centred / members)
+    return torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT.to(like.dtype)
 
 
 def sinusoidal_embedding(time: Tensor, width: int) -> Tensor:
