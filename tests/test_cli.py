@@ -127,6 +127,7 @@ def test_version() -> None:
         (["check-cost", "--help"], ["--target", "--plot", "stakes check-cost --cost"]),
         (["data", "export", "--help"], ["NAME", "--out", "stakes data export"]),
         (["refit", "--help"], ["FOLDER", "DATA", "--out", "stakes refit load"]),
+        (["demo", "--help"], ["--epochs", "stakes demo --epochs 2"]),
     ],
 )
 def test_help_names_what_there_is(words: list[str], expected: list[str]) -> None:

@@ -247,7 +247,7 @@ def test_an_own_cost_is_recorded_by_reference(own: str) -> None:
     found = CostSpec.from_record(record)
     assert found.is_own
     assert found.record() == record
-    with pytest.raises(CostError, match=r"only its name was kept; give the file again, as in FOLDER/costs\.py:priced"):
+    with pytest.raises(CostError, match=r"as in --cost PATH/costs\.py:priced:price=3,lower=0,upper=1,unit=EUR$"):
         found.build()
 
 

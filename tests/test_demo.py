@@ -40,8 +40,9 @@ def test_the_french_load_is_judged_on_2021(tmp_path: Path) -> None:
     assert not any(str(time).startswith("2020") for time in (*fitted.times, *test.times))
 
 
-def test_the_simulated_sites_are_judged_on_the_test_cases_of_the_task(tmp_path: Path) -> None:
+def test_the_simulated_sites_have_1500_cases_to_train_on(tmp_path: Path) -> None:
     problem = Problem.read(demo.EXAMPLES[1].request(tmp_path, None))
     fitted, test = problem.parts
     assert test is not None
-    assert (len(fitted), len(test)) == (2500, 6000)
+    assert (len(fitted), len(test)) == (4500, 4000)
+    assert round((1 - demo.EXAMPLES[1].validation_fraction) * len(fitted)) == 1500

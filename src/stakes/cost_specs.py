@@ -151,7 +151,7 @@ class CostSpec:
         if self.recorded:
             raise CostError(
                 f"the cost {self.name!r} is a user's own and only its name was kept; give the file again, as in "
-                f"FOLDER/{self.name}"
+                f"--cost PATH/{self}"
             )
         from stakes.own_costs import OwnCost
 
@@ -169,6 +169,10 @@ class CostSpec:
         units = {key: getattr(self, key) for key in _UNITS}
         own = {"sha256": self.sha256} if self.is_own else {}
         return {"name": name, "parameters": dict(self.parameters), **units, **own}
+
+    def kept(self) -> "CostSpec":
+        """The spec as a record has it: of a user's own cost no place of its file."""
+        return CostSpec.from_record(self.record())
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "CostSpec":

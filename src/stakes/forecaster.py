@@ -69,10 +69,11 @@ class Decisions:
 class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble forecast of y given X, trained with a proper score and with the cost of the decision it serves.
 
-    The rows are in the order of time: the last `validation_fraction` of them decide when to stop. `decision_weight`
-    "auto" trains all `weights` (0 is always one of them) from one pre-training; alternate blocks of the validation
-    rows then decide when to stop and which weight to take (`stakes.evaluation.frontier`), whose energy score may be
-    `tolerance` per cent above that of weight 0. A number trains that weight and, with `baseline`, weight 0 beside it.
+    The rows are in the order of time: the last `validation_fraction`, which touches the training rows, decides when to
+    stop; leave a gap of the lead time before rows that judge. `decision_weight` "auto" trains all `weights`, 0 among
+    them, from one pre-training; alternate blocks of the validation rows decide when to stop and which weight to take
+    (`stakes.evaluation.frontier`), with an energy score at most `tolerance` per cent above that of weight 0. A number
+    trains that weight and, with `baseline`, weight 0 beside it.
 
     `model` is "implicit", "diffusion", settings such as `ImplicitSettings(hidden=64)`, or a function of the numbers of
     features and outcomes that makes a `SampleModel`. `ensemble` models of different seeds are trained, and pooled into
@@ -80,7 +81,6 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
     of rows or of `epochs`, which take the place of its own. `block` is how many neighbouring rows belong together.
     `n_jobs` processes share the weights; a GPU needs but one. With `warm_start` a second fit starts from the models of
     the first, their scaling too, without pre-training. `score` is the mean realised cost, negative.
-
     Every row sees the same noise, drawn from `random_state`: its forecast does not depend on the other rows.
 
     >>> import numpy as np, stakes

@@ -43,7 +43,10 @@ class OwnCost:
         return self.cost.upper
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        return self.cost(action, outcome)
+        try:
+            return self.cost(action, outcome)
+        except SystemExit as error:  # which would end the command
+            raise CostError(f"{self.spec.function!r} of {self.spec.path.name!r} fails: {_said(error)}") from error
 
     def __repr__(self) -> str:
         return f"OwnCost({str(self.spec)!r})"
@@ -119,7 +122,7 @@ def _made(spec: "CostSpec", factory: Callable[..., Any], keys: Mapping[str, Any]
         return factory(**keys)
     except StakesError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CostError(f"{spec.function!r} of {spec.path.name!r} fails: {_said(error)}") from error
 
 

@@ -11,7 +11,7 @@ from stakes.models.sample_model import SampleModel
 
 __all__ = ["member_shares", "pooled_members", "pooled_parts"]
 
-_MEMBERS_AT_ONCE = {"cpu": 1 << 12}
+_MEMBERS_AT_ONCE = {"cpu": 1 << 14}
 _MEMBERS_ELSEWHERE = 1 << 19
 _MEMBERS_HELD = 1 << 21
 

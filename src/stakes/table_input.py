@@ -68,6 +68,10 @@ def checked_times(times: Any, rows: int) -> Times | None:
 def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The rows of even and of odd blocks of `block` neighbours; a block is cut short where there is but one.
 
+    Blocks of k whole days, as `automatic_block` has them, show both parts every hour, and every weekday as often within
+    14 k days: the parts take turns after 2 k days, which for k below 7 have no factor in common with the week. Blocks
+    of part of a day would not: with 12 hours one part has all mornings.
+
     >>> [part.tolist() for part in alternate_blocks(7, 2)]
     [[0, 1, 4, 5], [2, 3, 6]]
     """

@@ -7,8 +7,9 @@ import pytest
 from calls import called, complaint
 from load_tables import load_table
 
-from stakes.commands.fit import FitRequest
+from stakes.commands.fit import FitRequest, Problem
 from stakes.costs import Cost
+from stakes.data.layout import TableLayout
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.training.execution import Execution
 from stakes.training.results import InterruptedTraining
@@ -79,6 +80,27 @@ def test_each_origin_is_fitted_on_what_was_known_and_judged_on_what_came_next(fi
     assert not Path("out/checkpoints").exists()
 
 
+@pytest.mark.parametrize("lead", [12.0, 24.0, 72.0])
+def test_a_fit_too_learns_from_what_was_known_at_its_first_test_forecast(lead: float) -> None:
+    layout = TableLayout(("load",), time="time", lags=(0.0, 12.0), lead=lead)
+    problem = Problem.read(FitRequest("load.csv", COST, layout))
+    fitted, test = problem.parts
+    assert test is not None
+    assert test.times is not None
+    assert fitted.times is not None
+    assert len(test) == round(0.2 * len(problem.cases))
+    issued = test.times[0] - np.timedelta64(int(lead), "h")
+    assert fitted.times[-1] == issued
+    assert len(problem.cases) - len(test) - len(fitted) == lead / 12 - 1
+
+
+def test_without_a_lead_the_parts_touch() -> None:
+    problem = Problem.read(FitRequest("load.csv", COST, TableLayout(("load",), ("bought",), time="time")))
+    fitted, test = problem.parts
+    assert test is not None
+    assert len(fitted) + len(test) == len(problem.cases) == 200
+
+
 @pytest.mark.parametrize("again", [WORDS, ["resume", "out"]], ids=lambda words: words[0])
 def test_a_finished_origin_is_not_fitted_again(fits: Fits, again: list[str]) -> None:
     fits.until = 2
@@ -129,3 +151,33 @@ def test_settings_that_cannot_be_read(content: str) -> None:
     Path("out").mkdir()
     Path("out/backtest.json").write_text(content)
     complaint("resume", "out")
+
+
+def test_today_is_compared_where_it_is_known(fits: Fits) -> None:
+    table = load_table()
+    table.loc[table.index[-10:], "bought"] = np.nan
+    table.to_csv("load.csv", index=False)
+    code, output, _ = called(*WORDS, "--quiet", "--json")
+    assert code == 0
+    found = json.loads(output)
+    overall = found["origins"][-1]
+    known = pd.concat([pd.read_csv(f"out/origin-{place}.csv") for place in (1, 2, 3)]).dropna(subset="today_cost")
+    assert overall["today_cases"] == len(known) == overall["cases"] - 10
+    assert overall["today_cost"] == pytest.approx(known["today_cost"].mean())
+    assert overall["cost_beside_today"] == pytest.approx(known["cost"].mean())
+    assert overall["today_change"] == pytest.approx(overall["cost_beside_today"] - overall["today_cost"])
+    sentence = found["sentences"][-1]
+    assert sentence.startswith(f"Over the {len(known)} cases in which they are known the actions c")
+    assert " those of today: " in sentence
+
+
+def test_an_own_cost_is_given_again(fits: Fits) -> None:
+    Path("costs.py").write_text("def paid(action, outcome):\n    return (action - outcome) ** 2\n")
+    own = "costs.py:paid:lower=0,upper=20"
+    words = [own if word == COST else word for word in WORDS]
+    fits.until = 1
+    assert called(*words, "--quiet")[0] == 130
+    fits.until = 100
+    assert complaint("resume", "out").endswith(f"as in --cost PATH/{own}")
+    assert called("resume", "out", "--cost", own, "--quiet") == (0, "out\n", "")
+    assert len(fits) == 3

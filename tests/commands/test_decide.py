@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 import xarray as xr
 from calls import called, complaint
@@ -17,7 +18,7 @@ COST = "shortfall:penalty=5"
 
 
 def decided(*words: str) -> pd.DataFrame:
-    assert called("decide", *words, "--out", "actions.csv", "--force") == (0, "actions.csv\n", "")
+    assert called("decide", *words, "--out", "actions.csv", "--force", "--quiet") == (0, "actions.csv\n", "")
     return pd.read_csv("actions.csv")
 
 
@@ -27,7 +28,7 @@ def test_members_to_actions() -> None:
     flags = ["at_lower_bound", "at_upper_bound", "certified"]
     assert list(found.columns) == ["time", "action", "expected_cost", *flags, *quantiles]
     members = pd.read_csv("members.csv", index_col="time")
-    assert list(found["time"]) == [f"{time}" for time in members.index]
+    assert list(found["time"]) == [f"{time.replace(' ', 'T')}Z" for time in members.index]
     solution = stakes.solve_action(stakes.ShortfallCost(5.0), torch.from_numpy(members.to_numpy())[..., None])
     np.testing.assert_allclose(found["action"], solution.action[:, 0], rtol=1e-12)
     np.testing.assert_allclose(found["expected_cost"], solution.expected_cost, rtol=1e-12)
@@ -43,23 +44,51 @@ def test_bounds_are_flagged() -> None:
     lines = [line.split(",") for line in output.splitlines()]
     assert [line[0] for line in lines] == ["row", "1", "2", "3"]
     assert [line[3:5] for line in lines[1:]] == [["True", "False"], ["False", "False"], ["False", "True"]]
-    assert errors.startswith("note: without a forecast the best action is the upper bound 1")
+    assert errors.startswith("note: 3 cases of 2 members, targets outcome\nnote: without a forecast the best action is")
 
 
 def test_the_total_of_several_targets_is_what_quantiles_are_of() -> None:
     rows = [f"{case},{number},{case + number},{2 * number}" for case in (1, 2) for number in range(4)]
     Path("long.csv").write_text("\n".join(["case,number,a,b", *rows]))
-    found = decided("--members", "long.csv", "--cost", "imbalance:short=2,long=1,upper=30", "--quantiles", "0.5")
+    words = ["--members", "long.csv", "--cost", "imbalance:short=2,long=1,upper=30", "--quantiles", "0.5"]
+    found = decided(*words, "--target", "a,b")
     assert list(found["case"]) == [1, 2]
     assert list(found["quantile_0.5"]) == [5.5, 6.5]  # the cost's total is the sum
+    assert list(decided(*words, "--target", "a")["quantile_0.5"]) == [2.5, 3.5]
+    assert "several columns of values, a, b; --target says which" in complaint("decide", *words)
+
+
+def test_members_beside_an_observation_are_chosen() -> None:
+    Path("both.csv").write_text("time,power,m1,m2\n2020-01-01,0.9,0.1,0.2\n")
+    words = ["--members", "both.csv", "--cost", COST, "--quantiles", "0.5"]
+    assert "as in --columns m1:m2" in complaint("decide", *words)
+    assert decided(*words, "--columns", "m1:m2")["quantile_0.5"].iloc[0] == pytest.approx(0.15)
+
+
+def test_a_separator_and_names_with_a_comma() -> None:
+    header = 'time;number;"wind, north";"wind, south"'
+    Path("long.csv").write_text(f"{header}\n2020-01-01;0;0,2;0,4\n2020-01-01;1;0,4;0,4\n")
+    words = ["--members", "long.csv", "--cost", COST, "--quantiles", "0.5"]
+    assert decided(*words, "--target", '"wind, north"')["quantile_0.5"].iloc[0] == pytest.approx(0.3)
+    assert "has text in the column" in complaint("decide", *words, "--separator", ",")
+
+
+def test_times_in_another_zone_come_back_in_utc() -> None:
+    Path("zone.csv").write_text("time,m1,m2\n2020-07-01T00:00+02:00,0.1,0.2\n")
+    words = ["decide", "--members", "zone.csv", "--cost", COST]
+    _, output, errors = called(*words)
+    assert output.splitlines()[1].startswith("2020-06-30T22:00:00Z,")
+    assert "note: times are UTC here, although the table has them in another zone\n" in errors
+    assert called(*words, "--out", "a.parquet")[0] == 0
+    assert str(pd.read_parquet("a.parquet")["time"].dtype.tz) == "UTC"  # type: ignore[union-attr]
 
 
 def test_one_json_object() -> None:
     code, output, errors = called("decide", "--members", "members.csv", "--cost", f"{COST},unit=EUR", "--json")
-    assert (code, errors) == (0, "")
+    assert (code, errors) == (0, "note: 60 cases of 12 members, targets outcome\n")
     found = json.loads(output)
     assert (found["cases"], found["unit"], len(found["rows"])) == (60, "EUR", 60)
-    assert found["rows"][1]["time"] == "2020-01-01T12:00:00"
+    assert found["rows"][1]["time"] == "2020-01-01T12:00:00Z"
     assert called("decide", "--members", "members.csv", "--cost", COST, "--json", "--out", "a.parquet")[0] == 0
     assert list(pd.read_parquet("a.parquet")["action"]) == [row["action"] for row in found["rows"]]
 
@@ -83,7 +112,8 @@ def test_notes_are_told_beside_the_result_unless_quiet() -> None:
     Path("gap.csv").write_text("time,a,b\n2020-01-01,0.1,0.2\n2020-01-02,,0.3\n")
     code, output, errors = called("decide", "--members", "gap.csv", "--cost", COST)
     assert (code, output.count("\n")) == (0, 2)
-    assert errors == "note: 1 of 2 cases have missing members and are left out\n"
+    said = ["1 cases of 2 members, targets outcome", "1 of 2 cases have missing members and are left out"]
+    assert errors == "".join(f"note: {sentence}\n" for sentence in said)
     assert called("decide", "--members", "gap.csv", "--cost", COST, "--quiet")[2] == ""
 
 
@@ -91,12 +121,12 @@ def test_a_file_is_overwritten_only_by_force() -> None:
     words = ["decide", "--members", "members.csv", "--cost", COST, "--out", "mine.csv"]
     assert complaint(*words) == "'mine.csv' exists already; --force overwrites it"
     assert Path("mine.csv").read_text() == "mine"
-    assert called(*words, "--force") == (0, "mine.csv\n", "")
+    assert called(*words, "--force", "--quiet") == (0, "mine.csv\n", "")
     assert len(pd.read_csv("mine.csv")) == 60
 
 
 def test_a_reader_that_has_gone_is_no_fault() -> None:
-    words = f"decide --members members.csv --cost {COST}"
+    words = f"decide --members members.csv --cost {COST} --quiet"
     shell = f"{sys.executable} -m stakes.cli {words} | head -n 1"
     result = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
     assert result.stdout.startswith("time,action")
@@ -106,9 +136,10 @@ def test_a_reader_that_has_gone_is_no_fault() -> None:
 def test_a_fitted_forecaster_decides_for_new_data(fitted: Path) -> None:
     table = load_table()
     table.tail(6).drop(columns="bought").to_csv("new.csv", index=False)
-    found = decided(str(fitted), "new.csv", "--quantiles", "0.5", "--quiet")
+    found = decided(str(fitted), "new.csv", "--quantiles", "0.5")
     times = pd.to_datetime(found["time"])
-    assert times.max() == table["time"].iloc[-1] + pd.Timedelta(hours=12)  # the decision that is still to be taken
+    last = table["time"].iloc[-1].tz_localize("UTC")
+    assert times.max() == last + pd.Timedelta(hours=12)  # the decision that is still to be taken
     forecaster = load_bundle(fitted).forecaster
     layout = load_bundle(fitted).layout
     assert layout is not None
@@ -120,8 +151,7 @@ def test_a_fitted_forecaster_decides_for_new_data(fitted: Path) -> None:
 def test_another_cost_for_the_same_forecaster(fitted: Path) -> None:
     load_table().to_csv("new.csv", index=False)
     bold, shy = (
-        decided(str(fitted), "new.csv", "--quiet", "--cost", f"imbalance:short={short},long=1,upper=20")
-        for short in (100, 0.01)
+        decided(str(fitted), "new.csv", "--cost", f"imbalance:short={short},long=1,upper=20") for short in (100, 0.01)
     )
     assert (bold["action"] > shy["action"]).all()
     _, _, errors = called("decide", str(fitted), "new.csv", "--cost", "imbalance:short=2,long=1,upper=20")

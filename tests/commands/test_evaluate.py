@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from calls import called
+from calls import called, complaint
 from load_tables import load_table
 
 import stakes
@@ -22,7 +22,7 @@ def expected() -> pd.DataFrame:
 def test_members_against_outcomes() -> None:
     code, output, errors = called(*WORDS, "--json", "--cases", "cases.csv")
     assert code == 0
-    assert errors.startswith("note: climatology_cost is that of the constant action")
+    assert errors.startswith("note: 60 cases of 12 members, targets outcome\nnote: climatology_cost is that of")
     found = json.loads(output)
     assert (found["cases"], found["cases_file"]) == (60, "cases.csv")
     values = {row["metric"]: row for row in found["metrics"]}
@@ -33,6 +33,27 @@ def test_members_against_outcomes() -> None:
     cases = pd.read_csv("cases.csv")
     np.testing.assert_allclose(cases["cost"], wanted["cost"], rtol=1e-9)
     assert list(cases.columns[:2]) == ["time", "outcome"]
+    assert cases["time"].iloc[1] == "2020-01-01T12:00:00Z"
+
+
+def test_targets_of_a_long_table_and_of_its_outcomes() -> None:
+    rows = [f"{case},{number},0.{case}{number},0.5" for case in (1, 2, 3) for number in range(4)]
+    Path("long.csv").write_text("\n".join(["case,number,power,price", *rows]))
+    Path("seen.csv").write_text("case;power;price\n1;0,1;5\n2;0,2;5\n3;0,3;5\n")
+    Path("named.csv").write_text("case,observed\n1,0.1\n2,0.2\n3,0.3\n")
+    words = ["evaluate", "--members", "long.csv", "--cost", COST, "--quiet", "--cases", "c.csv", "--force"]
+    for outcomes in ("seen.csv", "named.csv"):  # of the same name, or the only one
+        assert called(*words, "--outcomes", outcomes, "--target", "power")[0] == 0
+        assert list(pd.read_csv("c.csv")["power"]) == [0.1, 0.2, 0.3]
+    assert "several columns of values, power, price" in complaint(*words, "--outcomes", "seen.csv")
+
+
+def test_members_without_times_need_as_many_outcomes() -> None:
+    pd.read_csv("members.csv").drop(columns="time").to_csv("members.csv", index=False)
+    code, output, _ = called(*WORDS, "--json")
+    assert (code, json.loads(output)["cases"]) == (0, 60)
+    pd.read_csv("outcomes.csv").iloc[1:].to_csv("outcomes.csv", index=False)
+    assert "has 59 rows, but the members have 60 cases" in complaint(*WORDS)
 
 
 def test_the_constant_action_is_the_best_in_hindsight() -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from calls import called, complaint
 
 from stakes.commands import fit, refit
 from stakes.commands.fit import FitRequest, FitResult
+from stakes.cost_specs import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.training.checkpoints import write_json
 from stakes.training.execution import Execution
@@ -97,14 +99,16 @@ def test_how_to_fit(asked: list[Any]) -> None:
 
 def old_fit() -> None:
     Path("old").mkdir()
-    write_json(Path("old/fit.json"), {"request": to_plain(REQUEST), "sha256": "0", "cost": {}})
+    asked = {"request": to_plain(REQUEST), "sha256": "0", "cost": CostSpec.parse(COST).record()}
+    write_json(Path("old/fit.json"), asked)
 
 
 def test_refit(asked: list[Any]) -> None:
     old_fit()
     assert called("refit", "old", "new.csv", "--out", "new", "--device", "cpu")[0] == 0
     (request, out, settings) = asked[0]
-    assert (request, out) == (FitRequest(**{**vars(REQUEST), "data": "new.csv"}), Path("new"))
+    assert CostSpec.parse(request.cost).record() == CostSpec.parse(COST).record()
+    assert (request, out) == (replace(REQUEST, data="new.csv", cost=request.cost), Path("new"))
     assert (settings["device"], settings["headroom"]) == ("cpu", False)
     assert called("refit", "old", "new.csv", "--out", "new", "--cost", "costs.py:mine")[0] == 0
     assert asked[1][0].cost == "costs.py:mine"
@@ -115,7 +119,16 @@ def test_refit_of_what_is_no_fit(asked: list[Any]) -> None:
     Path("old/fit.json").write_text("{}")
     assert "old/fit.json" in complaint("refit", "old", "new.csv", "--out", "new")
     write_json(Path("old/fit.json"), {"request": {"data": 3}})
-    assert complaint("refit", "old", "new.csv", "--out", "new").startswith("old/fit.json does not say what was fitted")
+    assert complaint("refit", "old", "new.csv", "--out", "new").startswith("old/fit.json does not say what was")
+    assert asked == []
+
+
+def test_no_unit_makes_a_cost_one_of_a_file(asked: list[Any]) -> None:
+    Path("old").mkdir()
+    record = CostSpec.parse(COST).record() | {"unit": "evil.py:run"}
+    write_json(Path("old/fit.json"), {"request": to_plain(REQUEST), "sha256": "0", "cost": record})
+    for words in (["refit", "old", "new.csv", "--out", "new"], ["resume", "old"]):
+        assert complaint(*words).endswith("the cost imbalance names a file of code")
     assert asked == []
 
 
@@ -123,13 +136,15 @@ def test_resume(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     old_fit()
     executions = []
 
-    def resumed(folder: Path, execution: Execution) -> FitResult:
-        executions.append((folder, execution))
+    def resumed(folder: Path, execution: Execution, cost: str | None) -> FitResult:
+        executions.append((folder, execution, cost))
         return FitResult(folder, pd.DataFrame(), (), 0.3)
 
     monkeypatch.setattr(fit, "resume_fit", resumed)
     assert called("resume", "old", "--device", "cpu", "--workers", "3") == (0, "old\n", "")
-    assert executions == [(Path("old"), Execution("cpu", 3))]
+    assert called("resume", "old", "--cost", "costs.py:mine")[0] == 0
+    assert executions == [(Path("old"), Execution("cpu", 3), None), (Path("old"), Execution(), "costs.py:mine")]
+    assert "holds neither" in complaint("resume", "elsewhere", "--cost", "costs.py:mine")
 
 
 def test_a_process_of_its_own() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from stakes.commands.output import plain, say_table
+from stakes.data.tables import csv_text
 
 TABLE = pd.DataFrame({"metric": ["cost", "[bold]"], "value": [1234.5678, np.nan], "low": [0.00012345, 2.0]})
 
@@ -28,6 +29,14 @@ def test_a_table_for_a_terminal() -> None:
         say_table(TABLE, "title")
     assert "│ [bold]" in output.getvalue()
     assert "title" in output.getvalue()
+
+
+def test_times_in_utc() -> None:
+    times = pd.to_datetime(["2020-07-01 12:00", None]).tz_localize("Europe/Dublin")
+    table = pd.DataFrame({"time": times, "naive": times.tz_localize(None), "value": [1, 2]})
+    assert csv_text(table) == "time,naive,value\n2020-07-01T11:00:00Z,2020-07-01 12:00:00,1\n,,2\n"
+    assert table["time"].dtype == times.dtype  # the table itself is as it was
+    assert plain(times.tz_convert("UTC")[0]) == "2020-07-01T11:00:00Z"
 
 
 def test_what_json_can_hold() -> None:

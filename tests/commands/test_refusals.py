@@ -1,6 +1,7 @@
 """What cannot be used is refused: exit code 2, one line, and nothing of the user's touched."""
 
 import gzip
+import json
 import os
 from pathlib import Path
 
@@ -115,6 +116,10 @@ WORDS = [
     (["decide", "nowhere", "members.csv"], "nowhere"),
     (["decide", "mine.csv", "members.csv"], "mine.csv"),
     (["decide", "nowhere", "members.csv", "--time", "t"], "--time and --variable belong to --members"),
+    (
+        ["decide", "--members", "members.csv", "--cost", COST, "--target", "power"],
+        "--target must name columns of values",
+    ),
     (["decide", "--members", "nowhere.csv", "--cost", COST], "there is no file 'nowhere.csv'"),
     (["decide", "--members", "member.csv", "--cost", COST], "did you mean 'members.csv'?"),
     (["decide", "--members", ".", "--cost", COST], "is a folder"),
@@ -140,6 +145,7 @@ WORDS = [
     (["check-cost", "outcomes.csv", "--cost", COST], "check-cost needs --target"),
     (["check-cost", "outcomes.csv", "--cost", COST, "--target", "pwer"], "did you mean 'power'?"),
     (["check-cost", "--cost", COST, "--target", "power"], "--target needs the table"),
+    (["check-cost", "--members", "members.csv", "--cost", COST, "--target", "power"], "--target must name columns"),
     (["check-cost", "outcomes.csv", "--members", "members.csv", "--cost", COST], "not both"),
     (["data"], ""),
     (["data", "lst"], "lst"),
@@ -191,3 +197,88 @@ def test_a_gpu_that_is_not_there_is_refused() -> None:
     for command in ("fit", "backtest"):
         assert complaint(command, *words) == "device must be one of auto, cpu, cuda, got 'gpu'"
     assert not Path("x").exists()
+
+
+NUMBERS = [
+    (["--test-fraction", "0.999"], "a smaller test_fraction leaves more"),
+    (["--validation-fraction", "1"], "validation_fraction must lie between 0 and 1, got 1.0"),
+    (["--seed", "-1"], "seed must lie between 0 and 4294967295, got -1"),
+    (["--seed", "99999999999"], "seed must lie between 0 and 4294967295, got 99999999999"),
+    (["--tolerance", "nan"], "tolerance must be finite, got nan"),
+    (["--members", "100000000"], "members must be at most 1,000,000, got 100,000,000"),
+    (["--members", "1"], "members must be a whole number of at least 2, got 1"),
+    (["--decision-weight", "1.5"], "decision_weight must be auto or lie in [0, 1], got 1.5"),
+    (["--decision-weight", "nan"], "decision_weight must be auto or lie in [0, 1], got nan"),
+    (["--ensemble", "0"], "ensemble must be a whole number of at least 1, got 0"),
+    (["--epochs", "0"], "epochs must be a whole number of at least 1, got 0"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), NUMBERS, ids=lambda value: " ".join(value)[:60])
+@pytest.mark.parametrize("command", ["fit", "backtest"])
+def test_numbers_that_cannot_be_used(command: str, words: list[str], message: str) -> None:
+    layout = ["--target", "power", "--time", "time", "--calendar", "hour"]
+    assert message in complaint(command, *FIT, *layout, *words)
+    assert not Path("x").exists()
+
+
+OUTPUTS = [
+    ["decide", "--members", "members.csv", "--cost", COST, "--out", "./members.csv"],
+    ["decide", "folder", "outcomes.csv", "--out", "outcomes.csv"],
+    ["evaluate", "folder", "outcomes.csv", "--cases", "outcomes.csv"],
+    ["evaluate", "--members", "members.csv", "--outcomes", "outcomes.csv", "--cost", COST, "--cases", "outcomes.csv"],
+]
+
+
+@pytest.mark.parametrize("words", OUTPUTS, ids=" ".join)
+def test_an_input_is_never_written(words: list[str]) -> None:
+    assert complaint(*words, "--force").endswith("is an input too; choose another file")
+
+
+def test_a_refused_fit_leaves_its_folder_free() -> None:
+    Path("costs.py").write_text("def wrong(action, outcome):\n    return action.nonsense\n")
+    words = ["fit", "members.csv", "--target", "m0", "--out", "x", "--device", "cpu", "--workers", "1", "--quiet"]
+    words += ["--epochs", "1", "--no-headroom", "--decision-weight", "0", "--members", "5", "--test-fraction", "0"]
+    assert "nonsense" in complaint(*words, "--cost", "costs.py:wrong:lower=0,upper=1")
+    assert called(*words, "--cost", COST)[0] == 0
+    assert "other data or settings" in complaint(*words, "--cost", "shortfall:penalty=6")
+
+
+def test_a_table_of_a_few_rows() -> None:
+    Path("few.csv").write_text("a,y\n1,0.1\n2,0.2\n3,0.4\n")
+    words = ["fit", "few.csv", "--target", "y", "--cost", COST, "--out", "x", "--device", "cpu", "--workers", "1"]
+    assert called(*words, "--epochs", "1", "--members", "5", "--test-fraction", "0", "--quiet", "--no-headroom")[0] == 0
+
+
+OWN_COSTS = {
+    "leaves": "def leaves():\n    raise SystemExit(0)\n",
+    "leaves_later": "import sys\n\n\ndef leaves_later(action, outcome):\n    sys.exit(0)\n",
+    "no_number": "def no_number(action, outcome):\n    return (action - outcome) ** 2 * float('nan')\n",
+}
+
+
+@pytest.mark.parametrize("name", OWN_COSTS)
+def test_an_own_cost_that_gives_no_number(name: str) -> None:
+    Path("costs.py").write_text(OWN_COSTS[name])
+    cost = f"costs.py:{name}" if name == "leaves" else f"costs.py:{name}:lower=0,upper=1"
+    expected = "got NaN or infinity in 60 of 60 cases" if name == "no_number" else "SystemExit"
+    assert expected in complaint("decide", "--members", "members.csv", "--cost", cost)
+    assert expected in complaint("evaluate", "--members", "members.csv", "--outcomes", "outcomes.csv", "--cost", cost)
+
+
+def test_a_backtest_with_an_own_cost_that_raises() -> None:
+    Path("costs.py").write_text("def wrong(action, outcome):\n    return action.nonsense\n")
+    words = ["backtest", "members.csv", "--target", "m0", "--out", "x", "--device", "cpu", "--workers", "1", "--quiet"]
+    words += ["--epochs", "1", "--origins", "2", "--cost", "costs.py:wrong:lower=0,upper=1", "--members", "5"]
+    assert complaint(*words).startswith("the cost costs.py:wrong fails: AttributeError")
+
+
+def test_decisions_that_are_not_certified_are_told() -> None:
+    Path("costs.py").write_text("def hilly(action, outcome):\n    return (9 * (action - outcome)).cos() * action\n")
+    code, output, errors = called(
+        "decide", "--members", "members.csv", "--cost", "costs.py:hilly:lower=0,upper=9", "--json"
+    )
+    assert code == 0
+    count = json.loads(output)["uncertified"]
+    assert count
+    assert f"note: {count} of 60 decisions are not certified" in errors

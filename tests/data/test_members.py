@@ -13,6 +13,8 @@ from stakes.errors import StakesError
 WIDE = "time,m1,m2,m3\n2020-01-02,4,5,6\n2020-01-01,1,2,3\n"
 LONG = "number,time,load,wind\n1,2020-01-01,2,20\n0,2020-01-01,1,10\n0,2020-01-02,3,30\n1,2020-01-02,4,40\n"
 
+ONE_TARGET = "number,time,load\n1,2020-01-01,2\n0,2020-01-01,1\n0,2020-01-02,3\n1,2020-01-02,4\n"
+
 
 def written(folder: Path, content: str, name: str = "a.csv") -> Path:
     (folder / name).write_text(content, encoding="utf-8")
@@ -32,7 +34,7 @@ def test_wide_tables(tmp_path: Path) -> None:
     found = read_members(written(tmp_path, WIDE))
     assert found.members.tolist() == [[[4], [5], [6]], [[1], [2], [3]]]
     assert found.index.tolist() == pd.to_datetime(["2020-01-02", "2020-01-01"]).tolist()
-    assert (found.targets, found.unit, found.notes) == (("outcome",), "", ())
+    assert (found.targets, found.unit, found.notes) == (("outcome",), "", ("2 cases of 3 members, targets outcome",))
     assert repr(found) == "MembersFile(2 cases of 3 members, targets outcome)"
 
 
@@ -47,9 +49,12 @@ def test_wide_tables_with_another_time_column_labels_or_none(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("number", ["number", "member", "realization"])
 def test_long_tables(tmp_path: Path, number: str) -> None:
-    found = read_members(written(tmp_path, LONG.replace("number", number)))
+    path = written(tmp_path, LONG.replace("number", number))
+    found = read_members(path, targets=["load", "wind"])
     assert found.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
     assert found.targets == ("load", "wind")
+    assert found.notes == ("2 cases of 2 members, targets load, wind",)
+    assert read_members(path, targets=["wind"]).members[..., 0].tolist() == [[10, 20], [30, 40]]
     assert found.index.tolist() == pd.to_datetime(["2020-01-01", "2020-01-02"]).tolist()
 
 
@@ -92,15 +97,80 @@ def test_netcdf_valid_times_labels_and_a_chosen_variable(tmp_path: Path) -> None
 def test_incomplete_cases_are_left_out_with_a_note(tmp_path: Path) -> None:
     found = read_members(written(tmp_path, WIDE + "2020-01-03,7,,9\n"))
     assert len(found.index) == len(found.members) == 2
-    assert found.notes == ("1 of 3 cases have missing members and are left out",)
-    long = read_members(written(tmp_path, LONG + "0,2020-01-03,5,50\n"))
-    assert (len(long.index), len(long.notes)) == (2, 1)
+    assert found.notes[1:] == ("1 of 3 cases have missing members and are left out",)
+    assert found.cases == 3
+    long = read_members(written(tmp_path, LONG + "0,2020-01-03,5,50\n"), targets=["load"])
+    assert (len(long.index), len(long.notes)) == (2, 2)
 
 
 def test_a_single_member_is_a_point_forecast(tmp_path: Path) -> None:
     found = read_members(written(tmp_path, "time,a\n2020-01-01,5\n"))
     assert found.members.shape == (1, 1, 1)
-    assert "point forecast" in found.notes[0]
+    assert "point forecast" in found.notes[1]
+
+
+@pytest.mark.parametrize("names", [("m1", "m2"), ("member_03", "member_04"), ("0", "1"), ("m[0]", "m[10]"), ("a", "b")])
+def test_coordinates_are_no_members(tmp_path: Path, names: tuple[str, str]) -> None:
+    path = written(tmp_path, f"time,lead,{','.join(names)},Station_ID\n2020-01-01,24,1,2,EDDF\n")
+    found = read_members(path)
+    assert found.members[..., 0].tolist() == [[1, 2]]
+    assert found.notes[1] == "taken as coordinates and left out: lead, Station_ID"
+
+
+def test_coordinates_are_no_targets_unless_there_is_nothing_else(tmp_path: Path) -> None:
+    rows = "".join(f"2020-01-01,{number},52,5,{number}.5\n" for number in range(3))
+    found = read_members(written(tmp_path, f"time,number,latitude,longitude,power\n{rows}"))
+    assert (found.targets, found.members[0, :, 0].tolist()) == (("power",), [0.5, 1.5, 2.5])
+    assert found.notes[1] == "taken as coordinates and left out: latitude, longitude"
+    level = read_members(written(tmp_path, "time,number,level\n2020-01-01,0,3\n2020-01-01,1,4\n"))
+    assert (level.targets, level.members[0, :, 0].tolist()) == (("level",), [3, 4])
+    chosen = read_members(tmp_path / "a.csv", targets=["level"])
+    assert chosen.targets == ("level",)
+
+
+def test_members_are_chosen_by_name_and_by_range(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,control,m1,m2,power,number,a:b\n2020-01-01,0,1,2,9,7,8\n")
+    for columns, expected in {
+        ("m1:m2",): [1, 2],
+        ("control", "m1:m2"): [0, 1, 2],
+        ("m2", "m1"): [2, 1],
+        ("a:b", "m1"): [8, 1],
+    }.items():
+        assert read_members(path, columns=columns).members[0, :, 0].tolist() == expected
+    for columns, message in {
+        ("m1:m3",): "has no column 'm3'; there are control, m1",
+        ("m2:m1",): "'m1' comes before 'm2'",
+        ("m1:m2", "m1"): "each column once, got 'm1' twice",
+    }.items():
+        with pytest.raises(TableError, match=message):
+            read_members(path, columns=columns)
+
+
+def test_separator_and_encoding_are_passed_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("time;\u0161|1;2\n2020-01-01;3;4\n".encode("cp1250"))
+    found = read_members(path, time="time", separator=";", encoding="cp1250", columns=["\u0161|1", "2"])
+    assert found.members[0, :, 0].tolist() == [3, 4]
+    outcomes = read_outcomes(path, found, targets=["\u0161|1"], separator=";", encoding="cp1250")
+    assert outcomes["outcome"].tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("zone", "noted"), [("", False), ("Z", False), ("+00:00", False), ("+02:00", True), ("-0530", True)]
+)
+def test_times_in_another_zone_are_told(tmp_path: Path, zone: str, noted: bool) -> None:
+    path = written(tmp_path, f"time,m1,m2\n2020-07-01T12:00{zone},1,2\n")
+    found = read_members(path)
+    assert ("times are UTC here, although the table has them in another zone" in found.notes) is noted
+    if zone == "+02:00":
+        assert found.index.tolist() == [pd.Timestamp("2020-07-01 10:00")]
+
+
+def test_times_of_parquet_in_another_zone_are_told(tmp_path: Path) -> None:
+    for zone, notes in {"Europe/Dublin": 2, "UTC": 1}.items():
+        times = pd.DatetimeIndex(["2020-07-01 12:00"], tz=zone, name="time")
+        pd.DataFrame({"m1": [1.0], "m2": [2.0]}, times).to_parquet(tmp_path / "a.parquet")
+        assert len(read_members(tmp_path / "a.parquet").notes) == notes
 
 
 MEMBERS: dict[str, tuple[str, str]] = {
@@ -117,8 +187,18 @@ MEMBERS: dict[str, tuple[str, str]] = {
     "infinite": (WIDE.replace("6", "inf"), "column 'm3' must be finite, got inf in data row 1"),
     "long without case": ("number,load\n0,1\n1,2\n", "has the column 'number' but none of the case"),
     "long without target": ("number,time\n0,2020-01-01\n", "has no column of numbers besides 'number' and 'time'"),
-    "member twice": (LONG + "1,2020-01-02,5,50\n", "has member 1 of case 2020-01-02 00:00:00 more than once"),
-    "member without number": (LONG + ",2020-01-03,5,50\n", "must have a member in the column 'number' of every row"),
+    "outcome under another name": (
+        "time,power,m1,m2,m3\n2020-01-01,9,1,2,3\n",
+        "has the column 'power', which looks like no member; .* as in --columns m1:m3$",
+    ),
+    "outcome between members": (
+        "time,0,power,1,mean\n2020-01-01,1,9,2,3\n",
+        "has the columns 'power', 'mean', which look like no member; .* as in --columns 0,1$",
+    ),
+    "two ensembles": ("time,u1,u2,u3,v1,v2\n2020-01-01,1,2,3,4,5\n", "has the columns 'v1', 'v2', which look"),
+    "several values": (LONG, "has several columns of values, load, wind; --target says which"),
+    "member twice": (ONE_TARGET + "1,2020-01-02,5\n", "has member 1 of case 2020-01-02 00:00:00 more than once"),
+    "member without number": (ONE_TARGET + ",2020-01-03,5\n", "must have a member in the column 'number' of every row"),
     "case without label": ("case,a\nx,1\n,2\n", "column 'case' must hold a label in every row, but data row 2"),
 }
 
@@ -161,6 +241,12 @@ def test_netcdf_that_is_none(tmp_path: Path) -> None:
         read_members(written(tmp_path, "text", "a.nc"))
 
 
+def test_netcdf_has_no_columns_to_choose(tmp_path: Path) -> None:
+    path = netcdf(tmp_path, {"a": (("time", "number"), ONES)})
+    with pytest.raises(TableError, match="is a NetCDF file"):
+        read_members(path, columns=["a"])
+
+
 def members(targets: tuple[str, ...] = ("outcome",), index: Any = None) -> MembersFile:
     index = pd.DatetimeIndex(["2020-01-02", "2020-01-01"], name="time") if index is None else index
     return MembersFile(np.ones((len(index), 3, len(targets))), index, targets)
@@ -178,10 +264,20 @@ def test_outcomes_are_matched_by_label(tmp_path: Path) -> None:
 
 
 def test_outcomes_without_labels_are_matched_by_row(tmp_path: Path) -> None:
-    rows = members(index=pd.RangeIndex(3, name="row")[np.array([True, False, True])])
-    assert read_outcomes(written(tmp_path, "y\n1\n2\n3\n"), rows)["outcome"].tolist() == [1, 3]
-    with pytest.raises(TableError, match="has 2 rows, but the members have 3 cases"):
-        read_outcomes(written(tmp_path, "y\n1\n2\n"), rows)
+    rows = read_members(written(tmp_path, "m1,m2\n1,2\n,4\n5,6\n7,\n"))
+    assert rows.index.tolist() == [0, 2]
+    assert read_outcomes(written(tmp_path, "y\n1\n2\n3\n4\n"), rows)["outcome"].tolist() == [1, 3]
+    for content in ("y\n1\n2\n3\n", "y\n1\n2\n3\n4\n5\n", "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n"):
+        count = content.count("\n") - 1
+        with pytest.raises(TableError, match=f"has {count} rows, but the members have 4 cases; without times"):
+            read_outcomes(written(tmp_path, content), rows)
+    made = members(index=pd.RangeIndex(2, name="row"))
+    assert read_outcomes(written(tmp_path, "y\n1\n2\n"), made)["outcome"].tolist() == [1, 2]
+
+
+def test_coordinates_are_no_outcomes(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,lat,lon,power\n2020-01-01,52,5,1\n2020-01-02,52,5,2\n")
+    assert read_outcomes(path, members())["outcome"].tolist() == [2, 1]
 
 
 OUTCOMES: dict[str, tuple[str, str]] = {

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.signal import lfilter  # type: ignore[import-untyped]
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier, FrontierPoint, frontier
@@ -52,7 +53,7 @@ def test_a_weight_whose_interval_reaches_zero_is_not_taken() -> None:
 def test_among_weights_within_one_standard_error_the_smallest_is_taken() -> None:
     close = frontier(WEIGHTS, rows([-0.199, -0.2, -0.1]), rows([0.0] * 3))
     assert close.chosen == 0.3
-    assert close.reason.endswith("; weight 0.6 is cheaper still, but by no more than one standard error.")
+    assert "; weight 0.6 is cheaper still, but by no more than one standard error. " in close.reason
     apart = frontier(WEIGHTS, rows([-0.19, -0.2, -0.1]), rows([0.0] * 3))
     assert apart.chosen == 0.6
     assert "standard error" not in apart.reason
@@ -143,7 +144,17 @@ def test_why_another_weight_is_taken() -> None:
         "Weight 0.6 is taken, judged on 400 cases: its mean cost is 0.8 instead of 1 at weight 0 (change -0.2, 95 % "
         "interval -0.20"
     )
-    assert found.reason.endswith("and its score changes by +1.00 % (+2 % is allowed).")
+    assert found.reason.endswith(
+        "and its score changes by +1.00 % (+2 % is allowed). 3 weights that the score allows were tested all at once "
+        "for being cheaper than weight 0; by chance alone about 1 in 40 such tests would take another than 0."
+    )
+
+
+def test_says_what_was_tested() -> None:
+    one = frontier(WEIGHTS, rows([0.1] * 3), rows([0.0, 0.1, 0.1])).reason
+    assert ". One weight that the score allows was tested for being cheaper" in one
+    assert "tested" not in frontier(WEIGHTS, rows([-0.1] * 3), rows([0.1] * 3)).reason
+    assert "tested" not in frontier(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3), block=50).reason
 
 
 @pytest.mark.parametrize("cases", [1, 2, LEAST_BLOCKS - 1])
@@ -153,7 +164,7 @@ def test_too_few_cases_show_nothing(cases: int) -> None:
     assert found.chosen == 0.0
     assert found.block == min(3, cases)
     assert f"judged on {cases} case" in found.reason
-    assert found.points[1].cheaper  # what the interval says is kept, but not believed
+    assert not found.points[1].cheaper
 
 
 def test_a_block_longer_than_the_cases_is_all_of_them() -> None:
@@ -166,7 +177,7 @@ def test_a_mean_score_of_zero_has_no_per_cent() -> None:
     found = frontier([0, 1], cost, np.zeros_like(cost))
     assert found.chosen == 1.0
     assert found.points[1].score_change is None
-    assert "score" not in found.reason
+    assert "its score changes" not in found.reason
 
 
 @pytest.mark.parametrize("block", [0, -1, 2.5, True])
@@ -225,23 +236,72 @@ def test_properties(problem: tuple[list[float], Any, Any], block: int, random: A
         assert frontier(weights, cost, factor * score, block=block, resamples=200).chosen == found.chosen
 
 
-def test_false_alarms_are_rare_where_no_weight_differs() -> None:
+def dependent(generator: np.random.Generator, cases: int, memory: float, shared: float) -> Any:
+    """Changes of nine weights, AR(1) in time, of which the weights share a part; the mean of each is 0."""
+    noise = lfilter([1.0], [1.0, -memory], generator.normal(size=(10, cases + 200)), axis=1)[:, 200:]
+    return np.sqrt(shared) * noise[0] + np.sqrt(1 - shared) * noise[1:]
+
+
+WEEK, SIX_HOURS = 28, 0.95**6  # cases every six hours, of a memory of 0.95 an hour
+
+
+@pytest.mark.parametrize(
+    ("memory", "shared", "block"), [(0.0, 0.0, 1), (0.0, 0.9, 1), (SIX_HOURS, 0.0, WEEK), (SIX_HOURS, 0.9, WEEK)]
+)
+def test_false_choices_are_rare_where_no_weight_differs(memory: float, shared: float, block: int) -> None:
+    """Nine weights at 2.5 % each would be chosen among in 10 to 30 % of the cases."""
     generator = np.random.default_rng(0)
-    alarms = 0
+    chosen = 0
     for _ in range(200):
-        steps = 0.3 * generator.normal(size=(9, 120))  # neighbouring weights resemble each other
-        cost = np.vstack([np.zeros(120), np.cumsum(steps, 0)]) + generator.normal(size=120)
-        alarms += frontier(np.arange(10) / 10, cost, np.ones_like(cost), resamples=200).chosen > 0
-    assert 2 <= alarms <= 36  # nine looks at 2.5 % each that are not independent
+        change = dependent(generator, 20 * block, memory, shared)
+        cost = np.vstack([np.zeros((1, 20 * block)), change])
+        chosen += frontier(np.arange(10) / 10, cost, np.ones_like(cost), block=block, resamples=200).chosen > 0
+    assert chosen <= 0.08 * 200
 
 
-def test_a_true_gain_is_found() -> None:
+@pytest.mark.parametrize("shared", [0.0, 0.9])
+def test_a_true_gain_is_found(shared: float) -> None:
+    """Of four standard errors, among nine weights and in 20 blocks."""
     generator = np.random.default_rng(0)
-    found = [
-        frontier([0, 0.5], np.stack([np.zeros(120), generator.normal(-0.5, 1.0, 120)]), np.ones((2, 120))).chosen
-        for _ in range(20)
-    ]
-    assert found.count(0.5) >= 19
+    found = 0
+    for _ in range(60):
+        change = dependent(generator, 20, 0.0, shared) - 4 / np.sqrt(20)
+        found += frontier(np.arange(10) / 10, np.vstack([np.zeros((1, 20)), change]), np.ones((10, 20))).chosen > 0
+    assert found >= 54
+
+
+def test_an_interval_alone_does_not_make_a_weight_cheaper() -> None:
+    """One of nine weights whose own interval lies barely below zero."""
+    change = np.random.default_rng(1).normal(size=(9, 100))
+    change -= change.mean(1, keepdims=True)
+    change[4] -= 2.2 * change[4].std() / 10
+    cost = np.vstack([np.zeros((1, 100)), change])
+    found = frontier(np.arange(10) / 10, cost, np.ones_like(cost))
+    point = found.points[5]
+    assert point.cost_change is not None
+    assert point.cost_bound is not None
+    assert point.cost_change.high < 0 < point.cost_bound
+    assert found.chosen == 0.0
+    alone = frontier([0.0, 0.5], cost[[0, 5]], np.ones((2, 100)))
+    assert alone.chosen == 0.5
+
+
+def test_only_the_weights_that_the_score_allows_are_tested_together() -> None:
+    generator = np.random.default_rng(2)
+    change = generator.normal(size=(9, 100))
+    change -= change.mean(1, keepdims=True)
+    change[0] -= 2.2 * change[0].std() / 10
+    cost, score = np.vstack([np.zeros((1, 100)), change]), np.ones((10, 100))
+    score[2:] = 1.5
+    assert frontier(np.arange(10) / 10, cost, score).chosen == 0.1
+    assert frontier(np.arange(10) / 10, cost, np.ones_like(score)).chosen == 0.0
+
+
+def test_a_frontier_without_bounds_still_loads() -> None:
+    found = to_plain(frontier(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3)))
+    for point in found["points"]:
+        del point["cost_bound"]
+    assert from_plain(Frontier, found).chosen == 0.3
 
 
 def test_comes_back_from_json() -> None:

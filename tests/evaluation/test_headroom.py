@@ -108,8 +108,17 @@ def test_comes_back_from_json() -> None:
         ("15min", 20_000, 672),
         ("1D", 300, 7),
         ("30D", 300, 1),
-        ("1h", 2000, 2000 // (2 * LEAST_BLOCKS)),  # rather shorter blocks than too few
-        ("1h", 5, 1),
+        ("1h", 20 * 168, 168),
+        ("1h", 20 * 168 - 1, 6 * 24),  # whole days, so that there are 20 of them
+        ("1h", 2000, 4 * 24),
+        ("6h", 250, 3 * 4),
+        ("1h", 100, 24),  # but never less than a day
+        ("1h", 40, 24),
+        ("12h", 30, 2),
+        ("1D", 139, 6),
+        ("1D", 30, 2),
+        ("3D", 12, 2),
+        ("1h", 5, 5),
         ("1h", 1, 1),
     ],
 )
@@ -117,6 +126,18 @@ def test_a_block_of_times_is_a_week(step: str, count: int, block: int) -> None:
     times = pd.date_range("2020-01-01", periods=count, freq=step)
     assert automatic_block(times) == block
     assert automatic_block(times.to_numpy()) == block
+
+
+@pytest.mark.parametrize(("step", "count"), [("1h", 40), ("1h", 200), ("15min", 900), ("1D", 19), ("6h", 39)])
+def test_few_cases_are_seen_to_be_few(step: str, count: int) -> None:
+    block = automatic_block(pd.date_range("2020-01-01", periods=count, freq=step))
+    assert count < LEAST_BLOCKS * block
+
+
+def test_cases_of_one_moment_belong_together() -> None:
+    hours = pd.date_range("2020-01-01", periods=5000, freq="1h")
+    assert automatic_block(hours.repeat(3)) == 3 * 168
+    assert automatic_block(hours[:1].repeat(7)) == 7
 
 
 def test_gaps_do_not_change_the_step() -> None:

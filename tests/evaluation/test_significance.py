@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from stakes.errors import SettingError, ShapeError
+from stakes.evaluation import significance
 from stakes.evaluation.significance import Resampling, Sampled, defined_deviation, defined_mean, paired_difference
 
 
@@ -186,6 +187,35 @@ def test_means_and_deviations_of_what_is_finite() -> None:
     whole = np.random.default_rng(0).normal(size=(4, 5))
     np.testing.assert_allclose(defined_mean(whole, 0), whole.mean(0))
     np.testing.assert_allclose(defined_deviation(whole, 0), whole.std(0))
+
+
+@pytest.mark.parametrize("block", [1, 4, 60, 97])  # counted for the first two, gathered for the last two
+@pytest.mark.parametrize("at_once", [1, 97 * 7, 97 * 1000])
+def test_too_many_counts_to_keep_give_the_same(monkeypatch: pytest.MonkeyPatch, block: int, at_once: int) -> None:
+    resampling = Resampling(97, 3, 2, block=block, resamples=50)
+    values = np.random.default_rng(0).normal(size=(3, 2, 3, 97))
+    values[1, 0, 1, :5] = np.nan
+    kept = resampling.means(values)
+    monkeypatch.setattr(significance, "_KEPT", 0)
+    monkeypatch.setattr(significance, "_AT_ONCE", at_once)
+    for found, wanted in zip(resampling.means(values), kept, strict=True):
+        assert found.estimate == wanted.estimate
+        np.testing.assert_allclose(found.replicates, wanted.replicates, rtol=1e-10, atol=1e-12)
+
+
+def test_many_cases_need_no_counts_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases, most = 60_000, 0
+
+    def counted(chosen: Any, size: int) -> Any:
+        nonlocal most
+        most = max(most, len(chosen) * size)
+        return original(chosen, size)
+
+    original = significance._counted
+    monkeypatch.setattr(significance, "_counted", counted)
+    found = Resampling(cases, resamples=400).mean(np.random.default_rng(0).normal(size=(1, 1, cases)))
+    assert 0 < most <= 1 << 22
+    assert found.replicates.std() == pytest.approx(cases**-0.5, rel=0.15)
 
 
 def test_means_of_many_are_those_of_each() -> None:

@@ -25,7 +25,13 @@ from stakes.reporting.figures.fitted_cases import _broken
 from stakes.reporting.fit_parts import HOUR, MONTH, OBSERVED, PREDICTED, parts
 from stakes.reporting.fit_report import FitStory, build_fit_report, write_fit_report
 from stakes.reporting.fit_tables import calibration_table, frontier_table, money_table, parts_table, settings_table
-from stakes.reporting.fit_words import calibration_sentences, today_sentence, verdict
+from stakes.reporting.fit_words import (
+    calibration_sentences,
+    climatology_sentence,
+    seed_sentence,
+    today_sentence,
+    verdict,
+)
 from stakes.reporting.report import Figure, Report, Section, Shown, Table, render
 from stakes.typed import to_plain
 
@@ -101,6 +107,14 @@ def test_the_verdict_states_the_paired_difference() -> None:
     assert 0 < low < saved < high
 
 
+def test_says_that_the_intervals_leave_out_the_training_seed() -> None:
+    (sentence,) = seed_sentence(story("full"))
+    assert sentence.startswith("The intervals cover the choice of test cases, not that of the training seed")
+    assert sentence in report("full").summary
+    several = replace(story("full"), settings={"ensemble": 5})
+    assert seed_sentence(several) == seed_sentence(story("one block")) == ()
+
+
 def test_one_block_of_cases_proves_nothing() -> None:
     told = story("one block")
     found, baseline = told.pair(told.taken, told.ways[0])
@@ -124,6 +138,15 @@ def test_today_is_compared_where_it_is_known() -> None:
     (sentence,) = today_sentence(told)
     assert sentence.startswith("Against today's action, known in 297 test cases, the forecast at weight 0.4")
     assert today_sentence(story("bare")) == ()
+
+
+def test_a_constant_action_that_is_cheaper_is_told() -> None:
+    told = story("full")
+    assert climatology_sentence(told) == ()
+    dear = told.study.forecasts.assign(cost=told.study.forecasts["cost"] + 1000.0)
+    (sentence,) = climatology_sentence(replace(told, study=replace(told.study, forecasts=dear)))
+    assert sentence.startswith("One action for all cases would have been cheaper than the forecast at weight 0.4: ")
+    assert "may be chance" not in sentence
 
 
 def test_the_money_is_what_was_paid() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COST_HELP",
     "Cases",
+    "Columns",
     "Cost",
     "Device",
     "Encoding",
@@ -28,7 +29,7 @@ __all__ = [
 ]
 __all__ += ["Quiet", "Seconds", "Separator", "Time", "Variable", "Workers", "examples", "names", "numbers_of"]
 
-_BETWEEN_NAMES = re.compile(r",(?!-?\d+\])")  # t2m[-1,0] is one name
+_NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|((?:[^,]|,(?=-?\d+\]))+))')  # t2m[-1,0] is one, and "a,b"
 COST_HELP = (
     "what a decision costs, NAME:key=value,... such as imbalance:short=10,long=1,upper=150,unit=EUR; or your own, "
     "FILE.py:function"
@@ -51,11 +52,15 @@ Members = Annotated[
     Path | None,
     Parameter(help="an ensemble that you already have: CSV or parquet with a column a member, or NetCDF with `number`"),
 ]
+Columns = Annotated[
+    str | None,
+    Parameter(help="the members in a table with a column each, names or ranges such as m1:m50; found by default"),
+]
 Time = Annotated[str | None, Parameter(help="column with the time, ISO, UTC unless a zone is written")]
 Variable = Annotated[str | None, Parameter(help="variable of a NetCDF file")]
 Quantiles = Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")]
-Separator = Annotated[str | None, Parameter(help="of a CSV file; found by itself by default")]
-Encoding = Annotated[str | None, Parameter(help="of a CSV file; found by itself by default")]
+Separator = Annotated[str | None, Parameter(help="of CSV files; found by itself by default")]
+Encoding = Annotated[str | None, Parameter(help="of CSV files; found by itself by default")]
 
 
 @Parameter(name="*")
@@ -134,8 +139,15 @@ def examples(*lines: str) -> str:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """The names in "a, b" or "t2m[0,0], t2m[-1,0]"."""
-    return tuple(part.strip() for part in _BETWEEN_NAMES.split(text) if part.strip()) if text else ()
+    """The names in `a, b` or `t2m[0,0], t2m[-1,0]`; in quotes, as CSV has them, a name may hold a comma: `"a, b",c`.
+
+    >>> names('t2m[-1,0], "wind, north",load')
+    ('t2m[-1,0]', 'wind, north', 'load')
+    """
+    found = [
+        match[2].strip() if match[1] is None else match[1].replace('""', '"') for match in _NAME.finditer(text or "")
+    ]
+    return tuple(filter(None, found))
 
 
 def numbers_of(field: str, text: str | None) -> tuple[float, ...]:

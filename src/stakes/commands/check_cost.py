@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.commands.reading import blaming
+from stakes.commands.reading import blaming, require_targets
 from stakes.cost_check import CostCheck
 from stakes.cost_check import check_cost as check
 from stakes.cost_specs import CostSpec
@@ -115,6 +115,7 @@ def check_cost(
     data: Path | None = None,
     targets: tuple[str, ...] = (),
     *,
+    columns: tuple[str, ...] = (),
     time: str | None = None,
     variable: str | None = None,
     separator: str | None = None,
@@ -125,12 +126,15 @@ def check_cost(
         raise SettingError("check-cost takes --members or a table, not both")
     if data is not None and not targets:
         raise SettingError("check-cost needs --target, the columns of the outcomes in the table")
-    if data is None and targets:
+    if data is None and members is None and targets:
         raise SettingError("--target needs the table whose columns it names")
     spec = CostSpec.parse(cost)
     built = spec.build()
     if members is not None:
-        samples = torch.from_numpy(read_members(members, time=time, variable=variable).members)
+        read = {"time": time, "variable": variable, "separator": separator, "encoding": encoding}
+        ensemble = read_members(members, columns=columns, targets=targets, **read)
+        require_targets(ensemble, targets, members)
+        samples = torch.from_numpy(ensemble.members)
         source = f"the members of {members.name}"
     elif data is not None:
         samples = _neighbours(numbers(read_table(data, separator=separator, encoding=encoding), targets, "targets"))

@@ -11,12 +11,14 @@ import torch
 from numpy.typing import ArrayLike
 
 from stakes.actions import solve_action
-from stakes.commands.reading import blaming, case_labels, layout_of, left_out, open_folder
+from stakes.commands.fit_notes import unlike_the_fit
+from stakes.commands.reading import blaming, case_labels, in_utc, layout_of, left_out, open_folder, require_targets
 from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
-from stakes.data.members import read_members
-from stakes.data.tables import read_table
+from stakes.data.members import MembersFile, read_members
+from stakes.data.tables import read_table, zone_notes
 from stakes.errors import SettingError
+from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
 
 __all__ = ["Decisions", "decide", "decide_folder", "decide_members", "decisions"]
@@ -52,6 +54,8 @@ def decide(
     members: Path | None,
     cost: str | None,
     levels: Sequence[float],
+    target: tuple[str, ...] = (),
+    columns: tuple[str, ...] = (),
     *,
     time: str | None = None,
     variable: str | None = None,
@@ -65,33 +69,50 @@ def decide(
     if members is None:
         if folder is None or data is None:
             raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
-        if time is not None or variable is not None:
-            raise SettingError("--time and --variable belong to --members; the folder knows its own columns")
+        if target or columns or time is not None or variable is not None:
+            raise SettingError(
+                "--target, --columns, --time and --variable belong to --members; the folder knows its own columns"
+            )
         return decide_folder(folder, read_table(data, separator=separator, encoding=encoding), cost, levels)
     if folder is not None:
         raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")
     if cost is None:
         raise SettingError("--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150")
-    return decide_members(members, CostSpec.parse(cost), levels, time, variable)
+    spec = CostSpec.parse(cost)
+    read = {"time": time, "variable": variable, "separator": separator, "encoding": encoding}
+    found = read_members(members, columns=columns, targets=target, **read)
+    require_targets(found, target, members)
+    return decide_members(found, spec, levels)
 
 
 def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: Sequence[float]) -> Decisions:
     """The actions of a fitted forecaster for every row, or target time, whose features are there."""
     bundle = open_folder(folder, cost)
-    inputs = layout_of(bundle, folder).inputs(table)
+    layout = layout_of(bundle, folder)
+    inputs = layout.inputs(table)
     forecaster = bundle.forecaster
     found = decisions(forecaster.cost, forecaster.sample(inputs.features), inputs.features.index, levels)
-    return Decisions(found, bundle.cost_spec, (*bundle.notes, *left_out(inputs.quality)))
+    notes = (
+        *bundle.notes,
+        *zone_notes(table, layout.time),
+        *left_out(inputs.quality),
+        *unlike_the_fit(bundle.about, layout, inputs.quality),
+        *_uncertified(found),
+    )
+    return Decisions(in_utc(found), bundle.cost_spec, notes)
 
 
-def decide_members(
-    path: Path, spec: CostSpec, levels: Sequence[float], time: str | None = None, variable: str | None = None
-) -> Decisions:
+def decide_members(found: MembersFile, spec: CostSpec, levels: Sequence[float]) -> Decisions:
     """The actions of least expected cost over the members, without any fitting."""
-    found = read_members(path, time=time, variable=variable)
     doubts = spec.doubts(found.members.reshape(-1, found.members.shape[2]))
     table = decisions(spec.build(), found.members, case_labels(found.index), levels)
-    return Decisions(table, spec, (*found.notes, *doubts))
+    return Decisions(in_utc(table), spec, (*found.notes, *doubts, *_uncertified(table)))
+
+
+def _uncertified(table: pd.DataFrame) -> tuple[str, ...]:
+    count = int((~table["certified"]).sum())
+    known = f"{count} of {len(table)} decisions are not certified: they may not be the best, see the column certified"
+    return (known,) if count else ()
 
 
 def decisions(cost: Cost, members: ArrayLike, index: "pd.Index[Any]", levels: Sequence[float]) -> pd.DataFrame:
@@ -105,6 +126,7 @@ def decisions(cost: Cost, members: ArrayLike, index: "pd.Index[Any]", levels: Se
 
 def _part(cost: Cost, samples: torch.Tensor, levels: Sequence[float]) -> pd.DataFrame:
     solution = solve_action(cost, samples)
+    require_finite_costs(solution.expected_cost.double().numpy())
     action = solution.action[..., 0]
     low, high = (torch.as_tensor(bound).to(action) for bound in (cost.lower, cost.upper))
     columns = {

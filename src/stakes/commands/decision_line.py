@@ -70,6 +70,8 @@ def decide(
     *,
     members: flag.Members = None,
     cost: flag.Cost = None,
+    target: Annotated[str | None, Parameter(help="values of the members in a long table with several columns")] = None,
+    columns: flag.Columns = None,
     time: flag.Time = None,
     variable: flag.Variable = None,
     quantiles: flag.Quantiles = "0.1,0.5,0.9",
@@ -83,10 +85,11 @@ def decide(
     from stakes.commands.decide import decide as run
     from stakes.commands.output import notes, require_free, say_result
 
-    require_free(out, force)
+    require_free(out, force, inputs=(newdata, members))
     levels = flag.numbers_of("quantiles", quantiles)
     reading = {"time": time, "variable": variable, "separator": separator, "encoding": encoding}
-    found = run(folder, newdata, members, cost, levels, **reading)
+    targets, chosen = flag.names(target), flag.names(columns)
+    found = run(folder, newdata, members, cost, levels, targets, chosen, **reading)
     notes(found.notes, quiet)
     say_result(found.table, found.record(), out, json)
 
@@ -108,7 +111,10 @@ def evaluate(
     members: flag.Members = None,
     outcomes: Annotated[Path | None, Parameter(help="outcomes of the members' cases, CSV or parquet")] = None,
     cost: flag.Cost = None,
-    target: Annotated[str | None, Parameter(help="columns of the outcomes")] = None,
+    target: Annotated[
+        str | None, Parameter(help="columns of the outcomes, and of the members in a long table with several")
+    ] = None,
+    columns: flag.Columns = None,
     time: flag.Time = None,
     variable: flag.Variable = None,
     block: Annotated[int | None, Parameter(help="neighbouring cases resampled together; a week by default")] = None,
@@ -123,9 +129,10 @@ def evaluate(
     from stakes.commands.output import notes, require_free, say_json, say_table
     from stakes.data.tables import write_table
 
-    require_free(cases, force)
+    require_free(cases, force, inputs=(data, members, outcomes))
     reading = {"time": time, "variable": variable, "separator": separator, "encoding": encoding}
-    found = run(folder, data, members, outcomes, cost, block=block, target=flag.names(target), **reading)
+    targets, chosen = flag.names(target), flag.names(columns)
+    found = run(folder, data, members, outcomes, cost, targets, chosen, block=block, **reading)
     notes(found.notes, quiet)
     if cases is not None:
         write_table(found.cases, cases)
@@ -145,7 +152,7 @@ def report(
     /,
     *,
     cost: flag.Cost = None,
-    out: Annotated[Path | None, Parameter(help="copy the report to this file, .html")] = None,
+    out: Annotated[Path | None, Parameter(help="write to this file, .html, not into the folder")] = None,
     force: flag.Force = False,
     json: flag.Json = False,
 ) -> None:
@@ -172,8 +179,11 @@ def check_cost(
     /,
     *,
     cost: Annotated[str, Parameter(help=flag.COST_HELP)],
-    target: Annotated[str | None, Parameter(help="columns of the outcomes in the table")] = None,
+    target: Annotated[
+        str | None, Parameter(help="columns of the outcomes in the table, or of the members in a long one")
+    ] = None,
     members: flag.Members = None,
+    columns: flag.Columns = None,
     time: flag.Time = None,
     variable: flag.Variable = None,
     plot: flag.Plot = None,
@@ -187,7 +197,7 @@ def check_cost(
 
     require_free(plot, force, (".svg",))
     reading = {"time": time, "variable": variable, "separator": separator, "encoding": encoding}
-    found = run(cost, members, data, flag.names(target), **reading)
+    found = run(cost, members, data, flag.names(target), columns=flag.names(columns), **reading)
     if plot is not None:
         found.draw(plot)
     say_json(found.record() | {"plot": plot}) if json else say(str(found))
@@ -286,12 +296,12 @@ def backtest(
     quiet: flag.Quiet = False,
     json: flag.Json = False,
 ) -> None:
-    from stakes.commands.backtest import SHOWN, run_backtest
+    from stakes.commands.backtest import run_backtest
     from stakes.commands.output import say_fit
     from stakes.training.execution import Execution
 
     found = run_backtest(flags.request(str(data)), out, origins, Execution(device, workers, quiet))
-    say_fit(found, json, SHOWN, found.title)
+    say_fit(found, json, found.shown, found.title)
 
 
 @decisions.command(
@@ -356,6 +366,7 @@ def serve(
     group=_GROUP,
     help="Two decisions on the sum of many sites, from a table to a report: French electricity, and simulated wind "
     "sites of which the truth is known. About three minutes on two cores.",
+    help_epilogue=examples("stakes demo", "stakes demo --epochs 2 --out quick-demo"),
 )
 def demo(
     *,

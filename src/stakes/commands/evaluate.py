@@ -11,13 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from stakes.actions import optimal_action
 from stakes.checks import require_count
-from stakes.commands.cases import CaseMetrics, judged
-from stakes.commands.reading import blaming, case_labels, layout_of, left_out, open_folder
+from stakes.commands.fit_notes import part_of_the_fit, unlike_the_fit
+from stakes.commands.reading import blaming, case_labels, in_utc, layout_of, left_out, open_folder
 from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
-from stakes.data.members import read_members, read_outcomes
-from stakes.data.tables import TableError, read_table
+from stakes.data.datasets import content_digest
+from stakes.data.members import MembersFile, read_members, read_outcomes
+from stakes.data.tables import TableError, read_table, zone_notes
 from stakes.errors import SettingError
+from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.metrics import Assessor
 
@@ -61,9 +63,10 @@ def evaluate(
     members: Path | None,
     outcomes: Path | None,
     cost: str | None,
+    target: tuple[str, ...] = (),
+    columns: tuple[str, ...] = (),
     *,
     block: int | None = None,
-    target: tuple[str, ...] = (),
     time: str | None = None,
     variable: str | None = None,
     separator: str | None = None,
@@ -75,55 +78,69 @@ def evaluate(
     if members is None:
         if folder is None or data is None:
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
-        if outcomes is not None or target or time is not None or variable is not None:
-            raise SettingError("--outcomes, --target, --time and --variable belong to --members, not to a folder")
-        return evaluate_folder(folder, read_table(data, separator=separator, encoding=encoding), cost, block)
+        if outcomes is not None or target or columns or time is not None or variable is not None:
+            raise SettingError(
+                "--outcomes, --target, --columns, --time and --variable belong to --members, not to a folder"
+            )
+        table = read_table(data, separator=separator, encoding=encoding)
+        return evaluate_folder(folder, table, cost, block, content_digest(data))
     if folder is not None:
         raise SettingError(f"evaluate takes --members or a folder, not both; got {str(folder)!r} besides --members")
     if outcomes is None or cost is None:
         raise SettingError(f"--members needs {'--outcomes' if outcomes is None else '--cost'} too")
-    return evaluate_members(members, outcomes, CostSpec.parse(cost), block, target, time, variable)
+    spec = CostSpec.parse(cost)
+    read = {"time": time, "separator": separator, "encoding": encoding}
+    found = read_members(members, variable=variable, columns=columns, targets=target, **read)
+    if found.members.shape[1] < 2:
+        raise TableError(f"{str(members)!r} has one member a case; the scores and the spread need at least two")
+    named = None if target in ((), found.targets) else target
+    seen = read_outcomes(outcomes, found, targets=named, **read)
+    if seen.isna().any(axis=1).all():
+        raise TableError(f"{str(outcomes)!r} has no outcome of the members' cases that is not missing")
+    return evaluate_members(found, seen, spec, block)
 
 
-def evaluate_folder(folder: Path, table: pd.DataFrame, cost: str | None, block: int | None = None) -> Evaluation:
-    """A fitted forecaster on a table with outcomes; weight 0 and today's action beside it where they are known."""
+def evaluate_folder(
+    folder: Path, table: pd.DataFrame, cost: str | None, block: int | None = None, sha256: str | None = None
+) -> Evaluation:
+    """A fitted forecaster on a table with outcomes; weight 0 and today's action beside it where they are known.
+
+    `sha256` is that of the table's file, by which the table of the fit itself is known.
+    """
+    from stakes.evaluation.fitted import judge_fit  # not needed where there are members already
+
     bundle = open_folder(folder, cost)
-    cases = layout_of(bundle, folder).cases(table)
+    layout = layout_of(bundle, folder)
+    cases = layout.cases(table)
     with blaming(bundle.forecaster.cost):
-        found = judged(bundle.forecaster, cases)
-    block = block or automatic_block(len(cases) if cases.times is None else cases.times)
-    notes = (*bundle.notes, *left_out(cases.quality))
-    return Evaluation(found.summary(block), found.table(), bundle.cost_spec, block, notes)
+        found = judge_fit(bundle.forecaster, cases)
+    block = block or found.block
+    notes = (
+        *bundle.notes,
+        *zone_notes(table, layout.time),
+        *left_out(cases.quality),
+        *part_of_the_fit(bundle.about, cases, sha256),
+        *unlike_the_fit(bundle.about, layout, cases.quality),
+    )
+    return Evaluation(found.table(block), in_utc(found.metrics.table()), bundle.cost_spec, block, notes)
 
 
 def evaluate_members(
-    members: Path,
-    outcomes: Path,
-    spec: CostSpec,
-    block: int | None = None,
-    target: tuple[str, ...] = (),
-    time: str | None = None,
-    variable: str | None = None,
+    found: MembersFile, outcomes: pd.DataFrame, spec: CostSpec, block: int | None = None
 ) -> Evaluation:
-    """An ensemble on the outcomes of its cases, matched by their time or label."""
-    found = read_members(members, time=time, variable=variable)
-    if found.members.shape[1] < 2:
-        raise TableError(f"{str(members)!r} has one member a case; the scores and the spread need at least two")
-    seen = read_outcomes(outcomes, found, time=time, targets=target or None)
-    known = ~seen.isna().any(axis=1).to_numpy()
-    if not known.any():
-        raise TableError(f"{str(outcomes)!r} has no outcome of the members' cases that is not missing")
+    """An ensemble of at least two members on the outcomes of its cases, of which some are known."""
+    known = ~outcomes.isna().any(axis=1).to_numpy()
     missing = () if known.all() else (f"{(~known).sum()} of {len(known)} cases have no outcome and are left out",)
     order = np.flatnonzero(known)[np.argsort(found.index[known], kind="stable")]
-    index, values = case_labels(found.index[order]), seen.to_numpy()[order]
+    index, values = case_labels(found.index[order]), outcomes.to_numpy()[order]
     doubts = spec.doubts(values)
     cost = spec.build()
     with blaming(cost):
         metrics = _metrics(cost, found.members[order], values)
-    judged_cases = CaseMetrics(pd.DataFrame(values, index, seen.columns), metrics, found.members.shape[1])
+    judged_cases = CaseMetrics(pd.DataFrame(values, index, outcomes.columns), metrics, found.members.shape[1])
     block = block or automatic_block(index.to_numpy() if isinstance(index, pd.DatetimeIndex) else len(index))
     notes = (*found.notes, *missing, *doubts, _HINDSIGHT)
-    return Evaluation(judged_cases.summary(block), judged_cases.table(), spec, block, notes)
+    return Evaluation(judged_cases.summary(block), in_utc(judged_cases.table()), spec, block, notes)
 
 
 def _metrics(cost: Cost, members: ArrayLike, outcomes: ArrayLike) -> dict[str, NDArray[np.float64]]:

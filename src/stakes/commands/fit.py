@@ -9,83 +9,43 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
 import stakes
-from stakes.bundle import is_bundle, load_bundle, record_file, save_bundle
-from stakes.checks import require_one_of
-from stakes.commands.reading import blaming
+from stakes.bundle import bundle_files, is_bundle, load_bundle, record_file, save_bundle
+from stakes.commands.fit_request import FitRequest, asked_of, claim, read_asked
+from stakes.commands.reading import blaming, cost_again
 from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
 from stakes.data.datasets import content_digest
 from stakes.data.layout import TableCases, TableLayout
 from stakes.data.stored_cases import save_cases
-from stakes.data.tables import read_table
-from stakes.errors import SettingError
+from stakes.data.tables import TableError, read_table
+from stakes.evaluation.case_metrics import summary_table
 from stakes.evaluation.fitted import judge_fit
 from stakes.evaluation.headroom import Headroom
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.reporting.fit_report import write_fit_report
+from stakes.reporting.fit_report import REPORT, read_story, write_fit_report
+from stakes.reporting.fit_words import climatology_sentence, today_sentence, verdict
 from stakes.reporting.voice import Voice
 from stakes.training.checkpoints import read_json, write_json
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import locked
-from stakes.typed import canonical_text, from_plain, to_plain
+from stakes.typed import from_plain, to_plain
 
-__all__ = ["FitRequest", "FitResult", "Problem", "resume_fit", "run_fit"]
+__all__ = ["FIT", "FitRequest", "FitResult", "Problem", "resume_fit", "run_fit"]
 
+FIT = "fit.json"
+"""What was asked, in the folder of a fit."""
+
+_HEADROOM, _CHECKPOINTS = "headroom.json", "checkpoints"
 _OUTCOMES_KEPT = 2000  # of the training outcomes, for the figure of the cost
-
-
-@dataclass(frozen=True)
-class FitRequest:
-    """What is to be fitted: the words of the command line."""
-
-    data: str
-    cost: str
-    layout: TableLayout
-    model: str = "implicit"
-    decision_weight: float | Literal["auto"] = "auto"
-    members: int = 500
-    ensemble: int = 1
-    epochs: int | None = None
-    test_fraction: float = 0.2
-    tolerance: float = 2.0
-    seed: int = 0
-    separator: str | None = None
-    encoding: str | None = None
-    start_from: str | None = None  # the folder of a fit whose weights training starts from
-
-    def __post_init__(self) -> None:
-        require_one_of("model", self.model, ("implicit", "diffusion"))
-        if not 0 <= self.test_fraction < 1:
-            raise SettingError(f"test_fraction must lie in [0, 1), got {self.test_fraction}")
-
-    def forecaster(self, cost: Cost, execution: Execution) -> DecisionAwareForecaster:
-        """An untrained one, or the one to start from."""
-        parameters: dict[str, Any] = {
-            "cost": cost,
-            "model": self.model,
-            "decision_weight": self.decision_weight,
-            "baseline": True,
-            "members": self.members,
-            "ensemble": self.ensemble,
-            "epochs": self.epochs,
-            "tolerance": self.tolerance,
-            "device": execution.resolved_device,
-            "n_jobs": execution.processes,
-            "random_state": self.seed,
-            "verbose": 0 if execution.quiet else 1,
-        }
-        if self.start_from is None:
-            return DecisionAwareForecaster(**parameters)
-        return load_bundle(Path(self.start_from), cost=cost).forecaster.set_params(**parameters, warm_start=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +71,24 @@ class Problem:
 
     @property
     def parts(self) -> tuple[TableCases, TableCases | None]:
-        """The cases to fit on, and those to judge by."""
+        """The cases to fit on, and those to judge by; what lies between is not known when the first one is issued."""
         held = round(self.request.test_fraction * len(self.cases))
         if not held:
             return self.cases, None
-        return part_of(self.cases, slice(None, -held)), part_of(self.cases, slice(-held, None))
+        return self.known_at(len(self.cases) - held), part_of(self.cases, slice(-held, None))
+
+    def known_at(self, start: int) -> TableCases:
+        """The cases whose outcomes are known when the forecast of case `start` is issued, `lead` before its time."""
+        times, lead, end = self.cases.times, self.layout.lead, start
+        if times is not None and lead is not None:
+            issued = times[start] - np.timedelta64(round(lead * 3600), "s")
+            end = int(np.searchsorted(times, issued, side="right"))
+        if end < 2:
+            raise TableError(
+                f"only {end} cases are known when the first forecast to be judged is issued; a smaller test_fraction "
+                "leaves more"
+            )
+        return part_of(self.cases, slice(None, end))
 
 
 def part_of(cases: TableCases, rows: slice) -> TableCases:
@@ -161,10 +134,11 @@ def run_fit(
 ) -> FitResult:
     """Fit, judge and report; a second call with the same request goes on where the first was interrupted."""
     problem, execution, say = Problem.read(request), Execution(device, workers, quiet), Voice(quiet)
+    asked, _ = asked_of(request, problem.spec, problem.sha256), problem.parts  # which must be there before a folder is
     for doubt in problem.spec.doubts(_outcomes(problem.cases)):
         say(f"note: {doubt}")
     with locked(out), blaming(problem.cost):
-        _claim(out, problem)
+        claim(out / FIT, asked, "fit")
         if is_bundle(out):
             return _kept(out, problem)
         found = _headroom(problem, out, execution, say) if headroom or headroom_only else None
@@ -174,38 +148,17 @@ def run_fit(
         return _fit(problem, out, execution, say, found)
 
 
-def resume_fit(folder: Path, execution: Execution) -> FitResult:
-    """Go on with a fit that was interrupted, with the data it was asked for."""
-    asked = read_json(folder / "fit.json")
-    try:
-        request = from_plain(FitRequest, asked["request"])
-    except (KeyError, TypeError) as error:
-        raise SettingError(f"{folder / 'fit.json'} does not say what was to be fitted: {error}") from error
-    device, workers = execution.device, execution.workers
-    return run_fit(request, folder, device=device, workers=workers, quiet=execution.quiet)
-
-
-def _claim(out: Path, problem: Problem) -> None:
-    """Write what is asked, or see that the folder was made for the same."""
-    request = replace(problem.request, data=str(Path(problem.request.data).resolve()))
-    asked = {"request": to_plain(request), "sha256": problem.sha256, "cost": problem.spec.record()}
-    file = out / "fit.json"
-    if not file.exists():
-        if is_bundle(out) or any(path.name != ".lock" for path in out.iterdir()):
-            raise SettingError(f"{out} is not empty; choose another folder for the fit")
-        write_json(file, asked)
-    elif canonical_text(_essential(read_json(file))) != canonical_text(_essential(asked)):
-        raise SettingError(f"{out} holds a fit of other data or settings; choose another folder")
-
-
-def _essential(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the places of files, which do not change a fit."""
-    request = {key: value for key, value in asked["request"].items() if key not in ("data", "cost", "start_from")}
-    return {**asked, "request": request}
+def resume_fit(folder: Path, execution: Execution, cost: str | None = None) -> FitResult:
+    """Go on with a fit that was interrupted, with the data it was asked for; a user's own cost is given again."""
+    request, kept, _ = read_asked(folder / FIT)
+    request = replace(request, cost=str(cost_again(kept, cost)))
+    headroom = (folder / _HEADROOM).exists() or not (folder / _CHECKPOINTS).exists()  # else it was not wanted
+    device, workers, quiet = execution.device, execution.workers, execution.quiet
+    return run_fit(request, folder, device=device, workers=workers, quiet=quiet, headroom=headroom)
 
 
 def _headroom(problem: Problem, out: Path, execution: Execution, say: Voice) -> Headroom:
-    file = out / "headroom.json"
+    file = out / _HEADROOM
     if file.exists():
         return from_plain(Headroom, read_json(file))
     say("asking whether there is anything to gain")
@@ -228,30 +181,36 @@ def _fit(problem: Problem, out: Path, execution: Execution, say: Voice, headroom
     forecaster = problem.request.forecaster(problem.cost, execution)
     say(f"training on {len(cases)} cases")
     _trained(forecaster, cases, out)
-    table, metrics = pd.DataFrame(), {}
+    metrics = {}
     if test is not None:
         say(f"judging on the last {len(test)} cases")
         judgement = judge_fit(forecaster, test)
-        table = judgement.table()
-        metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in table.to_dict("records")}
+        rows = judgement.table().to_dict("records")
+        metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in rows}
         judgement.study({"unit": ""}).save(out / "evaluation")
         save_cases(out, test)
     about = _about(problem, headroom, metrics, _reason(forecaster), execution)
     save_bundle(out, forecaster, cost_spec=problem.spec, layout=problem.layout, about=about)
+    return _finished(problem, out, about, forecaster.decision_weight_)
+
+
+def _finished(problem: Problem, out: Path, about: Mapping[str, Any], weight: float) -> FitResult:
+    """What is left to do once the bundle is saved, and what the fit says."""
+    shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
+    table = summary_table(about["metrics"])
+    recorded = bundle_files(out)
     for file in sorted(path for path in out.glob("evaluation/*") if path.is_file()):
-        record_file(out, str(file.relative_to(out)))
-    shutil.rmtree(out / "checkpoints", ignore_errors=True)
-    if test is not None:
+        if (name := str(file.relative_to(out))) not in recorded:
+            record_file(out, name)
+    if len(table) and not (out / REPORT).exists():
         write_fit_report(out, problem.cost)
-    return FitResult(out, table, _sentences(about, out), forecaster.decision_weight_)
+    return FitResult(out, table, _sentences(problem, about, out), weight)
 
 
 def _trained(forecaster: DecisionAwareForecaster, cases: TableCases, out: Path) -> None:
     with stop_on_interrupt() as stop:
         try:
-            forecaster.fit(
-                cases.features, cases.outcomes, times=cases.times, checkpoints=out / "checkpoints", stop=stop
-            )
+            forecaster.fit(cases.features, cases.outcomes, times=cases.times, checkpoints=out / _CHECKPOINTS, stop=stop)
         except (InterruptedTraining, KeyboardInterrupt):
             raise InterruptedTraining(
                 f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on from there"
@@ -268,7 +227,9 @@ def _about(
     quality = problem.cases.quality
     outcomes = _outcomes(problem.parts[0])
     every = -(-len(outcomes) // _OUTCOMES_KEPT)
-    settings = {key: value for key, value in to_plain(problem.request).items() if key not in ("data", "layout")}
+    request = to_plain(problem.request)
+    settings = {key: value for key, value in request.items() if key not in ("data", "layout", "start_from")}
+    start = {"start_sha256": problem.request.start_sha256} if problem.request.start_from else {}
     return {
         "data": {
             "file": Path(problem.request.data).name,
@@ -282,7 +243,8 @@ def _about(
         "quality": to_plain(quality),
         "outcomes": outcomes[::every].tolist(),
         "reason": reason,
-        "settings": {**settings, "cost": str(problem.spec), **to_plain(problem.layout)},
+        "fitted": _fitted(problem.parts[0]),
+        "settings": {**settings, "cost": str(problem.spec.kept()), **start, **to_plain(problem.layout)},
         "provenance": {
             "data": Path(problem.request.data).name,
             "stakes": stakes.__version__,
@@ -291,6 +253,12 @@ def _about(
             "trained on": execution.resolved_device,
         },
     }
+
+
+def _fitted(cases: TableCases) -> dict[str, Any]:
+    """How many cases the fit saw, and from when to when."""
+    first, last = (None, None) if cases.times is None else (str(cases.times[0]), str(cases.times[-1]))
+    return {"cases": len(cases), "first": first, "last": last}
 
 
 def _outcomes(cases: TableCases) -> Any:
@@ -303,18 +271,19 @@ def _reason(forecaster: DecisionAwareForecaster) -> str:
     return f"Decision weight {forecaster.decision_weight_:g}, as given." if chosen is None else chosen.reason
 
 
-def _sentences(about: Mapping[str, Any], out: Path) -> tuple[str, ...]:
-    report = out / "report.html"
-    found = [about["reason"]]
-    if about["headroom"] is not None:
-        found.insert(0, from_plain(Headroom, about["headroom"]).sentence)
-    return (*found, *([f"Report: {report}"] if report.exists() else ["No case was kept to judge by: no report."]))
+def _sentences(problem: Problem, about: Mapping[str, Any], out: Path) -> tuple[str, ...]:
+    """Whether there is anything to gain, which weight was taken and why, and how it did on the test cases."""
+    headroom = about["headroom"]
+    found = [*([] if headroom is None else [from_plain(Headroom, headroom).sentence]), about["reason"]]
+    if not about["metrics"]:
+        return (*found, "No case was kept to judge by: no report.")
+    story = read_story(out, problem.cost)
+    if story.weight or story.frontier is None:  # else the verdict is the reason
+        found.append(verdict(story)[0])
+    return (*found, *today_sentence(story), *climatology_sentence(story), f"Report: {out / REPORT}")
 
 
 def _kept(out: Path, problem: Problem) -> FitResult:
     """What a finished fit said."""
     bundle = load_bundle(out, cost=problem.spec)
-    rows = [{"metric": name, **values} for name, values in bundle.about["metrics"].items()]
-    if rows and not (out / "report.html").exists():
-        write_fit_report(out, problem.cost)
-    return FitResult(out, pd.DataFrame(rows), _sentences(bundle.about, out), bundle.forecaster.decision_weight_)
+    return _finished(problem, out, bundle.about, bundle.forecaster.decision_weight_)

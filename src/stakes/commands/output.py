@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from stakes.data.tables import write_table
+from stakes.data.tables import csv_text, write_table
 from stakes.errors import SettingError
 
 __all__ = ["TABLE_FILES", "notes", "plain", "require_free", "say", "say_fit", "say_json", "say_result", "say_table"]
@@ -21,10 +21,14 @@ TABLE_FILES = (".csv", ".csv.gz", ".parquet")
 _DIGITS = 4
 
 
-def require_free(path: Path | None, force: bool, endings: Sequence[str] = TABLE_FILES) -> None:
-    """Raise, before any work is done, unless a file of such an ending may be written there."""
+def require_free(
+    path: Path | None, force: bool, endings: Sequence[str] = TABLE_FILES, inputs: Iterable[Path | None] = ()
+) -> None:
+    """Raise, before any work is done, unless a file of such an ending, none of the inputs, may be written there."""
     if path is None:
         return
+    if path.resolve() in (each.resolve() for each in inputs if each is not None):
+        raise SettingError(f"the output {str(path)!r} is an input too; choose another file")
     if not path.name.lower().endswith(tuple(endings)):
         raise SettingError(f"the output must be a file that ends in {' or '.join(endings)}, got {str(path)!r}")
     if path.is_dir():
@@ -102,7 +106,7 @@ def say_result(table: pd.DataFrame, record: Mapping[str, Any], out: Path | None,
     if as_json:
         say_json(record)
     else:
-        say(table.to_csv(index=False, lineterminator="\n") if out is None else str(out))
+        say(csv_text(table) if out is None else str(out))
 
 
 def notes(sentences: Iterable[str], quiet: bool = False) -> None:
@@ -127,7 +131,7 @@ def plain(value: Any) -> Any:
     if value is pd.NaT:
         return None
     if isinstance(value, date):  # and datetime, and pandas' Timestamp
-        return value.isoformat()
+        return value.isoformat().replace("+00:00", "Z")
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 

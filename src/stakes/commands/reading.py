@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,14 @@ import pandas as pd
 from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
 from stakes.data.layout import DataQuality, TableLayout
+from stakes.data.members import MembersFile
 from stakes.errors import CostError, SettingError, StakesError
 from stakes.own_costs import OwnCost
 
 if TYPE_CHECKING:
     from stakes.bundle import Bundle
 
-__all__ = ["blaming", "case_labels", "layout_of", "left_out", "open_folder"]
+__all__ = ["blaming", "case_labels", "cost_again", "in_utc", "layout_of", "left_out", "open_folder", "require_targets"]
 
 
 def open_folder(folder: Path, cost: str | None) -> "Bundle":
@@ -24,6 +26,22 @@ def open_folder(folder: Path, cost: str | None) -> "Bundle":
     from stakes.bundle import load_bundle  # not needed where there are members already
 
     return load_bundle(folder, cost=None if cost is None else CostSpec.parse(cost))
+
+
+def cost_again(kept: CostSpec, given: str | None) -> CostSpec:
+    """The cost on record; a user's own must be given again and be the same, and none may take its place."""
+    if given is None:
+        kept.build()  # which refuses a user's own, and says how it is given
+        return kept
+    spec = CostSpec.parse(given)
+    spec = replace(spec, unit=spec.unit or kept.unit, action_unit=spec.action_unit or kept.action_unit)
+    now, before = spec.record(), kept.record()
+    if now == before:
+        return spec
+    if now | {"sha256": ""} == before | {"sha256": ""}:
+        raise SettingError(f"the file of the cost {kept.name!r} has changed since the fit: its SHA-256 is another")
+    example = f"PATH/{kept}" if kept.is_own else str(kept)
+    raise SettingError(f"the cost must be that of the fit, as in --cost {example}, got {given!r}")
 
 
 def layout_of(bundle: "Bundle", folder: Path) -> TableLayout:
@@ -41,6 +59,23 @@ def left_out(quality: DataQuality) -> tuple[str, ...]:
 def case_labels(index: "pd.Index[Any]") -> "pd.Index[Any]":
     """Times and names as they are, rows counted from 1 as a reader of the file does."""
     return index + 1 if index.name == "row" else index
+
+
+def in_utc(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its cases' times, in the first column where there are some, marked as UTC."""
+    first = table.columns[0]
+    if not pd.api.types.is_datetime64_dtype(table[first].dtype):
+        return table
+    return table.assign(**{first: table[first].dt.tz_localize("UTC")})
+
+
+def require_targets(found: MembersFile, target: tuple[str, ...], path: Path) -> None:
+    """Raise if targets are wanted that the members have not."""
+    if target and target != found.targets:
+        raise SettingError(
+            f"--target must name columns of values in a long table, got {', '.join(target)}; {str(path)!r} has "
+            f"{', '.join(found.targets)}"
+        )
 
 
 @contextmanager

@@ -2,17 +2,27 @@
 
 from pathlib import Path
 
+from stakes.bundle_files import RECORD, naming, read_record
+from stakes.commands.reading import blaming, cost_again
 from stakes.cost_specs import CostSpec
-from stakes.reporting.fit_report import write_fit_report
-from stakes.training.checkpoints import write_atomically
+from stakes.errors import SettingError
+from stakes.reporting.fit_report import REPORT, write_fit_report
 
 __all__ = ["write_report"]
 
 
 def write_report(folder: Path, cost: str | None, out: Path | None) -> Path:
-    """Write FOLDER/report.html and, where asked, a copy of it; returns where it is."""
-    report = write_fit_report(folder, cost=None if cost is None else CostSpec.parse(cost).build())
-    if out is None:
-        return report
-    write_atomically(out, report.read_bytes())
-    return out
+    """Write FOLDER/report.html, or, where asked, another file in its place; returns where it is.
+
+    The report tells what was measured with the cost of the fit, so that no other cost may be given.
+    """
+    if out is not None and out.resolve() == (folder / REPORT).resolve():
+        raise SettingError(f"{str(out)!r} is the report of the folder itself, which is written without --out")
+    record = read_record(folder)
+    if record.cost is None:
+        raise SettingError(f"{folder} was not made by `stakes fit`: it does not say what its cost is")
+    with naming(folder / RECORD):
+        kept = CostSpec.from_record(record.cost)
+    found = cost_again(kept, cost).build()
+    with blaming(found):
+        return write_fit_report(folder, found, out)

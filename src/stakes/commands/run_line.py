@@ -79,6 +79,7 @@ def resume(
     folder: Annotated[Path, Parameter(help="folder of a run, a sweep, a fit or a backtest")],
     /,
     *,
+    cost: Annotated[str | None, Parameter(help="your own cost of a fit or a backtest, given again")] = None,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,
@@ -91,11 +92,13 @@ def resume(
     if (folder / "fit.json").is_file():
         from stakes.commands.fit import resume_fit
 
-        sys.stdout.write(f"{resume_fit(folder, execution).folder}\n")
+        sys.stdout.write(f"{resume_fit(folder, execution, cost).folder}\n")
     elif (folder / "backtest.json").is_file():
         from stakes.commands.backtest import resume_backtest
 
-        sys.stdout.write(f"{resume_backtest(folder, execution).folder}\n")
+        sys.stdout.write(f"{resume_backtest(folder, execution, cost).folder}\n")
+    elif cost is not None:
+        raise SettingError(f"cost is for a fit or a backtest, and {folder} holds neither")
     else:
         sys.stdout.write(f"{resume_folder(folder, execution)}\n")
 

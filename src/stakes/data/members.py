@@ -1,12 +1,13 @@
 """An ensemble that the user already has, and the outcomes that belong to it.
 
 In a table, wide: one row a case, one column a member; long: a column `number`, a column of the case and one column a
-target. In NetCDF: a variable with the dimension `number`, one dimension of cases and, for several sites, `site`.
-A case is known by its time or by the column `case`; without either, by its place in the file.
+target (`stakes.data.member_columns` says which columns are taken). In NetCDF: a variable with the dimension `number`,
+one dimension of cases and, for several sites, `site`. A case is known by its time or by the column `case`; without
+either, by its place in the file.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from stakes.data.member_columns import chosen_columns, member_columns, target_columns, without_coordinates
 from stakes.data.names import did_you_mean
 from stakes.data.netcdf import open_dataset
-from stakes.data.tables import TableError, is_numeric, numbers, read_table, require_columns, times
+from stakes.data.tables import TableError, is_numeric, numbers, read_table, require_columns, times, zone_notes
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a NetCDF file needs
     from xarray import DataArray, Dataset
@@ -27,52 +29,76 @@ Floats = NDArray[np.float64]
 _NUMBER = ("number", "member", "realization", "realisation")
 _TIME = ("time", "valid_time", "datetime", "date")
 _CASE, _SITE, _ROW, _VALUE = "case", "site", "row", "outcome"
-_OUTCOMES = ("outcome", "outcomes", "observed", "observation", "observations", "obs", "actual", "truth")
 _NETCDF = (".nc", ".nc4", ".netcdf", ".cdf")
 
 
 @dataclass(frozen=True, eq=False)
 class MembersFile:
-    """Members (N, M, D) of the cases in `index`; `notes` are sentences about what the user should know."""
+    """Members (N, M, D) of the cases in `index`; `notes` are sentences about what the user should know.
+
+    `cases` is how many cases the file has, those with missing members too; as many as `index` by default.
+    """
 
     members: Floats
     index: "pd.Index[Any]"
     targets: tuple[str, ...]
     unit: str = ""
     notes: tuple[str, ...] = ()
+    cases: int | None = None
+
+    def __str__(self) -> str:
+        cases, members, _ = self.members.shape
+        return f"{cases} cases of {members} members, targets {', '.join(self.targets)}"
 
     def __repr__(self) -> str:
-        cases, members, _ = self.members.shape
-        return f"MembersFile({cases} cases of {members} members, targets {', '.join(self.targets)})"
+        return f"MembersFile({self})"
 
 
-def read_members(path: Path, *, time: str | None = None, variable: str | None = None) -> MembersFile:
+def read_members(
+    path: Path,
+    *,
+    time: str | None = None,
+    variable: str | None = None,
+    columns: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> MembersFile:
     """The ensemble in a CSV, parquet or NetCDF file; the module says in which forms.
 
-    `time` names the column of times where it is not called time; `variable` that of a NetCDF file with several.
-    A case with a missing member is left out, and a note says so.
+    `time` names the column of times where it is not called time; `variable` that of a NetCDF file with several;
+    `columns` the members of a wide table, also as ranges such as m1:m50; `targets` the values of a long table with
+    several. A case with a missing member is left out; the notes say so, and what was found.
     """
     path = Path(path)
     name = repr(str(path))
     if path.suffix.lower() in _NETCDF:
+        if columns:
+            raise TableError(f"columns choose the members of a table, but {name} is a NetCDF file")
         with open_dataset(str(path)) as dataset:
             found = _from_dataset(dataset, name, variable)
     else:
-        table = read_table(path)
-        number = next((column for column in _NUMBER if column in table.columns), None)
-        found = _wide(table, name, time) if number is None else _long(table, name, time, number)
+        table = read_table(path, separator=separator, encoding=encoding)
+        number = next((column for column in _NUMBER if column in table.columns and not columns), None)
+        found = _wide(table, name, time, columns) if number is None else _long(table, name, time, number, targets)
     return _complete(found, name)
 
 
 def read_outcomes(
-    path: Path, members: MembersFile, *, time: str | None = None, targets: Sequence[str] | None = None
+    path: Path,
+    members: MembersFile,
+    *,
+    time: str | None = None,
+    targets: Sequence[str] | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
 ) -> pd.DataFrame:
     """The outcomes (N, D) of the cases of `members`, in their order, from a CSV or parquet file.
 
-    The file may have more cases. `targets` names its columns where they are not called as the members' targets are;
-    a single column of numbers needs no name. Missing values stay NaN.
+    The file may have more cases, unless they are known only by their place. `targets` names its columns where they are
+    not called as the members' targets are; a single column of numbers needs no name. Missing values stay NaN.
     """
-    table = read_table(Path(path))
+    table = read_table(Path(path), separator=separator, encoding=encoding)
     name = repr(str(path))
     index = _case_index(table, time)
     if index is None and members.index.name != _ROW:
@@ -80,8 +106,12 @@ def read_outcomes(
     columns = _outcome_columns(table, name, members, index, targets)
     values = pd.DataFrame(numbers(table, columns, name), columns=pd.Index(members.targets))
     if index is None or members.index.name == _ROW:
-        if len(table) <= members.index.max():
-            raise TableError(f"{name} has {len(table)} rows, but the members have {members.index.max() + 1} cases")
+        cases = len(members.index) if members.cases is None else members.cases
+        if len(table) != cases:
+            raise TableError(
+                f"{name} has {len(table)} rows, but the members have {cases} cases; without times or labels for both "
+                "there must be as many"
+            )
         return values.set_axis(pd.RangeIndex(len(table), name=_ROW)).loc[members.index]
     _require_once(index, name)
     _require_one_kind(index, members.index, name)
@@ -93,32 +123,34 @@ def read_outcomes(
 # Tables
 
 
-def _wide(table: pd.DataFrame, name: str, time: str | None) -> MembersFile:
+def _wide(table: pd.DataFrame, name: str, time: str | None, wanted: Sequence[str]) -> MembersFile:
     index = _case_index(table, time)
-    columns = [column for column in table.columns if index is None or column != index.name]
-    for column in columns:
-        if str(column).lower() in _OUTCOMES:
-            raise TableError(f"{name} has the column {column!r}, which looks like no member; outcomes are another file")
-    if not columns:
+    others = [str(column) for column in table.columns if index is None or column != index.name]
+    if not others:
         raise TableError(f"{name} has no column of members")
+    columns, notes = (chosen_columns(wanted, others, name), ()) if wanted else without_coordinates(others)
     if texts := [column for column in columns if not is_numeric(table[column]) and _is_text(table[column])]:
         raise TableError(
             f"{name} has text in the column {texts[0]!r}; columns of members hold numbers, and the column of the case "
             "is called time or case"
         )
+    columns = columns if wanted else member_columns(columns, name)
     values = numbers(table, columns, name)
+    notes += zone_notes(table, index.name if isinstance(index, pd.DatetimeIndex) else None)
     index = pd.RangeIndex(len(table), name=_ROW) if index is None else index
     _require_once(index, name)
-    return MembersFile(values[:, :, None], index, (_VALUE,))
+    return MembersFile(values[:, :, None], index, (_VALUE,), notes=notes)
 
 
-def _long(table: pd.DataFrame, name: str, time: str | None, number: str) -> MembersFile:
+def _long(table: pd.DataFrame, name: str, time: str | None, number: str, wanted: Sequence[str]) -> MembersFile:
     index = _case_index(table, time)
     if index is None:
         raise TableError(f"{name} has the column {number!r} but none of the case; it is called time or case")
-    targets = [column for column in table.columns if column not in (index.name, number) and is_numeric(table[column])]
-    if not targets:
+    found = [column for column in table.columns if column not in (index.name, number) and is_numeric(table[column])]
+    if not found:
         raise TableError(f"{name} has no column of numbers besides {number!r} and {index.name!r}")
+    values, notes = (found, ()) if wanted and set(wanted) <= set(found) else without_coordinates(found)
+    targets = target_columns(wanted, values, name)
     keys = pd.MultiIndex.from_arrays([index, numbers(table, [number], name)[:, 0]])
     if keys.get_level_values(1).hasnans:
         raise TableError(f"{name} must have a member in the column {number!r} of every row")
@@ -127,7 +159,8 @@ def _long(table: pd.DataFrame, name: str, time: str | None, number: str) -> Memb
         raise TableError(f"{name} has member {member:g} of case {case} more than once")
     wide = pd.DataFrame(numbers(table, targets, name), keys).unstack().sort_index()
     members = wide.to_numpy(np.float64).reshape(len(wide), len(targets), -1).swapaxes(1, 2)
-    return MembersFile(members, wide.index.set_names(index.name), tuple(targets))
+    notes += zone_notes(table, index.name if isinstance(index, pd.DatetimeIndex) else None)
+    return MembersFile(members, wide.index.set_names(index.name), tuple(targets), notes=notes)
 
 
 def _case_index(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | None":
@@ -156,7 +189,7 @@ def _outcome_columns(
     if set(members.targets) <= set(table.columns):
         return list(members.targets)
     others = [str(column) for column in table.columns if index is None or column != index.name]
-    found = [column for column in others if is_numeric(table[column])]
+    found, _ = without_coordinates([column for column in others if is_numeric(table[column])])
     if len(members.targets) == 1 and len(found) == 1:
         return found
     lacking = next(target for target in members.targets if target not in table.columns)
@@ -229,14 +262,13 @@ def _complete(found: MembersFile, name: str) -> MembersFile:
     complete = ~np.isnan(found.members.sum((1, 2)))  # the numbers are finite or missing
     if not complete.any():
         raise TableError(f"{name} has no case without missing members, of {len(complete)}")
-    notes = []
+    notes = list(found.notes)
     if missing := int((~complete).sum()):
         notes.append(f"{missing} of {len(complete)} cases have missing members and are left out")
     if found.members.shape[1] == 1:
         notes.append("there is one member a case, a point forecast: its action knows of no uncertainty")
-    return MembersFile(
-        np.ascontiguousarray(found.members[complete]), found.index[complete], found.targets, found.unit, tuple(notes)
-    )
+    kept = replace(found, members=np.ascontiguousarray(found.members[complete]), index=found.index[complete])
+    return replace(kept, notes=(str(kept), *notes), cases=len(complete))
 
 
 def _is_text(column: "pd.Series[Any]") -> bool:

@@ -24,13 +24,15 @@ from stakes.errors import StakesError
 from stakes.training.checkpoints import write_atomically
 from stakes.typed import shown
 
-__all__ = ["TableError", "is_numeric", "numbers", "read_table", "require_columns", "times", "write_table"]
+__all__ = ["TableError", "csv_text", "is_numeric", "numbers", "read_table", "require_columns", "times", "write_table"]
+__all__ += ["zone_notes"]
 
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET = (".parquet", ".pq")
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 _ISO = re.compile(r"\d{4}.*")
 _ZONED = r"[T:].*(?:Z|[+-]\d\d(?::?\d\d)?)$"
+_ZERO = r"(?:Z|[+-]00(?::?00)?)$"
 _EXAMPLE = "2020-02-01 13:00"
 
 
@@ -63,11 +65,19 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
         table.to_parquet(stream, index=False)
         content = stream.getvalue()
     elif suffix in (".csv", ".csv.gz"):
-        content = table.to_csv(index=False, lineterminator="\n").encode()
+        content = csv_text(table).encode()
         content = gzip.compress(content, mtime=0) if suffix == ".csv.gz" else content
     else:
         raise TableError(f"a table is written to a .csv or .parquet file, got {str(path)!r}")
     write_atomically(path, content)
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """The table, without its index, as CSV; times with a zone as ISO in UTC, such as 2020-02-01T13:00:00Z."""
+    table = table.copy(deep=False)
+    for column in table.select_dtypes("datetimetz"):
+        table[column] = table[column].dt.tz_convert("UTC").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 def require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> None:
@@ -110,6 +120,19 @@ def times(table: pd.DataFrame, column: str, *, unique: bool = True) -> Times:
     if unique:
         _require_unique(seconds, column)
     return seconds
+
+
+def zone_notes(table: pd.DataFrame, column: Any) -> tuple[str, ...]:
+    """A sentence where the column of times, if there is one, is written in a zone other than UTC."""
+    if column is None:
+        return ()
+    values = table[column]
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        another = values.dt.tz is not None and str(values.dt.tz) != "UTC"
+    else:
+        text = values.astype("str").str.strip()
+        another = bool((text.str.contains(_ZONED, regex=True) & ~text.str.contains(_ZERO, regex=True)).any())
+    return ("times are UTC here, although the table has them in another zone",) if another else ()
 
 
 def _suffix(path: Path) -> str:

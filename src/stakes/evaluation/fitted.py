@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.data.layout import TableCases
-from stakes.evaluation.forecast_table import forecast_table
+from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.metrics import LEVELS, Assessor, Region
 from stakes.evaluation.study import AXES, Study
@@ -25,11 +25,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class FittedJudgement:
-    """The metrics (N,) of the chosen weight, and of weight 0 where there is another, on the same cases, by weight."""
+    """The metrics (N,) of the chosen weight, and of weight 0 where there is another, on the same cases."""
 
     forecaster: DecisionAwareForecaster
     cases: TableCases
-    judged: Mapping[float, Mapping[str, Floats]]
+    metrics: CaseMetrics
     regions: Mapping[str, Region]
 
     @property
@@ -37,11 +37,9 @@ class FittedJudgement:
         """How many neighbouring cases belong together."""
         return automatic_block(len(self.cases) if self.cases.times is None else self.cases.times)
 
-    def table(self) -> pd.DataFrame:
-        """One row a metric; see `stakes.evaluation.forecast_table`."""
-        weight = self.forecaster.decision_weight_
-        baseline = self.judged.get(0.0) if weight else None
-        return forecast_table(self.judged[weight], baseline, int(self.forecaster.members), self.block).reset_index()
+    def table(self, block: int | None = None) -> pd.DataFrame:
+        """One row a metric; see `stakes.evaluation.forecast_table` and `CaseMetrics.summary`."""
+        return self.metrics.summary(block or self.block)
 
     def study(self, about: Mapping[str, Any]) -> Study:
         """The same as a study, with the lower, middle and upper third of the outcomes as its regions."""
@@ -51,16 +49,30 @@ class FittedJudgement:
             "targets": list(self.forecaster.target_names_),
             **about,
         }
-        return Study(_forecasts(self.judged), _cases(self), described, self.block)
+        judged = {self.forecaster.decision_weight_: self.metrics.chosen}
+        if self.metrics.baseline is not None:
+            judged[0.0] = self.metrics.baseline
+        return Study(_forecasts(judged), _cases(self), described, self.block)
 
 
 def judge_fit(forecaster: DecisionAwareForecaster, cases: TableCases) -> FittedJudgement:
-    """Judge the forecaster, and that of weight 0 where there is one, case by case."""
+    """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case."""
     regions = _thirds(Assessor(forecaster.cost), _outcome(cases))
-    judged = {forecaster.decision_weight_: forecaster.assess(cases.features, cases.outcomes, regions=regions)}
-    if forecaster.baseline_models_:
-        judged[0.0] = forecaster.assess(cases.features, cases.outcomes, "baseline", regions=regions)
-    return FittedJudgement(forecaster, cases, judged, regions)
+    chosen = forecaster.assess(cases.features, cases.outcomes, regions=regions)
+    kept = bool(forecaster.baseline_models_)
+    baseline = forecaster.assess(cases.features, cases.outcomes, "baseline", regions) if kept else None
+    assert cases.outcomes is not None
+    today = _today(forecaster, cases)
+    metrics = CaseMetrics(cases.outcomes, chosen, int(forecaster.members), baseline, today)
+    return FittedJudgement(forecaster, cases, metrics, regions)
+
+
+def _today(forecaster: DecisionAwareForecaster, cases: TableCases) -> dict[str, Floats] | None:
+    """Today's action and what it costs."""
+    if cases.baseline_action is None:
+        return None
+    action = torch.from_numpy(cases.baseline_action.copy())
+    return {"action": cases.baseline_action, "cost": forecaster.cost(action[:, None], _outcome(cases)).numpy()}
 
 
 def _outcome(cases: TableCases) -> torch.Tensor:
@@ -92,16 +104,15 @@ def _forecasts(judged: Mapping[float, Mapping[str, Floats]]) -> xr.Dataset:
 
 def _cases(judgement: FittedJudgement) -> xr.Dataset:
     """What does not depend on the forecast: the outcome, the best constant action's cost, and today's action's."""
-    cost, cases, outcome = judgement.forecaster.cost, judgement.cases, _outcome(judgement.cases)
+    outcome = _outcome(judgement.cases)
     found: dict[str, NDArray[Any]] = {
-        "outcome": Assessor(cost).total(outcome).numpy(),
-        "climatology_cost": next(iter(judgement.judged.values()))["climatology_cost"],
+        "outcome": Assessor(judgement.forecaster.cost).total(outcome).numpy(),
+        "climatology_cost": judgement.metrics.chosen["climatology_cost"],
         **{f"observed_{name}": region(outcome).numpy() for name, region in judgement.regions.items()},
     }
-    if cases.times is not None:
-        found["time"] = cases.times
-    if cases.baseline_action is not None:
-        action = torch.from_numpy(cases.baseline_action.copy())
-        found |= {"baseline_action": cases.baseline_action, "baseline_cost": cost(action[:, None], outcome).numpy()}
+    if judgement.cases.times is not None:
+        found["time"] = judgement.cases.times
+    today = judgement.metrics.today or {}
+    found |= {f"baseline_{name}": values for name, values in today.items()}
     variables = {name: (("parameter", "group", "case"), values[None, None]) for name, values in found.items()}
-    return xr.Dataset(variables, {"parameter": [0.0], "group": [0.0], "case": np.arange(len(cases))})
+    return xr.Dataset(variables, {"parameter": [0.0], "group": [0.0], "case": np.arange(len(judgement.cases))})

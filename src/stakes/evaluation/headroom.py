@@ -27,7 +27,7 @@ from stakes.training.policy import PolicySettings, train_policy
 __all__ = ["Headroom", "automatic_block", "headroom"]
 
 _STEPS = 2000  # of the policy's training, in 20 to 200 epochs
-_WEEK = 7 * 24 * 3600  # seconds
+_DAY = 24 * 3600  # seconds
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,9 @@ def headroom(
 def automatic_block(times_or_count: Any) -> int:
     """How many neighbouring cases depend on each other: a week of them, or N^(1/3) of N cases without times.
 
-    The step of the times is the median distance. A week is cut short where the times would hold too few of them to
-    tell anything, in all or in every other block.
+    The step of the times is the median distance. Where they hold fewer than 20 weeks, of which every other block would
+    leave too few to tell anything, a block is so many whole days that there are 20 of them, at least one day and two
+    cases: a shorter block would part what belongs together, and make few cases look like many.
 
     >>> automatic_block(np.arange("2020", "2022", dtype="datetime64[h]"))
     168
@@ -128,11 +129,13 @@ def automatic_block(times_or_count: Any) -> int:
         require_count("times_or_count", int(times_or_count))
         return math.ceil(round(times_or_count ** (1 / 3), 9))
     times = to_utc(times_or_count, "times")
-    if len(times) < 2:
-        return 1
-    step = float(np.median(np.diff(times).astype(np.int64)))
-    longest = len(times) // (2 * LEAST_BLOCKS)
-    return max(1, min(round(_WEEK / max(step, 1.0)), longest))
+    moments = np.unique(times)
+    if len(moments) < 2:
+        return max(1, len(times))
+    step = float(np.median(np.diff(moments).astype(np.int64)))
+    day = _DAY / step * len(times) / len(moments)  # cases of a day
+    days = min(max(int(len(times) / (2 * LEAST_BLOCKS * day)), 1), 7)
+    return min(max(round(days * day), 2), max(round(7 * day), 1), len(times))
 
 
 def _policy_settings(cases: int) -> PolicySettings:

@@ -1,6 +1,6 @@
 """How sure one can be of a difference between forecasts on the same cases: a paired bootstrap over time and seeds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -13,6 +13,10 @@ from stakes.errors import SettingError, ShapeError
 __all__ = ["Difference", "Resampling", "Sampled", "defined_deviation", "defined_mean", "paired_difference"]
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_KEPT = 20_000_000  # counts of one shape that are kept for the next product, 160 MB
+_AT_ONCE = 1 << 22  # counts where there are too many to be kept
 
 
 class Difference(NamedTuple):
@@ -136,8 +140,24 @@ class Resampling:
 
     def _resampled(self, values: Floats) -> Floats:
         """The sums of values (K, G, S, N) over each resample, (K, B); one product reads the counts only once."""
-        by_seed = self._counts @ values.reshape(-1, self.cases).T  # (B, K G S)
+        columns = values.reshape(-1, self.cases).T
+        few = self.resamples * self.cases <= _KEPT
+        by_seed = self._counts @ columns if few else self._sums_of_blocks(columns)  # (B, K G S)
         return np.einsum("bks,bs->kb", by_seed.reshape(self.resamples, len(values), -1), self._seed_counts)
+
+    def _sums_of_blocks(self, columns: Floats) -> Floats:
+        """The sums of columns (N, C) over each resample, (B, C), in bounded memory.
+
+        A block's sum is a difference of cumulative sums. Those of a resample are gathered where its blocks, with all
+        columns, are fewer numbers than its N counts; otherwise a product with how often each is drawn is faster.
+        """
+        wrapped = np.concatenate([np.zeros_like(columns[:1]), columns, columns[: self.block - 1]]).cumsum(0)
+        sums = wrapped[self.block :] - wrapped[: -self.block]  # (N, C)
+        gathered = self.block > columns.shape[1]
+        at_once = max(1, _AT_ONCE // self.cases)
+        drawn = _block_starts(self.cases, self.block, self.resamples, self.seed, at_once)
+        parts = [sums[part].sum(1) if gathered else _counted(part, self.cases) @ sums for part in drawn]
+        return np.concatenate(parts)
 
     @property
     def _counts(self) -> Floats:
@@ -156,15 +176,21 @@ class Resampling:
 
 @lru_cache(maxsize=4)  # large, and the same for all studies of one shape
 def _case_counts(cases: int, block: int, resamples: int, seed: int) -> Floats:
-    generator = np.random.default_rng((seed, 0))
-    starts = generator.integers(cases, size=(resamples, -(-cases // block)))
+    (starts,) = _block_starts(cases, block, resamples, seed, resamples)
     chosen = (starts[..., None] + np.arange(block)) % cases
     counts = _counted(chosen.reshape(resamples, -1), cases)
     counts.flags.writeable = False
     return counts
 
 
-def _counted(chosen: NDArray[np.int64], size: int) -> Floats:
+def _block_starts(cases: int, block: int, resamples: int, seed: int, at_once: int) -> Iterator[Indices]:
+    """The first cases of the blocks of the resamples, (at_once, N / block); the same ones in parts of any size."""
+    generator = np.random.default_rng((seed, 0))
+    for first in range(0, resamples, at_once):
+        yield generator.integers(cases, size=(min(at_once, resamples - first), -(-cases // block)))
+
+
+def _counted(chosen: Indices, size: int) -> Floats:
     rows = np.arange(len(chosen))[:, None] * size
     counts = np.bincount((rows + chosen).reshape(-1), minlength=len(chosen) * size)
     return counts.reshape(len(chosen), size).astype(np.float64)

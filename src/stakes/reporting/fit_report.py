@@ -28,19 +28,21 @@ from stakes.reporting.fit_tables import (
 )
 from stakes.reporting.fit_words import (
     calibration_sentences,
+    climatology_sentence,
     cost_words,
     count_of,
     headroom_sentences,
     quality_sentences,
+    seed_sentence,
     today_sentence,
     verdict,
 )
 from stakes.reporting.report import Report, Section, write_report
 from stakes.typed import from_plain
 
-__all__ = ["FitStory", "build_fit_report", "write_fit_report"]
+__all__ = ["REPORT", "FitStory", "build_fit_report", "read_story", "write_fit_report"]
 
-_REPORT = "report.html"
+REPORT = "report.html"
 _EVALUATION = "evaluation"
 _TARGETS_NAMED = 3  # in the title
 
@@ -54,22 +56,35 @@ def build_fit_report(story: FitStory) -> Report:
     return Report(
         title=f"Decisions on {targets}",
         subtitle=f"{cost}Judged on {count_of(story.cases, 'test case')}{_span(story)} that training has not seen.",
-        summary=(answer, *today_sentence(story)),
+        summary=(answer, *today_sentence(story), *climatology_sentence(story), *seed_sentence(story)),
         sections=tuple(_sections(story, why)),
         provenance=story.provenance,
     )
 
 
-def write_fit_report(folder: Path, cost: Cost | None = None) -> Path:
-    """Write the report of the bundle in the folder, with the evaluation beside it, to FOLDER/report.html.
+def write_fit_report(folder: Path, cost: Cost | None = None, out: Path | None = None) -> Path:
+    """Write the report of the bundle in the folder, with the evaluation beside it, to FOLDER/report.html or to `out`.
 
     A user's own cost is not in the bundle, and must be given.
     """
-    from stakes.bundle import load_bundle, record_file  # with the models, which no other report needs
+    from stakes.bundle import record_file
+
+    report = build_fit_report(read_story(folder, cost))
+    if out is not None:
+        write_report(report, out)
+        return out
+    write_report(report, folder / REPORT)
+    record_file(folder, REPORT)
+    return folder / REPORT
+
+
+def read_story(folder: Path, cost: Cost | None = None) -> FitStory:
+    """What the report tells of, from the bundle in the folder and the evaluation beside it."""
+    from stakes.bundle import load_bundle  # with the models, which no other report needs
 
     bundle = load_bundle(folder, cost=cost)
     about = bundle.about
-    story = FitStory(
+    return FitStory(
         study=Study.load(folder / _EVALUATION),
         cost=bundle.forecaster.cost,
         cost_spec=bundle.cost_spec,
@@ -80,9 +95,6 @@ def write_fit_report(folder: Path, cost: Cost | None = None) -> Path:
         provenance=about.get("provenance", {}),
         outcomes=np.asarray(about["outcomes"], dtype=np.float64),
     )
-    write_report(build_fit_report(story), folder / _REPORT)
-    record_file(folder, _REPORT)
-    return folder / _REPORT
 
 
 def _read(kind: type[Any], about: dict[str, Any], name: str) -> Any:
@@ -131,7 +143,8 @@ def _sections(story: FitStory, why: list[str]) -> Iterator[Section]:
 _FRONTIER = (
     "A decision weight trades the forecast's score for the cost of its decisions: 0 trains the score alone. Among the "
     "weights that hardly harm the score and whose cost is below that of weight 0 beyond doubt, the cheapest is taken, "
-    "or the smallest that is about as cheap.",
+    "or the smallest that is about as cheap. The intervals shown are those of each weight alone; the test is of all "
+    "weights at once and stricter, since the more weights are tried, the more seem cheaper by chance.",
 )
 
 

@@ -8,8 +8,8 @@ from stakes.evaluation.frontier import LEAST_BLOCKS
 from stakes.evaluation.significance import Difference
 from stakes.reporting.fit_story import FitStory
 
-__all__ = ["amount", "calibration_sentences", "cost_words", "count_of", "decimals_of", "headroom_sentences", "number"]
-__all__ += ["quality_sentences", "today_sentence", "verdict"]
+__all__ = ["amount", "calibration_sentences", "climatology_sentence", "cost_words", "count_of", "decimals_of"]
+__all__ += ["headroom_sentences", "number", "quality_sentences", "seed_sentence", "today_sentence", "verdict"]
 
 _MOST_DECIMALS = 6
 
@@ -119,6 +119,28 @@ def today_sentence(story: FitStory) -> tuple[str, ...]:
         return (f"A{who[1:]} changes the cost by {_between(change, unit)} per case{_doubtful(change)}.",)
     less = "less" if change.mean < 0 else "more"
     return (f"A{who[1:]} costs {_apart(change, unit)} {less} per case.",)
+
+
+def climatology_sentence(story: FitStory) -> tuple[str, ...]:
+    """A word where one action for all cases is cheaper than the forecast."""
+    constant = story.way("climatology")
+    if constant is None or (change := story.change(story.taken, constant)).mean <= 0:
+        return ()
+    doubt = "" if change.significant else ", which may be chance"
+    return (
+        f"One action for all cases would have been cheaper than the forecast at weight {story.weight:g}: the forecast "
+        f"changes the cost by {_between(change, story.unit)} per case{doubt}.",
+    )
+
+
+def seed_sentence(story: FitStory) -> tuple[str, ...]:
+    """What the intervals leave out, where there are any and one model was trained."""
+    if not story.believed or story.settings.get("ensemble", 1) != 1:
+        return ()
+    return (
+        "The intervals cover the choice of test cases, not that of the training seed: trained once more with another "
+        "seed, the forecast would cost somewhat more or less.",
+    )
 
 
 def headroom_sentences(story: FitStory) -> tuple[str, ...]:

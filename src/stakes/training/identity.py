@@ -35,7 +35,8 @@ def fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
         told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), structure(replica.model))
         digest.update(repr(told).encode())
     for values in _tensors(stack, parameters):
-        digest.update(values.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+        flat = values.cpu().clone(memory_format=torch.contiguous_format).reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

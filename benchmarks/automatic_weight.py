@@ -1,0 +1,240 @@
+"""What the automatic decision weight does to cost and score on test data that nothing was chosen by, over 20 problems.
+
+    python -m benchmarks.automatic_weight [--only NAME] [--quick] [--json benchmarks/results/automatic_weight.json]
+
+Each problem is a task of the package with its own cost. `DecisionAwareForecaster` is fitted on the training and
+validation cases in time order, one implicit model a weight, weights 0 to 0.9, for 300 steps on the score and 400 with
+the decision. The weight it takes and weight 0 are then judged on the test cases by paired differences with 95 % block
+intervals, from the same noise and 200 members. At most 8,000 training cases are taken, evenly spread over the record.
+`headroom` compares a policy with weight 0 on the validation cases that judge the weights. A problem already in the file
+with the same settings is not run again; `--quick` trains for two epochs only.
+"""
+
+import argparse
+import json
+import platform
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.run import processor
+from stakes import DecisionAwareForecaster, energy_score, optimal_action
+from stakes.data.cases import Cases
+from stakes.evaluation.frontier import Frontier
+from stakes.evaluation.headroom import Headroom, automatic_block, headroom
+from stakes.evaluation.significance import Resampling
+from stakes.fitting import automatic_settings
+from stakes.pooling import pooled_parts
+from stakes.table_input import alternate_blocks
+from stakes.tasks.french_load import FrenchLoad
+from stakes.tasks.frost import FrostTask
+from stakes.tasks.irish_wind import IrishWind
+from stakes.tasks.portfolio import SimulatedPortfolio
+from stakes.tasks.synthetic import SyntheticTask
+from stakes.tasks.task import Task
+from stakes.tasks.wind import WindTask
+from stakes.training.settings import ImplicitSettings, TrainingSettings
+from stakes.typed import to_plain
+
+RESULTS = Path(__file__).parent / "results" / "automatic_weight.json"
+LARGEST = 8000  # training cases
+MEMBERS = 200
+STEPS = 400  # of the optimiser with the decision, after the forecaster's own 300 on the score alone
+
+PROBLEMS: dict[str, Task] = {
+    **{
+        f"portfolio, {sites} sites, penalty {penalty:g}": SimulatedPortfolio(sites=sites, penalty=penalty)
+        for sites in (60, 20, 5)
+        for penalty in (5.0, 20.0)
+    },
+    **{
+        f"portfolio, 20 sites, penalty 20, correlation {correlation:g}": SimulatedPortfolio(20, correlation, 20.0)
+        for correlation in (0.0, 0.6)
+    },
+    **{f"French load, short {short:g}": FrenchLoad(short) for short in (10.0, 5.0, 2.0)},
+    **{f"Irish wind, penalty {penalty:g}": IrishWind(penalty) for penalty in (5.0, 20.0)},
+    **{
+        f"{record}, penalty {penalty:g}": WindTask(penalty, record)
+        for record in ("wind_north_sea", "wind_nora10")
+        for penalty in (5.0, 10.0)
+    },
+    **{f"{record}, ratio 0.3": FrostTask(0.3, record) for record in ("frost_merra2", "frost_era5")},
+    "synthetic": SyntheticTask(),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a result depends on, besides the package."""
+
+    task: Task
+    model: ImplicitSettings
+    training: TrainingSettings
+    largest: int = LARGEST
+    members: int = MEMBERS
+
+    @classmethod
+    def of(cls, task: Task, quick: bool) -> "Settings":
+        cases = min(LARGEST, len(task.data().train))
+        epochs = 2 if quick else -(-STEPS // (cases // TrainingSettings.batch))
+        return cls(task, task_model(task), replace(automatic_settings(cases), epochs=epochs))
+
+
+def task_model(task: Task) -> ImplicitSettings:
+    return next((model for model in task.paper.models if isinstance(model, ImplicitSettings)), ImplicitSettings())
+
+
+def run(settings: Settings) -> dict[str, Any]:
+    start, own = time.perf_counter(), time.process_time()
+    task, data = settings.task, settings.task.data()
+    train, validation, test = thinned(data.train, settings.largest), data.validation, data.test
+    forecaster = DecisionAwareForecaster(
+        task.cost,
+        model=settings.model,
+        members=settings.members,
+        training=settings.training,
+        validation_fraction=len(validation) / (len(train) + len(validation)),
+        device="cpu",
+        random_state=0,
+    )
+    both = joined(train, validation)
+    forecaster.fit(both.features.numpy(), both.outcome.numpy(), times=both.times)
+    found = cast(Frontier, forecaster.frontier_)
+    chosen = judged(forecaster, forecaster.models_, test)
+    plain = judged(forecaster, forecaster.baseline_models_, test) if forecaster.baseline_models_ else chosen
+    room = policy_room(forecaster, train, validation, found.block)
+    costs = {point.weight: point.cost for point in found.points if point.cost is not None}
+    return {
+        "chosen weight": found.chosen,
+        "cheapest on validation": min(costs, key=lambda weight: costs[weight]),
+        **compared(chosen, plain, block_of(test)),
+        "headroom": to_plain(room),
+        "reason": found.reason,
+        "frontier": to_plain(found),
+        "training cases": len(train),
+        "of": len(data.train),
+        "validation cases": len(validation),
+        "test cases": len(test),
+        "test block": block_of(test),
+        "best epochs": [record["best_epoch"] for record in forecaster.training_],
+        "seconds": round(time.perf_counter() - start, 1),
+        "CPU seconds": round(time.process_time() - own, 1),
+    }
+
+
+def thinned(cases: Cases, largest: int) -> Cases:
+    """At most so many cases, evenly spread."""
+    rows = np.unique(np.linspace(0, len(cases) - 1, min(largest, len(cases))).round().astype(int))
+    return chosen_rows(cases, rows)
+
+
+def chosen_rows(cases: Cases, rows: NDArray[Any]) -> Cases:
+    picked = torch.from_numpy(rows)
+    return Cases(cases.features[picked], cases.outcome[picked], None if cases.times is None else cases.times[rows])
+
+
+def joined(first: Cases, second: Cases) -> Cases:
+    times = None if first.times is None or second.times is None else np.concatenate([first.times, second.times])
+    return Cases(torch.cat([first.features, second.features]), torch.cat([first.outcome, second.outcome]), times)
+
+
+def block_of(test: Cases) -> int:
+    """A week of test cases; one where they are drawn independently of each other."""
+    return 1 if test.times is None else automatic_block(test.times)
+
+
+def judged(forecaster: DecisionAwareForecaster, models: list[Any], cases: Cases) -> dict[str, NDArray[np.float64]]:
+    """Cost and energy score of every case, from the same noise for every model."""
+    cost: list[torch.Tensor] = []
+    score: list[torch.Tensor] = []
+    for rows, members in pooled_parts(models, cases.features, MEMBERS, forecaster.noise_seed_):
+        outcome = cases.outcome[rows]
+        cost.append(forecaster.cost(optimal_action(forecaster.cost, members), outcome))
+        score.append(energy_score(members, outcome))
+    return {"cost": torch.cat(cost).double().numpy(), "energy_score": torch.cat(score).double().numpy()}
+
+
+def compared(
+    chosen: dict[str, NDArray[np.float64]], plain: dict[str, NDArray[np.float64]], block: int
+) -> dict[str, Any]:
+    resampling = Resampling(len(plain["cost"]), block=block)
+    cost, score = (
+        resampling.pair(chosen[name][None, None], plain[name][None, None]) for name in ("cost", "energy_score")
+    )
+    return {
+        "cost at weight 0": cost[1].estimate,
+        "cost at chosen weight": cost[0].estimate,
+        "cost change": list((cost[0] - cost[1]).interval()),
+        "cost change, %": list(cost[0].relative_to(cost[1]).interval()),
+        "energy score change, %": list(score[0].relative_to(score[1]).interval()),
+    }
+
+
+def policy_room(forecaster: DecisionAwareForecaster, train: Cases, validation: Cases, block: int) -> Headroom:
+    """A policy stopped on the blocks of validation cases that stop the models, judged on those that judge them."""
+    stopping, held_out = (chosen_rows(validation, rows) for rows in alternate_blocks(len(validation), block))
+    paid = judged(forecaster, forecaster.baseline_models_ or forecaster.models_, held_out)["cost"]
+    return headroom(forecaster.cost, train, stopping, held_out, paid, block=block)
+
+
+def line(name: str, row: dict[str, Any]) -> str:
+    change, score, gain = row["cost change"], row["energy score change, %"], row["headroom"]["gain"]
+    sign = "better" if change[2] < 0 else "WORSE" if change[1] > 0 else ""
+    return (
+        f"{name:48} {row['chosen weight']:5g} {row['cheapest on validation']:8g} {row['cost at weight 0']:9.4f} "
+        f"{row['cost at chosen weight']:9.4f} {interval(change):>30} {sign:6} {score[0]:+7.2f} {interval(gain):>30} "
+        f"{row['seconds']:6.0f}"
+    )
+
+
+def interval(found: list[float]) -> str:
+    return "{:+.4f} [{:+.4f}, {:+.4f}]".format(*found)
+
+
+HEADER = (
+    f"{'problem':48} {'taken':>5} {'cheapest':>8} {'cost at 0':>9} {'at taken':>9} {'change, 95 % interval':>30} "
+    f"{'':6} {'score %':>7} {'policy less weight 0':>30} {'s':>6}"
+)
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    moved = [row for row in rows if row["chosen weight"] > 0]
+    better = sum(row["cost change"][2] < 0 for row in moved)
+    worse = sum(row["cost change"][1] > 0 for row in moved)
+    return (
+        f"{len(rows)} problems: another weight than 0 taken in {len(moved)}, on test data significantly better in "
+        f"{better}, significantly worse in {worse}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="part of a problem's name")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", type=Path, help=f"{RESULTS.name} beside the others; none by default with --quick")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    file = arguments.json or (None if arguments.quick else RESULTS)
+    kept = json.loads(file.read_text())["problems"] if file and file.exists() else {}
+    print(HEADER)
+    for name, task in PROBLEMS.items():
+        if arguments.only and arguments.only not in name:
+            continue
+        settings = Settings.of(task, arguments.quick)
+        plain = json.loads(json.dumps(to_plain(settings)))
+        if kept.get(name, {}).get("settings") != plain:
+            kept[name] = {"settings": plain, **run(settings)}
+            if file:
+                machine = f"{processor()}, 1 thread, Python {platform.python_version()}, torch {torch.__version__}"
+                file.write_text(json.dumps({"machine": machine, "problems": kept}, indent=1) + "\n")
+        print(line(name, kept[name]), flush=True)
+    print(summary([kept[name] for name in PROBLEMS if name in kept]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Which columns of a table are members, and which targets; one that may be neither is refused."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from stakes.data.delimited import TableError
+from stakes.data.names import did_you_mean
+
+__all__ = ["chosen_columns", "member_columns", "target_columns", "without_coordinates"]
+
+_AHEAD = ("lead", "lead_time", "leadtime", "lead_hours", "forecast_hour", "step")
+_WHERE = ("latitude", "longitude", "lat", "lon", "height", "altitude", "elevation", "level")
+_STATION = ("station", "station_id", "stationid", "id")
+_OUTCOMES = ("outcome", "outcomes", "observed", "observation", "observations", "obs", "actual", "truth")
+_NUMBERED = re.compile(r"(.*?)\d+[\])]?")  # m1, member_03, m[4], 0
+
+
+def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> list[str]:
+    """The columns that are named, or lie in a range FIRST:LAST in the order of the file.
+
+    >>> chosen_columns(["control", "m1:m3"], ["time", "control", "m1", "m2", "m3", "power"], "'a.csv'")
+    ['control', 'm1', 'm2', 'm3']
+    """
+    found: list[str] = []
+    for entry in wanted:
+        first, colon, last = entry.partition(":")
+        ends = [first, last] if colon and entry not in columns else [entry, entry]
+        for end in ends:
+            if end not in columns:
+                raise TableError(f"columns: {name} has no column {end!r}; {did_you_mean(end, columns)}")
+        start, stop = (columns.index(end) for end in ends)
+        if start > stop:
+            raise TableError(f"columns must be ranges in the order of {name}, but {last!r} comes before {first!r}")
+        found += columns[start : stop + 1]
+    if twice := [column for column, count in Counter(found).items() if count > 1]:
+        raise TableError(f"columns must name each column once, got {twice[0]!r} twice")
+    return found
+
+
+def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The columns that do not say where or how far ahead a forecast is, all if there are no others, and a note."""
+    left_out = [column for column in columns if column.lower() in (*_AHEAD, *_WHERE, *_STATION)]
+    if not left_out or len(left_out) == len(columns):
+        return list(columns), ()
+    kept = [column for column in columns if column not in left_out]
+    return kept, (f"taken as coordinates and left out: {', '.join(left_out)}",)
+
+
+def member_columns(columns: Sequence[str], name: str) -> list[str]:
+    """The columns of one stem with a number, as m1 to m50, or all where no two have one; no others may be there."""
+    stems = {column: match[1] for column in columns if (match := _NUMBERED.fullmatch(column))}
+    stem, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
+    alike = [column for column in columns if stems.get(column) == stem] if count > 1 else columns
+    members = [column for column in alike if column.lower() not in _OUTCOMES]
+    if others := [column for column in columns if column not in members]:
+        which = ("columns", "look") if len(others) > 1 else ("column", "looks")
+        raise TableError(
+            f"{name} has the {which[0]} {', '.join(map(repr, others))}, which {which[1]} like no member; outcomes are "
+            f"another file, and --columns says which are members{_such_as(members, columns)}"
+        )
+    return members
+
+
+def target_columns(wanted: Sequence[str], values: Sequence[str], name: str) -> list[str]:
+    """The wanted ones if they are there, or else the only one there is."""
+    if wanted and set(wanted) <= set(values):
+        return list(wanted)
+    if len(values) > 1:
+        raise TableError(
+            f"{name} has several columns of values, {', '.join(values)}; --target says which are meant, one or several "
+            f"that belong together, as in --target {values[-1]}"
+        )
+    return list(values)
+
+
+def _such_as(members: Sequence[str], columns: Sequence[str]) -> str:
+    if not members:
+        return ""
+    start = columns.index(members[0])
+    together = len(members) > 1 and list(columns[start : start + len(members)]) == members
+    return f", as in --columns {f'{members[0]}:{members[-1]}' if together else ','.join(members)}"
