@@ -41,6 +41,7 @@ soak: $(READY)
 	$(BIN)/python -m benchmarks.accuracy --sets 5000000
 	$(BIN)/python tests/soak/training_kills.py
 	$(BIN)/python tests/soak/service_load.py
+	$(BIN)/python tests/soak/torchrun_example.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -23,6 +23,8 @@ __all__ = [
     "sinusoidal_embedding",
 ]
 
+_ENOUGH_TO_BALANCE = 4  # members for each dimension of the noise
+
 
 _ROWS = 1024  # of a part
 _CACHE = 1 << 23  # bytes that the caches of a CPU hold
@@ -157,14 +159,15 @@ def draw_normal(like: Tensor, *shape: int, generator: torch.Generator | None) ->
 
 
 def draw_shared(like: Tensor, members: int, width: int, generator: torch.Generator | None) -> Tensor:
-    """Normal noise (1, M, K) for all cases alike, made to have mean 0 and, where M > K, covariance 1 exactly.
+    """Normal noise (1, M, K) for all cases alike, made to have mean 0 and covariance 1 where M is at least 4 K.
 
-    What a draw of M has too much or too little would else be in every forecast, and in the same direction.
+    What a draw has too much or too little would else be in every forecast, and in the same direction. Fewer members
+    are left as they are: to force them would change more than it mends.
     """
-    drawn = draw_normal(like, 1, members, width, generator=generator).double()
-    centred = drawn - drawn.mean(1, keepdim=True)
-    if members <= width:
-        return (centred if members > 1 else drawn).to(like.dtype)
+    drawn = draw_normal(like, 1, members, width, generator=generator)
+    if members < _ENOUGH_TO_BALANCE * width:
+        return drawn
+    centred = (drawn - drawn.mean(1, keepdim=True)).double()
     factor = torch.linalg.cholesky(centred.mT @ centred / members)
     return torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT.to(like.dtype)
 
