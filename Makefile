@@ -35,6 +35,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.sampling --device cpu --json benchmarks/results/sampling_cpu.json
 	$(BIN)/python -m benchmarks.evaluation --json benchmarks/results/evaluation_cpu.json
+	$(BIN)/python -m benchmarks.decide --json benchmarks/results/decide_cpu.json
 	$(BIN)/python -m benchmarks.sweep_cpu --json benchmarks/results/sweep_cpu.json
 
 soak: $(READY)

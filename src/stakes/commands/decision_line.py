@@ -365,7 +365,7 @@ def serve(
 @decisions.command(
     group=_GROUP,
     help="Two decisions on the sum of many sites, from a table to a report: French electricity, and simulated wind "
-    "sites of which the truth is known. About three minutes on two cores.",
+    "sites of which the truth is known. Three to four minutes on two cores.",
     help_epilogue=examples("stakes demo", "stakes demo --epochs 2 --out quick-demo"),
 )
 def demo(
