@@ -1,20 +1,20 @@
 """What the automatic decision weight does to cost and score on test data that nothing was chosen by, over 20 problems.
 
-    python -m benchmarks.automatic_weight [--only NAME] [--quick] [--json benchmarks/results/automatic_weight.json]
+    python -m benchmarks.automatic_weight [--only NAME] [--processes N] [--quick] [--json FILE]
 
-Each problem is a task of the package with its own cost. `DecisionAwareForecaster` is fitted on the training and
-validation cases in time order, one implicit model a weight, weights 0 to 0.9, for 300 steps on the score and 400 with
-the decision. The weight it takes and weight 0 are then judged on the test cases by paired differences with 95 % block
-intervals, from the same noise and 200 members. At most 8,000 training cases are taken, evenly spread over the record.
-`headroom` compares a policy with weight 0 on the validation cases that judge the weights. A problem already in the file
-with the same settings is not run again; `--quick` trains for two epochs only.
+Each problem is a task of the package with its own cost. `DecisionAwareForecaster` is fitted with its defaults on the
+training and validation cases in time order, one implicit model a weight, weights 0 to 0.9. The weight it takes and
+weight 0 are then judged on the test cases by paired differences with 95 % block intervals, from the same noise and 200
+members. `headroom` compares a policy with weight 0 on the validation cases that judge the weights. A problem already in
+the file (benchmarks/results/automatic_weight.json) with the same settings is not run again; `--quick` trains for two
+epochs only.
 """
 
 import argparse
 import json
 import platform
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,13 +22,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.run import processor
+from benchmarks.timing import processor
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
 from stakes.data.cases import Cases
 from stakes.evaluation.frontier import Frontier
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom
+from stakes.evaluation.parallel import called_for_each
 from stakes.evaluation.significance import Resampling
-from stakes.fitting import automatic_settings
+from stakes.fitting import MODELS, automatic_settings
 from stakes.pooling import pooled_parts
 from stakes.table_input import alternate_blocks
 from stakes.tasks.french_load import FrenchLoad
@@ -38,13 +39,11 @@ from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.tasks.synthetic import SyntheticTask
 from stakes.tasks.task import Task
 from stakes.tasks.wind import WindTask
-from stakes.training.settings import ImplicitSettings, TrainingSettings
+from stakes.training.settings import ModelSettings, TrainingSettings
 from stakes.typed import to_plain
 
 RESULTS = Path(__file__).parent / "results" / "automatic_weight.json"
-LARGEST = 8000  # training cases
 MEMBERS = 200
-STEPS = 400  # of the optimiser with the decision, after the forecaster's own 300 on the score alone
 
 PROBLEMS: dict[str, Task] = {
     **{
@@ -73,26 +72,20 @@ class Settings:
     """What a result depends on, besides the package."""
 
     task: Task
-    model: ImplicitSettings
+    model: ModelSettings
     training: TrainingSettings
-    largest: int = LARGEST
     members: int = MEMBERS
 
     @classmethod
     def of(cls, task: Task, quick: bool) -> "Settings":
-        cases = min(LARGEST, len(task.data().train))
-        epochs = 2 if quick else -(-STEPS // (cases // TrainingSettings.batch))
-        return cls(task, task_model(task), replace(automatic_settings(cases), epochs=epochs))
-
-
-def task_model(task: Task) -> ImplicitSettings:
-    return next((model for model in task.paper.models if isinstance(model, ImplicitSettings)), ImplicitSettings())
+        cases = len(task.data().train)
+        return cls(task, MODELS["implicit"], automatic_settings(cases, 2 if quick else None))
 
 
 def run(settings: Settings) -> dict[str, Any]:
     start, own = time.perf_counter(), time.process_time()
     task, data = settings.task, settings.task.data()
-    train, validation, test = thinned(data.train, settings.largest), data.validation, data.test
+    train, validation, test = data.train, data.validation, data.test
     forecaster = DecisionAwareForecaster(
         task.cost,
         model=settings.model,
@@ -117,7 +110,6 @@ def run(settings: Settings) -> dict[str, Any]:
         "reason": found.reason,
         "frontier": to_plain(found),
         "training cases": len(train),
-        "of": len(data.train),
         "validation cases": len(validation),
         "test cases": len(test),
         "test block": block_of(test),
@@ -125,12 +117,6 @@ def run(settings: Settings) -> dict[str, Any]:
         "seconds": round(time.perf_counter() - start, 1),
         "CPU seconds": round(time.process_time() - own, 1),
     }
-
-
-def thinned(cases: Cases, largest: int) -> Cases:
-    """At most so many cases, evenly spread."""
-    rows = np.unique(np.linspace(0, len(cases) - 1, min(largest, len(cases))).round().astype(int))
-    return chosen_rows(cases, rows)
 
 
 def chosen_rows(cases: Cases, rows: NDArray[Any]) -> Cases:
@@ -215,25 +201,26 @@ def summary(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="part of a problem's name")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path, help=f"{RESULTS.name} beside the others; none by default with --quick")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     file = arguments.json or (None if arguments.quick else RESULTS)
     kept = json.loads(file.read_text())["problems"] if file and file.exists() else {}
-    print(HEADER)
-    for name, task in PROBLEMS.items():
-        if arguments.only and arguments.only not in name:
-            continue
-        settings = Settings.of(task, arguments.quick)
-        plain = json.loads(json.dumps(to_plain(settings)))
-        if kept.get(name, {}).get("settings") != plain:
-            kept[name] = {"settings": plain, **run(settings)}
-            if file:
-                machine = f"{processor()}, 1 thread, Python {platform.python_version()}, torch {torch.__version__}"
-                file.write_text(json.dumps({"machine": machine, "problems": kept}, indent=1) + "\n")
-        print(line(name, kept[name]), flush=True)
-    print(summary([kept[name] for name in PROBLEMS if name in kept]))
+    wanted = [name for name in PROBLEMS if (arguments.only or "") in name]
+    settings = {name: Settings.of(PROBLEMS[name], arguments.quick) for name in wanted}
+    described = {name: json.loads(json.dumps(to_plain(each))) for name, each in settings.items()}
+    missing = {name: (settings[name],) for name in wanted if kept.get(name, {}).get("settings") != described[name]}
+    machine = f"{processor()}, 1 thread a problem, Python {platform.python_version()}, torch {torch.__version__}"
+    for name, found in called_for_each(run, missing, arguments.processes):
+        kept[name] = {"settings": described[name], **found}
+        print(f"{name}: {found['seconds']:g} s", flush=True)
+        if file:
+            in_order = {name: kept[name] for name in PROBLEMS if name in kept}
+            file.write_text(json.dumps({"machine": machine, "problems": in_order}, indent=1) + "\n")
+    print(HEADER, *(line(name, kept[name]) for name in wanted), sep="\n")
+    print(summary([kept[name] for name in wanted]))
 
 
 if __name__ == "__main__":

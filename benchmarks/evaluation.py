@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from benchmarks.run import processor
+from benchmarks.timing import processor
 from stakes import WindDispatchCost
 from stakes.evaluation.metrics import LEVELS, Assessor, Metrics
 from stakes.evaluation.study import AXES, Study

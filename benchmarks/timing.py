@@ -1,9 +1,11 @@
 """Fair timing on a noisy machine: candidates take turns, and ratios are medians over the rounds."""
 
+import platform
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -52,3 +54,9 @@ def seconds(candidate: Callable[[], object], repeats: int) -> float:
 def synchronise() -> None:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+
+
+def processor() -> str:
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    return next((line.split(":")[1].strip() for line in lines if "model name" in line), platform.processor())

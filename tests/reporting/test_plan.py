@@ -84,11 +84,17 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_data_that_changed_under_their_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = planned_parts(["synthetic"])[0]
+    part = planned_parts(["wind"])[0]
     digests = part.data_digests()
-    assert len(set(digests.values())) == 3  # data seeds
+    assert len(set(digests.values())) == 1  # one record, whatever the penalty
     reproduce._require_same_data([part], tmp_path)
     reproduce._require_same_data([part], tmp_path)
     monkeypatch.setattr(Part, "data_digests", lambda self: dict.fromkeys(digests, "another"))
     with pytest.raises(SettingError, match="not those that"):
         reproduce._require_same_data([part], tmp_path)
+
+
+@pytest.mark.parametrize("subject", ["synthetic", "portfolio"])
+def test_simulated_data_may_differ_in_their_last_bits_between_machines(subject: str) -> None:
+    part = next(part for part in planned_parts([subject]) if part.task in ("synthetic", "simulated_portfolio"))
+    assert part.data_digests() == {}

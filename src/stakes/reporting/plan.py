@@ -13,6 +13,7 @@ from stakes.errors import SettingError
 from stakes.evaluation.assessment import METRICS_VERSION, Assessment, data_place
 from stakes.reporting.studies import Key
 from stakes.tasks import find_task
+from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
 from stakes.training.runs import task_data
 from stakes.training.sweep import Sweep, read_sweep, with_overrides
@@ -68,8 +69,11 @@ class Part:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def data_digests(self) -> dict[str, str]:
-        """What its data are in short, by task: a file may change under its name."""
-        tasks = [point.run.task for point in self.sweep().points]
+        """What its data are in short, by task: a file may change under its name.
+
+        Simulated data come from the settings, but for their last bits, which depend on the processor.
+        """
+        tasks = [point.run.task for point in self.sweep().points if not isinstance(point.run.task, KnownTruth)]
         distinct = {data_place(task, self.assessment)[1]: task for task in tasks}.values()
         return {canonical_text(to_plain(task)): _digest(task) for task in distinct}
 
