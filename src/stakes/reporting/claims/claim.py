@@ -149,8 +149,13 @@ class Claim:
         """One for each choice that was evaluated, or an open one where none was."""
         found = {choice: self._studies(studies, choice) for choice in self.choices}
         judged = [self._judged(each, choice) for choice, each in found.items() if each is not None]
-        missing = " and ".join(f"{task} with the {model} model" for task, model in self.sources)
-        return judged or [Judgement(self, self.choices[0], (), f"this run has no study of {missing}")]
+        return judged or [Judgement(self, self.choices[0], (), f"this run has no study of {self._missing(studies)}")]
+
+    def _missing(self, studies: Studies) -> str:
+        choice = self.choices[0]
+        under = "" if choice == "main" else f" under the choice {choice}"
+        missing = [source for source in self.sources if Key(*source, choice) not in studies.found]
+        return " and ".join(f"{task} with the {model} model{under}" for task, model in missing)
 
     def _studies(self, studies: Studies, choice: str) -> list[Study] | None:
         """The studies of the sources under a choice, or None if some that are needed are missing."""
