@@ -36,6 +36,7 @@ def test_portfolios_show_significant_changes_in_bold() -> None:
         "parameter": 20.0,
         "method": "implicit",
         "weight": 0.3,
+        "chosen": True,
         "energy_score_change": [0.5, 0.4, 0.6],
         "cost_change": [-0.005, -0.01, 0.001],
         "regret_change": None,
@@ -44,7 +45,14 @@ def test_portfolios_show_significant_changes_in_bold() -> None:
         "spread_at_0": 1.2,
         "spread": [None, None, None],
     }
-    line = portfolios_markdown([row]).splitlines()[2]
+    page = portfolios_markdown([row, {**row, "weight": 0.9, "chosen": False}]).splitlines()
+    assert [line for line in page if line.startswith("#")] == [
+        "## At the weight that validation data choose",
+        "## Simulated, 60 sites, every weight",
+    ]
+    chosen, line, other = (line for line in page if line.startswith("| simulated"))
+    assert chosen == line
+    assert "| 0.9 |" in other
     assert "**+0.5 % [+0.4, +0.6]**" in line
     assert "| -0.005 [-0.01, +0.001] |" in line
     assert line.endswith("| 0.026 → -0.008 |  |")

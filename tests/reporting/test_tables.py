@@ -14,7 +14,14 @@ from stakes.evaluation.study import Study
 from stakes.evaluation.summary import summarise
 from stakes.reporting.report import Table
 from stakes.reporting.studies import Key, Studies
-from stakes.reporting.tables import PORTFOLIO_COLUMNS, metrics_table, portfolio_rows, portfolio_table, regions_table
+from stakes.reporting.tables import (
+    PORTFOLIO_COLUMNS,
+    metrics_table,
+    portfolio_rows,
+    portfolio_table,
+    portfolio_weights_table,
+    regions_table,
+)
 
 WIND = Key("wind", "implicit")
 SIMULATED = Key("simulated_portfolio", "implicit", sites=60)
@@ -109,7 +116,8 @@ def test_portfolios_at_the_weight_that_validation_chooses() -> None:
     )
     rows = portfolio_rows(studies)
     assert list(rows.columns) == list(PORTFOLIO_COLUMNS)
-    assert rows[["portfolio", "parameter", "method"]].to_numpy().tolist() == [
+    chosen = rows[rows["chosen"].astype(bool)]
+    assert chosen[["portfolio", "parameter", "method"]].to_numpy().tolist() == [
         ["simulated, 60 sites", 5.0, "implicit"],
         ["simulated, 60 sites", 10.0, "implicit"],
         ["simulated, 60 sites", 5.0, "implicit, energy score + variogram score, a rival"],
@@ -120,10 +128,12 @@ def test_portfolios_at_the_weight_that_validation_chooses() -> None:
     ]
     assert all(isinstance(value, Difference) for value in rows["cost_change"])
     assert rows["weight"].dropna().isin(WEIGHTS).all()
-    assert [isinstance(value, Difference) for value in rows["regret_change"]] == [True] * 4 + [False] + [True] * 2
+    assert len(rows) == 5 * len(WEIGHTS) + 2
+    assert [isinstance(value, Difference) for value in chosen["regret_change"]] == [True] * 4 + [False] + [True] * 2
     shown = texts(portfolio_table(rows))
     assert not [text for row in shown for text in row if "nan" in text or "None" in text]
-    names = list(PORTFOLIO_COLUMNS)
+    names = [name for name in PORTFOLIO_COLUMNS if name != "chosen"]
+    assert len(portfolio_weights_table(rows).rows) == 5 * len(WEIGHTS)
     for row in shown[-2:]:
         assert [row[names.index(name)] for name in ("weight", "energy_score_change", "gap", "spread")] == ["–"] * 4
         assert "[" in row[names.index("cost_change")]
@@ -137,7 +147,7 @@ def test_a_policy_without_its_model_has_no_row() -> None:
 def test_portfolios_with_failed_runs_leave_no_nan() -> None:
     for weight, seeds in ((0.3, [0]), (0.9, [0, 1]), (0.0, [1])):
         rows = portfolio_rows(Studies({SIMULATED: with_failures(invented(SIMULATED), weight, seeds)}))
-        assert not [text for row in texts(portfolio_table(rows)) for text in row if "nan" in text]
+        assert not [text for row in texts(portfolio_weights_table(rows)) for text in row if "nan" in text]
 
 
 def test_no_portfolios_make_an_empty_table() -> None:

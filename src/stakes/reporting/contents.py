@@ -12,7 +12,7 @@ from stakes.reporting.figures.style import style, to_svg
 from stakes.reporting.plan import CHOICES, MAIN, SUBJECTS
 from stakes.reporting.report import ClaimRow, Column, Figure, Report, Section, Table
 from stakes.reporting.studies import Key, Studies
-from stakes.reporting.tables import metrics_table, portfolio_table, regions_table
+from stakes.reporting.tables import metrics_table, portfolio_table, portfolio_weights_table, regions_table
 
 __all__ = ["build_report", "draw_figure", "draw_figures"]
 
@@ -152,7 +152,7 @@ def _tables(
     subject: str, studies: Studies, summaries: Mapping[Key, pd.DataFrame], portfolios: pd.DataFrame
 ) -> list[Table]:
     if subject == "portfolio":
-        return [portfolio_table(portfolios)] if len(portfolios) else []
+        return [portfolio_table(portfolios), portfolio_weights_table(portfolios)] if len(portfolios) else []
     keys = [key for key in studies if key.task == subject and key.choice == MAIN] if subject in SUBJECTS else []
     tables = [metrics_table(key, studies[key], summaries[key]) for key in keys]
     return tables + [regions_table(key, studies[key], summaries[key]) for key in keys if studies[key].regions]

@@ -39,9 +39,18 @@ _HEADS = ("portfolio", "penalty", "method", "weight", "energy score", "cost", "r
 
 
 def portfolios_markdown(portfolios: Sequence[Mapping[str, Any]]) -> str:
-    """One line a portfolio and method at the weight that validation data chose, changes against weight 0."""
+    """Every portfolio and method at the weight that validation data chose, then at every weight; against weight 0."""
+    parts = ["## At the weight that validation data choose", _portfolio_lines([r for r in portfolios if r["chosen"]])]
+    forecasts = [row for row in portfolios if row["weight"] is not None]
+    for place in dict.fromkeys(row["portfolio"] for row in forecasts):
+        parts += [f"## {place[0].upper()}{place[1:]}, every weight"]
+        parts += [_portfolio_lines([row for row in forecasts if row["portfolio"] == place])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _portfolio_lines(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [f"| {' | '.join(_HEADS)} |", "|" + "---|" * len(_HEADS)]
-    for row in portfolios:
+    for row in rows:
         cells = [
             row["portfolio"],
             f"{row['parameter']:g}",
@@ -54,7 +63,7 @@ def portfolios_markdown(portfolios: Sequence[Mapping[str, Any]]) -> str:
             _from_to(row["spread_at_0"], row["spread"]),
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _interval(value: Sequence[float] | None, unit: str = "") -> str:

@@ -14,7 +14,14 @@ from stakes.reporting.plan import CHOICES, MAIN
 from stakes.reporting.report import Cell, Column, Shown, Table
 from stakes.reporting.studies import Key, Studies
 
-__all__ = ["PORTFOLIO_COLUMNS", "metrics_table", "portfolio_rows", "portfolio_table", "regions_table"]
+__all__ = [
+    "PORTFOLIO_COLUMNS",
+    "metrics_table",
+    "portfolio_rows",
+    "portfolio_table",
+    "portfolio_weights_table",
+    "regions_table",
+]
 
 _NAMES = {
     "energy_score": "energy score",
@@ -73,6 +80,7 @@ PORTFOLIO_COLUMNS = (
     "parameter",
     "method",
     "weight",
+    "chosen",
     "energy_score_change",
     "cost_change",
     "regret_change",
@@ -85,7 +93,7 @@ PORTFOLIO_COLUMNS = (
 
 
 def portfolio_rows(studies: Studies) -> pd.DataFrame:
-    """One line a portfolio, cost parameter and method, at the weight that validation data choose."""
+    """One line a portfolio, cost parameter, method and weight; those that validation data choose are marked."""
     rows = [row for key in studies if key.task in _PORTFOLIOS for row in _portfolio_rows(studies, key)]
     return pd.DataFrame(rows, columns=list(PORTFOLIO_COLUMNS))
 
@@ -104,15 +112,16 @@ def _portfolio_rows(studies: Studies, key: Key) -> Iterator[dict[str, object]]:
                 yield common | _policy_row(study, plain, parameter)
             continue
         method = key.model if key.choice == MAIN else f"{key.model}, {CHOICES[key.choice][0]}"
-        yield common | {"method": method} | _forecast_row(study, parameter)
+        chosen = chosen_weight(study, parameter)
+        for weight in study.weights:
+            marked = {"method": method, "weight": weight, "chosen": weight == chosen}
+            yield common | marked | _forecast_row(study, parameter, weight)
 
 
-def _forecast_row(study: Study, parameter: float) -> dict[str, object]:
-    weight = chosen_weight(study, parameter)
+def _forecast_row(study: Study, parameter: float, weight: float) -> dict[str, object]:
     before, after = calibration_sides(study, 0.0, parameter), calibration_sides(study, weight, parameter)
     cost, cost_at_0 = study.pair("cost", weight, parameter)
     return {
-        "weight": weight,
         "energy_score_change": _relative(study, "energy_score", weight, parameter),
         "cost_change": (cost - cost_at_0).interval(),
         "regret_change": _relative(study, "regret", weight, parameter) if "regret" in study.forecasts else None,
@@ -128,6 +137,7 @@ def _policy_row(policy: Study, plain: Study, parameter: float) -> dict[str, obje
     cost, cost_of_plain = _across("cost", policy, plain, parameter)
     found: dict[str, object] = {
         "method": "direct policy a(x), no forecast",
+        "chosen": True,
         "cost_change": (cost - cost_of_plain).interval(),
         "skill": skill(policy, 1.0, parameter).interval(),
     }
@@ -147,33 +157,43 @@ def _relative(study: Study, metric: str, weight: float, parameter: float) -> obj
     return found.relative_to(at_0).interval()
 
 
+_PORTFOLIO_HEADS = {
+    "portfolio": Column("portfolio"),
+    "parameter": Column("penalty", kind="number", help="lambda; for the French load: how much dearer short is"),
+    "method": Column("method"),
+    "weight": Column("weight", kind="number", help="the decision weight"),
+    "energy_score_change": Column("Δ energy score", "%", "number"),
+    "cost_change": Column("Δ realised cost", kind="number"),
+    "regret_change": Column("Δ regret", "%", "number", "against the true optimum"),
+    "gap_at_0": Column("gap at 0", kind="number", help="predicted less realised cost at weight 0"),
+    "gap": Column("gap", kind="number", help="at this weight"),
+    "spread_at_0": Column("spread at 0", kind="number", help="of the total, over the true one or over its error"),
+    "spread": Column("spread", kind="number", help="at this weight"),
+    "skill": Column("skill", "%", "number", "less paid than with climatology's action"),
+}
+_DIFFERENCES = (
+    "Differences from the same model at weight 0 (for the direct policy: from the implicit model at weight 0) with "
+    "paired 95 % intervals, bold where they leave out zero."
+)
+
+
 def portfolio_table(rows: pd.DataFrame) -> Table:
-    """The flagship table."""
-    names = {
-        "portfolio": Column("portfolio"),
-        "parameter": Column("penalty", kind="number", help="lambda; for the French load: how much dearer short is"),
-        "method": Column("method"),
-        "weight": Column("weight", kind="number", help="chosen on validation data"),
-        "energy_score_change": Column("Δ energy score", "%", "number"),
-        "cost_change": Column("Δ realised cost", kind="number"),
-        "regret_change": Column("Δ regret", "%", "number", "against the true optimum"),
-        "gap_at_0": Column("gap at 0", kind="number", help="predicted less realised cost at weight 0"),
-        "gap": Column("gap", kind="number", help="at the chosen weight"),
-        "spread_at_0": Column("spread at 0", kind="number", help="of the total, over the true one or over its error"),
-        "spread": Column("spread", kind="number", help="at the chosen weight"),
-        "skill": Column("skill", "%", "number", "less paid than with climatology's action"),
-    }
-    cells = tuple(tuple(_cell(row[name]) for name in PORTFOLIO_COLUMNS) for _, row in rows.iterrows())
-    note = (
-        "Differences from the same model at weight 0 (for the direct policy: from the implicit model at weight 0) with "
-    )
-    note += (
-        "paired 95 % intervals, bold where they leave out zero. The weight is the one with the lowest validation cost "
-    )
-    note += "among those whose validation energy score is at most 1 % above that of weight 0."
-    return Table(
-        "portfolio-methods", "Portfolios: every method at its chosen weight", tuple(names.values()), cells, note
-    )
+    """The flagship table: every method at the weight that validation data choose."""
+    note = f"{_DIFFERENCES} The weight is the one with the lowest validation cost among those whose validation energy "
+    note += "score is at most 1 % above that of weight 0."
+    chosen = rows[rows["chosen"].astype(bool)]
+    return _portfolio_table("portfolio-methods", "Portfolios: every method at its chosen weight", chosen, note)
+
+
+def portfolio_weights_table(rows: pd.DataFrame) -> Table:
+    """The same at every weight."""
+    of_forecasts = rows[rows["weight"].notna()]
+    return _portfolio_table("portfolio-weights", "Portfolios: every weight", of_forecasts, _DIFFERENCES)
+
+
+def _portfolio_table(label: str, title: str, rows: pd.DataFrame, note: str) -> Table:
+    cells = tuple(tuple(_cell(row[name]) for name in _PORTFOLIO_HEADS) for _, row in rows.iterrows())
+    return Table(label, title, tuple(_PORTFOLIO_HEADS.values()), cells, note)
 
 
 def _cell(value: object) -> Cell:
