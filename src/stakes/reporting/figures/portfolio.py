@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from stakes.evaluation.calibration import binned_gap, total_spread
 from stakes.evaluation.choice import chosen_weight
@@ -23,14 +24,21 @@ from stakes.reporting.figures.comparison import (
     shared_legend,
 )
 from stakes.reporting.figures.registry import Drawn, figure
-from stakes.reporting.figures.style import COLOURS, PARAMETERS, band, nearest, new_figure, unit_of
+from stakes.reporting.figures.style import COLOURS, PARAMETERS, band, nearest, new_figure
 from stakes.reporting.studies import Key, Studies
 
 __all__ = ["portfolio_calibration", "portfolio_frontier", "portfolio_regret_by_sites", "portfolio_spread"]
 
 _SIMULATED = Key("simulated_portfolio", "implicit", sites=60)
 _WEIGHT = "decision weight (–)"
-_CHOSEN = "the weight chosen on validation data (lowest cost among those whose energy score is at most 1 % worse)"
+_TOLERANCE = 1.0  # per cent of the energy score, of `chosen_weight`
+_CHOSEN = (
+    "the weight chosen on validation data (lowest cost among those whose energy score is at most "
+    f"{_TOLERANCE:g} % worse)"
+)
+_SPOILT = 20.0  # per cent of the energy score
+_WIDEST, _HIGHEST = 6.0, 40.0  # per cent of the energy score and of what is paid
+_LEFT_OUT = f"Weights that make the energy score more than {_SPOILT:g} % worse are left out."
 
 
 class _Task(NamedTuple):
@@ -82,18 +90,21 @@ def portfolio_frontier(studies: Studies) -> Drawn:
     for axes in grid.flat[len(shown) :]:
         axes.remove()
     for axes, (task, parameter) in zip(grid.flat, shown, strict=False):
+        axes.axhline(0.0, color="black", linewidth=0.8)
+        axes.axvline(_TOLERANCE, color="black", linewidth=0.8, linestyle=":")
         for line in _lines(studies, task, parameter, rivals=True):
             _frontier(axes, line, _paid(line.study))
-        axes.set_title(_titled(studies, task, parameter))
-        axes.set(xlabel=f"energy score ({unit_of(_main(studies, task))})")
-        axes.set_ylabel(f"{_paid(_main(studies, task))} ({task.cost_unit})")
+        axes.set(title=_titled(studies, task, parameter), xlabel="Δ energy score (%)")
+        axes.set_ylabel(f"Δ {_paid(_main(studies, task))} (%)")
+        axes.set(xlim=(None, min(_WIDEST, axes.get_xlim()[1])), ylim=(None, min(_HIGHEST, axes.get_ylim()[1])))
     shared_legend(drawing, _all_lines(studies, rivals=True), [_ring()], columns=3)
     return Drawn(
         drawing,
-        "Mean cost, or regret against the best action where the truth is known, against the mean energy score, for "
-        f"{_data(studies)}; lower left is better. Lines run from weight 0 (labelled) up; dashed and dotted lines are "
-        "rivals that train the energy score together with another score that sees the dependence. Crosses are ±1 "
-        f"standard deviation over seeds, {FILLED} (cost or regret), and rings are {_CHOSEN}.",
+        "Change of the mean cost, or of the regret against the best action where the truth is known, against the "
+        f"change of the mean energy score, for {_data(studies)}; lower left is better. Lines run from weight 0, at the "
+        "origin, up; dashed and dotted lines are rivals that train the energy score together with another score that "
+        f"sees the dependence. Bars are paired 95 % intervals, {FILLED} (cost or regret), and rings are {_CHOSEN}, "
+        f"left of the dotted line. Lines that leave a panel go on to what is worse. {_LEFT_OUT}",
     )
 
 
@@ -114,7 +125,7 @@ def portfolio_spread(studies: Studies) -> Drawn:
         f"The spread of the total by decision weight for {_data(studies)}: where the truth is known the mean standard "
         "deviation of the members' total over the true one, else the root of its mean variance times (M + 1) / M, for "
         "M members, over the root mean squared error of their mean; 1 is right, above 1 too wide. The "
-        f"{BANDS}, and {FILLED}.",
+        f"{BANDS}, and {FILLED}. {_LEFT_OUT}",
     )
 
 
@@ -139,7 +150,7 @@ def portfolio_calibration(studies: Studies) -> Drawn:
         f"weight 0 and at {_CHOSEN}, implicit model, for {_data(studies)}; on the dotted diagonal a forecast knows "
         "what its decisions cost. Middle: the signed gap, predicted − realised cost, in the same bins; bars are 95 % "
         "intervals, and marks filled where one leaves out zero. Bottom: the signed gap of all cases by decision "
-        f"weight, for both models and all cost parameters; {BANDS}, and {FILLED}.",
+        f"weight, for both models and all cost parameters; {BANDS}, and {FILLED}. {_LEFT_OUT}",
     )
 
 
@@ -160,7 +171,8 @@ def portfolio_regret_by_sites(studies: Studies) -> Drawn:
             _mark_chosen(above, line, "regret")
         above.set_title(f"λ = {parameter:g}, {model}")
         below.set_xlabel(_WEIGHT)
-    grid[0, 0].set(ylabel="regret (–)", ylim=(0, None))
+    grid[0, 0].set(ylabel="regret (–)", yscale="log", yticks=[0.003, 0.01, 0.03], yticklabels=["0.003", "0.01", "0.03"])
+    grid[0, 0].yaxis.set_minor_formatter(NullFormatter())
     grid[1, 0].set_ylabel("change of regret\nagainst weight 0 (%)")
     shared_legend(drawing, max(shown.values(), key=len), [_ring()])
     return Drawn(
@@ -200,7 +212,15 @@ def _lines(studies: Studies, task: _Task, parameter: float, rivals: bool = False
     for (model, choice), (label, look) in _LOOKS.items():
         study = studies.found.get(Key(task.name, model, choice, task.sites))
         if study is not None and (rivals or choice == "main") and np.isclose(study.parameters, parameter).any():
-            yield Line(study, label, look, parameter)
+            yield Line(_sound(study, parameter), label, look, parameter)
+
+
+def _sound(study: Study, parameter: float) -> Study:
+    """Without the weights at which the forecast is spoilt."""
+    weights = study.weights
+    score = np.array([defined_mean(study.seed_means("energy_score", weight, parameter)) for weight in weights])
+    kept = [weight for weight, each in zip(weights, score, strict=True) if not each > (1 + _SPOILT / 100) * score[0]]
+    return replace(study, forecasts=study.forecasts.sel(decision_weight=kept))
 
 
 def _all_lines(studies: Studies, rivals: bool) -> list[Line]:
@@ -245,19 +265,12 @@ def _by_sites(studies: Studies, parameter: float, model: str) -> list[Line]:
 
 def _frontier(axes: Axes, line: Line, metric: str) -> None:
     """A line through the weights, hollow marks filled where the metric differs from that of weight 0."""
-    score, paid = (
-        np.array([line.study.seed_means(name, weight, line.parameter) for weight in line.study.weights])
-        for name in ("energy_score", metric)
-    )
-    look = {"linewidth": 1, "markerfacecolor": "white", "elinewidth": 0.5, **line.look}
-    x, y = defined_mean(score, 1), defined_mean(paid, 1)
-    axes.errorbar(x, y, defined_deviation(paid, 1), defined_deviation(score, 1), **look)
-    sure = np.array([change.significant for change in line.changes(metric)])
-    axes.plot(x[sure], y[sure], linestyle="", marker=look["marker"], color=look["color"], zorder=3)
+    score = [change.mean for change in line.changes("energy_score", relative=True)]
+    paid = line.changes(metric, relative=True)
+    error_bars(axes, score, paid, elinewidth=0.5, **line.look)
     if line.study.about["choice"] == "main":
-        axes.annotate("0", (x[0], y[0]), xytext=(3, 3), textcoords="offset points", fontsize=7, color=look["color"])
         place = line.study.weights.index(chosen_weight(line.study, line.parameter))
-        axes.plot(x[place], y[place], **_RING)
+        axes.plot(score[place], paid[place].mean, **_RING)
 
 
 def _mark_chosen(axes: Axes, line: Line, metric: str) -> None:
