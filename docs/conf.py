@@ -33,7 +33,12 @@ python_maximum_signature_line_length = 110
 toc_object_entries = False
 
 # Tables that a command writes have no title of their own.
-_TITLES = {"reproduction/claims": "The claims, judged", "reproduction/portfolios": "Portfolios"}
+_TITLES = {
+    "reproduction/claims": "The claims, judged",
+    "reproduction/wind_nora10/claims": "The claims about wind, on a second record",
+    "reproduction/frost_era5/claims": "The claims about frost, on a second record",
+    "reproduction/portfolios": "Portfolios",
+}
 # Pages of the repository's root that the site has as pages of its own.
 _PAGES = {"../CONTRIBUTING.md": "contributing.md", "../CHANGELOG.md": "changelog.md"}
 
