@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import accuracy, bias, crps, layers, training_step
+from benchmarks.timing import processor
 
 
 def table(title: str, rows: list[dict[str, object]]) -> str:

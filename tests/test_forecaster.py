@@ -179,6 +179,26 @@ def test_evaluation_has_what_assessment_says(fitted: stakes.DecisionAwareForecas
     np.testing.assert_allclose(shares, (fitted.sample(features)[..., 0] > 0.5).mean(1), rtol=1e-6)
 
 
+def test_evaluation_beside_the_action_of_today(fitted: stakes.DecisionAwareForecaster) -> None:
+    features, outcome = table(90, seed=1)
+    today = np.where(np.arange(90) < 60, 0.4, np.nan)
+    judged = fitted.evaluate(features, outcome, baseline_action=today)
+    pd.testing.assert_frame_equal(judged.iloc[:-4], fitted.evaluate(features, outcome))
+    paid = fitted.cost(torch.full((60, 1), 0.4), torch.from_numpy(outcome[:60, None])).mean()
+    cost = fitted.assess(features, outcome)["cost"][:60].mean()
+    rows = judged.iloc[-4:]
+    assert rows["value"].to_dict() == pytest.approx(
+        {"today_cases": 60, "today_cost": float(paid), "cost_beside_today": cost, "cost_less_today": cost - float(paid)}
+    )
+    assert (rows["low"] < rows["value"])[1:].all()
+    assert (rows["value"] < rows["high"])[1:].all()
+    assert "today_cost" not in fitted.evaluate(features, outcome, baseline_action=np.full(90, np.nan)).index
+    with pytest.raises(ShapeError, match=r"baseline_action must be one for each of the 90 rows, got shape \(3,\)"):
+        fitted.evaluate(features, outcome, baseline_action=[0.1, 0.2, 0.3])
+    with pytest.raises(NonFiniteError, match="baseline_action must be finite, or NaN where it is not known"):
+        fitted.evaluate(features, outcome, baseline_action=np.full(90, np.inf))
+
+
 def test_a_fixed_weight_with_weight_0_beside_it() -> None:
     features, outcome = table()
     alone, both, zero = (
@@ -307,11 +327,11 @@ def test_times_make_blocks_of_weeks() -> None:
 
 
 def test_a_few_days_are_too_few_to_choose_a_weight() -> None:
-    features, outcome = table(200)
+    features, outcome = table(59 * 24 * 4)
     found = forecaster(decision_weight="auto", weights=(0.5,), epochs=1)
-    found.fit(features, outcome, times=np.datetime64("2020-01-01T00") + np.arange(200))
-    assert found.frontier_.block == 24
-    assert "too few to tell" in found.frontier_.reason
+    found.fit(features, outcome, times=np.datetime64("2020-01-01T00") + np.arange(len(outcome)))  # 59 days judge
+    assert (found.decision_weight_, found.frontier_.block) == (0, 72)
+    assert "too few to tell whether another is cheaper, at least 10 blocks are needed" in found.frontier_.reason
 
 
 # Failures

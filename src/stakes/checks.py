@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from numbers import Integral
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -22,6 +24,7 @@ __all__ = [
     "require_one_of",
     "require_positive",
     "unwatched",
+    "whole_number",
     "working_precision",
 ]
 
@@ -87,10 +90,17 @@ def require_finite(name: str, value: float | Tensor, error: type[StakesError] = 
         raise error(f"{name} must be finite, got {value}")
 
 
-def require_count(name: str, value: int, least: int = 1) -> None:
+def require_count(name: str, value: object, least: int = 1) -> None:
     """Raise unless the value is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise SettingError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def whole_number(name: str, value: object, least: int = 1) -> int:
+    """The whole number of at least `least` that the value is, also one of numpy, as a grid of parameters has them."""
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+    require_count(name, number, least)
+    return cast(int, number)
 
 
 def require_one_of(name: str, value: str, choices: tuple[str, ...], error: type[StakesError] = SettingError) -> None:

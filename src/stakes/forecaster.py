@@ -3,9 +3,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -23,14 +22,14 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from stakes.actions import optimal_action, solve_action
-from stakes.checks import require_count, require_finite
+from stakes.checks import require_finite, whole_number
 from stakes.costs import Cost, require_cost
 from stakes.data.cases import Cases
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError, StakesError
-from stakes.evaluation.forecast_table import forecast_table
+from stakes.evaluation.forecast_table import forecast_table, todays_cost
 from stakes.evaluation.frontier import frontier
-from stakes.evaluation.headroom import Headroom, automatic_block
+from stakes.evaluation.headroom import Headroom, resolved_block
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.fitting import (
@@ -234,15 +233,18 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         features, outcome, _ = self._validated(X, y, None)
         return self._assessed(features, outcome, which, regions)
 
-    def evaluate(self, X: Any, y: Any, *, times: Any = None) -> pd.DataFrame:
+    def evaluate(self, X: Any, y: Any, *, times: Any = None, baseline_action: ArrayLike | None = None) -> pd.DataFrame:
         """Scores and costs on these rows with 95 % intervals; see `stakes.evaluation.forecast_table`.
 
-        Where there is a forecast of weight 0 its values stand beside them, with the paired difference.
+        Where there is a forecast of weight 0 its values stand beside them, with the paired difference. The last rows
+        compare with today's action, where `baseline_action` (n,) gives it; NaN where it is not known.
         """
         features, outcome, when = self._validated(X, y, times)
+        today = None if baseline_action is None else todays_cost(self.cost, baseline_action, outcome)
         chosen = self._assessed(features, outcome, "chosen")
         baseline = self._assessed(features, outcome, "baseline") if self.baseline_models_ else None
-        return forecast_table(chosen, baseline, int(self.members), self._block(len(outcome), when))
+        block = resolved_block(self.block, len(outcome), when)
+        return forecast_table(chosen, baseline, int(self.members), block, today)
 
     # What goes in
 
@@ -289,13 +291,13 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
     ) -> tuple[TrainingPlan, int, int]:
         """What is to be trained, the number of validation rows, and the block."""
         judging = self.decision_weight == "auto" if judging is None else judging
-        members, ensemble = _count("members", self.members, 2), _count("ensemble", self.ensemble)
+        members, ensemble = whole_number("members", self.members, 2), whole_number("ensemble", self.ensemble)
         if members < ensemble:
             raise SettingError(f"members must be at least one of each of the {ensemble} models, got {members}")
         require_finite("tolerance", self.tolerance)
         held = self._validation_rows(len(outcome), judging)
         first = len(outcome) - held
-        block = self._block(held, None if times is None else times[first:])
+        block = resolved_block(self.block, held, None if times is None else times[first:])
         stopping = judged = np.arange(held)
         if judging:
             stopping, judged = alternate_blocks(held, block)
@@ -337,13 +339,8 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
             )
         return min(max(least, round(fraction * rows)), rows - 1)
 
-    def _block(self, rows: int, times: Times | None) -> int:
-        if self.block != "auto":
-            return _count("block", self.block)
-        return automatic_block(rows if times is None else times)
-
     def _settings(self, cases: int) -> TrainingSettings:
-        epochs = None if self.epochs is None else _count("epochs", self.epochs)
+        epochs = None if self.epochs is None else whole_number("epochs", self.epochs)
         if self.training is None:
             return automatic_settings(cases, epochs)
         return self.training if epochs is None else replace(self.training, epochs=epochs)
@@ -375,7 +372,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
     ) -> Iterator[tuple[slice, Tensor]]:
         """Rows and their members (n, M, D), part by part."""
         models: Sequence[nn.Module] = self.models_ if which == "chosen" else self.baseline_models_
-        count = _count("members", self.members if members is None else members)
+        count = whole_number("members", self.members if members is None else members)
         return pooled_parts(models, features, count, self.noise_seed_, resolved_device(self.device))
 
     def _assessed(
@@ -391,10 +388,3 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     def _as_outcome(self, values: Floats) -> Floats:
         return values[..., 0] if self.single_output_ else values
-
-
-def _count(name: str, value: object, least: int = 1) -> int:
-    """A whole number, also one of numpy, as a grid of parameters has them."""
-    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
-    require_count(name, cast(int, number), least)
-    return cast(int, number)

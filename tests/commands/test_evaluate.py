@@ -90,6 +90,23 @@ def test_cases_without_an_outcome_are_left_out_and_told() -> None:
     assert "note: 5 of 60 cases have no outcome and are left out\n" in errors
 
 
+def test_members_beside_the_action_of_today() -> None:
+    table = pd.read_csv("outcomes.csv").assign(sold=0.4)
+    table.loc[:9, "sold"] = np.nan
+    table.iloc[::-1].to_csv("outcomes.csv", index=False)
+    words = [*WORDS, "--target", "power", "--baseline-action", "sold", "--json"]
+    code, output, _ = called(*words, "--cases", "cases.csv")
+    assert code == 0
+    values = {row["metric"]: row for row in json.loads(output)["metrics"]}
+    cases = pd.read_csv("cases.csv").iloc[10:]
+    assert values["today_cases"]["value"] == 50
+    paid = (-0.4 + 5.0 * (0.4 - cases["outcome"]).clip(lower=0) ** 2).mean()
+    assert values["today_cost"]["value"] == pytest.approx(paid)
+    assert values["cost_less_today"]["value"] == pytest.approx(cases["cost"].mean() - paid)
+    assert values["cost_less_today"]["low"] < values["cost_less_today"]["value"] < values["cost_less_today"]["high"]
+    assert "has no column 'bought'" in complaint(*words[:-2], "bought")
+
+
 def test_a_doubt_about_the_unit_is_told() -> None:
     for file in ("members.csv", "outcomes.csv"):
         table = pd.read_csv(file)
@@ -117,3 +134,11 @@ def test_a_fitted_forecaster_beside_weight_0_and_today(fitted: Path) -> None:
     short, long = (load - 11).clip(lower=0), (11 - load).clip(lower=0)
     np.testing.assert_allclose(cases["today_cost"], 10 * short**2 + long**2)
     assert (cases["today_action"] == 11).all()
+
+
+def test_today_may_be_another_column_than_in_the_fit(fitted: Path) -> None:
+    load_table().assign(offered=9.0).to_csv("later.csv", index=False)
+    words = ["evaluate", str(fitted), "later.csv", "--quiet", "--cases", "cases.csv", "--baseline-action"]
+    assert called(*words, "offered")[0] == 0
+    assert (pd.read_csv("cases.csv")["today_action"] == 9).all()
+    assert "the column 'load' is baseline_action" in complaint(*words, "load", "--force")

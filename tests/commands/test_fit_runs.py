@@ -65,7 +65,7 @@ def test_what_a_fit_says_and_keeps(done: Path) -> None:
     assert {"today_cost", "cost_beside_today", "cost_less_today"} <= set(table)
     sentences = lines[lines.index("") + 1 :]
     assert sentences[0] == "Decision weight 0.5, as given."
-    assert "40 test cases" in sentences[1]
+    assert "at least 10 blocks of 6 test cases are needed, and there are 40 cases" in sentences[1]
     assert sentences[2].startswith("Against today's action, known in 10 test cases")
     assert sentences[-2:] == ["Report: old/report.html", "old"]
     record = read_json(Path("old/bundle.json"))

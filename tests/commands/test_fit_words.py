@@ -15,6 +15,7 @@ from stakes.commands import fit, refit
 from stakes.commands.fit import FitRequest, FitResult
 from stakes.cost_specs import CostSpec
 from stakes.data.layout import TableLayout
+from stakes.forecaster import DecisionAwareForecaster
 from stakes.training.checkpoints import write_json
 from stakes.training.execution import Execution
 from stakes.typed import to_plain
@@ -42,6 +43,10 @@ FLAGS: list[tuple[str, FitRequest]] = [
     (
         "--decision-weight 0.3 --seed 4",
         FitRequest("load.csv", COST, TableLayout(("load",)), decision_weight=0.3, seed=4),
+    ),
+    (
+        "--weights 0,0.1,0.3 --block 48",
+        FitRequest("load.csv", COST, TableLayout(("load",)), weights=(0.0, 0.1, 0.3), block=48),
     ),
     (
         "--time time --lags 0,6,24 --lead 24 --features load,wind --known forecast --calendar hour,season "
@@ -80,6 +85,34 @@ def test_flags(asked: list[Any], flags: str, request_: FitRequest) -> None:
     assert called(*words)[:2] == (0, "metric  value\ncost      1.5\n\nA sentence.\nx\n")
     settings = {"device": "auto", "workers": None, "quiet": False, "headroom": True, "headroom_only": False}
     assert asked == [(request_, Path("x"), settings)]
+
+
+REFUSED = {
+    "--weights 0,0.3 --decision-weight 0.3": (
+        "weights are for decision_weight auto, which chooses among them, got decision_weight 0.3 too"
+    ),
+    "--weights 0,1.5": "weights must be at least one number in [0, 1], got 0, 1.5",
+    "--weights 0,nan": "weights must be at least one number in [0, 1], got 0, nan",
+    "--weights ,": "weights must be at least one number in [0, 1], got none",
+    "--weights 0,many": "weights must be numbers separated by commas, got 'many'",
+    "--block 0": "block must be a whole number of at least 1, got 0",
+}
+
+
+@pytest.mark.parametrize("command", ["fit", "backtest"])
+@pytest.mark.parametrize("flags", REFUSED)
+def test_weights_and_blocks_that_cannot_be_used(command: str, flags: str) -> None:
+    words = [command, "load.csv", "--target", "load", "--cost", COST, "--out", "x", *flags.split()]
+    assert REFUSED[flags] in complaint(*words)
+
+
+def test_weights_and_block_reach_the_forecaster() -> None:
+    request = replace(REQUEST, decision_weight="auto", weights=(0.0, 0.3), block=48)
+    spec, execution = CostSpec.parse(COST), Execution("cpu", 1, True)
+    found = request.forecaster(spec.build(), execution)
+    assert (found.weights, found.block) == ((0.0, 0.3), 48)
+    plain, own = REQUEST.forecaster(spec.build(), execution), DecisionAwareForecaster(spec.build())
+    assert (plain.weights, plain.block) == (own.weights, own.block)
 
 
 def test_how_to_fit(asked: list[Any]) -> None:

@@ -14,8 +14,10 @@ from stakes.data.cases import Cases
 from stakes.data.time_axis import SeriesError
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.frontier import LEAST_BLOCKS
-from stakes.evaluation.headroom import Headroom, automatic_block, headroom
+from stakes.evaluation.headroom import Headroom, automatic_block, headroom, resolved_block
 from stakes.evaluation.significance import Difference, paired_difference
+from stakes.evaluation.simultaneous import upper_bounds
+from stakes.table_input import alternate_blocks
 from stakes.training.policy import PolicySettings, train_policy
 from stakes.typed import from_plain, to_plain
 
@@ -112,11 +114,13 @@ def test_comes_back_from_json() -> None:
         ("1h", 20 * 168 - 1, 6 * 24),  # whole days, so that there are 20 of them
         ("1h", 2000, 4 * 24),
         ("6h", 250, 3 * 4),
-        ("1h", 100, 24),  # but never less than a day
-        ("1h", 40, 24),
-        ("12h", 30, 2),
+        ("1h", 100, 3 * 24),  # but never less than three days
+        ("1h", 1000, 3 * 24),
+        ("1h", 40, 40),
+        ("12h", 30, 6),
         ("1D", 139, 6),
-        ("1D", 30, 2),
+        ("1D", 30, 3),
+        ("2D", 12, 2),
         ("3D", 12, 2),
         ("1h", 5, 5),
         ("1h", 1, 1),
@@ -128,10 +132,36 @@ def test_a_block_of_times_is_a_week(step: str, count: int, block: int) -> None:
     assert automatic_block(times.to_numpy()) == block
 
 
-@pytest.mark.parametrize(("step", "count"), [("1h", 40), ("1h", 200), ("15min", 900), ("1D", 19), ("6h", 39)])
+@pytest.mark.parametrize(("step", "count"), [("1h", 40), ("1h", 719), ("15min", 900), ("1D", 29), ("6h", 119)])
 def test_few_cases_are_seen_to_be_few(step: str, count: int) -> None:
     block = automatic_block(pd.date_range("2020-01-01", periods=count, freq=step))
     assert count < LEAST_BLOCKS * block
+
+
+def test_errors_that_last_for_days_are_seldom_taken_for_a_gain() -> None:
+    """Of 60 days of hours alternate blocks judge nine weights, none of them cheaper; errors last about two days."""
+    kept, days, draws = np.exp(-1 / 48), 60, 400
+    noise = np.random.default_rng(0).normal(size=(24 * days, draws, 9))
+    for step in range(1, len(noise)):
+        noise[step] = kept * noise[step - 1] + np.sqrt(1 - kept**2) * noise[step]
+    automatic = automatic_block(pd.date_range("2020-01-01", periods=24 * days, freq="1h"))
+    left = {}
+    for block in (24, automatic):
+        judged = noise[alternate_blocks(24 * days, block)[1]]
+        bounds = [upper_bounds(judged[:, draw].T, block=block, resamples=500) for draw in range(draws)]
+        left[block] = np.mean(np.min(bounds, axis=1) < 0)
+    assert left[24] > 0.1
+    assert left[automatic] < 0.05
+
+
+def test_a_given_block_is_taken_up_to_all_rows() -> None:
+    hours = pd.date_range("2020-01-01", periods=5000, freq="1h")
+    assert resolved_block("auto", 5000, hours) == 168
+    assert resolved_block("auto", 1000, None) == 10
+    assert resolved_block(48, 5000, hours) == 48
+    assert resolved_block(np.int64(48), 40, None) == 40  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="block must be a whole number of at least 1, got 0"):
+        resolved_block(0, 40, None)
 
 
 def test_cases_of_one_moment_belong_together() -> None:

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COST_HELP",
+    "NO_MEMBERS",
+    "BaselineAction",
+    "Block",
     "Cases",
     "Columns",
     "Cost",
     "Device",
     "Encoding",
+    "Files",
     "FitFlags",
     "Force",
     "Json",
@@ -58,9 +62,40 @@ Columns = Annotated[
 ]
 Time = Annotated[str | None, Parameter(help="column with the time, ISO, UTC unless a zone is written")]
 Variable = Annotated[str | None, Parameter(help="variable of a NetCDF file")]
+Block = Annotated[
+    int | None,
+    Parameter(help="neighbouring cases that belong together; a week by default, in short records at least three days"),
+]
+BaselineAction = Annotated[str | None, Parameter(help="column with the action that is taken today")]
 Quantiles = Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")]
 Separator = Annotated[str | None, Parameter(help="of CSV files; found by itself by default")]
 Encoding = Annotated[str | None, Parameter(help="of CSV files; found by itself by default")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Files:
+    """The ensemble that a user already has, if any, and how its file, those of its outcomes and tables are read."""
+
+    members: Members = None
+    columns: Columns = None
+    time: Time = None
+    variable: Variable = None
+    separator: Separator = None
+    encoding: Encoding = None
+
+    @property
+    def text(self) -> dict[str, str | None]:
+        """How a CSV file is read."""
+        return {"separator": self.separator, "encoding": self.encoding}
+
+    @property
+    def describes_members(self) -> bool:
+        """Whether there is a flag that only an ensemble needs."""
+        return any(flag is not None for flag in (self.columns, self.time, self.variable))
+
+
+NO_MEMBERS = Files()
 
 
 @Parameter(name="*")
@@ -80,11 +115,14 @@ class FitFlags:
         str | None, Parameter(help="columns known beforehand for the target time, such as weather forecasts")
     ] = None
     calendar: Annotated[str | None, Parameter(help="features of the target time, of hour,weekday,season")] = None
-    baseline_action: Annotated[str | None, Parameter(help="column with the action that is taken today")] = None
+    baseline_action: BaselineAction = None
     model: Annotated[Literal["implicit", "diffusion"], Parameter(help="kind of the model")] = "implicit"
     decision_weight: Annotated[
         str, Parameter(help="auto, or between 0, the score alone, and 1, the decision alone")
     ] = "auto"
+    weights: Annotated[
+        str | None, Parameter(help="weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default")
+    ] = None
     members: Annotated[int, Parameter(help="members of a forecast")] = 500
     ensemble: Annotated[int, Parameter(help="models of different seeds, pooled")] = 1
     epochs: Annotated[int | None, Parameter(help="most epochs of the training")] = None
@@ -94,6 +132,7 @@ class FitFlags:
         Parameter(help="share of the others, their last ones, by which training stops and a weight is taken"),
     ] = 0.25
     tolerance: Annotated[float, Parameter(help="per cent by which the score may become worse")] = 2.0
+    block: Block = None
     seed: Annotated[int, Parameter(help="of all that is random")] = 0
     separator: Separator = None
     encoding: Encoding = None
@@ -121,12 +160,14 @@ class FitFlags:
             from_plain(TableLayout, layout),
             model=self.model,
             decision_weight="auto" if weight == "auto" else _number("decision_weight", weight, "auto or a number"),
+            weights=None if self.weights is None else numbers_of("weights", self.weights),
             members=self.members,
             ensemble=self.ensemble,
             epochs=self.epochs,
             test_fraction=self.test_fraction,
             validation_fraction=self.validation_fraction,
             tolerance=self.tolerance,
+            block=self.block,
             seed=self.seed,
             separator=self.separator,
             encoding=self.encoding,

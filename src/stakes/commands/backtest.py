@@ -22,7 +22,7 @@ from stakes.data.layout import TableCases
 from stakes.data.tables import read_table, write_table
 from stakes.errors import SettingError
 from stakes.evaluation.fitted import judge_fit
-from stakes.evaluation.headroom import automatic_block
+from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.significance import Difference, paired_difference
 from stakes.reporting.voice import Voice
 from stakes.training.checkpoints import write_atomically
@@ -167,8 +167,8 @@ def _summary(parts: list[pd.DataFrame], problem: Problem) -> pd.DataFrame:
 
 def _row(name: str, part: pd.DataFrame, problem: Problem) -> dict[str, Any]:
     labels = part.iloc[:, 0]
-    at = pd.to_datetime(labels).to_numpy() if problem.layout.time else len(part)
-    block = min(automatic_block(at), len(part))
+    times = pd.to_datetime(labels).to_numpy() if problem.layout.time else None
+    block = resolved_block(problem.request.block or "auto", len(part), times)
     weights = part[_WEIGHT].unique()
     row = {
         "origin": name,

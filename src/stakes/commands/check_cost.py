@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.commands.reading import blaming, require_targets
+from stakes.commands.arguments import NO_MEMBERS, Files
+from stakes.commands.reading import blaming, members_of, require_targets
 from stakes.cost_check import CostCheck
 from stakes.cost_check import check_cost as check
 from stakes.cost_specs import CostSpec
 from stakes.costs import Cost, ProtectionCost, WindDispatchCost
-from stakes.data.members import read_members
 from stakes.data.tables import numbers, read_table
 from stakes.errors import SettingError
 from stakes.training.checkpoints import write_atomically
@@ -110,41 +110,31 @@ class CheckedCost:
 
 
 def check_cost(
-    cost: str,
-    members: Path | None = None,
-    data: Path | None = None,
-    targets: tuple[str, ...] = (),
-    *,
-    columns: tuple[str, ...] = (),
-    time: str | None = None,
-    variable: str | None = None,
-    separator: str | None = None,
-    encoding: str | None = None,
+    cost: str, data: Path | None = None, targets: tuple[str, ...] = (), files: Files = NO_MEMBERS
 ) -> CheckedCost:
     """Check a cost over the members of a file, the outcomes of a table, or draws where it makes a difference."""
-    if members is not None and data is not None:
+    if files.members is not None and data is not None:
         raise SettingError("check-cost takes --members or a table, not both")
     if data is not None and not targets:
         raise SettingError("check-cost needs --target, the columns of the outcomes in the table")
-    if data is None and members is None and targets:
+    if data is None and files.members is None and targets:
         raise SettingError("--target needs the table whose columns it names")
     spec = CostSpec.parse(cost)
     built = spec.build()
-    if members is not None:
-        read = {"time": time, "variable": variable, "separator": separator, "encoding": encoding}
-        ensemble = read_members(members, columns=columns, targets=targets, **read)
-        require_targets(ensemble, targets, members)
+    if files.members is not None:
+        ensemble = members_of(files, targets)
+        require_targets(ensemble, targets, files.members)
         samples = torch.from_numpy(ensemble.members)
-        source = f"the members of {members.name}"
+        source = f"the members of {files.members.name}"
     elif data is not None:
-        samples = _neighbours(numbers(read_table(data, separator=separator, encoding=encoding), targets, "targets"))
+        samples = _neighbours(numbers(read_table(data, **files.text), targets, "targets"))
         source = f"outcomes of {data.name} that are alike in size"
     else:
         low, high = _range(built)
         samples, source = _draws(low, high), f"draws between {low:g} and {high:g}"
     with blaming(built):
         found = check(built, samples)
-    given = members is not None or data is not None
+    given = files.members is not None or data is not None
     doubts = spec.doubts(samples.reshape(-1, samples.shape[-1]).numpy()) if given else []
     return CheckedCost(spec, built, samples, source, found, tuple(doubts))
 

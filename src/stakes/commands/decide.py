@@ -11,11 +11,21 @@ import torch
 from numpy.typing import ArrayLike
 
 from stakes.actions import solve_action
+from stakes.commands.arguments import Files
 from stakes.commands.fit_notes import unlike_the_fit
-from stakes.commands.reading import blaming, case_labels, in_utc, layout_of, left_out, open_folder, require_targets
+from stakes.commands.reading import (
+    blaming,
+    case_labels,
+    in_utc,
+    layout_of,
+    left_out,
+    members_of,
+    open_folder,
+    require_targets,
+)
 from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
-from stakes.data.members import MembersFile, read_members
+from stakes.data.members import MembersFile
 from stakes.data.tables import read_table, zone_notes
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import require_finite_costs
@@ -51,37 +61,30 @@ class Decisions:
 def decide(
     folder: Path | None,
     data: Path | None,
-    members: Path | None,
+    files: Files,
     cost: str | None,
     levels: Sequence[float],
     target: tuple[str, ...] = (),
-    columns: tuple[str, ...] = (),
-    *,
-    time: str | None = None,
-    variable: str | None = None,
-    separator: str | None = None,
-    encoding: str | None = None,
 ) -> Decisions:
     """Either of the two below, by what is given."""
     for level in levels:
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
-    if members is None:
+    if files.members is None:
         if folder is None or data is None:
             raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
-        if target or columns or time is not None or variable is not None:
+        if target or files.describes_members:
             raise SettingError(
                 "--target, --columns, --time and --variable belong to --members; the folder knows its own columns"
             )
-        return decide_folder(folder, read_table(data, separator=separator, encoding=encoding), cost, levels)
+        return decide_folder(folder, read_table(data, **files.text), cost, levels)
     if folder is not None:
         raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")
     if cost is None:
         raise SettingError("--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150")
     spec = CostSpec.parse(cost)
-    read = {"time": time, "variable": variable, "separator": separator, "encoding": encoding}
-    found = read_members(members, columns=columns, targets=target, **read)
-    require_targets(found, target, members)
+    found = members_of(files, target)
+    require_targets(found, target, files.members)
     return decide_members(found, spec, levels)
 
 

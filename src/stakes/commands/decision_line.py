@@ -68,28 +68,21 @@ def decide(
     newdata: SomeTable = None,
     /,
     *,
-    members: flag.Members = None,
+    files: flag.Files = flag.NO_MEMBERS,
     cost: flag.Cost = None,
     target: Annotated[str | None, Parameter(help="values of the members in a long table with several columns")] = None,
-    columns: flag.Columns = None,
-    time: flag.Time = None,
-    variable: flag.Variable = None,
     quantiles: flag.Quantiles = "0.1,0.5,0.9",
     out: flag.Out = None,
     force: flag.Force = False,
     json: flag.Json = False,
     quiet: flag.Quiet = False,
-    separator: flag.Separator = None,
-    encoding: flag.Encoding = None,
 ) -> None:
     from stakes.commands.decide import decide as run
     from stakes.commands.output import notes, require_free, say_result
 
-    require_free(out, force, inputs=(newdata, members))
+    require_free(out, force, inputs=(newdata, files.members))
     levels = flag.numbers_of("quantiles", quantiles)
-    reading = {"time": time, "variable": variable, "separator": separator, "encoding": encoding}
-    targets, chosen = flag.names(target), flag.names(columns)
-    found = run(folder, newdata, members, cost, levels, targets, chosen, **reading)
+    found = run(folder, newdata, files, cost, levels, flag.names(target))
     notes(found.notes, quiet)
     say_result(found.table, found.record(), out, json)
 
@@ -108,31 +101,25 @@ def evaluate(
     data: SomeTable = None,
     /,
     *,
-    members: flag.Members = None,
+    files: flag.Files = flag.NO_MEMBERS,
     outcomes: Annotated[Path | None, Parameter(help="outcomes of the members' cases, CSV or parquet")] = None,
     cost: flag.Cost = None,
     target: Annotated[
         str | None, Parameter(help="columns of the outcomes, and of the members in a long table with several")
     ] = None,
-    columns: flag.Columns = None,
-    time: flag.Time = None,
-    variable: flag.Variable = None,
-    block: Annotated[int | None, Parameter(help="neighbouring cases resampled together; a week by default")] = None,
+    baseline_action: flag.BaselineAction = None,
+    block: flag.Block = None,
     cases: flag.Cases = None,
     force: flag.Force = False,
     json: flag.Json = False,
     quiet: flag.Quiet = False,
-    separator: flag.Separator = None,
-    encoding: flag.Encoding = None,
 ) -> None:
     from stakes.commands.evaluate import evaluate as run
     from stakes.commands.output import notes, require_free, say_json, say_table
     from stakes.data.tables import write_table
 
-    require_free(cases, force, inputs=(data, members, outcomes))
-    reading = {"time": time, "variable": variable, "separator": separator, "encoding": encoding}
-    targets, chosen = flag.names(target), flag.names(columns)
-    found = run(folder, data, members, outcomes, cost, targets, chosen, block=block, **reading)
+    require_free(cases, force, inputs=(data, files.members, outcomes))
+    found = run(folder, data, files, outcomes, cost, flag.names(target), baseline_action=baseline_action, block=block)
     notes(found.notes, quiet)
     if cases is not None:
         write_table(found.cases, cases)
@@ -182,22 +169,16 @@ def check_cost(
     target: Annotated[
         str | None, Parameter(help="columns of the outcomes in the table, or of the members in a long one")
     ] = None,
-    members: flag.Members = None,
-    columns: flag.Columns = None,
-    time: flag.Time = None,
-    variable: flag.Variable = None,
+    files: flag.Files = flag.NO_MEMBERS,
     plot: flag.Plot = None,
     force: flag.Force = False,
     json: flag.Json = False,
-    separator: flag.Separator = None,
-    encoding: flag.Encoding = None,
 ) -> None:
     from stakes.commands.check_cost import check_cost as run
     from stakes.commands.output import require_free, say, say_json
 
     require_free(plot, force, (".svg",))
-    reading = {"time": time, "variable": variable, "separator": separator, "encoding": encoding}
-    found = run(cost, members, data, flag.names(target), columns=flag.names(columns), **reading)
+    found = run(cost, data, flag.names(target), files)
     if plot is not None:
         found.draw(plot)
     say_json(found.record() | {"plot": plot}) if json else say(str(found))

@@ -1,6 +1,6 @@
 """`stakes evaluate`: what a forecaster, or an ensemble, was worth where the outcomes are known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from stakes.actions import optimal_action
 from stakes.checks import require_count
+from stakes.commands.arguments import Files
 from stakes.commands.fit_notes import part_of_the_fit, unlike_the_fit
-from stakes.commands.reading import blaming, case_labels, in_utc, layout_of, left_out, open_folder
+from stakes.commands.reading import blaming, case_labels, in_utc, layout_of, left_out, members_of, open_folder
 from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
 from stakes.data.datasets import content_digest
-from stakes.data.members import MembersFile, read_members, read_outcomes
+from stakes.data.members import MembersFile, read_outcomes
 from stakes.data.tables import TableError, read_table, zone_notes
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import CaseMetrics
+from stakes.evaluation.forecast_table import todays_cost
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.metrics import Assessor
 
@@ -60,57 +62,64 @@ class Evaluation:
 def evaluate(
     folder: Path | None,
     data: Path | None,
-    members: Path | None,
+    files: Files,
     outcomes: Path | None,
     cost: str | None,
     target: tuple[str, ...] = (),
-    columns: tuple[str, ...] = (),
     *,
+    baseline_action: str | None = None,
     block: int | None = None,
-    time: str | None = None,
-    variable: str | None = None,
-    separator: str | None = None,
-    encoding: str | None = None,
 ) -> Evaluation:
     """Either of the two below, by what is given."""
     if block is not None:
         require_count("block", block)
-    if members is None:
+    if files.members is None:
         if folder is None or data is None:
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
-        if outcomes is not None or target or columns or time is not None or variable is not None:
+        if outcomes is not None or target or files.describes_members:
             raise SettingError(
                 "--outcomes, --target, --columns, --time and --variable belong to --members, not to a folder"
             )
-        table = read_table(data, separator=separator, encoding=encoding)
-        return evaluate_folder(folder, table, cost, block, content_digest(data))
+        table = read_table(data, **files.text)
+        return evaluate_folder(folder, table, cost, block, content_digest(data), baseline_action)
     if folder is not None:
         raise SettingError(f"evaluate takes --members or a folder, not both; got {str(folder)!r} besides --members")
     if outcomes is None or cost is None:
         raise SettingError(f"--members needs {'--outcomes' if outcomes is None else '--cost'} too")
     spec = CostSpec.parse(cost)
-    read = {"time": time, "separator": separator, "encoding": encoding}
-    found = read_members(members, variable=variable, columns=columns, targets=target, **read)
+    found = members_of(files, target)
     if found.members.shape[1] < 2:
-        raise TableError(f"{str(members)!r} has one member a case; the scores and the spread need at least two")
+        raise TableError(f"{str(files.members)!r} has one member a case; the scores and the spread need at least two")
     named = None if target in ((), found.targets) else target
-    seen = read_outcomes(outcomes, found, targets=named, **read)
+    seen = read_outcomes(outcomes, found, targets=named, time=files.time, **files.text)
     if seen.isna().any(axis=1).all():
         raise TableError(f"{str(outcomes)!r} has no outcome of the members' cases that is not missing")
-    return evaluate_members(found, seen, spec, block)
+    action = None
+    if baseline_action is not None:  # a column of the outcomes, found as these are
+        wanted = replace(found, targets=(baseline_action,))
+        column = read_outcomes(outcomes, wanted, targets=wanted.targets, time=files.time, **files.text)
+        action = column[baseline_action].to_numpy()
+    return evaluate_members(found, seen, spec, block, action)
 
 
 def evaluate_folder(
-    folder: Path, table: pd.DataFrame, cost: str | None, block: int | None = None, sha256: str | None = None
+    folder: Path,
+    table: pd.DataFrame,
+    cost: str | None,
+    block: int | None = None,
+    sha256: str | None = None,
+    baseline_action: str | None = None,
 ) -> Evaluation:
     """A fitted forecaster on a table with outcomes; weight 0 and today's action beside it where they are known.
 
-    `sha256` is that of the table's file, by which the table of the fit itself is known.
+    `sha256` is that of the table's file, by which the table of the fit itself is known. `baseline_action` names the
+    column of today's action, by default that of the fit.
     """
     from stakes.evaluation.fitted import judge_fit  # not needed where there are members already
 
     bundle = open_folder(folder, cost)
     layout = layout_of(bundle, folder)
+    layout = replace(layout, baseline_action=baseline_action or layout.baseline_action)
     cases = layout.cases(table)
     with blaming(bundle.forecaster.cost):
         found = judge_fit(bundle.forecaster, cases)
@@ -126,9 +135,16 @@ def evaluate_folder(
 
 
 def evaluate_members(
-    found: MembersFile, outcomes: pd.DataFrame, spec: CostSpec, block: int | None = None
+    found: MembersFile,
+    outcomes: pd.DataFrame,
+    spec: CostSpec,
+    block: int | None = None,
+    baseline_action: NDArray[np.float64] | None = None,
 ) -> Evaluation:
-    """An ensemble of at least two members on the outcomes of its cases, of which some are known."""
+    """An ensemble of at least two members on the outcomes of its cases, of which some are known.
+
+    `baseline_action` (N,) is today's action, NaN where it is not known.
+    """
     known = ~outcomes.isna().any(axis=1).to_numpy()
     missing = () if known.all() else (f"{(~known).sum()} of {len(known)} cases have no outcome and are left out",)
     order = np.flatnonzero(known)[np.argsort(found.index[known], kind="stable")]
@@ -137,7 +153,12 @@ def evaluate_members(
     cost = spec.build()
     with blaming(cost):
         metrics = _metrics(cost, found.members[order], values)
-    judged_cases = CaseMetrics(pd.DataFrame(values, index, outcomes.columns), metrics, found.members.shape[1])
+        today = None
+        if baseline_action is not None:
+            action = baseline_action[order]
+            today = {"action": action, "cost": todays_cost(cost, action, torch.from_numpy(values))}
+    named = pd.DataFrame(values, index, outcomes.columns)
+    judged_cases = CaseMetrics(named, metrics, found.members.shape[1], today=today)
     block = block or automatic_block(index.to_numpy() if isinstance(index, pd.DatetimeIndex) else len(index))
     notes = (*found.notes, *missing, *doubts, _HINDSIGHT)
     return Evaluation(judged_cases.summary(block), in_utc(judged_cases.table()), spec, block, notes)

@@ -37,12 +37,14 @@ class FitRequest:
     layout: TableLayout
     model: str = "implicit"
     decision_weight: float | Literal["auto"] = "auto"
+    weights: tuple[float, ...] | None = None  # to choose among; the forecaster's own by default
     members: int = 500
     ensemble: int = 1
     epochs: int | None = None
     test_fraction: float = 0.2
     validation_fraction: float = 0.25  # of the other cases
     tolerance: float = 2.0
+    block: int | None = None  # neighbouring cases that belong together; by their times by default
     seed: int = 0
     separator: str | None = None
     encoding: str | None = None
@@ -52,6 +54,7 @@ class FitRequest:
         require_one_of("model", self.model, ("implicit", "diffusion"))
         if self.decision_weight != "auto" and not 0 <= self.decision_weight <= 1:
             raise SettingError(f"decision_weight must be auto or lie in [0, 1], got {self.decision_weight}")
+        self._require_weights()
         require_count("members", self.members, 2)
         if self.members > _MOST_MEMBERS:
             raise SettingError(f"members must be at most {_MOST_MEMBERS:,}, got {self.members:,}")
@@ -63,8 +66,22 @@ class FitRequest:
         if not 0 < self.validation_fraction < 1:
             raise SettingError(f"validation_fraction must lie between 0 and 1, got {self.validation_fraction}")
         require_finite("tolerance", self.tolerance)
+        if self.block is not None:
+            require_count("block", self.block)
         if not 0 <= self.seed < _SEEDS:
             raise SettingError(f"seed must lie between 0 and {_SEEDS - 1}, got {self.seed}")
+
+    def _require_weights(self) -> None:
+        if self.weights is None:
+            return
+        if self.decision_weight != "auto":
+            raise SettingError(
+                "weights are for decision_weight auto, which chooses among them, got decision_weight "
+                f"{self.decision_weight:g} too"
+            )
+        if not self.weights or not all(0 <= weight <= 1 for weight in self.weights):
+            given = ", ".join(f"{weight:g}" for weight in self.weights) or "none"
+            raise SettingError(f"weights must be at least one number in [0, 1], got {given}")
 
     def forecaster(self, cost: Cost, execution: Execution) -> DecisionAwareForecaster:
         """An untrained one, or the one to start from."""
@@ -78,11 +95,14 @@ class FitRequest:
             "epochs": self.epochs,
             "validation_fraction": self.validation_fraction,
             "tolerance": self.tolerance,
+            "block": "auto" if self.block is None else self.block,
             "device": execution.resolved_device,
             "n_jobs": execution.processes,
             "random_state": self.seed,
             "verbose": 0 if execution.quiet else 1,
         }
+        if self.weights is not None:
+            parameters["weights"] = self.weights
         if self.start_from is None:
             return DecisionAwareForecaster(**parameters)
         return load_bundle(Path(self.start_from), cost=cost).forecaster.set_params(**parameters, warm_start=True)

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from stakes.commands.arguments import Files, names
 from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
 from stakes.data.layout import DataQuality, TableLayout
-from stakes.data.members import MembersFile
+from stakes.data.members import MembersFile, read_members
 from stakes.errors import CostError, SettingError, StakesError
 from stakes.own_costs import OwnCost
 
 if TYPE_CHECKING:
     from stakes.bundle import Bundle
 
-__all__ = ["blaming", "case_labels", "cost_again", "in_utc", "layout_of", "left_out", "open_folder", "require_targets"]
+__all__ = ["blaming", "case_labels", "cost_again", "in_utc", "layout_of", "left_out", "members_of"]
+__all__ += ["open_folder", "require_targets"]
 
 
 def open_folder(folder: Path, cost: str | None) -> "Bundle":
@@ -42,6 +44,14 @@ def cost_again(kept: CostSpec, given: str | None) -> CostSpec:
         raise SettingError(f"the file of the cost {kept.name!r} has changed since the fit: its SHA-256 is another")
     example = f"PATH/{kept}" if kept.is_own else str(kept)
     raise SettingError(f"the cost must be that of the fit, as in --cost {example}, got {given!r}")
+
+
+def members_of(files: Files, targets: tuple[str, ...]) -> MembersFile:
+    """The ensemble that is given; a long table may have several `targets`."""
+    assert files.members is not None
+    columns = names(files.columns)
+    read = {"time": files.time, "variable": files.variable, **files.text}
+    return read_members(files.members, columns=columns, targets=targets, **read)
 
 
 def layout_of(bundle: "Bundle", folder: Path) -> TableLayout:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from stakes.errors import CostError
 from stakes.evaluation.forecast_table import forecast_table
-from stakes.evaluation.significance import Resampling
 
 __all__ = ["CaseMetrics", "require_finite_costs", "summary_table"]
 
@@ -47,23 +46,9 @@ class CaseMetrics:
         return found.reset_index()
 
     def summary(self, block: int) -> pd.DataFrame:
-        """Metrics with 95 % intervals; last, over the `today_cases` where it is known, today's action.
-
-        `cost_beside_today` is what the forecast's actions cost in these cases, `cost_less_today` how much less.
-        """
-        table = forecast_table(self.chosen, self.baseline, self.members, block)
-        if self.today is not None and np.isfinite(self.today["cost"]).any():
-            table = pd.concat([table, self._beside_today(self.today["cost"], block)]).rename_axis("metric")
-        return table.reset_index()
-
-    def _beside_today(self, paid: Floats, block: int) -> pd.DataFrame:
-        resampling = Resampling(len(paid), block=min(block, len(paid)))
-        cost, today = resampling.pair(self.chosen["cost"][None, None], paid[None, None])
-        found = {"today_cost": today, "cost_beside_today": cost, "cost_less_today": cost - today}
-        names = ("value", "low", "high")
-        rows = {name: dict(zip(names, value.interval(), strict=True)) for name, value in found.items()}
-        count = {"today_cases": {"value": float(np.isfinite(paid).sum())}}
-        return pd.DataFrame.from_dict(count | rows, orient="index")
+        """Metrics with 95 % intervals, those of today's action last; see `stakes.evaluation.forecast_table`."""
+        today = None if self.today is None else self.today["cost"]
+        return forecast_table(self.chosen, self.baseline, self.members, block, today).reset_index()
 
 
 def summary_table(metrics: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from stakes.data.layout import TableCases
 from stakes.evaluation.case_metrics import CaseMetrics
-from stakes.evaluation.headroom import automatic_block
+from stakes.evaluation.forecast_table import todays_cost
+from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.metrics import LEVELS, Assessor, Region
 from stakes.evaluation.study import AXES, Study
 from stakes.forecaster import DecisionAwareForecaster
@@ -34,8 +35,8 @@ class FittedJudgement:
 
     @property
     def block(self) -> int:
-        """How many neighbouring cases belong together."""
-        return automatic_block(len(self.cases) if self.cases.times is None else self.cases.times)
+        """How many neighbouring cases belong together: as the forecaster has it, or by their times."""
+        return resolved_block(self.forecaster.block, len(self.cases), self.cases.times)
 
     def table(self, block: int | None = None) -> pd.DataFrame:
         """One row a metric; see `stakes.evaluation.forecast_table` and `CaseMetrics.summary`."""
@@ -71,8 +72,8 @@ def _today(forecaster: DecisionAwareForecaster, cases: TableCases) -> dict[str, 
     """Today's action and what it costs."""
     if cases.baseline_action is None:
         return None
-    action = torch.from_numpy(cases.baseline_action.copy())
-    return {"action": cases.baseline_action, "cost": forecaster.cost(action[:, None], _outcome(cases)).numpy()}
+    paid = todays_cost(forecaster.cost, cases.baseline_action, _outcome(cases))
+    return {"action": cases.baseline_action, "cost": paid}
 
 
 def _outcome(cases: TableCases) -> torch.Tensor:

@@ -4,29 +4,58 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
+from stakes.costs import Cost
+from stakes.errors import NonFiniteError, ShapeError
 from stakes.evaluation.significance import Resampling, Sampled
 
-__all__ = ["forecast_table"]
+__all__ = ["forecast_table", "todays_cost"]
 
-Arrays = Mapping[str, NDArray[np.float64]]
+Floats = NDArray[np.float64]
+Arrays = Mapping[str, Floats]
 _MEANS = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "climatology_cost")
 
 
-def forecast_table(chosen: Arrays, baseline: Arrays | None, members: int, block: int) -> pd.DataFrame:
+def forecast_table(
+    chosen: Arrays, baseline: Arrays | None, members: int, block: int, today: Floats | None = None
+) -> pd.DataFrame:
     """One row a metric: `value` with its 95 % interval `low` to `high`, by a bootstrap of blocks of cases.
 
     `spread_skill` is sqrt((M + 1) / M mean variance / mean squared error), 1 where the spread is right, and
     `climatology_skill` is 1 - regret / regret of the best constant action, 1 with perfect foresight. With a `baseline`
-    there are its values, and the paired `difference` from it.
+    there are its values, and the paired `difference` from it. Last, over the `today_cases` where what today's action
+    costs (N,) is not NaN: `today_cost`, `cost_beside_today` of the forecast's actions in the same cases, and their
+    difference `cost_less_today`.
     """
     cases = len(chosen["cost"])
     resampling = Resampling(cases, block=min(block, cases))
     found = _statistics(chosen, members, resampling)
     rivals = None if baseline is None else _statistics(baseline, members, resampling)
     rows = {name: _row(value, None if rivals is None else rivals[name]) for name, value in found.items()}
+    if today is not None and np.isfinite(today).any():
+        rows |= _beside_today(chosen["cost"], today, resampling)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
+
+
+def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
+    """What today's action (N,) costs on outcomes (N, D); NaN where the action is, which is then not known."""
+    given = np.array(action, dtype=np.float64)
+    if given.shape != (len(outcome),):
+        raise ShapeError(f"baseline_action must be one for each of the {len(outcome)} rows, got shape {given.shape}")
+    if np.isinf(given).any():
+        raise NonFiniteError("baseline_action must be finite, or NaN where it is not known, got infinity")
+    paid = cost(torch.from_numpy(given)[:, None], outcome.double()).numpy()
+    return np.where(np.isnan(given), np.nan, paid)
+
+
+def _beside_today(cost: Floats, today: Floats, resampling: Resampling) -> dict[str, dict[str, float]]:
+    ours, todays = resampling.pair(cost[None, None], today[None, None])
+    found = {"today_cost": todays, "cost_beside_today": ours, "cost_less_today": ours - todays}
+    count = {"today_cases": {"value": float(np.isfinite(today).sum())}}
+    return count | {name: _row(value, None) for name, value in found.items()}
 
 
 def _statistics(arrays: Arrays, members: int, resampling: Resampling) -> dict[str, Sampled]:
@@ -41,7 +70,7 @@ def _statistics(arrays: Arrays, members: int, resampling: Resampling) -> dict[st
     }
 
 
-def _applied(function: Callable[[NDArray[np.float64]], NDArray[np.float64]], value: Sampled) -> Sampled:
+def _applied(function: Callable[[Floats], Floats], value: Sampled) -> Sampled:
     return Sampled(float(function(np.float64(value.estimate))), function(value.replicates))  # type: ignore[arg-type]
 
 

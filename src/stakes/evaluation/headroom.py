@@ -6,7 +6,7 @@ a forecast trained on its score alone, that forecast misses something which the 
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from stakes.actions import optimal_action
-from stakes.checks import check_finite, require_count
+from stakes.checks import check_finite, require_count, whole_number
 from stakes.costs import Cost
 from stakes.data.cases import Cases
 from stakes.data.time_axis import to_utc
@@ -24,10 +24,11 @@ from stakes.evaluation.significance import Difference, paired_difference
 from stakes.scores import DecisionScore
 from stakes.training.policy import PolicySettings, train_policy
 
-__all__ = ["Headroom", "automatic_block", "headroom"]
+__all__ = ["Headroom", "automatic_block", "headroom", "resolved_block"]
 
 _STEPS = 2000  # of the policy's training, in 20 to 200 epochs
 _DAY = 24 * 3600  # seconds
+_LEAST_DAYS, _MOST_DAYS = 3, 7  # of a block; weather, and with it errors, persists for days
 
 
 @dataclass(frozen=True)
@@ -117,11 +118,14 @@ def automatic_block(times_or_count: Any) -> int:
     """How many neighbouring cases depend on each other: a week of them, or N^(1/3) of N cases without times.
 
     The step of the times is the median distance. Where they hold fewer than 20 weeks, of which every other block would
-    leave too few to tell anything, a block is so many whole days that there are 20 of them, at least one day and two
-    cases: a shorter block would part what belongs together, and make few cases look like many.
+    leave too few to tell anything, a block is so many whole days that there are 20 of them, at least three days and two
+    cases: a shorter block would part what belongs together, and make few cases look like many. With fewer than 60 days,
+    therefore, the blocks are too few for a choice among weights.
 
     >>> automatic_block(np.arange("2020", "2022", dtype="datetime64[h]"))
     168
+    >>> automatic_block(np.arange("2020-01-01", "2020-02-01", dtype="datetime64[h]"))
+    72
     >>> automatic_block(1000)
     10
     """
@@ -134,8 +138,15 @@ def automatic_block(times_or_count: Any) -> int:
         return max(1, len(times))
     step = float(np.median(np.diff(moments).astype(np.int64)))
     day = _DAY / step * len(times) / len(moments)  # cases of a day
-    days = min(max(int(len(times) / (2 * LEAST_BLOCKS * day)), 1), 7)
-    return min(max(round(days * day), 2), max(round(7 * day), 1), len(times))
+    days = min(max(int(len(times) / (2 * LEAST_BLOCKS * day)), _LEAST_DAYS), _MOST_DAYS)
+    return min(max(round(days * day), 2), max(round(_MOST_DAYS * day), 1), len(times))
+
+
+def resolved_block(block: int | Literal["auto"], rows: int, times: Any) -> int:
+    """The block as given, at most all rows, or `automatic_block` of the times or, where they are None, the rows."""
+    if block != "auto":
+        return min(whole_number("block", block), rows)
+    return automatic_block(rows if times is None else times)
 
 
 def _policy_settings(cases: int) -> PolicySettings:

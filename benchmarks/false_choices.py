@@ -1,0 +1,100 @@
+"""How often the automatic weight leaves 0 in short hourly records where no weight is truly cheaper.
+
+    python -m benchmarks.false_choices [--draws 400] [--json FILE]
+
+The validation cases are so many days of hours. The cost of each of nine weights differs from that of weight 0 by a path
+of mean zero whose correlation falls to 1/e in so many hours, an AR(1); half of its variance is common to all weights.
+Skewed paths are exp(0.7 x) less its mean: rare hours cost far more. All scores are equal, so that every weight is
+allowed. Alternate blocks judge, as in `DecisionAwareForecaster`, and `frontier` chooses. `blocks` are those that judge:
+with fewer than 10 weight 0 is kept. Eight minutes on one core.
+"""
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.timing import processor
+from stakes.evaluation.frontier import frontier
+from stakes.evaluation.headroom import automatic_block
+from stakes.table_input import alternate_blocks
+
+DAYS, HOURS, SKEWED = (20, 40, 60, 90, 180), (24, 48), (False, True)
+FIXED = (24,)  # blocks to compare the automatic ones with
+WEIGHTS = tuple(tenth / 10 for tenth in range(10))
+
+Floats = NDArray[np.float64]
+
+
+def differences(generator: np.random.Generator, steps: int, hours: float, skewed: bool) -> Floats:
+    """Paths (W, N) of mean zero, that of weight 0 zero throughout."""
+    kept = math.exp(-1 / hours)
+    path = generator.normal(size=(steps, len(WEIGHTS)))
+    path[1:] *= math.sqrt(1 - kept**2)
+    for step in range(1, steps):
+        path[step] += kept * path[step - 1]
+    shared, own = path[:, :1], path[:, 1:]
+    found = (shared + own) / math.sqrt(2)
+    if skewed:
+        found = np.exp(0.7 * found) - math.exp(0.7**2 / 2)
+    return np.concatenate([np.zeros((1, steps)), found.T])
+
+
+def left(cost: Floats, block: int) -> bool:
+    """Whether another weight than 0 is taken."""
+    _, judged = alternate_blocks(cost.shape[1], block)
+    change = cost[:, judged]
+    return frontier(WEIGHTS, change, np.ones_like(change), block=block).chosen != 0
+
+
+def measured(days: int, hours: int, skewed: bool, draws: int) -> list[dict[str, object]]:
+    """A row a length of the blocks, all of them from the same paths."""
+    steps = 24 * days
+    automatic = automatic_block(np.datetime64("2020-01-01", "h") + np.arange(steps))
+    blocks = {**{f"{block} hours": block for block in FIXED}, "automatic": automatic}
+    generator = np.random.default_rng((days, hours, skewed))
+    counts = dict.fromkeys(blocks, 0)
+    for _ in range(draws):
+        cost = differences(generator, steps, hours, skewed)
+        for name, block in blocks.items():
+            counts[name] += left(cost, block)
+    return [
+        {
+            "days": days,
+            "hours to 1/e": hours,
+            "skewed": skewed,
+            "rule": name,
+            "block": block,
+            "blocks": len(alternate_blocks(steps, block)[1]) // block,
+            "false choices, %": round(100 * counts[name] / draws, 1),
+        }
+        for name, block in blocks.items()
+    ]
+
+
+def run(draws: int) -> dict[str, object]:
+    began, rows = time.process_time(), []
+    for skewed in SKEWED:
+        for days in DAYS:
+            for hours in HOURS:
+                found = measured(days, hours, skewed, draws)
+                print(*found, sep="\n", flush=True)
+                rows += found
+    seconds = round(time.process_time() - began)
+    return {"machine": processor(), "draws": draws, "CPU seconds": seconds, "rows": rows}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=400)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    results = run(arguments.draws)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
