@@ -31,13 +31,19 @@ WEIGHTS = tuple(tenth / 10 for tenth in range(10))
 Floats = NDArray[np.float64]
 
 
-def differences(generator: np.random.Generator, steps: int, hours: float, skewed: bool) -> Floats:
-    """Paths (W, N) of mean zero, that of weight 0 zero throughout."""
+def independent_paths(generator: np.random.Generator, steps: int, hours: float, count: int) -> Floats:
+    """Paths (N, count) of mean zero and variance one, an AR(1) each."""
     kept = math.exp(-1 / hours)
-    path = generator.normal(size=(steps, len(WEIGHTS)))
+    path = generator.normal(size=(steps, count))
     path[1:] *= math.sqrt(1 - kept**2)
     for step in range(1, steps):
         path[step] += kept * path[step - 1]
+    return path
+
+
+def differences(generator: np.random.Generator, steps: int, hours: float, skewed: bool) -> Floats:
+    """Paths (W, N) of mean zero, that of weight 0 zero throughout."""
+    path = independent_paths(generator, steps, hours, len(WEIGHTS))
     shared, own = path[:, :1], path[:, 1:]
     found = (shared + own) / math.sqrt(2)
     if skewed:
