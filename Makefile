@@ -6,7 +6,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint browser docs reproduce bench soak clean
+.PHONY: install demo test lint browser docs reproduce bench soak clean
+
+install: $(INSTALLED)
 
 demo: $(INSTALLED)
 	$(BIN)/stakes demo

@@ -114,6 +114,7 @@ EXAMPLES = (
         layout=_site_layout,
         cost="wind_dispatch:penalty=20,shear=0",
         test_fraction=4000 / 8500,
+        attribution="Simulated speeds are normally distributed; those below zero count as calm.",
         known_truth=True,
         validation_fraction=2 / 3,  # 1,500 cases to train on, 1,500 to stop by and 1,500 to choose the weight by
     ),
