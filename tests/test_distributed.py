@@ -7,8 +7,6 @@ from distributed_children import CASES, PARTS, WAYS, be_one_of_two, gradients
 import stakes
 from stakes.distributed import mean_over_processes, process_count, sum_over_processes
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "distributed.py"
-
 
 def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
     torch.multiprocessing.spawn(be_one_of_two, (tmp_path,), nprocs=2)

@@ -55,6 +55,18 @@ def test_check_cost_reads_the_file(store: str) -> None:
     assert (code, errors) == (0, "")
 
 
+def test_fit_and_decide_take_the_file(store: str) -> None:
+    called("data", "era5", "--source", "arco", "--store", store, "--variables", "u10,v10", *POINT, "--out", "a.nc")
+    columns = ["--target", "ws10", "--features", "ws10", "--time", "time", "--lags", "0,24", "--lead", "24"]
+    cost = ["--cost", "protection:threshold=4,false_alarm_ratio=0.2", "--decision-weight", "0.5", "--epochs", "1"]
+    here = ["--no-headroom", "--members", "10", "--device", "cpu", "--workers", "1", "--quiet"]
+    code, _, errors = called("fit", "a.nc", *columns, *cost, *here, "--out", "fit")
+    assert (code, errors) == (0, "")
+    code, output, _ = called("decide", "fit", "a.nc", "--json")
+    rows = json.loads(output)["rows"]
+    assert (code, len(rows), rows[-1]["time"]) == (0, 364, "2022-01-01T00:00:00Z")
+
+
 REFUSED = {
     "variable": ({"--variables": "u11"}, "ERA5 has no variable 'u11' that stakes knows; did you mean 'u10'?"),
     "years": ({"--years": "1900-1950"}, "years must be whole ones from 1940 to "),

@@ -292,6 +292,15 @@ def test_pieces_of_another_request_are_not_mixed_in(tmp_path: Path) -> None:
         fetched(client, tmp_path / "a.nc")
 
 
+def test_a_request_of_which_nothing_came_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    client = RecordingClient()
+    client.faults[1] = RuntimeError("connection lost")
+    with pytest.raises(Era5Error):
+        fetched(client, tmp_path / "a.nc")
+    other = Era5Request(("d2m",), (52.52, 13.4), (2021, 2021), step=24)
+    assert fetched(client, tmp_path / "a.nc", other).rows == 365
+
+
 def test_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cdsapi")
     for name in ("CDSAPI_URL", "CDSAPI_KEY"):

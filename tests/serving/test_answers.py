@@ -1,11 +1,13 @@
 """What the service answers is what the library says."""
 
 import shutil
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from golden.make_bundle import LAYOUT, table
@@ -13,7 +15,8 @@ from golden.make_bundle import LAYOUT, table
 import stakes
 from stakes.bundle import load_bundle
 from stakes.commands.decide import decide_folder
-from stakes.cost_specs import CostSpec
+from stakes.cost_specs import CostSpec, cost_names
+from stakes.data.layout import TableLayout
 from stakes.data.stored_cases import STORED_CASES
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.serving.forecasts import open_folders
@@ -21,8 +24,16 @@ from stakes.serving.refusals import RefusedError
 from stakes.serving.schemas import CurveRequest, DecideRequest, TableRequest
 from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
+from stakes.typed import to_plain
 
 NAMES = list(LAYOUT.features)
+WHOLE: dict[str, Any] = {
+    "shortfall": stakes.ShortfallCost,
+    "wind_dispatch": stakes.WindDispatchCost,
+    "protection": stakes.ProtectionCost,
+    "newsvendor": stakes.NewsvendorCost,
+    "imbalance": stakes.ImbalanceCost,
+}
 ROWS = table(5)[NAMES]
 
 
@@ -150,6 +161,52 @@ def test_a_table_is_decided_as_the_command_does(client: httpx.Client, fit: Path)
     assert answer["columns"] == list(expected.table.columns)
     assert answer["rows"] == expected.table.to_numpy(object).tolist()
     assert answer["notes"] == ["1 of 6 rows left out: a feature is missing"]
+
+
+def test_a_table_of_times_is_decided_as_the_command_does(fit: Path, tmp_path: Path) -> None:
+    """In UTC, and with the same remarks: on the zone, on what was left out, and on values unlike those of the fit."""
+    layout = TableLayout(("load",), tuple(NAMES), time="time")
+    given = table(6).assign(time=pd.date_range("2021-06-01", periods=6, freq="h", tz="Europe/Berlin"))
+    bundle = load_bundle(fit)
+    folder = stakes.bundle.save_bundle(
+        tmp_path / "timed",
+        bundle.forecaster,
+        cost_spec=bundle.cost_spec,
+        layout=layout,
+        about={"quality": to_plain(layout.cases(given).quality)},
+    )
+    given.loc[1, "wind"], given.loc[2, "sun"] = 5000, np.nan
+    service = Service(open_folders([folder], None), ServiceSettings())
+    answer = service.table(TableRequest(csv=given.to_csv(index=False), quantiles=[0.5]), lambda: None)
+    expected = decide_folder(folder, given, None, [0.5])
+    assert answer.notes == list(expected.notes)
+    assert [note.partition(" ")[0] for note in answer.notes] == ["times", "1", "wind:"]
+    assert answer.rows[0] == ["2021-05-31T22:00:00Z", *expected.table.iloc[0, 1:]]
+    assert service.model().table_columns == ["time", *NAMES]
+
+
+def test_the_words_of_a_cost(client: httpx.Client) -> None:
+    cost = client.get("/v1/model").json()["cost"]
+    assert cost["about"] == "buy a quantity, quadratic cost of being short or long"
+    assert {each["name"]: each["about"] for each in cost["parameters"]}["short"] == "price of too little, squared"
+
+
+@pytest.mark.parametrize("name", cost_names())
+def test_every_slider_of_a_cost_of_the_library_says_what_it_is(fit: Path, name: str) -> None:
+    known = fields(WHOLE[name]) if name != "wind_dispatch" else (*fields(WHOLE[name])[:1], *fields(stakes.PowerCurve))
+    numbers = {field.name: field.default if isinstance(field.default, float) else 1.0 for field in known}
+    numbers |= {"upper": 9.0} if "upper" in numbers else {}
+    words = ",".join(f"{key}={value}" for key, value in numbers.items() if key != "hazard")
+    service = Service(open_folders([fit], f"{name}:{words}"), ServiceSettings())
+    sliders = [each for each in service.model().cost.parameters if each.slider]
+    assert sliders
+    assert [each.name for each in sliders if not each.about] == []
+
+
+def test_levels_that_differ_little_are_told_apart(client: httpx.Client) -> None:
+    levels = [0.1234567891, 0.1234567892]
+    (decision,) = asked(client, "/v1/decide", members=[[1, 2, 3]], quantiles=levels)["decisions"]
+    assert list(decision["quantiles"]) == ["0.1234567891", "0.1234567892"]
 
 
 def test_the_model_tells_what_is_served(client: httpx.Client) -> None:

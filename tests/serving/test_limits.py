@@ -11,6 +11,7 @@ import pytest
 from live_services import golden_service, listening
 
 from stakes.errors import SettingError
+from stakes.serving import run
 from stakes.serving.pool import GoOn
 from stakes.serving.schemas import DecideAnswer, DecideRequest
 from stakes.serving.service import Service
@@ -83,6 +84,34 @@ def test_a_body_that_never_arrives_is_not_waited_for(fit: Path) -> None:
             assert line.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.parametrize("said", [b"", b"POST /v1/decide HTTP/1.1\r\nHost: loc"])
+def test_nobody_waits_for_a_request_that_does_not_begin(
+    fit: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(run, "_HEAD_SECONDS", 0.2)
+    settings = ServiceSettings()
+    whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with listening(golden_service(fit, settings), settings) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        for first in (b"", whole):  # a new connection, and one that has asked before
+            with socket.create_connection((host, int(port))) as line:
+                line.settimeout(30)
+                line.sendall(first)
+                heard = b""
+                while first and b"pending" not in heard:
+                    heard += line.recv(1000)
+                line.sendall(said)
+                assert line.makefile("rb").read() == b""
+
+
+def test_an_answer_may_take_longer_than_its_question(fit: Path, busy: Busy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_HEAD_SECONDS", 0.05)
+    settings = ServiceSettings()
+    with listening(golden_service(fit, settings), settings) as address:
+        threading.Timer(0.5, busy.may_end.set).start()
+        assert httpx.post(f"{address}/v1/decide", json=BODY, timeout=30).status_code == 200
+
+
 def test_requests_at_work_are_finished_when_the_service_ends(fit: Path, busy: Busy) -> None:
     settings = ServiceSettings()
     with ThreadPoolExecutor(1) as threads:
@@ -106,6 +135,7 @@ def test_requests_at_work_are_finished_when_the_service_ends(fit: Path, busy: Bu
         ({"port": -1}, "port must lie between"),
         ({"token": ""}, "token must be printable"),
         ({"token": "a\nb"}, "token must be printable"),
+        ({"token": " a"}, "without spaces around it"),
         ({"host": "0.0.0.0"}, "give a token"),
         ({"host": "::"}, "give a token"),
         ({"host": "192.168.1.4"}, "give a token"),

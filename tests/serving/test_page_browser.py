@@ -92,6 +92,50 @@ def test_features_can_be_typed_and_then_there_is_no_outcome(browser: webdriver.C
     wait(browser, lambda: not every(browser, ".chart text.outcome"))
 
 
+def test_after_typing_the_cases_go_on_where_they_were(browser: webdriver.Chrome) -> None:
+    chosen = "#case option:checked"
+    one(browser, "#previous").click()
+    wait(browser, lambda: text(browser, chosen) == "row 19")
+    one(browser, "#typed summary").click()
+    one(browser, "#features input[name=wind]").send_keys("1")
+    wait(browser, lambda: text(browser, chosen) == "features as typed")
+    one(browser, "#previous").click()
+    wait(browser, lambda: text(browser, chosen) == "row 18")
+    load = table(20)["load"]
+    wait(browser, lambda: text(browser, ".chart text.outcome") == f"outcome {load[17]:.4g}")
+    assert browser.get_log("browser") == []
+
+
+def test_a_number_that_cannot_be_is_marked_and_what_was_drawn_fades(browser: webdriver.Chrome) -> None:
+    field = one(browser, "input[aria-label='short, exactly']")
+    field.clear()
+    field.send_keys("-4")
+    wait(browser, lambda: "short must be positive" in text(browser, "#trouble"))
+    assert field.get_attribute("aria-invalid") == "true"
+    assert one(browser, "#forecasts").get_attribute("class") == "forecasts stale"
+    assert one(browser, "input[aria-label='long, exactly']").get_attribute("aria-invalid") == "false"
+    one(browser, "#reset").click()
+    wait(browser, lambda: not one(browser, "#trouble").is_displayed())
+    assert one(browser, "#forecasts").get_attribute("class") == "forecasts"
+    assert browser.get_log("browser")  # the browser's own note of the status; not of the next test
+
+
+def test_units_and_words_say_what_is_shown(browser: webdriver.Chrome) -> None:
+    assert text(browser, ".forecast:first-child .answers div:last-child dd").endswith(" MW")
+    assert text(browser, "label[for=slider-short]") == "short, price of too little, squared"
+    assert text(browser, "#cost").startswith("The cost: buy a quantity, ")
+    assert text(browser, "#columns") == "Its columns, in any order: wind, sun, price."
+    trained = [text(browser, f".forecast:nth-child({place}) .hint") for place in (1, 2)]
+    assert trained == ["Trained to be accurate and to make cheap decisions", "Trained to be accurate alone"]
+
+
+def test_every_step_of_a_slider_is_another_value(browser: webdriver.Chrome) -> None:
+    script = "return new Set(Array.from({length: 201}, (_, step) => valueAt(arguments[0], step / 200))).size"
+    kelvin = {"low": 271.15, "high": 275.15, "scale": "linear"}
+    for parameter in (kelvin, {"low": 0.1, "high": 10, "scale": "log"}, {"low": -1, "high": 1, "scale": "linear"}):
+        assert browser.execute_script(script, parameter) >= 195
+
+
 def test_forecasts_are_compared_or_not(browser: webdriver.Chrome) -> None:
     assert [each.text for each in every(browser, ".forecast h3")] == ["Weight 0.9", "Weight 0"]
     left, right = (each.rect for each in every(browser, ".forecast"))
@@ -115,6 +159,8 @@ def test_a_table_is_decided_and_saved(browser: webdriver.Chrome, tmp_path: Path)
     head, first, *_ = saved.read_text().splitlines()
     assert head.startswith("row,action,expected_cost")
     assert f"{float(first.split(',')[1]):.4g}" == shown
+    heads = [each.text for each in every(browser, "#decisions th")]
+    assert heads[:3] == ["row", "action, MW", "expected cost, EUR"]
     one(browser, "#slider-short").send_keys(Keys.END)
     wait(browser, lambda: "short=40" in text(browser, "#table-note"))
 
@@ -123,8 +169,15 @@ def test_a_table_that_cannot_be_read_is_complained_about(browser: webdriver.Chro
     file = tmp_path / "other.csv"
     file.write_text("a,b\n1,2\n")
     one(browser, "#file").send_keys(str(file))
-    wait(browser, lambda: "no column 'wind'" in text(browser, "#trouble"))
-    assert one(browser, "#trouble").is_displayed()
+    wait(browser, lambda: "no column 'wind'" in text(browser, "#table-note"))
+    one(browser, "#previous").click()  # what goes well elsewhere does not take the complaint away
+    wait(browser, lambda: text(browser, "#case option:checked") == "row 19")
+    assert one(browser, "#table-note").get_attribute("class") == "note trouble"
+    assert not one(browser, "#download").is_displayed()
+    file.write_text("wind,sun,price\n" + "1,2,3\n" * 20_000)
+    browser.execute_script("document.getElementById('file').dispatchEvent(new Event('click'))")
+    one(browser, "#file").send_keys(str(file))  # the same again, with other contents
+    wait(browser, lambda: text(browser, "#table-note") == "other.csv is too large: the service takes 0.1 MiB at once.")
     assert browser.get_log("browser")  # the browser's own note of the status; not of the next test
 
 
@@ -164,14 +217,26 @@ def test_everything_that_can_be_set_has_a_name(browser: webdriver.Chrome) -> Non
         assert each.accessible_name or not each.is_displayed()
 
 
+def test_a_service_that_has_gone_is_said_so(chrome: webdriver.Chrome, fit: Path) -> None:
+    settings = ServiceSettings()
+    with listening(golden_service(fit, settings), settings) as address:
+        chrome.get(address)
+        wait(chrome, lambda: len(every(chrome, ".chart svg")) == 4)
+    one(chrome, "#previous").click()
+    wait(chrome, lambda: "The service does not answer" in text(chrome, "#trouble"))
+    assert one(chrome, "#forecasts").get_attribute("class") == "forecasts stale"
+    chrome.get_log("browser")
+
+
 def test_a_service_with_a_token_asks_for_it(chrome: webdriver.Chrome, fit: Path) -> None:
     settings = ServiceSettings(token="open sesame")
     with listening(golden_service(fit, settings), settings) as address:
         chrome.get(address)
         wait(chrome, lambda: one(chrome, "#token").is_displayed())
         assert not one(chrome, "#section-decision").is_displayed()
+        assert not one(chrome, "nav").is_displayed()
         one(chrome, "#token").send_keys("open", Keys.ENTER)
-        wait(chrome, lambda: "token is missing or wrong" in text(chrome, "#trouble"))
+        wait(chrome, lambda: text(chrome, "#trouble") == "This token is not the right one.")
         one(chrome, "#token").clear()
         one(chrome, "#token").send_keys("open sesame", Keys.ENTER)
         wait(chrome, lambda: len(every(chrome, ".chart svg")) == 4)

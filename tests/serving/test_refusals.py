@@ -1,5 +1,6 @@
 """What the service does not answer, and how it says so."""
 
+import gzip
 import json
 import socket
 from collections.abc import Iterator
@@ -60,6 +61,10 @@ def fault(reply: httpx.Response) -> tuple[int, str, str]:
         ("decide", {"features": [ROW], "cost": {"shrt": 1}}, "cost.shrt", "its parameters are short, long"),
         ("decide", {"features": [ROW], "cost": {"short": "1"}}, "cost.short", "valid number"),
         ("decide", {"features": [ROW], "cost": {"short": 1, "lower": 10}}, "cost.lower", "below upper"),
+        ("decide", {"features": [ROW], "cost": {"short": 1e39}}, "cost.short", "single precision, got 1e+39"),
+        ("decide", {"members": [[1]], "cost": {"upper": 1e39}}, "cost.upper", "single precision"),
+        ("curve", {"features": ROW, "cost": {"lower": -1e300}}, "cost.lower", "single precision"),
+        ("table", {"csv": "wind,sun,price\n1,2,3\n", "cost": {"upper": 1e300}}, "cost.upper", "single precision"),
         ("forecast", {"features": [ROW], "members": [[1]]}, "members", "not permitted"),
         ("forecast", {}, "features", "required"),
         ("curve", {"features": [ROW]}, "features.0", "valid number"),
@@ -105,10 +110,49 @@ def test_content_that_is_no_request(client: httpx.Client, content: bytes, status
         assert fault(reply)[0] == status
 
 
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "json"])
+def test_a_body_must_say_that_it_is_json(client: httpx.Client, kind: str | None) -> None:
+    headers = {} if kind is None else {"Content-Type": kind}
+    status, field, message = fault(client.post("/v1/decide", content=b'{"features": [[0, 0, 0]]}', headers=headers))
+    assert (status, field) == (415, "Content-Type")
+    assert message == f"send the header Content-Type: application/json, got {kind or 'none'}"
+
+
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON", "application/geo+json"])
+def test_json_by_other_names(client: httpx.Client, kind: str) -> None:
+    headers = {"Content-Type": kind}
+    assert client.post("/v1/decide", content=b'{"features": [[0, 0, 0]]}', headers=headers).status_code == 200
+    assert fault(client.post("/v1/decide", content=b'{"features": 5}', headers=headers))[:2] == (422, "features")
+
+
+def test_a_packed_body_is_not_read(client: httpx.Client) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    status, _, message = fault(client.post("/v1/decide", content=gzip.compress(b"{}"), headers=headers))
+    assert status == 400
+    assert "expected JSON in UTF-8 that is not packed" in message
+
+
 def test_paths_and_methods_that_there_are_not(client: httpx.Client) -> None:
-    assert fault(client.get("/v2/decide"))[0] == 404
-    assert fault(client.get("/v1/decide"))[0] == 405
+    assert fault(client.get("/v2/decide")) == (
+        *(404, ""),
+        "there is nothing at '/v2/decide'; /openapi.json tells what there is",
+    )
+    status, _, message = fault(client.get("/v1/decide"))
+    assert (status, message.partition(";")[0]) == (405, "GET is not for '/v1/decide'")
     assert fault(client.post("/v1/model"))[0] == 405
+    assert fault(client.options("/v1/decide"))[0] == 405
+
+
+def test_a_slash_too_many_is_not_redirected(client: httpx.Client) -> None:
+    assert fault(client.post("/v1/decide/", json={"features": [ROW]}))[0] == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/v1/model", "/openapi.json"])
+def test_head_is_get_without_a_body(client: httpx.Client, path: str) -> None:
+    got, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == got.headers["content-length"]
+    assert client.head("/v1/decide").status_code == 405
 
 
 def test_a_large_body_is_refused_by_its_announced_length(client: httpx.Client) -> None:

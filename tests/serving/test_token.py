@@ -44,6 +44,13 @@ def test_with_the_token_everything_is(client: httpx.Client) -> None:
         assert reply.status_code == 200
 
 
+def test_the_schema_says_that_a_token_is_needed(client: httpx.Client, address: str) -> None:
+    schema = client.get("/openapi.json", headers={"Authorization": "Bearer open sesame"}).json()
+    assert schema["components"]["securitySchemes"] == {"HTTPBearer": {"type": "http", "scheme": "bearer"}}
+    assert schema["paths"]["/v1/decide"]["post"]["security"] == [{"HTTPBearer": []}]
+    assert "securitySchemes" not in httpx.get(f"{address}/openapi.json").json()["components"]
+
+
 def test_page_and_health_need_none_and_other_host_names_are_welcome(client: httpx.Client) -> None:
     for path in ("/", "/healthz"):
         assert client.get(path, headers={"Host": "forecasts.example.org"}).status_code == 200

@@ -4,8 +4,8 @@
 
 `stakes serve` runs in a process of its own with a small fit; this process asks it for decisions over as many
 connections at once as there may be, each a new question as soon as the last one is answered. Then come requests that
-are wrong in one way or another, and last, one after the other in turn, the same decision over HTTP and by
-`DecisionAwareForecaster.solve` here.
+are wrong in one way or another, then, one after the other in turn, the same decision over HTTP and by
+`DecisionAwareForecaster.solve` here, and last the moves of a slider on the page, each for another cost.
 """
 
 import argparse
@@ -37,6 +37,7 @@ SPEC = CostSpec.parse("imbalance:short=4,long=1,upper=9")
 MEMBERS = 500
 GROWTH = 0.05  # of the resident memory, from the second quarter of the load to the last
 SLOWER = 3.0  # than the call in the same process
+MOVE_SECONDS = 0.05  # for 95 of 100 moves of a slider
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,25 @@ async def side_by_side(port: int, forecaster: DecisionAwareForecaster, calls: in
     return statistics.median(there), statistics.median(here)
 
 
+def move_request(place: float) -> bytes:
+    """What the page asks when a slider comes to a place between 0 and 1: both forecasts of a case."""
+    body = {"features": dict.fromkeys(NAMES, 0.25), "cost": {"short": 0.4 * 100**place, "long": 1}}
+    return post("/v1/curve", json.dumps({**body, "forecasts": ["chosen", "weight_0"], "points": 201}).encode())
+
+
+async def moves(port: int, count: int) -> list[float]:
+    """How long each of so many moves takes, in seconds."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    found = []
+    for place in range(count):
+        before = time.perf_counter()
+        writer.write(move_request(place / count))
+        assert await answer(reader) == 200
+        found.append(time.perf_counter() - before)
+    writer.close()
+    return found
+
+
 def fitted(folder: Path) -> DecisionAwareForecaster:
     """A forecaster with the default networks, hardly trained, saved in the folder."""
     draws = np.random.default_rng(0)
@@ -240,6 +260,10 @@ async def parts(
     say(f"one row, {MEMBERS} members, p50: {times}")
     if there > SLOWER * here:
         troubles.append(f"HTTP takes {there / here:.2f} times as long as the call")
+    p50, p95, p99 = np.quantile(await moves(port, calls), [0.5, 0.95, 0.99])
+    say(f"moves of a slider, two forecasts: p50 {p50 * 1e3:.1f} ms, p95 {p95 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms")
+    if p95 > MOVE_SECONDS:
+        troubles.append(f"5 of 100 moves of a slider take longer than {p95 * 1e3:.1f} ms")
     return troubles
 
 
@@ -253,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60, help="of the load")
     parser.add_argument("--connections", type=int, default=50, help="at once")
     parser.add_argument("--malformed", type=int, default=1000, help="requests that are wrong")
-    parser.add_argument("--calls", type=int, default=300, help="over HTTP and here, to compare")
+    parser.add_argument("--calls", type=int, default=300, help="over HTTP and here, to compare, and moves of a slider")
     parser.add_argument("--seed", type=int, default=0, help="of the malformed requests")
     torch.set_num_threads(1)
     troubles = soak(**vars(parser.parse_args(arguments)))

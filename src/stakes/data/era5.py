@@ -126,9 +126,9 @@ def _join(parts: list["Dataset"], request: Era5Request, words: str, out: Path) -
 
 
 def _require_same_request(folder: Path, asked: dict[str, Any]) -> None:
-    """Note what the pieces belong to; raise where that is something else."""
+    """Note what the pieces belong to; raise where there are some of something else."""
     file = folder / "request.json"
-    if not file.exists():
+    if not file.exists() or not any(folder.glob("*.nc")):
         write_json(file, asked)
         return
     try:

@@ -7,6 +7,7 @@ import torch
 import stakes
 from stakes.bundle import Bundle
 from stakes.bundle_files import plain
+from stakes.data.layout import TableLayout
 from stakes.evaluation.metrics import Assessor
 from stakes.serving import schemas
 from stakes.serving.forecasts import Opened
@@ -36,6 +37,7 @@ def model_answer(
         ],
         bundles=[_bundle(name, bundle) for name, bundle in opened.bundles.items()],
         takes_tables=opened.first.layout is not None,
+        table_columns=_table_columns(opened.first.layout),
         limits=schemas.LimitsAnswer(
             max_rows=settings.max_rows,
             max_members=settings.max_members,
@@ -62,6 +64,12 @@ def cases_answer(opened: Opened) -> schemas.CasesAnswer:
             for label, features, outcome, total in zip(kept.labels, kept.features, kept.outcomes, totals, strict=True)
         ]
     )
+
+
+def _table_columns(layout: TableLayout | None) -> list[str]:
+    if layout is None:
+        return []
+    return [*([] if layout.time is None else [layout.time]), *dict.fromkeys((*layout.features, *layout.known))]
 
 
 def _bundle(name: str, bundle: Bundle) -> schemas.BundleAnswer:

@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import numpy as np
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -30,6 +31,7 @@ _WORDS = {
     401: "the token is missing or wrong",
     408: "the body took too long to arrive",
     413: "the body is too large",
+    415: "the body does not say that it is JSON",
     422: "a field cannot be used; the error names it",
     500: "a fault of the service",
     503: "too many requests are waiting",
@@ -53,7 +55,9 @@ def create_app(service: Service, settings: ServiceSettings) -> ASGIApp:
         version=stakes.__version__,
         docs_url=None,  # those pages load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # to an address that the request's Host would decide
         lifespan=closing,
+        dependencies=[] if settings.token is None else [Depends(HTTPBearer(auto_error=False))],  # for the schema alone
         exception_handlers={
             RefusedError: refused,
             RequestValidationError: unreadable,

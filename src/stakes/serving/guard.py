@@ -43,7 +43,7 @@ class Guard:
             await refusal(scope, receive, send)
             return
         try:
-            await self._app(scope, _given(content, receive), send)
+            await self._app(_as_read(scope), _given(content, receive), send)
         except Exception:  # the client was told so by the application
             _LOG.exception("%s %s failed", scope["method"], scope["path"])
 
@@ -92,6 +92,11 @@ class Guard:
 def _host_name(host: str) -> str:
     """The name or number in a Host header, without its port."""
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _as_read(scope: Scope) -> Scope:
+    """HEAD as GET: the server sends no body of the answer."""
+    return {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
 
 
 def _with_headers(send: Send) -> Send:

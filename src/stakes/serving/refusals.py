@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from stakes.errors import StakesError
+from stakes.typed import shown
 
 __all__ = ["ErrorAnswer", "RefusedError", "body", "fault", "naming", "refused", "unanswered", "unreadable"]
 
@@ -69,6 +70,9 @@ async def refused(request: Request, error: Exception) -> Response:
 async def unreadable(request: Request, error: Exception) -> Response:
     """For a body or a query that is not of the schema."""
     assert isinstance(error, RequestValidationError)
+    if not _says_json(came := request.headers.get("content-type", "")):
+        came = f"got {came}" if came else "got none"
+        return fault(415, "Content-Type", f"send the header Content-Type: application/json, {came}")
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         place = first["loc"][-1]
@@ -80,7 +84,19 @@ async def unreadable(request: Request, error: Exception) -> Response:
 async def unanswered(request: Request, error: Exception) -> Response:
     """For paths and methods that there are not."""
     assert isinstance(error, HTTPException)
-    return fault(error.status_code, "", str(error.detail), dict(error.headers or {}))
+    path = shown(request.url.path)
+    known = {
+        400: "the body cannot be read, expected JSON in UTF-8 that is not packed and not nested deeply",
+        404: f"there is nothing at {path}; /openapi.json tells what there is",
+        405: f"{request.method} is not for {path}; /openapi.json tells what there is",
+    }
+    return fault(error.status_code, "", known.get(error.status_code, str(error.detail)), dict(error.headers or {}))
+
+
+def _says_json(kind: str) -> bool:
+    """Whether a Content-Type is application/json or one like application/geo+json."""
+    main, _, name = kind.partition(";")[0].strip().lower().partition("/")
+    return main == "application" and (name == "json" or name.endswith("+json"))
 
 
 def _is_tag(step: object) -> bool:

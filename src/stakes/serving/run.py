@@ -1,5 +1,6 @@
 """Listening, until a signal says otherwise."""
 
+import asyncio
 import math
 import signal
 import socket
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stakes.errors import SettingError
 from stakes.serving.settings import ServiceSettings
@@ -19,6 +21,32 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _CONNECTIONS = 1000
 _BACKLOG = 1024
 _IDLE_SECONDS = 5
+_HEAD_SECONDS = 10
+
+
+class _Impatient(H11Protocol):
+    """Ends a connection that is silent or half a head of a request: enough of them would fill the service."""
+
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def _watch(self) -> None:
+        asked = self.cycle is not None and not self.cycle.response_complete
+        if asked and self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        elif not asked and self._patience is None:
+            self._patience = self.loop.call_later(_HEAD_SECONDS, self._end)
+
+    def _end(self) -> None:
+        self.transport.close()
 
 
 def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
@@ -26,6 +54,7 @@ def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            http=_Impatient,
             log_config=None,
             access_log=False,
             server_header=False,

@@ -136,6 +136,7 @@ class ParameterAnswer(BaseModel):
     """A number of the cost, and between which values it may be of interest."""
 
     name: str
+    about: str = Field(description="what it stands for; empty for a user's own cost")
     value: float
     low: float
     high: float
@@ -147,6 +148,7 @@ class CostAnswer(BaseModel):
     """The cost that is decided for."""
 
     text: str
+    about: str = Field(description="what is decided and paid for; empty for a user's own cost")
     unit: str
     action_unit: str
     lower: float = Field(description="bound of the action")
@@ -258,6 +260,7 @@ class ModelAnswer(BaseModel):
     forecasts: list[ServedAnswer]
     bundles: list[BundleAnswer]
     takes_tables: bool
+    table_columns: list[str] = Field(description="the columns that a table must have; empty where none is taken")
     limits: LimitsAnswer
 
 

@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import torch
+
 from stakes.commands.reading import blaming
-from stakes.cost_specs import CostSpec
+from stakes.cost_specs import CostSpec, cost_names
 from stakes.costs import Cost
 from stakes.errors import StakesError
 from stakes.serving.refusals import RefusedError
@@ -17,8 +19,28 @@ __all__ = ["PricedCost", "ServedCost"]
 _PRICES = ("penalty", "short", "long", "underage", "overage", "false_alarm_ratio", "sharpness")
 _ON_THE_SCALE_OF_OUTCOMES = ("shortfall", "newsvendor", "imbalance")
 _BOUNDS = ("lower", "upper")
+_WORDS = {
+    "penalty": "price of a shortfall, squared",
+    "short": "price of too little, squared",
+    "long": "price of too much, squared",
+    "underage": "price of each unit too little",
+    "overage": "price of each unit too much",
+    "threshold": "outcome where the hazard begins",
+    "false_alarm_ratio": "price of a false alarm; damage costs 1",
+    "sharpness": "how sharply it begins",
+    "exposure_power": "how damage grows with what is left unprotected",
+    "protection_power": "how protecting in vain grows with its level",
+    "ramp_speed": "wind at hub height for half the power, m/s",
+    "ramp_sharpness": "how steeply power rises there",
+    "cutoff_speed": "storm at hub height that halves the power, m/s",
+    "cutoff_sharpness": "how steeply power falls there",
+    "hub_height": "in m",
+    "reference_height": "of the wind that is forecast, in m",
+    "shear": "exponent by which wind grows with height",
+}
 _TIMES = 10.0  # a price may be so many times higher or lower
 _KEPT = 64  # costs with other numbers
+_LARGEST = float(torch.finfo(torch.float32).max)
 
 
 @dataclass(frozen=True)
@@ -57,9 +79,11 @@ class ServedCost:
         """The cost with these numbers in place of its own."""
         if not parameters:
             return self._given
-        for name in parameters:
+        for name, value in parameters.items():
             if isinstance(self._spec.parameters.get(name), str):
                 raise RefusedError(f"cost.{name}", f"the parameter {name} of the cost is no number")
+            if abs(value) > _LARGEST:
+                raise RefusedError(f"cost.{name}", f"{name} must fit into single precision, got {value:g}")
         try:
             return self._priced(tuple(sorted(parameters.items())))
         except StakesError as error:
@@ -78,6 +102,7 @@ class ServedCost:
         values = {name: value for name, value in spec.parameters.items() if not isinstance(value, str)}
         return CostAnswer(
             text=self._given.text,
+            about=cost_names().get(spec.name, ""),
             unit=spec.unit,
             action_unit=spec.action_unit,
             lower=float(cost.lower),
@@ -92,10 +117,9 @@ class ServedCost:
         else:
             reach = 2 * self._outcome_scale if name == "threshold" or not value else abs(value) / 2
             low, high, scale = value - reach, value + reach, "linear"
-        slider = name not in _BOUNDS
-        return ParameterAnswer.model_validate(
-            {"name": name, "value": value, "low": low, "high": high, "scale": scale, "slider": slider}
-        )
+        about = "" if self._spec.is_own else _WORDS.get(name, "")
+        known = {"name": name, "about": about, "value": value, "low": low, "high": high, "scale": scale}
+        return ParameterAnswer.model_validate({**known, "slider": name not in _BOUNDS})
 
     def _build(self, parameters: tuple[tuple[str, float], ...]) -> PricedCost:
         spec = replace(self._spec, parameters={**self._spec.parameters, **dict(parameters)})

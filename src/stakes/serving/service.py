@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.commands.decide import decisions
+from stakes.commands.fit_notes import unlike_the_fit
 from stakes.commands.output import plain
-from stakes.commands.reading import left_out
+from stakes.commands.reading import in_utc, left_out
 from stakes.data.delimited import parse_delimited
+from stakes.data.tables import zone_notes
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
 from stakes.serving import schemas
@@ -130,8 +132,12 @@ class Service:
             forecast=forecast.name,
             cost=priced.text,
             columns=[str(column) for column in found.columns],
-            rows=[plain(row) for row in found.itertuples(index=False, name=None)],
-            notes=list(left_out(inputs.quality)),
+            rows=[plain(row) for row in in_utc(found).itertuples(index=False, name=None)],
+            notes=[
+                *zone_notes(given, layout.time),
+                *left_out(inputs.quality),
+                *unlike_the_fit(self._opened.first.about, layout, inputs.quality),
+            ],
         )
 
     def model(self) -> schemas.ModelAnswer:

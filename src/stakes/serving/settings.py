@@ -28,6 +28,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _can_be_sent(token: str) -> bool:
+    """Whether a header brings it here as it is."""
+    return token.isascii() and token.isprintable() and token.strip() == token != ""
+
+
 @dataclass(frozen=True)
 class ServiceSettings:
     """`timeout` in seconds, of a request and of reading its body; `waiting` requests may queue for `workers` threads.
@@ -53,8 +58,8 @@ class ServiceSettings:
             require_positive(name, getattr(self, name))
         if not 0 <= self.port < _PORTS:
             raise SettingError(f"port must lie between 0, any free one, and {_PORTS - 1}, got {self.port}")
-        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token.split()):
-            raise SettingError("token must be printable ASCII text and not empty")
+        if self.token is not None and not _can_be_sent(self.token):
+            raise SettingError("token must be printable ASCII text, not empty and without spaces around it")
         if self.token is None and not is_loopback(self.host):
             raise SettingError(
                 f"the address {self.host!r} can be reached by others; give a token, --token or STAKES_TOKEN, that "

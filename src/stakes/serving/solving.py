@@ -73,4 +73,4 @@ def _quantiles(values: Floats, levels: Sequence[float]) -> Floats:
 
 
 def _names(levels: Sequence[float]) -> list[str]:
-    return [f"{level:g}" for level in levels]
+    return [str(level) for level in levels]

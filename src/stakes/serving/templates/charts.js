@@ -26,14 +26,15 @@ function scale([low, high], [from, to]) {
   return (value) => from + ((value - low) / (high - low || 1)) * (to - from);
 }
 
-/** Vertical lines with their words, each in a row of its own above the drawing; an arrow points to those beyond it. */
+/** Vertical lines with their words, each in a row of its own above all lines; an arrow points to those beyond it. */
 function drawMarks(svg, marks, x, y, width) {
+  const begin = marks.length * 15;
   marks.forEach((mark, row) => {
     const [first, last] = [EDGES.left, width - EDGES.right];
     const at = Math.min(last, Math.max(first, x(mark.x)));
     const text = x(mark.x) < first - 1 ? `← ${mark.text}` : x(mark.x) > last + 1 ? `${mark.text} →` : mark.text;
     const top = 11 + row * 15;
-    svg.append(svgElement("line", { class: mark.kind, x1: at, x2: at, y1: top + 4, y2: HEIGHT - EDGES.bottom }));
+    svg.append(svgElement("line", { class: mark.kind, x1: at, x2: at, y1: begin, y2: HEIGHT - EDGES.bottom }));
     if (mark.y !== undefined) svg.append(svgElement("circle", { class: "dot", cx: at, cy: y(mark.y), r: 4.5 }));
     const anchor = at > width * 0.75 ? "end" : at < width * 0.25 ? "start" : "middle";
     svg.append(svgElement("text", { class: mark.kind, x: at, y: top, "text-anchor": anchor }, text));

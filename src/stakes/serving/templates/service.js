@@ -1,6 +1,6 @@
 const by = (id) => document.getElementById(id);
-const readable = (label) => label.replace(/(\d)T(\d\d:\d\d)(:00$)?/, "$1 $2");
-const state = { model: null, cases: [], features: {}, outcome: null, parameters: {}, answer: null, csv: null, table: null };
+const readable = (label) => label.replace(/(\d)T(\d\d:\d\d)(:00)?Z?$/, "$1 $2");
+const state = { model: null, cases: [], place: 0, features: {}, outcome: null, parameters: {}, answer: null, csv: null, table: null };
 
 function element(name, properties = {}, ...children) {
   const found = Object.assign(document.createElement(name), properties);
@@ -8,23 +8,25 @@ function element(name, properties = {}, ...children) {
   return found;
 }
 
-function complain(message) {
+/** Says what is wrong, or that nothing is, and marks the field that it is about. */
+function complain(message, field) {
   by("trouble").textContent = message;
   by("trouble").hidden = !message;
+  for (const input of document.querySelectorAll("[data-field]")) input.setAttribute("aria-invalid", Boolean(message) && input.dataset.field === field);
 }
 
 /** The answer of the service, or null and a complaint; one question after the other. */
-async function ask(path, body) {
+async function ask(path, body, tell = complain) {
   const token = sessionStorage.getItem("token");
   const headers = { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   try {
     const reply = await fetch(path, body ? { method: "POST", headers, body: JSON.stringify(body) } : { headers });
     const answer = await reply.json();
     if (reply.status === 401) signIn();
-    complain(reply.ok ? "" : [answer.error.field, answer.error.message].filter(Boolean).join(": "));
+    tell(reply.ok ? "" : reply.status === 401 ? "This token is not the right one." : answer.error.message, answer.error?.field);
     return reply.ok ? answer : null;
   } catch {
-    complain("The service does not answer.");
+    tell("The service does not answer. Is it still running?");
     return null;
   }
 }
@@ -56,6 +58,7 @@ function signIn() {
 
 function takeCase(place) {
   const found = state.cases[place];
+  state.place = place;
   by("case").selectedIndex = place;
   by("previous").disabled = place <= 0;
   by("next").disabled = place >= state.cases.length - 1;
@@ -69,18 +72,21 @@ function takeFeature(input) {
   if (input.value === "" || !Number.isFinite(input.valueAsNumber)) return;
   state.features[input.name] = input.valueAsNumber;
   state.outcome = null;
-  by("case").selectedIndex = -1;
+  by("case").selectedIndex = state.cases.length;
   update();
 }
 
 function showCases() {
-  by("case").replaceChildren(...state.cases.map(({ label }) => element("option", { textContent: readable(label) })));
+  const typed = element("option", { textContent: "features as typed", hidden: true });
+  by("case").replaceChildren(...state.cases.map(({ label }) => element("option", { textContent: readable(label) })), typed);
   by("cases").hidden = !state.cases.length;
   by("typed").open = !state.cases.length;
+  if (!state.cases.length) by("typed").firstElementChild.textContent = "Type the features";
   by("features").replaceChildren(
     ...state.model.features.map(({ name, typical }) => {
       state.features[name] = typical;
-      const input = element("input", { type: "number", step: "any", name, value: Number(typical.toPrecision(7)) });
+      const input = element("input", { type: "number", step: "any", required: true, name, value: Number(typical.toPrecision(7)) });
+      input.dataset.field = `features.${name}`;
       input.addEventListener("input", () => takeFeature(input));
       return element("label", { className: "field" }, element("span", { textContent: name }), input);
     }),
@@ -97,12 +103,14 @@ function placeOf({ low, high, scale }, value) {
 
 function valueAt({ low, high, scale }, share) {
   const value = scale === "log" ? low * (high / low) ** share : low + share * (high - low);
-  return Number(value.toPrecision(3));
+  const digits = Math.log10((Math.max(Math.abs(low), Math.abs(high)) / (high - low)) * STEPS); // so that every step is another value
+  return Number(value.toPrecision(scale === "log" ? 3 : Math.max(3, Math.ceil(digits))));
 }
 
 function slider(parameter) {
   const range = element("input", { type: "range", min: 0, max: STEPS, id: `slider-${parameter.name}` });
-  const exact = element("input", { type: "number", step: "any", ariaLabel: `${parameter.name}, exactly` });
+  const exact = element("input", { type: "number", step: "any", required: true, ariaLabel: `${parameter.name}, exactly` });
+  exact.dataset.field = `cost.${parameter.name}`;
   const take = (value) => {
     state.parameters[parameter.name] = value;
     range.ariaValueText = shown(value);
@@ -122,7 +130,8 @@ function slider(parameter) {
   range.value = STEPS * placeOf(parameter, parameter.value);
   range.ariaValueText = shown(parameter.value);
   state.parameters[parameter.name] = parameter.value;
-  const label = element("label", { htmlFor: range.id, textContent: parameter.name.replaceAll("_", " ") });
+  const words = element("span", { textContent: parameter.about && `, ${parameter.about}` });
+  const label = element("label", { htmlFor: range.id }, parameter.name.replaceAll("_", " "), words);
   return element("div", { className: "slider" }, label, range, exact);
 }
 
@@ -141,18 +150,21 @@ function fact(name, value) {
 
 function panel() {
   const figure = () => element("figure", { className: "chart" }, element("figcaption"), element("div"));
-  return element("article", { className: "forecast" }, element("h3"), element("dl", { className: "answers" }), element("p", { className: "doubt" }), figure(), figure());
+  return element("article", { className: "forecast" }, element("h3"), element("p", { className: "hint" }), element("dl", { className: "answers" }), element("p", { className: "doubt" }), figure(), figure());
 }
 
 function showForecast(article, curve, ranges) {
-  const { cost, targets } = state.model;
+  const { cost, targets, forecasts } = state.model;
   const { action, expected_cost: expected, quantiles, certificate } = curve.decision;
-  const [title, answers, doubt, ...figures] = article.children;
+  const [title, trained, answers, doubt, ...figures] = article.children;
+  const weight = forecasts.find(({ name }) => name === curve.forecast).decision_weight;
+  const unit = cost.action_is_outcome ? cost.action_unit : "";
   title.textContent = curve.title;
+  trained.textContent = weight ? "Trained to be accurate and to make cheap decisions" : "Trained to be accurate alone";
   answers.replaceChildren(
-    fact("Best action", withUnit(action, cost.action_unit)),
+    fact(certificate.interior ? "Best action" : "Best action, at its bound", withUnit(action, cost.action_unit)),
     fact("Expected cost", withUnit(expected, cost.unit)),
-    fact("Outcome, 10 to 90 %", `${shown(quantiles["0.1"])} to ${shown(quantiles["0.9"])}`),
+    fact("Outcome, 10 to 90 %", `${shown(quantiles["0.1"])} to ${withUnit(quantiles["0.9"], unit)}`),
   );
   doubt.textContent = certificate.converged ? "" : "Not certified: this is the best action that was found.";
   doubt.hidden = certificate.converged;
@@ -160,7 +172,7 @@ function showForecast(article, curve, ranges) {
   const outcome = state.outcome === null ? [] : [{ x: state.outcome, kind: "outcome", text: `outcome ${shown(state.outcome)}` }];
   const onScale = cost.action_is_outcome ? [best] : [];
   const [density, costs] = figures;
-  density.firstChild.textContent = `Forecast of ${targets.join(", ")}${targets.length > 1 ? " taken together" : ""}, as a density`;
+  density.firstChild.textContent = `Forecast of ${targets.join(", ")}${targets.length > 1 ? " taken together" : ""}${unit ? ` in ${unit}` : ""}, as a density`;
   drawChart(density.lastChild, {
     xs: curve.outcomes, ys: curve.density, range: ranges.density, filled: true, marks: [...onScale, ...outcome],
     label: `Density of the forecast; the middle is ${shown(quantiles["0.5"])}, 80 % lie between ${shown(quantiles["0.1"])} and ${shown(quantiles["0.9"])}`,
@@ -187,7 +199,10 @@ function show() {
 
 const update = latest(async () => {
   const forecasts = ["chosen", ...(by("compare").checked ? [by("other").value] : [])];
+  by("forecasts").ariaBusy = "true";
   const answer = await ask("v1/curve", { features: state.features, cost: state.parameters, forecasts, points: 201 });
+  by("forecasts").ariaBusy = "false";
+  by("forecasts").classList.toggle("stale", !answer);
   if (!answer) return;
   state.answer = answer;
   show();
@@ -208,23 +223,36 @@ function decoded(bytes) {
 }
 
 const ROWS_SHOWN = 200;
-const decideTable = latest(async () => {
-  by("table-note").textContent = "Deciding.";
-  const found = await ask("v1/table", { csv: state.csv, cost: state.parameters });
+
+function noteTable(message, trouble) {
+  by("table-note").textContent = message;
+  by("table-note").classList.toggle("trouble", trouble);
+}
+
+function takeTable(found) {
   state.table = found;
   for (const id of ["decisions", "download"]) by(id).hidden = !found;
-  by("table-note").textContent = found ? "" : "No decisions.";
+}
+
+const decideTable = latest(async () => {
+  noteTable("Deciding.", false);
+  const found = await ask("v1/table", { csv: state.csv, cost: state.parameters }, (message) => noteTable(message, true));
+  takeTable(found);
   if (!found) return;
   const shownRows = found.rows.slice(0, ROWS_SHOWN);
   const cell = (value) => (typeof value === "number" ? shown(value) : typeof value === "boolean" ? (value ? "yes" : "no") : readable(value ?? "–"));
   const numeric = (value) => (typeof value === "number" ? "number" : "");
-  const heads = found.columns.map((name, place) => element("th", { scope: "col", className: numeric(found.rows[0][place]), textContent: name.replaceAll("_", " ") }));
+  const { unit, action_unit: actionUnit } = state.model.cost;
+  const units = { action: actionUnit, expected_cost: unit };
+  const head = (name, value) => [name.replaceAll("_", " "), /T.*Z$/.test(value) ? "UTC" : units[name]].filter(Boolean).join(", ");
+  const heads = found.columns.map((name, place) => element("th", { scope: "col", className: numeric(found.rows[0][place]), textContent: head(name, found.rows[0][place]) }));
   by("decisions").querySelector("thead").replaceChildren(element("tr", {}, ...heads));
   by("decisions").querySelector("tbody").replaceChildren(
     ...shownRows.map((row) => element("tr", {}, ...row.map((value) => element("td", { className: numeric(value), textContent: cell(value) })))),
   );
   const more = found.rows.length > ROWS_SHOWN ? `The first ${ROWS_SHOWN} are shown; the file has all.` : "";
-  by("table-note").textContent = [`${found.rows.length} decisions for ${found.cost}.`, more, ...found.notes].filter(Boolean).join(" ");
+  const count = found.rows.length === 1 ? "1 decision" : `${found.rows.length} decisions`;
+  noteTable([`${count} for ${found.cost}.`, more, ...found.notes.map((note) => `${note}.`)].filter(Boolean).join(" "), false);
 });
 
 function save() {
@@ -247,19 +275,23 @@ function showAbout() {
   for (const id of ["comparing", "other"]) by(id).hidden = !others.length;
   by("compare").checked = others.length > 0;
   by("reset").hidden = !cost.parameters.some((each) => each.slider);
-  by("section-table").hidden = !state.model.takes_tables;
+  by("section-table").hidden = by("link-table").hidden = !state.model.takes_tables;
+  by("columns").textContent = `Its columns, in any order: ${state.model.table_columns.join(", ")}.`;
+  by("cost").textContent = [cost.about && `The cost: ${cost.about}.`, by("reset").hidden ? "" : "Move a slider to decide for another cost."].filter(Boolean).join(" ");
   const told = [["Features", features.map(({ name }) => name).join(", ")], ["Cost of the fit", cost.text]];
   told.push(["Forecasts", forecasts.map(({ title, member_count: count }) => `${title}, ${count} members`).join("; ")]);
   for (const bundle of bundles) {
     const paid = bundle.metrics.cost?.value;
     const parts = [bundle.reason, bundle.data && `${bundle.data.file}, ${bundle.data.rows} rows.`, paid != null && `Mean cost on the test cases ${withUnit(paid, cost.unit)}.`];
-    told.push([bundle.name, [...parts, `Made ${bundle.created} by stakes ${bundle.versions.stakes}.`].filter(Boolean).join(" ")]);
+    told.push([bundle.name, [...parts, `Made ${bundle.created.slice(0, 16).replace("T", " ")} UTC by stakes ${bundle.versions.stakes}.`].filter(Boolean).join(" ")]);
   }
   by("about").replaceChildren(...[...told, ["Service", `stakes ${version}; openapi.json describes what programs can ask`]].map(([name, value]) => fact(name, value)));
 }
 
 async function start() {
+  by("subtitle").textContent = "Loading.";
   state.model = await ask("v1/model");
+  if (!state.model && by("sign-in").hidden) by("subtitle").textContent = "Nothing to show; load the page again when the service is there.";
   if (!state.model) return;
   state.cases = (await ask("v1/cases"))?.cases ?? [];
   by("sign-in").hidden = true;
@@ -273,15 +305,20 @@ async function start() {
 }
 
 by("case").addEventListener("change", () => takeCase(by("case").selectedIndex));
-by("previous").addEventListener("click", () => takeCase(by("case").selectedIndex - 1));
-by("next").addEventListener("click", () => takeCase(by("case").selectedIndex + 1));
+by("previous").addEventListener("click", () => takeCase(state.place - 1));
+by("next").addEventListener("click", () => takeCase(state.place + 1));
 for (const id of ["compare", "other"]) by(id).addEventListener("change", update);
 by("reset").addEventListener("click", () => [showSliders(), update(), state.csv && decideTable()]);
 by("file").addEventListener("change", async () => {
-  if (!by("file").files.length) return;
-  state.csv = decoded(await by("file").files[0].arrayBuffer());
-  decideTable();
+  const [file] = by("file").files;
+  if (!file) return;
+  const most = state.model.limits.max_body_mb;
+  state.csv = file.size > most * 2 ** 20 ? null : decoded(await file.arrayBuffer());
+  if (state.csv !== null) return decideTable();
+  takeTable(null);
+  noteTable(`${file.name} is too large: the service takes ${shown(most)} MiB at once.`, true);
 });
+by("file").addEventListener("click", () => (by("file").value = "")); // the same file, mended, may be chosen again
 by("download").addEventListener("click", save);
 by("sign-in").addEventListener("submit", (event) => {
   event.preventDefault();
