@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from tiny_reproduction import EXECUTION, tiny_parts
 
 from stakes.cli import main
@@ -135,6 +136,29 @@ def test_wind(tmp_path: Path) -> None:
     provenance = results(folder)["provenance"]
     assert provenance["data"] == study.about["attribution"] != ""
     assert provenance["command"] == "stakes reproduce wind --quick --model implicit"
+
+
+def test_a_file_of_the_user(tmp_path: Path) -> None:
+    """As ERA5 has it: kelvin, wind in components."""
+    times = np.arange("2010-01-01", "2015-01-01", 6, dtype="datetime64[h]").astype("datetime64[ns]")
+    season = 12 * np.sin(np.arange(len(times)) * 2 * np.pi / 1461)
+    speed = 8 + np.random.default_rng(0).normal(size=len(times))
+    values = {
+        "t2m": (277.15 + season + speed / 8, "K"),
+        "u10": (0.6 * speed, "m s**-1"),
+        "v10": (0.8 * speed, "m s**-1"),
+    }
+    data = {name: (["time"], column, {"units": unit}) for name, (column, unit) in values.items()}
+    file = tmp_path / "mine.nc"
+    xr.Dataset(data, {"time": times}).to_netcdf(file, engine="h5netcdf")
+    for subject in ("wind", "frost"):
+        wanted, folder = Reproduction(subject, True, "implicit", str(file)), tmp_path / subject
+        with tiny_parts():
+            reproduce(wanted, folder, EXECUTION)
+        check_report(folder)
+        assert "mine.nc" in results(folder)["provenance"]["data"]
+    frost = Study.load(tmp_path / "frost" / "studies" / "frost-implicit-main").cases["outcome"]
+    assert -15 < float(frost.min()) < 0 < float(frost.max()) < 30  # degC
 
 
 def test_portfolios_without_european_wind(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
 
-__all__ = ["Decisions", "decide", "decide_folder", "decide_members", "decisions"]
+__all__ = ["Decisions", "decide", "decide_folder", "decide_members", "decisions", "uncertified"]
 
 _NUMBERS_AT_ONCE = 1 << 21
 
@@ -100,7 +100,7 @@ def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: S
         *zone_notes(table, layout.time),
         *left_out(inputs.quality),
         *unlike_the_fit(bundle.about, layout, inputs.quality),
-        *_uncertified(found),
+        *uncertified(found),
     )
     return Decisions(in_utc(found), bundle.cost_spec, notes)
 
@@ -109,10 +109,11 @@ def decide_members(found: MembersFile, spec: CostSpec, levels: Sequence[float]) 
     """The actions of least expected cost over the members, without any fitting."""
     doubts = spec.doubts(found.members.reshape(-1, found.members.shape[2]))
     table = decisions(spec.build(), found.members, case_labels(found.index), levels)
-    return Decisions(in_utc(table), spec, (*found.notes, *doubts, *_uncertified(table)))
+    return Decisions(in_utc(table), spec, (*found.notes, *doubts, *uncertified(table)))
 
 
-def _uncertified(table: pd.DataFrame) -> tuple[str, ...]:
+def uncertified(table: pd.DataFrame) -> tuple[str, ...]:
+    """A note where some decisions of a table have no certificate."""
     count = int((~table["certified"]).sum())
     known = f"{count} of {len(table)} decisions are not certified: they may not be the best, see the column certified"
     return (known,) if count else ()

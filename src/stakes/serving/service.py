@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.commands.decide import decisions
+from stakes.commands.decide import decisions, uncertified
 from stakes.commands.fit_notes import unlike_the_fit
 from stakes.commands.output import plain
 from stakes.commands.reading import in_utc, left_out
@@ -137,6 +137,7 @@ class Service:
                 *zone_notes(given, layout.time),
                 *left_out(inputs.quality),
                 *unlike_the_fit(self._opened.first.about, layout, inputs.quality),
+                *uncertified(found),
             ],
         )
 
