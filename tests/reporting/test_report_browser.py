@@ -127,8 +127,9 @@ def test_a_wide_table_scrolls_in_its_own_box(browser: webdriver.Chrome) -> None:
 
 def test_the_page_asks_for_nothing_and_complains_about_nothing(browser: webdriver.Chrome) -> None:
     assert requests(browser) >= {"file"}
-    for button in browser.find_elements(By.CSS_SELECTOR, "thead button, [data-filter], summary"):
-        button.click()
+    for buttons in ("summary", "thead button, [data-filter]"):  # a filter hides what could be unfolded
+        for button in browser.find_elements(By.CSS_SELECTOR, buttons):
+            button.click()
     assert requests(browser) <= {"data", "blob"}
     assert browser.get_log("browser") == []
 
@@ -203,6 +204,12 @@ def test_the_reader_chooses_light_or_dark(browser: webdriver.Chrome) -> None:
     emulate(browser, scheme="dark")
     assert background(browser, "body") == dark
     WebDriverWait(browser, 10).until(lambda driver: one(driver, "[data-theme-toggle]").text == "Light colours")
+
+
+def test_the_rest_of_the_effects_unfolds(browser: webdriver.Chrome) -> None:
+    before = shown(browser, "#claim-S10 .effects li")
+    one(browser, "#claim-S10 .effects summary").click()
+    assert (before, len(shown(browser, "#claim-S10 .effects li"))) == ([], 1)
 
 
 def test_settings_unfold(browser: webdriver.Chrome) -> None:

@@ -129,7 +129,7 @@ def _claim_row(main: Judgement, judgements: Sequence[Judgement]) -> ClaimRow:
     elsewhere = "; ".join(f"{CHOICES[each.choice][0]}: {each.verdict}" for each in others)
     note = ". ".join(part for part in (main.note, f"Under other choices: {elsewhere}" if elsewhere else "") if part)
     claim = main.claim
-    effects = tuple(str(check) for check in main.checks)
+    effects = tuple(str(check) for check in sorted(main.checks, key=lambda check: check is not main.decisive))
     choice = "" if main.choice == MAIN else CHOICES[main.choice][0]
     return ClaimRow(claim.identifier, claim.statement, claim.how, main.verdict, effects, choice, note)
 

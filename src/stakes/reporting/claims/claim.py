@@ -193,3 +193,9 @@ class Judgement:
         if "fails" in verdicts:
             return "fails"
         return "holds" if verdicts == {"holds"} and not self.note else "open"
+
+    @property
+    def decisive(self) -> Check | None:
+        """The first check that fails, or that is open, or the first of all that count."""
+        counting = [check for check in self.checks if check.counts]
+        return min(counting, key=lambda check: ("fails", "open", "holds").index(check.verdict), default=None)
