@@ -1,0 +1,66 @@
+"""Whether the gains on portfolios outlast more training seeds than the reproduction's three.
+
+    python -m benchmarks.more_seeds TASK [--seeds 10] [--choice main] [--pretraining EPOCHS] [--quick] [--json FILE]
+
+TASK is simulated_portfolio (60 sites), french_load, irish_wind or european_wind, with the implicit model and all else
+as `stakes reproduce portfolio` has it, at the weights 0, 0.1, 0.3, 0.5, 0.7 and 0.9. The weight is chosen on validation
+data as there, over all seeds. `--pretraining` takes the place of the epochs on the score alone. The folder (`--out`)
+keeps what is done; `--quick` trains two seeds for two epochs.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stakes.reporting.markdown import portfolios_markdown
+from stakes.reporting.plan import CHOICES, Part, planned_parts
+from stakes.reporting.reproduce import study_parts
+from stakes.reporting.tables import portfolio_rows
+from stakes.training.execution import Execution
+
+WEIGHTS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
+QUICK: Mapping[str, Any] = {"training.epochs": 2, "training.pretraining_epochs": 1, "training.validate_every": 1}
+
+
+def part_of(task: str, choice: str, seeds: int, settings: Mapping[str, Any]) -> Part:
+    """The reproduction's part of a task, with more seeds and these settings on top of its own."""
+    found = next(
+        part
+        for part in planned_parts(("portfolio",), model="implicit")
+        if (part.task, part.choice) == (task, "main") and part.settings.get("task.sites") in (None, 60)
+    )
+    grid = {**found.grid, "decision_weight": WEIGHTS, "seed": tuple(range(seeds))}
+    return replace(found, choice=choice, grid=grid, settings={**found.settings, **settings})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--choice", default="main", choices=list(CHOICES))
+    parser.add_argument("--pretraining", type=int, help="epochs")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    seeds = 2 if chosen.quick else chosen.seeds
+    settings = dict(QUICK if chosen.quick else {})
+    if chosen.pretraining is not None:
+        settings["training.pretraining_epochs"] = chosen.pretraining
+    part = part_of(chosen.task, chosen.choice, seeds, settings)
+    out = chosen.out or Path("reproduction", "-".join([str(part.key), f"{seeds}-seeds", *map(str, settings.values())]))
+    rows = portfolio_rows(study_parts([part], out, Execution(chosen.device)))
+    record = json.loads(rows.to_json(orient="records"))
+    print(portfolios_markdown(record))
+    if chosen.json:
+        chosen.json.write_text(
+            json.dumps({"seeds": seeds, "settings": settings, "portfolios": record}, indent=1) + "\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
