@@ -133,7 +133,9 @@ def test_portfolios_at_the_weight_that_validation_chooses() -> None:
     shown = texts(portfolio_table(rows))
     assert not [text for row in shown for text in row if "nan" in text or "None" in text]
     names = [name for name in PORTFOLIO_COLUMNS if name != "chosen"]
-    assert len(portfolio_weights_table(rows).rows) == 5 * len(WEIGHTS)
+    every = texts(portfolio_weights_table(rows))
+    assert len(every) == 5 * len(WEIGHTS)
+    assert {row[names.index("cost_change")] == "0" for row in every if float(row[names.index("weight")]) == 0} == {True}
     for row in shown[-2:]:
         assert [row[names.index(name)] for name in ("weight", "energy_score_change", "gap", "spread")] == ["–"] * 4
         assert "[" in row[names.index("cost_change")]

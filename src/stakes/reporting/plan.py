@@ -201,8 +201,8 @@ _PARTS = {
 }
 
 REDUCED = (
-    "This is a reduced run (--quick): fewer weights, one or two training seeds, a few epochs, fewer members a forecast "
-    "and 25 steps of the diffusion model. Its verdicts show that everything works, not what is true."
+    "With --quick there are fewer weights, one or two training seeds, a few epochs, fewer members a forecast and 25 "
+    "steps of the diffusion model. Its verdicts show that everything works, not what is true."
 )
 _QUICK_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "synthetic": {"training.epochs": 60},

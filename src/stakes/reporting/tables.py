@@ -205,6 +205,8 @@ def _cell(value: object) -> Cell:
 
 
 def _interval(found: Difference, decimals: int) -> Cell:
+    if found.mean == found.low == found.high == 0:  # weight 0 beside itself
+        return 0
     return None if isnan(found.low) else Shown.interval(*found, decimals)
 
 
