@@ -282,3 +282,22 @@ def test_decisions_that_are_not_certified_are_told() -> None:
     count = json.loads(output)["uncertified"]
     assert count
     assert f"note: {count} of 60 decisions are not certified" in errors
+
+
+TABLE = "x.csv --out x --cost a --target y"
+
+
+@pytest.mark.parametrize("value", ["2.5", "1e3", "many", ""])
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"fit {TABLE} --block",
+        f"fit {TABLE} --members",
+        f"backtest {TABLE} --origins",
+        "serve x --port",
+        "demo --epochs",
+    ],
+)
+def test_whole_numbers_are_not_rounded(words: str, value: str) -> None:
+    flag = words.split()[-1]
+    assert complaint(*words.split(), value) == f"Invalid value for {flag}: it must be a whole number, got {value!r}"

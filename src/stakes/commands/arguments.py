@@ -1,11 +1,12 @@
 """Flags that several commands share, one spelling for all; light enough for --help."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 from stakes.errors import SettingError
 
@@ -31,7 +32,7 @@ __all__ = [
     "Plot",
     "Quantiles",
 ]
-__all__ += ["Quiet", "Seconds", "Separator", "Time", "Variable", "Workers", "examples", "names", "numbers_of"]
+__all__ += ["Quiet", "Seconds", "Separator", "Time", "Variable", "Workers", "examples", "names", "numbers_of", "whole"]
 
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|((?:[^,]|,(?=-?\d+\]))+))')  # t2m[-1,0] is one, and "a,b"
 COST_HELP = (
@@ -39,9 +40,23 @@ COST_HELP = (
     "FILE.py:function"
 )
 
+
+def _whole_number(_: Any, tokens: Sequence[Token]) -> int:
+    """Not rounded, as cyclopts would."""
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"it must be a whole number, got {tokens[0].value!r}") from None
+
+
+def whole(about: str) -> Parameter:
+    """A whole number, and what it is for."""
+    return Parameter(help=about, converter=_whole_number)
+
+
 Cost = Annotated[str | None, Parameter(help=COST_HELP)]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
-Workers = Annotated[int | None, Parameter(help="processes at once; one a core, or one on a GPU, by default")]
+Workers = Annotated[int | None, whole("processes at once; one a core, or one on a GPU, by default")]
 Quiet = Annotated[bool, Parameter(help="no progress and no notes", negative="", show_default=False)]
 Seconds = Annotated[float, Parameter(help="time between checkpoints")]
 Json = Annotated[
@@ -64,7 +79,7 @@ Time = Annotated[str | None, Parameter(help="column with the time, ISO, UTC unle
 Variable = Annotated[str | None, Parameter(help="variable of a NetCDF file")]
 Block = Annotated[
     int | None,
-    Parameter(help="neighbouring cases that belong together; a week by default, in short records at least three days"),
+    whole("neighbouring cases that belong together; a week by default, in short records at least three days"),
 ]
 BaselineAction = Annotated[str | None, Parameter(help="column with the action that is taken today")]
 Quantiles = Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")]
@@ -123,9 +138,9 @@ class FitFlags:
     weights: Annotated[
         str | None, Parameter(help="weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default")
     ] = None
-    members: Annotated[int, Parameter(help="members of a forecast")] = 500
-    ensemble: Annotated[int, Parameter(help="models of different seeds, pooled")] = 1
-    epochs: Annotated[int | None, Parameter(help="most epochs of the training")] = None
+    members: Annotated[int, whole("members of a forecast")] = 500
+    ensemble: Annotated[int, whole("models of different seeds, pooled")] = 1
+    epochs: Annotated[int | None, whole("most epochs of the training")] = None
     test_fraction: Annotated[float, Parameter(help="share of the cases, the last ones, to judge by")] = 0.2
     validation_fraction: Annotated[
         float,
@@ -133,7 +148,7 @@ class FitFlags:
     ] = 0.25
     tolerance: Annotated[float, Parameter(help="per cent by which the score may become worse")] = 2.0
     block: Block = None
-    seed: Annotated[int, Parameter(help="of all that is random")] = 0
+    seed: Annotated[int, whole("of all that is random")] = 0
     separator: Separator = None
     encoding: Encoding = None
 

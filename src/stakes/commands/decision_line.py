@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Group, Parameter
 
 from stakes.commands import arguments as flag
-from stakes.commands.arguments import examples
+from stakes.commands.arguments import examples, whole
 
 __all__ = ["decisions"]
 
@@ -237,8 +237,8 @@ def data_era5(
     at: Annotated[tuple[float, float], Parameter(help="latitude and longitude in degrees", negative="")],
     years: Annotated[str, Parameter(help="whole years, such as 2005-2021")],
     out: Annotated[Path, Parameter(help="file to write, .nc")],
-    patch: Annotated[int, Parameter(help="points on each side of the patch, odd")] = 1,
-    step: Annotated[int, Parameter(help="hours between times")] = 1,
+    patch: Annotated[int, whole("points on each side of the patch, odd")] = 1,
+    step: Annotated[int, whole("hours between times")] = 1,
     store: Annotated[str | None, Parameter(help="another Zarr store for arco")] = None,
     force: flag.Force = False,
     json: flag.Json = False,
@@ -271,7 +271,7 @@ def backtest(
     *,
     flags: flag.FitFlags,
     out: Annotated[Path, Parameter(help="folder to make")],
-    origins: Annotated[int, Parameter(help="parts of the last --test-fraction of the cases")] = 4,
+    origins: Annotated[int, whole("parts of the last --test-fraction of the cases")] = 4,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,
@@ -327,13 +327,13 @@ def serve(
     /,
     *,
     host: Annotated[str, Parameter(help="address; one that others can reach needs a token")] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="0 takes a free one")] = 8000,
+    port: Annotated[int, whole("0 takes a free one")] = 8000,
     token: Annotated[
         str | None, Parameter(help="what every request must bring, Authorization: Bearer", env_var="STAKES_TOKEN")
     ] = None,
     cost: flag.Cost = None,
-    max_rows: Annotated[int, Parameter(help="of one request")] = 10_000,
-    max_members: Annotated[int, Parameter(help="of a forecast")] = 2000,
+    max_rows: Annotated[int, whole("of one request")] = 10_000,
+    max_members: Annotated[int, whole("of a forecast")] = 2000,
     max_body_mb: Annotated[float, Parameter(help="size of a request")] = 16.0,
     timeout: Annotated[float, Parameter(help="seconds after which a request is given up")] = 30.0,
 ) -> None:
@@ -352,7 +352,7 @@ def serve(
 def demo(
     *,
     out: Annotated[Path, Parameter(help="folder to make")] = Path("stakes-demo"),
-    epochs: Annotated[int | None, Parameter(help="train so many epochs only, to see that it works")] = None,
+    epochs: Annotated[int | None, whole("train so many epochs only, to see that it works")] = None,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,
