@@ -14,9 +14,10 @@ from stakes.evaluation.calibration import (
     pit_histogram,
     skill,
     spread_skill,
+    total_spread,
 )
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.study import Study
+from stakes.evaluation.study import RegionBy, Study
 
 MakeStudy = Callable[..., Study]
 
@@ -123,6 +124,43 @@ def test_economic_value_and_skill(make_study: MakeStudy) -> None:
     assert some.estimate == pytest.approx((base - paid) / (base - (paid - known)))
     assert skill(study, 1.0).estimate == pytest.approx(100 * (base - paid) / abs(base))
     assert skill(study, 0.0).estimate == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("by", "inside"), [("observed", [1, 3, 4]), ("forecast", [0, 2, 4])])
+def test_every_measure_has_regions_by_outcome_and_by_forecast(
+    make_study: MakeStudy, by: RegionBy, inside: list[int]
+) -> None:
+    """Over a region each is what it is for a study of these cases alone."""
+    generator = np.random.default_rng(0)
+    names = ("cost", "expected_cost", "foresight_regret", "spread", "error", "pit")
+    forecasts = {name: generator.uniform(0.1, 1.0, (2, 3, 6)) for name in names}  # groups, seeds, cases
+    forecasts = {name: values[:, None] for name, values in forecasts.items()}
+    cases = {name: generator.uniform(2.0, 3.0, (2, 6)) for name in ("climatology_cost", "true_spread")}
+    mass = np.broadcast_to([0.9, 0.1, 0.8, 0.2, 0.7, 0.3], (2, 1, 3, 6))
+    observed = np.isin(np.arange(6), [1, 3, 4])
+    whole = make_study({**forecasts, "mass_high": mass}, {**cases, "observed_high": observed}, members=9)
+    only = make_study(
+        {name: values[..., inside] for name, values in forecasts.items()},
+        {name: values[..., inside] for name, values in cases.items()},
+        members=9,
+    )
+    for measure in (spread_skill, total_spread, skill, economic_value):
+        assert measure(whole, 0.0, region="high", by=by).estimate == pytest.approx(measure(only, 0.0).estimate)
+        assert measure(whole, 0.0).estimate != pytest.approx(measure(only, 0.0).estimate)
+    np.testing.assert_allclose(pit_histogram(whole, 0.0, None, 4, "high", by), pit_histogram(only, 0.0, bins=4))
+    bins = zip(binned_gap(whole, 0.0, None, 2, "high", by), binned_gap(only, 0.0, bins=2), strict=True)
+    for found, expected in bins:
+        assert (found.gap.mean, found.cases) == (pytest.approx(expected.gap.mean), expected.cases)
+
+
+def test_bins_of_a_region_are_counted_where_a_seed_failed_and_where_it_is_empty(make_study: MakeStudy) -> None:
+    cost = [[np.nan] * 4, [1.0, 2.0, 3.0, 4.0]]
+    study = make_study(
+        {"expected_cost": cost, "cost": cost}, {"observed_high": [False, True, True, False], "observed_no": [False] * 4}
+    )
+    assert [each.cases for each in binned_gap(study, 0.0, bins=2, region="high")] == [1, 1]
+    assert [each.predicted.mean for each in binned_gap(study, 0.0, bins=2, region="high")] == [2.0, 3.0]
+    assert [each.cases for each in binned_gap(study, 0.0, bins=2, region="no")] == [0, 0]
 
 
 def test_bins_are_counted(make_study: MakeStudy) -> None:

@@ -130,3 +130,12 @@ def test_no_gradient_where_actions_are_at_the_bound(make_study: MakeStudy) -> No
     assert found["within"][0].estimate == pytest.approx(float(metrics["gradient"][within].mean()))
     assert found["within"][0].interval().low > 0
     assert found["within"][1].estimate == 1.0
+
+
+def test_gradients_of_regions_by_forecast(make_study: MakeStudy) -> None:
+    study = make_study(
+        {"gradient": [[1.0, 2.0, 4.0]], "interior": [[0.0, 1.0, 1.0]], "mass_high": [[0.9, 0.1, 0.2]]},
+        {"observed_high": [False, False, True]},
+    )
+    assert [part.estimate for part in gradient_by_region(study)["high"]] == [4.0, 1.0]
+    assert [part.estimate for part in gradient_by_region(study, by="forecast")["high"]] == [1.0, 0.0]

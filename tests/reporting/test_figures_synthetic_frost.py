@@ -139,6 +139,18 @@ def test_filled_marks_are_the_differences_whose_interval_leaves_out_zero(whole: 
     assert hollow.get_markerfacecolor() == "white" != filled.get_markerfacecolor()
 
 
+def test_frost_by_forecast_stands_beside_frost_observed(whole: Studies) -> None:
+    study = whole[Key("frost", "implicit")]
+    drawn = _drawn("frost_conditional", whole)
+    for row, region in enumerate(("frost", "no frost")):
+        panel = drawn.figure.axes[4 * row + 1]
+        dashed = [line for line in panel.get_lines() if line.get_linestyle() == "--"]
+        for line, alpha in zip(dashed, study.parameters, strict=True):
+            means = [study.mean("cost", weight, alpha, region, "forecast").estimate for weight in study.weights]
+            np.testing.assert_allclose(line.get_ydata(), means)
+    assert "chosen by the probability of frost" in drawn.caption
+
+
 def test_the_median_of_a_density() -> None:
     grid = np.linspace(-5.0, 5.0, 1001)
     rows = np.exp(-0.5 * (grid - np.array([[-1.0], [2.0]])) ** 2)

@@ -3,6 +3,8 @@
 The paper's miscalibration, the mean of |predicted - realised cost|, is not zero for a perfect forecaster and rewards a
 low predicted variance; its own definition (eq. dec_calibration) is about the signed gap, which is. Both are here, and
 the gap within bins of the predicted cost, which a forecast must also close to be trusted at all levels.
+
+All of it over all cases, or over those of a `region`, chosen `by` the outcome or by the forecast (see `Study.region`).
 """
 
 from typing import NamedTuple
@@ -56,69 +58,95 @@ def calibration_sides(
     return Sides(predicted, study.mean("cost", weight, parameter, region, by))
 
 
-def binned_gap(study: Study, weight: float, parameter: float | None = None, bins: int = 10) -> list[Bin]:
+def binned_gap(
+    study: Study,
+    weight: float,
+    parameter: float | None = None,
+    bins: int = 10,
+    region: str | None = None,
+    by: RegionBy = "observed",
+) -> list[Bin]:
     """Predicted and realised cost within bins of the predicted cost that hold equally many cases."""
     require_count("bins", bins)
     predicted = study.values("expected_cost", weight, parameter)  # (groups, seeds, cases)
     realised = study.values("cost", weight, parameter)
-    ranks = np.argsort(np.argsort(predicted, axis=-1, kind="stable"), axis=-1)
-    place = ranks * bins // predicted.shape[-1]
+    chosen = study.region(region, by)
+    inside = np.broadcast_to(True if chosen is None else chosen, predicted.shape)
+    ranks = np.argsort(np.lexsort((predicted, ~inside)), axis=-1)  # those inside first
+    place = ranks * bins // np.maximum(1, inside.sum(-1, keepdims=True))
     found = []
     for each in range(bins):
-        mask = place == each
+        mask = inside & (place == each)
         sides = Sides(study.resampling.mean(predicted, mask), study.resampling.mean(realised, mask))
         cases = int(mask[0, 0].sum())
         found.append(Bin(sides.predicted.interval(), sides.realised.interval(), sides.gap.interval(), cases))
     return found
 
 
-def pit_histogram(study: Study, weight: float, parameter: float | None = None, bins: int = 20) -> NDArray[np.float64]:
+def pit_histogram(
+    study: Study,
+    weight: float,
+    parameter: float | None = None,
+    bins: int = 20,
+    region: str | None = None,
+    by: RegionBy = "observed",
+) -> NDArray[np.float64]:
     """The share of outcomes in each bin of the probability integral transform; flat for a calibrated forecast.
 
     An outcome above k of M members counts evenly over [k, k + 1] / (M + 1): no bin is favoured, whatever M.
     """
     require_count("bins", bins)
     members = int(study.about["members"])
-    values = study.values("pit", weight, parameter).reshape(-1)
+    values = study.chosen("pit", weight, parameter, region, by).reshape(-1)
     rank = members * values[np.isfinite(values)]
     edges = np.linspace(0.0, 1.0, bins + 1)[:, None]
     return np.diff(np.clip((members + 1) * edges - rank, 0.0, 1.0).mean(-1))
 
 
-def spread_skill(study: Study, weight: float, parameter: float | None = None) -> Sampled:
+def spread_skill(
+    study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
+) -> Sampled:
     """Spread over the error of the mean of M members, sqrt((M + 1) / M mean variance / mean squared error).
 
     1 where the outcome is as one member more: the mean of M members errs by that factor more than their variance says.
     """
-    spread, error = study.values("spread", weight, parameter), study.values("error", weight, parameter)
+    spread, error = (study.chosen(name, weight, parameter, region, by) for name in ("spread", "error"))
     of_mean = 1 + 1 / int(study.about["members"])
     ratio = study.resampling.mean(spread**2) / study.resampling.mean(error**2) * of_mean
     return Sampled(float(np.sqrt(ratio.estimate)), np.sqrt(ratio.replicates))
 
 
-def total_spread(study: Study, weight: float, parameter: float | None = None) -> Sampled:
+def total_spread(
+    study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
+) -> Sampled:
     """Mean spread of the total over the true one where that is known, else `spread_skill`: 1 where it is right."""
     if "true_spread" not in study.cases:
-        return spread_skill(study, weight, parameter)
-    spread = study.values("spread", weight, parameter)
-    true = np.broadcast_to(study.case_values("true_spread", parameter)[:, None], spread.shape)
-    return study.resampling.mean(spread) / study.resampling.mean(true)
+        return spread_skill(study, weight, parameter, region, by)
+    return study.mean("spread", weight, parameter, region, by) / _mean_of_cases(
+        study, "true_spread", parameter, region, by
+    )
 
 
-def skill(study: Study, weight: float, parameter: float | None = None) -> Sampled:
+def skill(
+    study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
+) -> Sampled:
     """How much less is paid than with climatology's action, the one best for the training outcomes, in per cent."""
-    climatology = _climatology(study, parameter)
-    return -study.mean("cost", weight, parameter).relative_to(climatology)
+    climatology = _mean_of_cases(study, "climatology_cost", parameter, region, by)
+    return -study.mean("cost", weight, parameter, region, by).relative_to(climatology)
 
 
-def economic_value(study: Study, weight: float, parameter: float | None = None) -> Sampled:
+def economic_value(
+    study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
+) -> Sampled:
     """(climatology - forecast) / (climatology - foresight): 0 for climatology's action, 1 for perfect foresight."""
-    climatology, cost = _climatology(study, parameter), study.mean("cost", weight, parameter)
-    foresight = cost - study.mean("foresight_regret", weight, parameter)
+    climatology = _mean_of_cases(study, "climatology_cost", parameter, region, by)
+    cost = study.mean("cost", weight, parameter, region, by)
+    foresight = cost - study.mean("foresight_regret", weight, parameter, region, by)
     return (climatology - cost) / (climatology - foresight)
 
 
-def _climatology(study: Study, parameter: float | None) -> Sampled:
-    values = study.case_values("climatology_cost", parameter)[:, None]  # (groups, 1, cases)
+def _mean_of_cases(study: Study, name: str, parameter: float | None, region: str | None, by: RegionBy) -> Sampled:
+    """The mean of what does not depend on the forecast."""
+    values = study.case_values(name, parameter)[:, None]  # (groups, 1, cases)
     shape = (study.groups, study.seeds, values.shape[-1])
-    return study.resampling.mean(np.broadcast_to(values, shape))
+    return study.resampling.mean(np.broadcast_to(values, shape), study.region(region, by))

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from stakes.checks import require_positive
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.significance import Sampled
-from stakes.evaluation.study import Study
+from stakes.evaluation.study import RegionBy, Study
 
 __all__ = [
     "Curve",
@@ -126,13 +126,13 @@ def conditional_density(
 
 
 def gradient_by_region(
-    study: Study, weight: float = 0.0, parameter: float | None = None
+    study: Study, weight: float = 0.0, parameter: float | None = None, by: RegionBy = "observed"
 ) -> dict[str, tuple[Sampled, Sampled]]:
     """For each region: sum_m |d S_c / d y_m| of a forecast, the mean over its cases, and how often a* is interior."""
     return {
         name: (
-            study.mean("gradient", weight, parameter, name),
-            study.mean("interior", weight, parameter, name),
+            study.mean("gradient", weight, parameter, name, by),
+            study.mean("interior", weight, parameter, name, by),
         )
         for name in study.regions
     }

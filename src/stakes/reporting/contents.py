@@ -1,12 +1,12 @@
 """What the report of a reproduction says: claims first, then a section a subject with its figures and tables."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
 from stakes.errors import StakesError
 from stakes.reporting.claims.claim import Judgement
+from stakes.reporting.figure_settings import ReadStudies, settings_of
 from stakes.reporting.figures.registry import find_figure, known_figures
 from stakes.reporting.figures.style import style, to_svg
 from stakes.reporting.plan import CHOICES, MAIN, SUBJECTS
@@ -63,13 +63,14 @@ def draw_figures(studies: Studies, subjects: Sequence[str]) -> tuple[dict[str, F
 
 
 def draw_figure(studies: Studies, label: str) -> Figure:
-    """One figure as SVG, with its caption and settings."""
+    """One figure as SVG, with its caption and the settings of all studies that it shows."""
     spec = find_figure(label)
+    shown = ReadStudies(studies.found)
     with style():
-        drawn = spec.draw(studies)
+        drawn = spec.draw(Studies(shown))
         svg = to_svg(drawn.figure)
-    settings: dict[str, Any] = {str(key): dict(studies[key].about) for key in spec.needs}
-    return Figure(spec.label, spec.title, drawn.caption, svg, settings or {"drawn from": "the task alone"})
+    settings = settings_of(shown.read) if shown.read else {"drawn from": "the task alone"}
+    return Figure(spec.label, spec.title, drawn.caption, svg, settings)
 
 
 def build_report(

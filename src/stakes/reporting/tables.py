@@ -65,7 +65,7 @@ def regions_table(key: Key, study: Study, summary: pd.DataFrame) -> Table:
         rows.append((*place, *(_difference(lines[metric]) for metric in _REGIONAL)))
     columns = (
         Column("region"),
-        Column("chosen by", help="the outcome, as in the paper, or the forecast at weight 0"),
+        Column("chosen by", help="the outcome, as in the paper, or the mean of all forecasts of the study"),
         Column(study.about["parameter"] or "data", kind="number"),
         Column("weight", kind="number"),
         *(Column(f"Δ {_NAMES[metric]}", kind="number") for metric in _REGIONAL),

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from stakes.actions import optimal_action
 from stakes.evaluation.diagnostics import conditional_density, density, quantile_shift, window_centres
 from stakes.evaluation.significance import defined_deviation, defined_mean
-from stakes.evaluation.study import Study
-from stakes.reporting.figures.comparison import BANDS, FILLED, Line, draw_levels
+from stakes.evaluation.study import RegionBy, Study
+from stakes.reporting.figures.comparison import BANDS, FILLED, Line, draw_levels, shared_legend
 from stakes.reporting.figures.registry import Drawn, figure
 from stakes.reporting.figures.style import (
     COLOURS,
@@ -141,16 +141,20 @@ def frost_conditional(studies: Studies) -> Drawn:
     """Rows are what was observed, columns metrics."""
     study = studies[_IMPLICIT]
     drawing, grid = new_figure(2, len(METRICS), height=2.1)
+    lines: list[Line] = []
     for row, region in zip(grid, ("frost", "no frost"), strict=True):
+        lines = [*_by_alpha(study, region), *_by_alpha(study, region, "forecast")]
         for axes, metric in zip(row, METRICS, strict=True):
-            _by_alpha(axes, study, metric, region)
+            _draw_by_weight(axes, metric, lines)
         row[0].set_title(f"{region} observed", loc="left")
-    legend_below(drawing, grid[0, 0])
+    shared_legend(drawing, lines)
     return Drawn(
         drawing,
         "Mean CRPS, decision loss, miscalibration and, ours, the signed gap (predicted − realised cost) over the cases "
         "with observed frost (top) and without (bottom; the scales of the rows differ), against the decision weight; "
-        f"{_data(study)}, {_MODELS[_IMPLICIT]}; {BANDS}, and {FILLED}. {_DILEMMA[0].upper()}{_DILEMMA[1:]}.",
+        f"{_data(study)}, {_MODELS[_IMPLICIT]}; {BANDS}, and {FILLED}. {_DILEMMA[0].upper()}{_DILEMMA[1:]}, so "
+        "dashed lines show as many cases chosen by the probability of frost or of none, the mean of all forecasts of "
+        "the study.",
     )
 
 
@@ -198,7 +202,7 @@ def _overview(studies: Studies, key: Key) -> Drawn:
     study = studies[key]
     drawing, grid = new_figure(2, 4, height=2.3)
     for axes, metric in zip(grid[0], METRICS, strict=True):
-        _by_alpha(axes, study, metric)
+        _draw_by_weight(axes, metric, _by_alpha(study))
     (alpha,) = nearest([0.3], study.parameters)
     weights = nearest([0.0, 0.3], study.weights)
     specification = grid[1, 0].get_gridspec()
@@ -222,14 +226,17 @@ def _weights(study: Study, wanted: Sequence[float]) -> list[float]:
     return nearest(wanted, study.weights if 0.0 in wanted else study.weights[1:] or study.weights)
 
 
-def _by_alpha(axes: Axes, study: Study, metric: str, region: str | None = None) -> None:
+def _by_alpha(study: Study, region: str | None = None, by: RegionBy = "observed") -> list[Line]:
     looks = zip(study.parameters, parameter_colours(len(study.parameters)), MARKERS, strict=False)
-    lines = [
-        Line(study, f"α = {alpha:g}", {"color": colour, "marker": marker}, alpha, region)
+    return [
+        Line(study, f"α = {alpha:g}", {"color": colour, "marker": marker}, alpha, region, by)
         for alpha, colour, marker in looks
     ]
+
+
+def _draw_by_weight(axes: Axes, metric: str, lines: Sequence[Line]) -> None:
     draw_levels(axes, metric, lines)
-    axes.set(xlabel="decision weight (–)", ylabel=metric_label(study, metric))
+    axes.set(xlabel="decision weight (–)", ylabel=metric_label(lines[0].study, metric))
 
 
 def _conditional_densities(drawing: Figure, panels: NDArray[np.object_], study: Study, places: Sequence[Place]) -> None:

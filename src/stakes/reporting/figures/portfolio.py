@@ -210,8 +210,9 @@ def _paid(study: Study) -> str:
 def _lines(studies: Studies, task: _Task, parameter: float, rivals: bool = False) -> Iterator[Line]:
     """Both models and, where wanted, the rivals, as far as they were evaluated with this cost parameter."""
     for (model, choice), (label, look) in _LOOKS.items():
-        study = studies.found.get(Key(task.name, model, choice, task.sites))
-        if study is not None and (rivals or choice == "main") and np.isclose(study.parameters, parameter).any():
+        wanted = rivals or choice == "main"
+        study = studies.found.get(Key(task.name, model, choice, task.sites)) if wanted else None
+        if study is not None and np.isclose(study.parameters, parameter).any():
             yield Line(_sound(study, parameter), label, look, parameter)
 
 
