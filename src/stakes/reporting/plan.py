@@ -96,7 +96,10 @@ def _digest(task: Task) -> str:
 
 _WEEK = 28  # cases, six hours apart
 _DIFFUSION_CHOICES = ("epsilon", "epsilon_signal", "raw_schedule", "biased_score", "debiased", "more_members")
-_IMPLICIT_CHOICES = {"wind": ("debiased", "more_members", "decision_alone"), "frost": ("debiased", "more_members")}
+_IMPLICIT_CHOICES = {
+    "wind": ("biased_score", "debiased", "more_members", "decision_alone"),
+    "frost": ("biased_score", "debiased", "more_members"),
+}
 _RIVALS = ("crps_of_total", "variogram")
 _SHORT_PATIENCE = {"training.patience": 200}  # of other choices and records: the best epoch is near 100
 _FULL = {"synthetic": {}, "wind": {"training.batch": 1024}, "frost": {"training.batch": 1024}}
@@ -150,7 +153,7 @@ def _on_record(task: str, record: str | None) -> list[Part]:
         return [_patient(_main(implicit)), _patient(_main(diffusion))]
     return [
         *_with_choices(implicit, _IMPLICIT_CHOICES[task]),
-        *_with_choices(diffusion, ("epsilon", "raw_schedule")),
+        *_with_choices(diffusion, ("epsilon", "epsilon_signal", "raw_schedule")),
     ]
 
 

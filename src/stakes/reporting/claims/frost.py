@@ -37,8 +37,8 @@ from stakes.reporting.claims.reading import (
 
 __all__ = ["CLAIMS"]
 
-_IMPLICIT = ("main", "debiased", "more_members")
-_DIFFUSION = ("main", "epsilon", "raw_schedule")
+_IMPLICIT = ("main", "biased_score", "debiased", "more_members")
+_DIFFUSION = ("main", "epsilon", "epsilon_signal", "raw_schedule")
 _LOW, _MIDDLE, _HIGH = 0.3, 0.5, 0.9
 _FLAT = 2.0  # per cent
 _COLLAPSE = -10.0  # per cent of the spread

@@ -27,8 +27,8 @@ from stakes.tasks.wind import WindTask
 
 __all__ = ["CLAIMS"]
 
-_IMPLICIT = ("main", "debiased", "more_members")
-_DIFFUSION = ("main", "epsilon", "raw_schedule")
+_IMPLICIT = ("main", "biased_score", "debiased", "more_members")
+_DIFFUSION = ("main", "epsilon", "epsilon_signal", "raw_schedule")
 _PENALTY = 5.0  # the paper's main lambda
 _MIDDLE, _HIGH = 0.5, 0.9
 _FLAT = 2.0  # per cent
