@@ -2,8 +2,8 @@
 
     python -m benchmarks.publish_reproduction FOLDER docs/reproduction
 
-Copies results.json, summary.parquet and the figures of a folder that `stakes reproduce` wrote, and writes claims.md and
-portfolios.md from the results; the report itself and the models stay where they are.
+Copies results.json, summary.parquet and the figures of a folder that `stakes reproduce` wrote, and writes claims.md,
+figures.md and portfolios.md from the results; the report itself and the models stay where they are.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import json
 import shutil
 from pathlib import Path
 
-from stakes.reporting.markdown import claims_markdown, portfolios_markdown
+from stakes.reporting.markdown import claims_markdown, figures_markdown, portfolios_markdown
 
 
 def publish(source: Path, target: Path) -> None:
@@ -22,6 +22,7 @@ def publish(source: Path, target: Path) -> None:
     shutil.copytree(source / "figures", target / "figures")
     results = json.loads((source / "results.json").read_text())
     (target / "claims.md").write_text(claims_markdown(results["claims"]))
+    (target / "figures.md").write_text(figures_markdown(results["figures"]))
     if results["portfolios"]:
         (target / "portfolios.md").write_text(portfolios_markdown(results["portfolios"]))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stakes.reporting.markdown import claims_markdown, portfolios_markdown
+from stakes.reporting.markdown import claims_markdown, figures_markdown, portfolios_markdown
 from stakes.training.sweep import read_sweep
 
 ROOT = Path(__file__).parent.parent
@@ -43,6 +43,7 @@ def test_the_claims_of_the_readme_are_those_of_the_reproduction() -> None:
     published = claims_markdown(results["claims"])
     assert (folder / "claims.md").read_text() == published
     assert (folder / "portfolios.md").read_text() == portfolios_markdown(results["portfolios"])
+    assert (folder / "figures.md").read_text() == figures_markdown(results["figures"])
     readme = (ROOT / "README.md").read_text()
     for line in published.splitlines()[2:]:
         assert line.rsplit(" | ", 1)[0] in readme

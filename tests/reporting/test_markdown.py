@@ -1,6 +1,6 @@
 from typing import Any
 
-from stakes.reporting.markdown import claims_markdown, portfolios_markdown
+from stakes.reporting.markdown import claims_markdown, figures_markdown, portfolios_markdown
 
 
 def check(name: str, verdict: str, counts: bool = True, **others: Any) -> dict[str, Any]:
@@ -56,3 +56,13 @@ def test_portfolios_show_significant_changes_in_bold() -> None:
     assert "**+0.5 % [+0.4, +0.6]**" in line
     assert "| -0.005 [-0.01, +0.001] |" in line
     assert line.endswith("| 0.026 → -0.008 |  |")
+
+
+def test_figures_stand_under_their_subject_with_their_captions() -> None:
+    figures = {
+        "frost_main": {"subject": "frost", "title": "Frost", "caption": "The action a* by weight."},
+        "synthetic": {"subject": "synthetic", "title": "The task", "caption": "Its cost."},
+    }
+    page = figures_markdown(figures)
+    assert page.index("## Synthetic task") < page.index("**The task.** Its cost.") < page.index("## Frost")
+    assert "![Frost](figures/frost_main.svg)\n\n**Frost.** The action a\\* by weight." in page

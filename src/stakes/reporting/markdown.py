@@ -1,9 +1,9 @@
-"""The claims and the portfolios of a results.json as tables for a README."""
+"""The claims, the portfolios and the figures of a results.json as pages of a documentation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["claims_markdown", "portfolios_markdown"]
+__all__ = ["claims_markdown", "figures_markdown", "portfolios_markdown"]
 
 
 def claims_markdown(claims: Mapping[str, Any]) -> str:
@@ -64,6 +64,32 @@ def _portfolio_lines(rows: Sequence[Mapping[str, Any]]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+_SUBJECTS = {
+    "method": "The method",
+    "synthetic": "Synthetic task",
+    "wind": "Wind power",
+    "frost": "Frost",
+    "portfolio": "Portfolios",
+}
+
+
+def figures_markdown(figures: Mapping[str, Mapping[str, str]]) -> str:
+    """Every figure with its caption, by subject."""
+    parts = [
+        "# Figures",
+        "Drawn by `stakes reproduce`; a label is that of the paper, but for the portfolios, which the paper does not "
+        "have. The settings of each are in the `report.html` that the command writes.",
+    ]
+    for subject, title in _SUBJECTS.items():
+        found = {label: figure for label, figure in figures.items() if figure["subject"] == subject}
+        if found:
+            parts.append(f"## {title}")
+        for label, figure in found.items():
+            caption = figure["caption"].replace("*", "\\*")
+            parts += [f"`{label}`", f"![{figure['title']}](figures/{label}.svg)", f"**{figure['title']}.** {caption}"]
+    return "\n\n".join(parts) + "\n"
 
 
 def _interval(value: Sequence[float] | None, unit: str = "") -> str:

@@ -253,7 +253,10 @@ def _report(
         "reduced": reduced,
         "claims": claims_record(judgements),
         "portfolios": json.loads(portfolios.to_json(orient="records")),
-        "figures": sorted(figures),
+        "figures": {
+            label: {"subject": find_figure(label).subject, "title": figure.title, "caption": figure.caption}
+            for label, figure in figures.items()
+        },
         "notes": list(notes),
         "provenance": provenance,
     }
