@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,12 @@ def test_the_demo_goes_from_tables_to_reports(tmp_path: Path, monkeypatch: pytes
         assert words in page + errors
     for example in demo.EXAMPLES:
         assert (tmp_path / example.name / "report.html").is_file()
+    code, page, errors = called("demo", "--out", str(tmp_path), "--epochs", "1", "--workers", "1", "--json")
+    assert code == 0, errors
+    records = json.loads(page)  # of the fits that are there already
+    assert list(records) == [example.name for example in demo.EXAMPLES]
+    assert records["simulated_sites"]["regret"].startswith("Regret against the true optimum: ")
+    assert len(records["french_load"]["last_decisions"]) == 4
 
 
 def shortened(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:

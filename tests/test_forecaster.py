@@ -285,6 +285,9 @@ def test_columns_and_outcomes_that_never_change() -> None:
     [
         ({"decision_weight": 1.5}, "decision_weight must be"),
         ({"decision_weight": "most"}, "decision_weight must be"),
+        ({"decision_weight": None}, "decision_weight must be"),
+        ({"decision_weight": [0.5]}, "decision_weight must be"),
+        ({"training": "short"}, "training must be TrainingSettings, got 'short'"),
         ({"decision_weight": "auto", "weights": (0.0, 2.0)}, "decision_weight must lie in"),
         ({"model": "tree"}, "model must be implicit or diffusion"),
         ({"model": 3}, "model must be implicit or diffusion"),

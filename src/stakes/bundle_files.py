@@ -35,6 +35,7 @@ __all__ += [
     "read_part",
     "read_record",
     "record_file",
+    "require_recorded",
 ]
 __all__ += ["staged", "verified"]
 
@@ -156,6 +157,13 @@ def changed_files(folder: Path, record: BundleRecord) -> tuple[str, ...]:
     """A sentence for every file beside the parts that is not what was recorded; the forecaster needs none of them."""
     found = (_trouble(folder, name, sha256) for name, sha256 in record.files.items() if name not in PARTS)
     return tuple(filter(None, found))
+
+
+def require_recorded(folder: Path, under: str) -> None:
+    """Raise if a file on record in that part of the folder is not what was recorded."""
+    for name, sha256 in read_record(folder).files.items():
+        if name.startswith(f"{under}/") and (trouble := _trouble(folder, name, sha256)):
+            raise BundleError(trouble)
 
 
 def plain(value: object) -> Any:

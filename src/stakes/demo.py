@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from stakes.commands.fit import FitRequest, Problem, run_fit
-from stakes.commands.output import say, say_fit, say_table
+from stakes.commands.fit import FitRequest, FitResult, Problem, run_fit
+from stakes.commands.output import say, say_fit, say_json, say_table
 from stakes.data.layout import TableLayout
 from stakes.data.records import load_record
 from stakes.data.tables import write_table
@@ -121,26 +121,55 @@ EXAMPLES = (
 )
 
 
-def run_demo(out: Path, execution: Execution, epochs: int | None = None) -> None:
-    """Fit both examples and say what their decisions are worth."""
-    for example in EXAMPLES:
-        say(f"\n{example.title}\n")
-        request, folder = example.request(out / "data", epochs), out / example.name
-        found = run_fit(
-            request,
-            folder,
-            device=execution.device,
-            workers=execution.workers,
-            quiet=execution.quiet,
-            headroom=not example.known_truth,  # what is to be gained is known
-        )
-        say_table(_last_decisions(folder), "The last decisions")
+@dataclass(frozen=True)
+class Shown:
+    """What an example has to show: its fit, the last decisions and, where the truth is known, their regret."""
+
+    example: Example
+    found: FitResult
+    decisions: pd.DataFrame
+    regret: str = ""
+
+    def say(self) -> None:
+        """For people."""
+        say_table(self.decisions, "The last decisions")
         say("")
-        say_fit(found, as_json=False)
-        if example.known_truth:
-            say(_against_truth(request, folder))
-        if example.attribution:
-            say(example.attribution)
+        say_fit(self.found, as_json=False)
+        for sentence in filter(None, (self.regret, self.example.attribution)):
+            say(sentence)
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        words = {"title": self.example.title, "regret": self.regret, "attribution": self.example.attribution}
+        return {**self.found.record(), **words, "last_decisions": self.decisions}
+
+
+def run_demo(out: Path, execution: Execution, epochs: int | None = None, as_json: bool = False) -> None:
+    """Fit both examples and say what their decisions are worth."""
+    records = {}
+    for example in EXAMPLES:
+        if not as_json:
+            say(f"\n{example.title}\n")
+        shown = _fitted(example, out, execution, epochs)
+        records[example.name] = shown.record()
+        if not as_json:
+            shown.say()
+    if as_json:
+        say_json(records)
+
+
+def _fitted(example: Example, out: Path, execution: Execution, epochs: int | None) -> Shown:
+    request, folder = example.request(out / "data", epochs), out / example.name
+    found = run_fit(
+        request,
+        folder,
+        device=execution.device,
+        workers=execution.workers,
+        quiet=execution.quiet,
+        headroom=not example.known_truth,  # what is to be gained is known
+    )
+    regret = _against_truth(request, folder) if example.known_truth else ""
+    return Shown(example, found, _last_decisions(folder), regret)
 
 
 def _last_decisions(folder: Path) -> pd.DataFrame:

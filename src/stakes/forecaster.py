@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -277,9 +278,10 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
     def _weights(self) -> tuple[float, ...]:
         if self.decision_weight == "auto":
             return tuple(sorted({0.0, *map(float, self.weights)}))
-        if isinstance(self.decision_weight, str | bool) or not 0 <= self.decision_weight <= 1:
-            raise SettingError(f'decision_weight must be "auto" or lie in [0, 1], got {self.decision_weight!r}')
-        return tuple(sorted({*([0.0] if self.baseline else ()), float(self.decision_weight)}))
+        weight = self.decision_weight
+        if not isinstance(weight, Real) or isinstance(weight, bool) or not 0 <= weight <= 1:
+            raise SettingError(f'decision_weight must be "auto" or lie in [0, 1], got {weight!r}')
+        return tuple(sorted({*([0.0] if self.baseline else ()), float(weight)}))
 
     def _plan(
         self,
@@ -343,6 +345,8 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         epochs = None if self.epochs is None else whole_number("epochs", self.epochs)
         if self.training is None:
             return automatic_settings(cases, epochs)
+        if not isinstance(self.training, TrainingSettings):
+            raise SettingError(f"training must be TrainingSettings, got {self.training!r}")
         return self.training if epochs is None else replace(self.training, epochs=epochs)
 
     def _processes(self, device: str) -> int:

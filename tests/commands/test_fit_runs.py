@@ -60,6 +60,7 @@ def interrupted_after(epochs: int) -> Callable[[], object]:
 def test_what_a_fit_says_and_keeps(done: Path) -> None:
     said = Path("said.txt").read_text()
     lines = said.splitlines()
+    assert lines[0] == "costs in EUR"
     table = {line.split()[0]: line.split() for line in lines if line}
     assert table["today_cases"][1] == "10"
     assert {"today_cost", "cost_beside_today", "cost_less_today"} <= set(table)
@@ -153,6 +154,24 @@ def test_a_report_is_of_the_cost_of_the_fit() -> None:
     with Path("costs.py").open("a") as file:
         file.write("# another\n")
     assert "has changed since the fit" in complaint("report", "old", "--cost", COST)
+
+
+@pytest.mark.parametrize("name", ["cases.parquet", "forecasts.parquet", "study.json"])
+def test_no_report_of_an_evaluation_that_was_changed(name: str) -> None:
+    before = Path("old/report.html").read_bytes()
+    file = Path("old/evaluation", name)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    expected = f"old/evaluation/{name} is not the file that was recorded with the bundle"
+    assert complaint("report", "old", "--cost", COST, "--force") == expected
+    assert Path("old/report.html").read_bytes() == before
+
+
+def test_columns_that_are_no_features_are_told() -> None:
+    load_table().assign(place="Rome", share="5%").to_csv("more.csv", index=False)
+    words = ["fit", "more.csv", *COLUMNS, "--cost", COST, *LITTLE, *HERE[:-1], "--out", "new"]
+    assert "note: columns without numbers are no features: 'place', 'share'\n" in called(*words)[2]
 
 
 def test_cases_of_the_fit_are_told() -> None:

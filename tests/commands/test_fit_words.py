@@ -31,7 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[FitRequest, Path, dict[
 
     def no_fit(request: FitRequest, out: Path, **settings: Any) -> FitResult:
         seen.append((request, out, settings))
-        return FitResult(out, pd.DataFrame({"metric": ["cost"], "value": [1.5]}), ("A sentence.",), 0.3)
+        return FitResult(out, pd.DataFrame({"metric": ["cost"], "value": [1.5]}), ("A sentence.",), 0.3, "EUR")
 
     monkeypatch.setattr(fit, "run_fit", no_fit)
     monkeypatch.setattr(refit, "run_fit", no_fit)
@@ -82,7 +82,7 @@ FLAGS: list[tuple[str, FitRequest]] = [
 @pytest.mark.parametrize(("flags", "request_"), FLAGS, ids=lambda value: str(value)[:30])
 def test_flags(asked: list[Any], flags: str, request_: FitRequest) -> None:
     words = ["fit", "load.csv", "--target", "load", "--cost", COST, "--out", "x", *flags.split()]
-    assert called(*words)[:2] == (0, "metric  value\ncost      1.5\n\nA sentence.\nx\n")
+    assert called(*words)[:2] == (0, "costs in EUR\nmetric  value\ncost      1.5\n\nA sentence.\nx\n")
     settings = {"device": "auto", "workers": None, "quiet": False, "headroom": True, "headroom_only": False}
     assert asked == [(request_, Path("x"), settings)]
 
@@ -122,6 +122,7 @@ def test_how_to_fit(asked: list[Any]) -> None:
     assert json.loads(output) == {
         "folder": "x",
         "decision_weight": 0.3,
+        "unit": "EUR",
         "sentences": ["A sentence."],
         "evaluation": [{"metric": "cost", "value": 1.5}],
     }

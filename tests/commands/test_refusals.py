@@ -270,7 +270,8 @@ def test_a_backtest_with_an_own_cost_that_raises() -> None:
     Path("costs.py").write_text("def wrong(action, outcome):\n    return action.nonsense\n")
     words = ["backtest", "members.csv", "--target", "m0", "--out", "x", "--device", "cpu", "--workers", "1", "--quiet"]
     words += ["--epochs", "1", "--origins", "2", "--cost", "costs.py:wrong:lower=0,upper=1", "--members", "5"]
-    assert complaint(*words).startswith("the cost costs.py:wrong fails: AttributeError")
+    assert complaint(*words).startswith("the cost costs.py:wrong fails for the outcomes of the table: AttributeError")
+    assert not Path("x").exists()
 
 
 def test_decisions_that_are_not_certified_are_told() -> None:

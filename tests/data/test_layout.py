@@ -229,6 +229,17 @@ TABLES: dict[str, tuple[TableLayout, pd.DataFrame, str]] = {
         rows(x=[1, None, None, None], y=[None, 1, 2, 3]),
         "no row of the table is complete: in 3",
     ),
+    "feature without a value": (ROWS, rows(x=np.nan), "features: column 'x' has no value in any row"),
+    "target without a value": (
+        LAGGED,
+        hourly().assign(load=np.nan),
+        "column 'load' has no value in any row",
+    ),
+    "beyond single precision": (
+        ROWS,
+        rows(x=[1, 2, -1e39, 4]),
+        r"features: column 'x' must hold numbers of at most 3.4e\+38, got -1e\+39 in data row 3",
+    ),
     "target never changes": (ROWS, rows(y=5.0), "the target 'y' is 5 in all 4 cases: nothing to forecast"),
     "no features": (TableLayout(("y",)), rows().drop(columns="x"), "no column of numbers for the features besides y"),
     "text in the target": (
@@ -273,4 +284,6 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
     with pytest.raises(SettingError, match="features must be named for inputs"):
         TableLayout(("y",)).inputs(rows())
     with pytest.raises(TableError, match="no row of the table is complete: in 4 a feature is missing"):
+        replace(ROWS, features=("x", "z")).inputs(rows(x=[1, 2, np.nan, np.nan], z=[np.nan, np.nan, 3, 4]))
+    with pytest.raises(TableError, match="features: column 'x' has no value in any row"):
         ROWS.inputs(rows(x=np.nan))

@@ -224,6 +224,8 @@ DATASETS: dict[str, tuple[dict[str, Any], str | None, str]] = {
         None,
         r"one dimension of cases.* time \(2\), x \(4\)",
     ),
+    "no members": ({"a": (("time", "number"), ONES[:, :0])}, None, "has 2 cases of 0 members, expected at least one"),
+    "no cases": ({"a": (("time", "number"), ONES[:0])}, None, "has 0 cases of 3 members, expected at least one each"),
     "infinite": ({"a": (("time", "number"), ONES * np.inf)}, None, "must be finite or missing"),
 }
 

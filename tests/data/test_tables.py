@@ -262,6 +262,9 @@ CELLS: dict[str, tuple[str, str]] = {
     "decimal comma between commas": ('"12,5"', "got '12,5' in data row 2; write decimals with a point"),
     "space between thousands": ("1 234", "got '1 234' in data row 2; write numbers without spaces"),
     "narrow space between thousands": ("1\u202f234.5", "in data row 2; write numbers without spaces"),
+    "comma between thousands": ('"1,234"', "got '1,234' in data row 2; write numbers without a mark between thousands"),
+    "points between thousands": ('"1.234.567,8"', "in data row 2; write numbers without a mark between thousands"),
+    "apostrophe between thousands": ("1'234", "in data row 2; write numbers without a mark between thousands"),
     "dash": ("—", "got '—' in data row 2"),
     "word": ("calm", "got 'calm' in data row 2"),
     "unit": ("5 MW", "got '5 MW' in data row 2"),
@@ -281,6 +284,15 @@ def test_a_cell_that_is_no_number_is_named(tmp_path: Path, cell: str, expected: 
         numbers(table, ["a", "load"], "features")
     assert str(caught.value).startswith("features: column 'load' must")
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_commas_between_thousands_are_no_decimal_commas(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, "a\tload\n1\t987\n2\t1,234\n3\t\n"))
+    with pytest.raises(TableError, match="got '1,234' in data row 2; write numbers without a mark between thousands"):
+        numbers(table, ["load"], "features")
+    for cells in (("1,234", "1,500"), ("987", "1,23"), ("1,234", "0,5"), ("1,234", "9876")):
+        table = read_table(written(tmp_path, "a\tload\n" + "".join(f"1\t{cell}\n" for cell in cells)))
+        assert table["load"].tolist() == [float(cell.replace(",", ".")) for cell in cells]
 
 
 def test_the_bad_cell_is_named_among_decimal_commas(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from stakes.costs import ImbalanceCost, cost_function
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.study import StudyError
 from stakes.reporting import fit_report
-from stakes.reporting.figures.fitted import cost_figure, frontier_figure
-from stakes.reporting.figures.fitted_cases import _broken
+from stakes.reporting.figures.fitted import calibration_figure, cost_figure, frontier_figure
+from stakes.reporting.figures.fitted_cases import _broken, _draw_group
 from stakes.reporting.fit_parts import HOUR, MONTH, OBSERVED, PREDICTED, parts
 from stakes.reporting.fit_report import FitStory, build_fit_report, write_fit_report
 from stakes.reporting.fit_tables import calibration_table, frontier_table, money_table, parts_table, settings_table
@@ -277,6 +277,21 @@ def test_no_line_crosses_a_gap() -> None:
     assert table.index[3] == pd.Timestamp("2023-01-08")
 
 
+def test_no_line_crosses_months_without_a_case() -> None:
+    told = story("kept")
+    month = next(part for part in parts(told) if part.group == MONTH)
+    for places, style in (((3, 4, 5), "-"), ((1, 8, 9), "None")):
+        drawn = _draw_group(told, [month._replace(place=place) for place in places], "month")
+        assert drawn.axes[0].lines[0].get_linestyle() == style
+
+
+def test_ticks_of_long_numbers_keep_apart() -> None:
+    figure = calibration_figure(invented_story(CostSpec.parse("imbalance:short=90000,long=1,upper=150"), cases=300))
+    for place in (0, 1):
+        drawn = str(figure.drawing(place))
+        assert 2 <= len(set(re.findall(r'id="[^"]*xtick_(\d+)"', drawn))) <= 6
+
+
 def test_names_of_panels_are_given_once() -> None:
     first = Figure("f", "", "", "", {}, ("",))
     with pytest.raises(SettingError, match="every figure of a report must have its own name, got 'f-2' 2 times"):
@@ -291,6 +306,7 @@ def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     recorded: list[str] = []
     monkeypatch.setattr("stakes.bundle.load_bundle", lambda folder, cost: bundle)
     monkeypatch.setattr("stakes.bundle.record_file", lambda folder, name: recorded.append(name))
+    monkeypatch.setattr("stakes.bundle_files.require_recorded", lambda folder, under: None)
     with pytest.raises(StudyError):
         write_fit_report(tmp_path)
     told.study.save(tmp_path / "evaluation")

@@ -101,6 +101,8 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
     starts = _starts(problem, origins)
     asked = asked_of(request, problem.spec, problem.sha256) | {"origins": origins}
     problem.known_at(starts[0])  # there must be some
+    for note in problem.notes:
+        say(f"note: {note}")
     with locked(out), blaming(problem.cost):
         claim(out / SETTINGS, asked, "backtest")
         parts = [

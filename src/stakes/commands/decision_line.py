@@ -282,7 +282,7 @@ def backtest(
     from stakes.training.execution import Execution
 
     found = run_backtest(flags.request(str(data)), out, origins, Execution(device, workers, quiet))
-    say_fit(found, json, found.shown, found.title)
+    say_fit(found, json, found.shown)
 
 
 @decisions.command(
@@ -356,8 +356,9 @@ def demo(
     device: flag.Device = "auto",
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,
+    json: flag.Json = False,
 ) -> None:
     from stakes.demo import run_demo
     from stakes.training.execution import Execution
 
-    run_demo(out, Execution(device, workers, quiet), epochs)
+    run_demo(out, Execution(device, workers, quiet), epochs, json)

@@ -37,7 +37,7 @@ from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import locked
-from stakes.typed import from_plain, to_plain
+from stakes.typed import from_plain, shown, to_plain
 
 __all__ = ["FIT", "FitRequest", "FitResult", "Problem", "resume_fit", "run_fit"]
 
@@ -58,6 +58,7 @@ class Problem:
     layout: TableLayout
     cases: TableCases
     sha256: str  # of the data
+    passed_over: tuple[str, ...] = ()  # columns that might have been features, but hold no numbers
 
     @classmethod
     def read(cls, request: FitRequest) -> "Problem":
@@ -67,7 +68,8 @@ class Problem:
         path = Path(request.data)
         table = read_table(path, separator=request.separator, encoding=request.encoding)
         layout = request.layout.resolved(table)
-        return cls(request, spec, cost, layout, layout.cases(table), content_digest(path))
+        passed_over = () if request.layout.features else layout.unused(table)
+        return cls(request, spec, cost, layout, layout.cases(table), content_digest(path), passed_over)
 
     @property
     def parts(self) -> tuple[TableCases, TableCases | None]:
@@ -76,6 +78,13 @@ class Problem:
         if not held:
             return self.cases, None
         return self.known_at(len(self.cases) - held), part_of(self.cases, slice(-held, None))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before any training: columns that are no features, and doubts about the cost."""
+        names = ", ".join(map(shown, self.passed_over))
+        passed_over = (f"columns without numbers are no features: {names}",) if names else ()
+        return (*passed_over, *self.spec.doubts(_outcomes(self.cases)))
 
     def known_at(self, start: int) -> TableCases:
         """The cases whose outcomes are known when the forecast of case `start` is issued, `lead` before its time."""
@@ -111,12 +120,19 @@ class FitResult:
     table: pd.DataFrame
     sentences: tuple[str, ...]
     decision_weight: float | None
+    unit: str = ""  # of the cost
+
+    @property
+    def title(self) -> str:
+        """What the numbers of the table are in."""
+        return f"costs in {self.unit}" if self.unit else ""
 
     def record(self) -> dict[str, Any]:
         """For machines."""
         return {
             "folder": str(self.folder),
             "decision_weight": self.decision_weight,
+            "unit": self.unit,
             "sentences": list(self.sentences),
             "evaluation": self.table,
         }
@@ -135,8 +151,8 @@ def run_fit(
     """Fit, judge and report; a second call with the same request goes on where the first was interrupted."""
     problem, execution, say = Problem.read(request), Execution(device, workers, quiet), Voice(quiet)
     asked, _ = asked_of(request, problem.spec, problem.sha256), problem.parts  # which must be there before a folder is
-    for doubt in problem.spec.doubts(_outcomes(problem.cases)):
-        say(f"note: {doubt}")
+    for note in problem.notes:
+        say(f"note: {note}")
     with locked(out), blaming(problem.cost):
         claim(out / FIT, asked, "fit")
         if is_bundle(out):
@@ -144,7 +160,7 @@ def run_fit(
         found = _headroom(problem, out, execution, say) if headroom or headroom_only else None
         if headroom_only:
             assert found is not None
-            return FitResult(out, _headroom_table(found), (found.sentence,), None)
+            return FitResult(out, _headroom_table(found), (found.sentence,), None, problem.spec.unit)
         return _fit(problem, out, execution, say, found)
 
 
@@ -204,7 +220,7 @@ def _finished(problem: Problem, out: Path, about: Mapping[str, Any], weight: flo
             record_file(out, name)
     if len(table) and not (out / REPORT).exists():
         write_fit_report(out, problem.cost)
-    return FitResult(out, table, _sentences(problem, about, out), weight)
+    return FitResult(out, table, _sentences(problem, about, out), weight, problem.spec.unit)
 
 
 def _trained(forecaster: DecisionAwareForecaster, cases: TableCases, out: Path) -> None:

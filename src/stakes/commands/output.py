@@ -82,18 +82,21 @@ class Found(Protocol):
     def table(self) -> pd.DataFrame: ...
 
     @property
+    def title(self) -> str: ...
+
+    @property
     def sentences(self) -> Sequence[str]: ...
 
     def record(self) -> Mapping[str, Any]: ...
 
 
-def say_fit(found: Found, as_json: bool, columns: Sequence[str] | None = None, title: str = "") -> None:
-    """Table, or some columns of it, sentences and folder of a fit."""
+def say_fit(found: Found, as_json: bool, columns: Sequence[str] | None = None) -> None:
+    """Table with its title, or some columns of it, sentences and folder of a fit."""
     if as_json:
         say_json(found.record())
         return
     if len(found.table):
-        say_table(found.table if columns is None else found.table[list(columns)], title)
+        say_table(found.table if columns is None else found.table[list(columns)], found.title)
         say("")
     say("\n".join([*found.sentences, str(found.folder)]))
 

@@ -30,6 +30,7 @@ _MAGIC = (
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _DECIMAL_COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
+_THOUSANDS, _HUNDREDS = r"[+-]?[1-9]\d{0,2},\d{3}", r"[+-]?\d{1,3}"
 _NUMBER_OR_TIME = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?|\d{4}-\d\d-\d\d.*")
 
 
@@ -158,7 +159,7 @@ def _typed(cells: Sequence[str], separator: str) -> pd.Series:
         return as_they_are
     text = pd.Series(cells, dtype="str").str.strip()
     text = text.mask(text.isin(_MISSING))
-    if separator != ",":
+    if separator != "," and not _of_thousands(text.dropna()):
         text = text.str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
     present = text.notna()
     numbers = pd.to_numeric(text, errors="coerce")
@@ -168,3 +169,9 @@ def _typed(cells: Sequence[str], separator: str) -> pd.Series:
     if lower[present].isin(["true", "false"]).all():
         return (lower == "true").astype(np.float64).where(present)
     return text
+
+
+def _of_thousands(text: pd.Series) -> bool:
+    """Whether commas part thousands, as where 987 and 1,234 stand together; 1,234 alone may be a decimal number."""
+    large, small = (text.str.fullmatch(pattern) for pattern in (_THOUSANDS, _HUNDREDS))
+    return bool(large.any() and small.any() and (large | small).all())

@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 _MISSING_FEATURE, _MISSING_OUTCOME = "a feature is missing", "the outcome is missing"
 _BEFORE_START, _ABSENT_TIME = "the lags reach before the first row", "a time it needs is absent"
 _MISSING_VALUE = "a value it needs is missing"
+_LARGEST = float(np.finfo(np.float32).max)  # models compute in single precision
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,11 @@ class TableLayout:
             raise TableError(f"the table has no column of numbers for the features besides {', '.join(self.targets)}")
         return replace(self, features=features)
 
+    def unused(self, table: pd.DataFrame) -> tuple[str, ...]:
+        """The columns of the table that are nothing here."""
+        used = {self.time, self.baseline_action, *self.targets, *self.features, *self.known}
+        return tuple(str(column) for column in table.columns if str(column) not in used)
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         if self.lags:
@@ -156,11 +162,11 @@ class TableLayout:
         return LaggedSeries(inputs, self.targets, self.lead or 0.0, self.known, self.calendar)
 
     def _row_cases(self, table: pd.DataFrame, with_outcomes: bool) -> TableCases:
-        features = numbers(table, self.features, "features")
+        features = _usable(table, self.features, "features")
         at, order = self._order(table)
         if at is not None:
             features = np.concatenate([features, calendar_waves(at, self.calendar)], axis=1)
-        outcomes = numbers(table, self.targets, "targets") if with_outcomes else None
+        outcomes = _usable(table, self.targets, "targets") if with_outcomes else None
         baseline = self._baseline(table, with_outcomes)
         lacks = {_MISSING_FEATURE: np.isnan(features).any(1)}
         if outcomes is not None:
@@ -213,7 +219,7 @@ class TableLayout:
     def _series_columns(self, table: pd.DataFrame, with_outcomes: bool) -> tuple[tuple[str, ...], Floats]:
         """The columns that cases are made of, each once, and their numbers in the order of the rows."""
         parts = {"features": self.features, "known": self.known, "targets": self.targets if with_outcomes else ()}
-        found = {name: numbers(table, [name], what)[:, 0] for what, names in parts.items() for name in names}
+        found = {name: _usable(table, [name], what)[:, 0] for what, names in parts.items() for name in names}
         return tuple(found), np.stack(list(found.values()), axis=1)
 
     def _step_hours(self, ordered: Times, with_outcomes: bool) -> float:
@@ -264,6 +270,20 @@ class TableLayout:
             columns={name: _facts(values) for name, values in facts.items()},
             **_time_facts(at),
         )
+
+
+def _usable(table: pd.DataFrame, columns: Sequence[str], what: str) -> Floats:
+    """The columns as numbers, each with some value, and within what models compute with."""
+    found = numbers(table, columns, what)
+    for name, values in zip(columns, found.T, strict=True):
+        if np.isnan(values).all():
+            raise TableError(f"{what}: column {name!r} has no value in any row")
+        if len(large := np.flatnonzero(np.abs(values) > _LARGEST)):
+            raise TableError(
+                f"{what}: column {name!r} must hold numbers of at most {_LARGEST:.1e}, got {values[large[0]]:g} in "
+                f"data row {large[0] + 1}"
+            )
+    return found
 
 
 def _require_something_to_learn(cases: TableCases) -> None:

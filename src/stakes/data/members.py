@@ -259,6 +259,9 @@ def _dataset_index(array: "DataArray", case: str) -> "pd.Index[Any]":
 
 def _complete(found: MembersFile, name: str) -> MembersFile:
     """Without the cases that have missing members, and with notes about what is there."""
+    if 0 in found.members.shape:
+        cases, members, _ = found.members.shape
+        raise TableError(f"{name} has {cases} cases of {members} members, expected at least one each")
     complete = ~np.isnan(found.members.sum((1, 2)))  # the numbers are finite or missing
     if not complete.any():
         raise TableError(f"{name} has no case without missing members, of {len(complete)}")

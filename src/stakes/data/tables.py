@@ -85,7 +85,7 @@ def require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> N
     known = [str(column) for column in table.columns]
     for column in columns:
         if column not in known:
-            raise TableError(f"{what}: the table has no column {column!r}; {did_you_mean(column, known)}")
+            raise TableError(f"{what}: the table has no column {shown(column)}; {did_you_mean(column, known)}")
 
 
 def is_numeric(column: "pd.Series[Any]") -> bool:
@@ -207,9 +207,13 @@ def _column_numbers(column: "pd.Series[Any]", name: str, what: str) -> NDArray[n
 
 
 def _hint(text: str) -> str:
+    if re.fullmatch(r"[+-]?\d{1,3}(\s\d{3})+([.,]\d+)?", text):
+        return "; write numbers without spaces"
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2}([.,']\d{3})+([.,]\d+)?", text):
+        return "; write numbers without a mark between thousands, and decimals with a point"
     if re.fullmatch(r"[+-]?\d+,\d+", text):
         return "; write decimals with a point, or separate the columns by semicolons"
-    return "; write numbers without spaces" if re.fullmatch(r"[+-]?\d{1,3}(\s\d{3})+([.,]\d+)?", text) else ""
+    return ""
 
 
 def _parsed(column: "pd.Series[Any]", name: str) -> "pd.Series[Any]":

@@ -81,8 +81,10 @@ def write_fit_report(folder: Path, cost: Cost | None = None, out: Path | None = 
 def read_story(folder: Path, cost: Cost | None = None) -> FitStory:
     """What the report tells of, from the bundle in the folder and the evaluation beside it."""
     from stakes.bundle import load_bundle  # with the models, which no other report needs
+    from stakes.bundle_files import require_recorded
 
     bundle = load_bundle(folder, cost=cost)
+    require_recorded(folder, _EVALUATION)
     about = bundle.about
     return FitStory(
         study=Study.load(folder / _EVALUATION),

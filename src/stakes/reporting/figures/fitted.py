@@ -33,6 +33,7 @@ _ACTIONS = 201  # on a curve
 _SETS, _MEMBERS = 100, 50  # of forecasts made of the outcomes
 _MOST_OF_IT = 0.8  # of the gradient
 _LITTLE = 1e-3
+_TICKS = 5  # on an axis of costs, whose numbers may be long
 _ROOM, _ROW = 0.7, 0.35  # inches, of bars
 
 
@@ -57,6 +58,7 @@ def money_figure(story: FitStory) -> Figure:
             for name, change in zip(rivals, found, strict=True):
                 below.errorbar(change.mean, name, xerr=reach([change]), color=colours[name], marker="o", markersize=5)
             below.set(xlabel=labelled("change from weight 0", story.unit), ylim=(-0.6, len(rivals) - 0.4))
+            below.locator_params(axis="x", nbins=_TICKS)
             panels.append(changes)
         for each in panels:
             lines = each.axes[0]
@@ -124,6 +126,8 @@ def calibration_figure(story: FitStory) -> Figure:
         below.axhline(0.0, color="black", linewidth=0.8)
         for axes in (above, skill):
             _diagonal(axes)
+        for axes in (above, below, skill):
+            axes.locator_params(axis="x", nbins=_TICKS)
         above.set(xlabel=labelled("predicted cost", unit), ylabel=labelled("realised cost", unit))
         below.set(xlabel=labelled("predicted cost", unit), ylabel=labelled("predicted − realised", unit))
         histogram.set(xlabel="rank of the outcome among the members (–)", ylabel="share of cases (%)", ylim=(0, None))

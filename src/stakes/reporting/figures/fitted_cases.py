@@ -187,8 +187,10 @@ _SIDES = ((OBSERVED, -0.15, "o"), (PREDICTED, 0.15, "D"))  # side by side
 
 def _draw_group(story: FitStory, found: Sequence[Part], name: str) -> Drawing:
     figure, axes = _rows(story)
-    _draw_parts(axes, story, found, 0.0)
-    if found[0].group == MONTH:
+    months = found[0].group == MONTH
+    apart = months and found[-1].place - found[0].place >= len(found)  # no line crosses months without a case
+    _draw_parts(axes, story, found, 0.0, **({"linestyle": ""} if apart else {}))
+    if months:
         axes[-1].set_xticks([part.place for part in found], [MONTHS[part.place - 1] for part in found])
     else:
         axes[-1].set_xticks(range(0, 24, 6))
