@@ -21,6 +21,7 @@ from stakes.commands.reading import blaming, cost_again
 from stakes.data.layout import TableCases
 from stakes.data.tables import read_table, write_table
 from stakes.errors import SettingError
+from stakes.evaluation.amounts import amount, change
 from stakes.evaluation.fitted import judge_fit
 from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.significance import Difference, paired_difference
@@ -81,16 +82,15 @@ class Backtest:
         return {"folder": str(self.folder), "unit": self.unit, "sentences": self.sentences, "origins": self.table}
 
     def _against(self, row: "pd.Series[Any]", rival: str, words: str) -> str:
-        change = Difference(*(float(row[f"{rival}_{name}"]) for name in ("change", "low", "high")))
-        verdict = "cost less than" if change.mean < 0 else "cost more than"
-        if not change.significant:
+        found = Difference(*(float(row[f"{rival}_{name}"]) for name in ("change", "low", "high")))
+        verdict = "cost less than" if found.mean < 0 else "cost more than"
+        if not found.significant:
             verdict = "cannot be told apart by their cost from"
         count = row[f"{rival}_cases"]
         where = f"all {count} cases" if count == row["cases"] else f"the {count} cases in which they are known"
         return (
-            f"Over {where} the actions {verdict} those of {words}: {row[f'cost_beside_{rival}']:.4g} against "
-            f"{row[f'{rival}_cost']:.4g}, {change.mean:+.3g} with the 95 % interval {change.low:+.3g} to "
-            f"{change.high:+.3g}."
+            f"Over {where} the actions {verdict} those of {words}: {amount(row[f'cost_beside_{rival}'])} against "
+            f"{amount(row[f'{rival}_cost'])} (change {change(found)})."
         )
 
 
@@ -192,13 +192,13 @@ def _change(part: pd.DataFrame, rival: str, block: int) -> dict[str, float]:
     """What a rival costs, in so many cases, and the forecast's actions in the same ones; and their difference."""
     values, other = (part[column].to_numpy(np.float64) for column in ("cost", f"{rival}_cost"))
     known = np.isfinite(other)
-    change, means = Difference(*[float("nan")] * 3), [float("nan")] * 2
+    found, means = Difference(*[float("nan")] * 3), [float("nan")] * 2
     if known.any():
-        change = paired_difference(values[None], other[None], block)
+        found = paired_difference(values[None], other[None], block)
         means = [float(each[known].mean()) for each in (values, other)]
     return {
         f"{rival}_cases": int(known.sum()),
         f"cost_beside_{rival}": means[0],
         f"{rival}_cost": means[1],
-        **{f"{rival}_{name}": value for name, value in zip(("change", "low", "high"), change, strict=True)},
+        **{f"{rival}_{name}": value for name, value in zip(("change", "low", "high"), found, strict=True)},
     }

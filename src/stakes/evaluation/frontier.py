@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stakes.checks import require_count, require_finite
 from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.evaluation.amounts import amount, change
 from stakes.evaluation.significance import Difference, Resampling, Sampled
 from stakes.evaluation.simultaneous import upper_bounds
 
@@ -216,11 +217,13 @@ def _counted(judged: Resampling) -> str:
 
 def _gain(base: FrontierPoint, taken: FrontierPoint, winner: FrontierPoint, tolerance: float) -> str:
     """What is gained by the weight that is taken, and why it is not the winner."""
-    change, score = taken.cost_change, taken.score_change
-    assert change is not None
+    score = taken.score_change
+    assert taken.cost_change is not None
+    assert taken.cost is not None
+    assert base.cost is not None
     why = (
-        f"its mean cost is {taken.cost:.4g} instead of {base.cost:.4g} at weight 0 (change {change.mean:+.3g}, 95 % "
-        f"interval {change.low:+.3g} to {change.high:+.3g})"
+        f"its mean cost is {amount(taken.cost)} instead of {amount(base.cost)} at weight 0 (change "
+        f"{change(taken.cost_change)})"
     )
     if score is not None:
         why += f" and its score changes by {score.mean:+.2f} % ({tolerance:+g} % is allowed)"

@@ -19,6 +19,7 @@ from stakes.costs import Cost
 from stakes.data.cases import Cases
 from stakes.data.time_axis import to_utc
 from stakes.errors import ShapeError
+from stakes.evaluation.amounts import change
 from stakes.evaluation.frontier import LEAST_BLOCKS, Interval
 from stakes.evaluation.significance import Difference, paired_difference
 from stakes.scores import DecisionScore
@@ -51,7 +52,7 @@ class Headroom:
     def sentence(self) -> str:
         """What this says about decision-aware training, and what it does not."""
         gain = self.gain
-        found = f"{gain.mean:+.3g}, 95 % interval {gain.low:+.3g} to {gain.high:+.3g}, over {self.cases} cases"
+        found = f"{change(gain)}, over {self.cases} cases"
         if gain.high < 0:
             return (
                 f"A policy trained on the cost alone pays less than the forecast's actions ({found}): decision-aware "
