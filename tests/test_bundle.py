@@ -24,22 +24,14 @@ from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from stakes import ImplicitModel, NewsvendorCost, ProtectionCost, ShortfallCost, WindDispatchCost, cost_function
-from stakes.bundle import (
-    BundleError,
-    DataFingerprint,
-    bundle_files,
-    is_bundle,
-    load_bundle,
-    record_file,
-    save_bundle,
-)
+from stakes.bundle import DataFingerprint, bundle_files, is_bundle, load_bundle, record_file, save_bundle
 from stakes.bundle_state import EstimatorSettings
 from stakes.cost_specs import CostSpec
-from stakes.errors import SettingError, StakesError
+from stakes.errors import BundleError, SettingError, StakesError
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.significance import Difference
+from stakes.files import read_json, write_json
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.training.checkpoints import read_json, write_json
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 
 TRAINING = TrainingSettings(batch=16, members=3, validation_members=4, validate_every=1, learning_rate=0.01)

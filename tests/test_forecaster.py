@@ -22,10 +22,9 @@ from straight_model import StraightModel
 import stakes
 from stakes import fitting
 from stakes.actions import solve_action
-from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
+from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError
 from stakes.fitting import automatic_settings
 from stakes.pooling import member_shares, pooled_members
-from stakes.training.results import InterruptedTraining
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)

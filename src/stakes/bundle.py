@@ -26,7 +26,6 @@ from stakes.bundle_files import (
     SETTINGS,
     STATE,
     WEIGHTS,
-    BundleError,
     BundleRecord,
     DataFingerprint,
     bundle_files,
@@ -52,14 +51,15 @@ from stakes.bundle_state import (
 from stakes.cost_specs import CostSpec, cost_names
 from stakes.costs import Cost, require_cost
 from stakes.data.layout import TableLayout
-from stakes.errors import SettingError, StakesError
+from stakes.errors import BundleError, SettingError, StakesError
 from stakes.evaluation.headroom import Headroom
+from stakes.files import write_atomically, write_json
 from stakes.fitting import ModelFactory
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.own_costs import OwnCost
-from stakes.training.checkpoints import save_tensors, write_atomically, write_json
+from stakes.settings import from_plain, shown, to_plain
 from stakes.training.settings import ModelSettings
-from stakes.typed import from_plain, shown, to_plain
+from stakes.training.tensor_files import save_tensors
 
 __all__ = ["FORMAT", "Bundle", "BundleError", "DataFingerprint", "bundle_files", "is_bundle", "load_bundle"]
 __all__ += ["record_file", "save_bundle"]

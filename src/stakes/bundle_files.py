@@ -21,11 +21,11 @@ import numpy as np
 
 from stakes.checks import require_count
 from stakes.data.layout import TableLayout
-from stakes.errors import SettingError, StakesError
-from stakes.training.checkpoints import CheckpointError, read_bytes, read_json, sync_folder, write_json
-from stakes.typed import from_plain, shown, to_plain
+from stakes.errors import BundleError, CheckpointError, SettingError, StakesError
+from stakes.files import read_bytes, read_json, sync_folder, write_json
+from stakes.settings import from_plain, shown, to_plain
 
-__all__ = ["FORMAT", "METRICS", "PARTS", "RECORD", "SETTINGS", "STATE", "WEIGHTS", "BundleError", "BundleRecord"]
+__all__ = ["FORMAT", "METRICS", "PARTS", "RECORD", "SETTINGS", "STATE", "WEIGHTS", "BundleRecord"]
 __all__ += [
     "DataFingerprint",
     "bundle_files",
@@ -47,10 +47,6 @@ _LARGEST_FILE = 2**28  # bytes, of what was added
 _STAGE = ".saving-"
 _NAME = re.compile(r"(?:\w[\w. -]{0,99}/){0,4}\w[\w. -]{0,99}", re.ASCII)  # no part begins with a dot
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-class BundleError(StakesError):
-    """A bundle cannot be written, or is not what was written."""
 
 
 @dataclass(frozen=True)

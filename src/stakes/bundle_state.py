@@ -20,9 +20,9 @@ from stakes.evaluation.frontier import Frontier
 from stakes.fitting import MODELS, ModelFactory, model_factory, resolved_device
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.models.sample_model import SampleModel
-from stakes.training.checkpoints import HEADER_LIMIT, load_tensors
+from stakes.settings import from_plain, shown, to_plain
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
-from stakes.typed import from_plain, shown, to_plain
+from stakes.training.tensor_files import HEADER_LIMIT, load_tensors
 
 __all__ = ["EstimatorSettings", "FittedState", "settings_from_plain", "settings_of", "state_of"]
 __all__ += ["restored", "tensors_of"]

@@ -13,9 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from stakes.data.names import did_you_mean
-from stakes.errors import CostError
-from stakes.typed import from_plain, shown
+from stakes.errors import CostError, did_you_mean
+from stakes.settings import from_plain, shown
 
 if TYPE_CHECKING:  # torch comes with the first cost, not with --help
     from numpy.typing import ArrayLike

@@ -1,6 +1,26 @@
-"""The one family of exceptions that `stakes` raises for its users' input."""
+"""The one family of exceptions that `stakes` raises for its users' input, and the hint that ends many a message."""
 
-__all__ = ["CostError", "NonFiniteError", "SettingError", "ShapeError", "StakesError"]
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+__all__ = [
+    "BundleError",
+    "CheckpointError",
+    "CostError",
+    "Era5Error",
+    "InterruptedTraining",
+    "NetCDFError",
+    "NonFiniteError",
+    "RecordError",
+    "SeriesError",
+    "SettingError",
+    "ShapeError",
+    "StakesError",
+    "StudyError",
+    "TableError",
+    "WheelError",
+]
+__all__ += ["did_you_mean"]
 
 
 class StakesError(ValueError):
@@ -21,3 +41,54 @@ class NonFiniteError(StakesError):
 
 class SettingError(StakesError):
     """An option has a value outside its range."""
+
+
+class StudyError(StakesError):
+    """A study's files are missing or damaged, or it does not have what is asked of it."""
+
+
+class InterruptedTraining(StakesError):  # noqa: N818 an answer to the user, not a fault
+    """Training was asked to stop."""
+
+
+class CheckpointError(StakesError):
+    """A file of training state cannot be written, or is not what was written."""
+
+
+class Era5Error(StakesError):
+    """ERA5 cannot be fetched, or something else came than was asked for."""
+
+
+class RecordError(StakesError):
+    """A record of that name does not exist, or its file is damaged."""
+
+
+class TableError(StakesError):
+    """A table cannot be read, or has not what is asked of it."""
+
+
+class SeriesError(StakesError):
+    """A series has times or values from which no rows can be made."""
+
+
+class NetCDFError(StakesError):
+    """A file of series cannot be read, or has not what a task needs."""
+
+
+class WheelError(StakesError):
+    """The wheel with the European wind power is not there, not the right one, or cannot be read."""
+
+
+class BundleError(StakesError):
+    """A bundle cannot be written, or is not what was written."""
+
+
+def did_you_mean(wrong: str, known: Sequence[str]) -> str:
+    """The end of a sentence about an unknown name: the nearest known one, or all of them.
+
+    >>> did_you_mean("TEMP", ["load", "temp"]), did_you_mean("x", ["load", "temp"])
+    ("did you mean 'temp'?", 'there are load, temp')
+    """
+    small = {name.casefold(): name for name in known}
+    close = [small[name] for name in get_close_matches(wrong.casefold(), small, n=1)]
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"

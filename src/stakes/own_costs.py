@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from stakes.costs import Cost, Parameter, cost_function, require_cost
-from stakes.data.names import did_you_mean
-from stakes.errors import CostError, StakesError
+from stakes.errors import CostError, StakesError, did_you_mean
 
 if TYPE_CHECKING:
     from stakes.cost_specs import CostSpec

@@ -10,9 +10,9 @@ from load_tables import load_table
 from stakes.commands.fit import FitRequest, Problem
 from stakes.costs import Cost
 from stakes.data.layout import TableLayout
+from stakes.errors import InterruptedTraining
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.training.execution import Execution
-from stakes.training.results import InterruptedTraining
 from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 COST = "imbalance:short=10,long=1,upper=20,unit=EUR"

@@ -7,7 +7,7 @@ import pytest
 
 from stakes.commands.fit_notes import part_of_the_fit, unlike_the_fit
 from stakes.data.layout import TableLayout
-from stakes.typed import to_plain
+from stakes.settings import to_plain
 
 ROWS = TableLayout(("y",), ("a",))
 SHA256 = "0" * 64

@@ -13,7 +13,7 @@ from load_tables import load_table
 
 from stakes.bundle import bundle_files
 from stakes.commands import fit
-from stakes.training.checkpoints import read_json
+from stakes.files import read_json
 
 OWN = "def paid(action, outcome):\n    return (action - outcome) ** 2\n"
 COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "12", "--baseline-action", "bought"]

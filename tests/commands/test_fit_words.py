@@ -15,10 +15,10 @@ from stakes.commands import fit, refit
 from stakes.commands.fit import FitRequest, FitResult
 from stakes.cost_specs import CostSpec
 from stakes.data.layout import TableLayout
+from stakes.files import write_json
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.training.checkpoints import write_json
+from stakes.settings import to_plain
 from stakes.training.execution import Execution
-from stakes.typed import to_plain
 
 COST = "imbalance:short=10,long=1,upper=20"
 REQUEST = FitRequest("old.csv", COST, TableLayout(("load",), ("wind",)), decision_weight=0.3, members=40, seed=3)

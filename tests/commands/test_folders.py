@@ -84,7 +84,7 @@ def one_row() -> str:
 
 def changed(key: str, value: object) -> None:
     """Write another bundle.json, with its checksum."""
-    from stakes.training.checkpoints import read_json, write_json
+    from stakes.files import read_json, write_json
 
     write_json(Path("load/bundle.json"), {**read_json(Path("load/bundle.json")), key: value})
 

@@ -11,10 +11,10 @@ import xarray as xr
 from made_era5 import values
 
 from stakes.data.datasets import content_digest
-from stakes.data.netcdf import NetCDFError, open_series, read_temperature, read_wind
+from stakes.data.netcdf import open_series, read_temperature, read_wind
 from stakes.data.records import Record
-from stakes.data.tables import TableError, read_table
-from stakes.errors import StakesError
+from stakes.data.tables import read_table
+from stakes.errors import NetCDFError, StakesError, TableError
 from stakes.tasks.frost import FrostTask
 from stakes.tasks.wind import WindTask
 

@@ -12,10 +12,10 @@ from made_era5 import Layout, RecordingClient, downloaded, make_store, values
 from stakes.data.era5 import Fetched, fetch_era5, find_source
 from stakes.data.era5_arco import ArcoStore
 from stakes.data.era5_cds import ClimateDataStore, cds_request
-from stakes.data.era5_layout import ATTRIBUTION, Era5Error
+from stakes.data.era5_layout import ATTRIBUTION
 from stakes.data.era5_request import UNITS, VARIABLES, Era5Request, Piece, variable_names, years_of
 from stakes.data.netcdf import open_series, read_temperature, read_wind
-from stakes.errors import SettingError, StakesError
+from stakes.errors import Era5Error, SettingError, StakesError
 
 BERLIN = Era5Request(("t2m",), (52.52, 13.4), (2019, 2021), patch=3, step=24)
 YEAR = ("2021-01-01", "2022-01-01")

@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 
 from stakes.data.layout import DataQuality, TableLayout
-from stakes.data.tables import TableError
-from stakes.errors import SettingError, StakesError
-from stakes.typed import from_plain, to_plain
+from stakes.errors import SettingError, StakesError, TableError
+from stakes.settings import from_plain, to_plain
 
 
 def hourly(count: int = 8, **columns: Any) -> pd.DataFrame:

@@ -7,8 +7,7 @@ import pytest
 import xarray as xr
 
 from stakes.data.members import MembersFile, read_members, read_outcomes
-from stakes.data.tables import TableError
-from stakes.errors import StakesError
+from stakes.errors import StakesError, TableError
 
 WIDE = "time,m1,m2,m3\n2020-01-02,4,5,6\n2020-01-01,1,2,3\n"
 LONG = "number,time,load,wind\n1,2020-01-01,2,20\n0,2020-01-01,1,10\n0,2020-01-02,3,30\n1,2020-01-02,4,40\n"

@@ -8,9 +8,8 @@ import pytest
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.data.netcdf import NetCDFError, read_temperature, read_wind
-from stakes.data.time_axis import SeriesError
-from stakes.errors import StakesError
+from stakes.data.netcdf import read_temperature, read_wind
+from stakes.errors import NetCDFError, SeriesError, StakesError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"
 LATITUDES, LONGITUDES = [52.75, 52.5, 52.25], [13.25, 13.5, 13.75]

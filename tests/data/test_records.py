@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from stakes.data.build_records import RECIPES, build_records, main
-from stakes.data.records import RecordError, load_record, record_names, records_folder
-from stakes.errors import SettingError, StakesError
+from stakes.data.records import load_record, record_names, records_folder
+from stakes.errors import RecordError, SettingError, StakesError
 
 SOURCE = Path(__file__).parents[3] / "shared" / "data" / "embed"
 needs_source = pytest.mark.skipif(not SOURCE.is_dir(), reason="the source tables are not here")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stakes.data.records import load_record
-from stakes.data.series import LaggedInput, LaggedSeries, LeftOut, SeriesError, TimeSeries
-from stakes.errors import SettingError, StakesError
+from stakes.data.series import LaggedInput, LaggedSeries, LeftOut, TimeSeries
+from stakes.errors import SeriesError, SettingError, StakesError
 
 START = np.datetime64("2020-02-27T00:00:00")
 HOUR = np.timedelta64(3600, "s")

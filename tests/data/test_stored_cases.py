@@ -11,7 +11,7 @@ from stakes.bundle import bundle_files
 from stakes.commands.fit import FitRequest, run_fit
 from stakes.data.layout import TableLayout
 from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
-from stakes.data.tables import TableError
+from stakes.errors import TableError
 
 ROWS = TableLayout(("y", "z"), features=("a", "b"))
 

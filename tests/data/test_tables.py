@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stakes.data.tables import TableError, numbers, read_table, times, write_table
-from stakes.errors import StakesError
-from stakes.training.checkpoints import CheckpointError
+from stakes.data.tables import numbers, read_table, times, write_table
+from stakes.errors import CheckpointError, StakesError, TableError
 
 SIMPLE = "time,load\n2020-01-01,1.5\n2020-01-02,2.5\n"
 

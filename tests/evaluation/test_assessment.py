@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from stakes import ImplicitModel, optimal_action
-from stakes.errors import SettingError
+from stakes.errors import SettingError, StudyError
 from stakes.evaluation import assessment
 from stakes.evaluation.assessment import Assessment, assess, evaluate_runs
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.study import Study, StudyError
-from stakes.training.checkpoints import read_json, write_json
+from stakes.evaluation.study import Study
+from stakes.files import read_json, write_json
 from stakes.training.run_folder import RunFolder
 from stakes.training.runs import task_data
 from stakes.training.sweep import Point, Sweep, read_sweep

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from stakes.errors import StudyError
 from stakes.evaluation.choice import chosen_weight
-from stakes.evaluation.study import AXES, Study, StudyError
+from stakes.evaluation.study import AXES, Study
 
 
 def study(cost: list[float], energy_score: list[float]) -> Study:

@@ -13,7 +13,7 @@ from scipy.signal import lfilter  # type: ignore[import-untyped]
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier, FrontierPoint, frontier
 from stakes.evaluation.significance import Difference, paired_difference
-from stakes.typed import from_plain, to_plain
+from stakes.settings import from_plain, to_plain
 
 WEIGHTS = (0.0, 0.3, 0.6, 0.9)
 BASE = np.random.default_rng(0).gamma(2.0, size=400)

@@ -11,15 +11,14 @@ import torch
 
 import stakes
 from stakes.data.cases import Cases
-from stakes.data.time_axis import SeriesError
-from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError
 from stakes.evaluation.frontier import LEAST_BLOCKS
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom, resolved_block
 from stakes.evaluation.significance import Difference, paired_difference
 from stakes.evaluation.simultaneous import upper_bounds
+from stakes.settings import from_plain, to_plain
 from stakes.table_input import alternate_blocks
 from stakes.training.policy import PolicySettings, train_policy
-from stakes.typed import from_plain, to_plain
 
 COST = stakes.ShortfallCost(5.0)
 FEW = PolicySettings(hidden=16, layers=2, epochs=30, patience=30)

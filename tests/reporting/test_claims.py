@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from made_studies import made_studies
 
+from stakes.errors import StudyError
 from stakes.evaluation.significance import Difference, Sampled
-from stakes.evaluation.study import Study, StudyError
+from stakes.evaluation.study import Study
 from stakes.reporting.claims import method
 from stakes.reporting.claims.claim import (
     Check,

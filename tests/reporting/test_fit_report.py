@@ -17,8 +17,7 @@ from invented_fits import SPEC, invented_outcomes, invented_story
 from stakes.actions import optimal_action
 from stakes.cost_specs import CostSpec
 from stakes.costs import ImbalanceCost, cost_function
-from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.study import StudyError
+from stakes.errors import SettingError, ShapeError, StudyError
 from stakes.reporting import fit_report
 from stakes.reporting.figures.fitted import calibration_figure, cost_figure, frontier_figure
 from stakes.reporting.figures.fitted_cases import _broken, _draw_group
@@ -33,7 +32,7 @@ from stakes.reporting.fit_words import (
     verdict,
 )
 from stakes.reporting.report import Figure, Report, Section, Shown, Table, render
-from stakes.typed import to_plain
+from stakes.settings import to_plain
 
 HOSTILE = "</text><script>alert('x')</script> $a$ <b> & 日本 \x1b {{ 7 * 7 }}"
 SECTIONS = ["verdict", "weights", "calibration", "decisions", "parts", "cost", "data", "settings"]

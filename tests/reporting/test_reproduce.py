@@ -18,14 +18,14 @@ from tiny_reproduction import EXECUTION, tiny_parts
 
 from stakes.cli import main
 from stakes.evaluation.study import Study
+from stakes.files import write_json
 from stakes.reporting.claims.register import all_claims
 from stakes.reporting.figures.registry import known_figures
 from stakes.reporting.plan import REDUCED
 from stakes.reporting.reproduce import Reproduction, reproduce, study_parts
 from stakes.reporting.voice import Voice
-from stakes.training.checkpoints import write_json
+from stakes.settings import to_plain
 from stakes.training.run_folder import RunFolder
-from stakes.typed import to_plain
 
 WANTED = {
     "synthetic": Reproduction("synthetic", quick=True),

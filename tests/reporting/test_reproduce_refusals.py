@@ -14,8 +14,8 @@ import xarray as xr
 from tiny_reproduction import tiny_parts
 
 from stakes.cli import main
+from stakes.files import locked
 from stakes.reporting import reproduce
-from stakes.training.run_folder import locked
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from stakes.serving.refusals import RefusedError
 from stakes.serving.schemas import CurveRequest, DecideRequest, TableRequest
 from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
-from stakes.typed import to_plain
+from stakes.settings import to_plain
 
 NAMES = list(LAYOUT.features)
 WHOLE: dict[str, Any] = {

@@ -34,11 +34,13 @@ from forks import become
 
 import stakes.cli
 from stakes.errors import StakesError
+from stakes.files import read_json
 from stakes.training import execution, worker
-from stakes.training.checkpoints import load_latest, load_tensors, read_json
+from stakes.training.checkpoints import load_latest
 from stakes.training.execution import Stack
 from stakes.training.run_folder import RunFolder
 from stakes.training.sweep import load_sweep, read_sweep
+from stakes.training.tensor_files import load_tensors
 
 MODEL = {"name": "diffusion", "hidden": 8, "layers": 1, "noise": 2}
 TRAINING = {"members": 2, "validation_members": 4, "batch": 400, "validate_every": 1, "learning_rate": 0.01}

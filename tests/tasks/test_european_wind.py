@@ -15,9 +15,9 @@ import pyarrow.parquet
 import pytest
 
 from stakes.data import entsoe_wheel
-from stakes.data.entsoe_wheel import SERIES, WHEEL, YEARS, WheelError, read_wind_power
+from stakes.data.entsoe_wheel import SERIES, WHEEL, YEARS, read_wind_power
 from stakes.data.power_screening import hourly_means, six_hourly_means, yearly_capacity
-from stakes.errors import SettingError
+from stakes.errors import SettingError, WheelError
 from stakes.tasks.european_wind import EuropeanWind
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"

@@ -8,14 +8,12 @@ import pytest
 import torch
 import xarray as xr
 
-from stakes.data.netcdf import NetCDFError
-from stakes.data.time_axis import SeriesError
-from stakes.errors import SettingError, StakesError
+from stakes.errors import NetCDFError, SeriesError, SettingError, StakesError
+from stakes.settings import to_plain
 from stakes.tasks.frost import FrostTask
 from stakes.tasks.task import Cases, TaskData
 from stakes.tasks.wind import WindTask
 from stakes.training.runs import RunSettings, run_from_plain
-from stakes.typed import to_plain
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"
 TASKS = (WindTask, FrostTask)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import torch
 
-from stakes.training.checkpoints import Checkpoint, CheckpointError, save_checkpoint
+from stakes.errors import CheckpointError
+from stakes.training.checkpoints import Checkpoint, save_checkpoint
 
 # What is there before, then what is saved: epoch and value.
 SCENARIOS = {

@@ -18,20 +18,11 @@ from hypothesis import strategies as st
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
-from stakes.errors import ShapeError, StakesError
-from stakes.training import checkpoints
-from stakes.training.checkpoints import (
-    Checkpoint,
-    CheckpointError,
-    check_tensors,
-    load_latest,
-    load_tensors,
-    read_json,
-    save_checkpoint,
-    save_tensors,
-    write_atomically,
-    write_json,
-)
+from stakes import files
+from stakes.errors import CheckpointError, ShapeError, StakesError
+from stakes.files import read_json, write_atomically, write_json
+from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
+from stakes.training.tensor_files import check_tensors, load_tensors, save_tensors
 
 CHILDREN = Path(__file__).with_name("checkpoint_children.py")
 HARNESS = Path(__file__).with_name("kill_injection.py")
@@ -275,7 +266,7 @@ def test_json_that_would_not_come_back_is_not_written(value: Any, message: str, 
 
 
 def test_json_too_large_to_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "JSON_LIMIT", 1000)
+    monkeypatch.setattr(files, "JSON_LIMIT", 1000)
     write_json(tmp_path / "a.json", "x" * 890)
     assert read_json(tmp_path / "a.json") == "x" * 890
     with pytest.raises(CheckpointError, match=r"/b\.json: the JSON has 902 bytes, at most 1000"):
@@ -875,7 +866,7 @@ def test_a_full_disk_is_explained_and_leaves_the_last_good_one(
         return original(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(*((checkpoints, "open") if step == "open" else (os, step)), fail, raising=False)
+        patched.setattr(*((files, "open") if step == "open" else (os, step)), fail, raising=False)
         with pytest.raises(CheckpointError) as raised:
             save_checkpoint(folder, checkpoint(3))
     reason = re.escape(os.strerror(code))

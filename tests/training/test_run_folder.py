@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 import torch
 
-from stakes.errors import SettingError, StakesError
+from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
+from stakes.files import locked
+from stakes.settings import to_plain
 from stakes.tasks.synthetic import SyntheticTask
 from stakes.tasks.wind import WindTask
-from stakes.training.checkpoints import CheckpointError, save_tensors
 from stakes.training.replicas import Replica
-from stakes.training.results import InterruptedTraining, Trained
-from stakes.training.run_folder import RunFolder, RunRecorder, locked
+from stakes.training.results import Trained
+from stakes.training.run_folder import RunFolder, RunRecorder
 from stakes.training.runs import RunSettings, prepare, run_from_plain, task_data
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.training.tensor_files import save_tensors
 from stakes.training.trainer import train
-from stakes.typed import to_plain
 
 TRAINING = TrainingSettings(epochs=3, batch=800, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
 RUN = RunSettings(SyntheticTask(), ImplicitSettings(2, 4, 1), 0.4, 3, TRAINING)
@@ -103,7 +104,8 @@ CHILD = """
 import os, sys
 from pathlib import Path
 from stakes.errors import SettingError
-from stakes.training.run_folder import RunFolder, locked
+from stakes.files import locked
+from stakes.training.run_folder import RunFolder
 run = RunFolder(Path(sys.argv[1])).settings()
 print(run.name)
 try:

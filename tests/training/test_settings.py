@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from stakes.errors import SettingError
+from stakes.settings import from_plain, to_plain
 from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings, require_count
-from stakes.typed import from_plain, to_plain
 
 NO_COUNTS = (0, -3, 2.0, "3", None, True, math.nan)
 COUNTS: dict[type, tuple[str, ...]] = {

@@ -22,14 +22,13 @@ import torch
 from forks import become
 
 import stakes.cli
-from stakes.errors import SettingError, StakesError
+from stakes.errors import InterruptedTraining, SettingError, StakesError
+from stakes.files import locked, read_json, write_json
 from stakes.tasks.wind import WindTask
 from stakes.training import execution, sweep, worker
-from stakes.training.checkpoints import read_json, write_json
 from stakes.training.commands import resume_folder
 from stakes.training.execution import Execution, Stack
-from stakes.training.results import InterruptedTraining
-from stakes.training.run_folder import RunFolder, locked
+from stakes.training.run_folder import RunFolder
 from stakes.training.runs import run_from_plain
 from stakes.training.stepper import Stepper
 from stakes.training.sweep import (

@@ -25,10 +25,9 @@ from stakes import (
     cost_function,
 )
 from stakes.data.cases import Cases
-from stakes.errors import SettingError, StakesError
-from stakes.training.checkpoints import CheckpointError
+from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.results import InterruptedTraining, Observer, Phase, Progress, Trained
+from stakes.training.results import Observer, Phase, Progress, Trained
 from stakes.training.settings import TrainingSettings
 from stakes.training.stepper import Stepper
 from stakes.training.trainer import train

@@ -156,7 +156,7 @@ class FitFlags:
         """The same for `stakes.commands.fit.run_fit`."""
         from stakes.commands.fit import FitRequest
         from stakes.data.layout import TableLayout
-        from stakes.typed import from_plain
+        from stakes.settings import from_plain
 
         layout = {
             "targets": names(self.target),

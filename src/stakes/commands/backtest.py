@@ -20,18 +20,16 @@ from stakes.commands.output import plain
 from stakes.commands.reading import blaming, cost_again
 from stakes.data.layout import TableCases
 from stakes.data.tables import read_table, write_table
-from stakes.errors import SettingError
+from stakes.errors import InterruptedTraining, SettingError
 from stakes.evaluation.amounts import amount, change
 from stakes.evaluation.fitted import judge_fit
 from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.significance import Difference, paired_difference
+from stakes.files import locked, write_atomically
 from stakes.reporting.voice import Voice
-from stakes.training.checkpoints import write_atomically
+from stakes.settings import from_plain
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
-from stakes.training.results import InterruptedTraining
-from stakes.training.run_folder import locked
-from stakes.typed import from_plain
 
 __all__ = ["SETTINGS", "Backtest", "resume_backtest", "run_backtest"]
 

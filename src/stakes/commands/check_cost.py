@@ -17,7 +17,7 @@ from stakes.cost_specs import CostSpec
 from stakes.costs import Cost, ProtectionCost, WindDispatchCost
 from stakes.data.tables import numbers, read_table
 from stakes.errors import SettingError
-from stakes.training.checkpoints import write_atomically
+from stakes.files import write_atomically
 
 __all__ = ["CheckedCost", "check_cost"]
 

@@ -18,8 +18,8 @@ from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
 from stakes.data.datasets import content_digest
 from stakes.data.members import MembersFile, read_outcomes
-from stakes.data.tables import TableError, read_table, zone_notes
-from stakes.errors import SettingError
+from stakes.data.tables import read_table, zone_notes
+from stakes.errors import SettingError, TableError
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.forecast_table import todays_cost
 from stakes.evaluation.headroom import automatic_block

@@ -24,20 +24,19 @@ from stakes.costs import Cost
 from stakes.data.datasets import content_digest
 from stakes.data.layout import TableCases, TableLayout
 from stakes.data.stored_cases import save_cases
-from stakes.data.tables import TableError, read_table
+from stakes.data.tables import read_table
+from stakes.errors import InterruptedTraining, TableError
 from stakes.evaluation.case_metrics import summary_table
 from stakes.evaluation.fitted import judge_fit
 from stakes.evaluation.headroom import Headroom
+from stakes.files import locked, read_json, write_json
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.reporting.fit_report import REPORT, read_story, write_fit_report
 from stakes.reporting.fit_words import climatology_sentence, today_sentence, verdict
 from stakes.reporting.voice import Voice
-from stakes.training.checkpoints import read_json, write_json
+from stakes.settings import from_plain, shown, to_plain
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
-from stakes.training.results import InterruptedTraining
-from stakes.training.run_folder import locked
-from stakes.typed import from_plain, shown, to_plain
 
 __all__ = ["FIT", "FitRequest", "FitResult", "Problem", "resume_fit", "run_fit"]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from stakes.bundle_files import DataFingerprint
 from stakes.data.layout import DataQuality, TableCases, TableLayout
-from stakes.typed import from_plain
+from stakes.settings import from_plain
 
 __all__ = ["part_of_the_fit", "unlike_the_fit"]
 

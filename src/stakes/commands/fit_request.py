@@ -16,10 +16,10 @@ from stakes.cost_specs import CostSpec
 from stakes.costs import Cost
 from stakes.data.layout import TableLayout
 from stakes.errors import SettingError, StakesError
+from stakes.files import read_json, write_json
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.training.checkpoints import read_json, write_json
+from stakes.settings import canonical_text, from_plain, to_plain
 from stakes.training.execution import Execution
-from stakes.typed import canonical_text, from_plain, to_plain
 
 __all__ = ["FitRequest", "asked_of", "claim", "read_asked"]
 

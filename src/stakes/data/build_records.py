@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.records import MISSING, RecordError, records_folder
+from stakes.data.records import MISSING, records_folder
+from stakes.errors import RecordError
 
 __all__ = ["RECIPES", "Recipe", "build_records", "main"]
 

@@ -14,13 +14,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stakes.errors import StakesError
+from stakes.errors import NetCDFError
 
 if TYPE_CHECKING:  # importing them for real takes a second, which only a file needs
     import pandas as pd
     from xarray import DataArray, Dataset
 
-__all__ = ["COMPONENTS", "GRIDDED", "SPEEDS", "NetCDFError", "content_digest", "is_gridded", "one_line"]
+__all__ = ["COMPONENTS", "GRIDDED", "SPEEDS", "content_digest", "is_gridded", "one_line"]
 __all__ += ["one_version", "open_dataset"]
 
 GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
@@ -33,10 +33,6 @@ _ZARR_FILES = ("zarr.json", ".zgroup", ".zmetadata")
 _WITH_UNIT = re.compile(r"(.*\S)\s*[(\[]\s*([^()\[\],]+?)\s*[)\]]")  # no comma: "t2m[0,1]" is a point of a grid
 _VERSION = "expver"
 _BLOCK = 1 << 20  # bytes
-
-
-class NetCDFError(StakesError):
-    """A file of series cannot be read, or has not what a task needs."""
 
 
 def is_gridded(path: str | Path) -> bool:

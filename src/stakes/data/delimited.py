@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from stakes.errors import StakesError
+from stakes.errors import TableError
 
-__all__ = ["TableError", "parse_delimited"]
+__all__ = ["parse_delimited"]
 
 _SEPARATORS = (";", "\t", "|", ",")  # a comma, which may also be a decimal one, wins no draw
 _SNIFFED_ROWS = 20
@@ -32,10 +32,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _DECIMAL_COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
 _THOUSANDS, _HUNDREDS = r"[+-]?[1-9]\d{0,2},\d{3}", r"[+-]?\d{1,3}"
 _NUMBER_OR_TIME = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?|\d{4}-\d\d-\d\d.*")
-
-
-class TableError(StakesError):
-    """A table cannot be read, or has not what is asked of it."""
 
 
 def parse_delimited(

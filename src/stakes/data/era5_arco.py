@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stakes.data.datasets import one_line
-from stakes.data.era5_layout import Era5Error, standard
+from stakes.data.era5_layout import standard
 from stakes.data.era5_request import VARIABLES, Era5Request, Piece
-from stakes.data.names import did_you_mean
-from stakes.errors import SettingError
+from stakes.errors import Era5Error, SettingError, did_you_mean
 
 if TYPE_CHECKING:
     from xarray import Dataset

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stakes.data.datasets import one_line, open_dataset
-from stakes.data.era5_layout import Era5Error, standard
+from stakes.data.era5_layout import standard
 from stakes.data.era5_request import VARIABLES, Era5Request, Piece
-from stakes.errors import SettingError
+from stakes.errors import Era5Error, SettingError
 
 if TYPE_CHECKING:
     from xarray import Dataset

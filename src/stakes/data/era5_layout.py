@@ -11,12 +11,12 @@ import numpy as np
 from stakes.data.datasets import one_line, one_version, open_dataset
 from stakes.data.era5_request import UNITS, VARIABLES, Era5Request
 from stakes.data.time_axis import Times
-from stakes.errors import StakesError
+from stakes.errors import Era5Error, StakesError
 
 if TYPE_CHECKING:
     from xarray import DataArray, Dataset
 
-__all__ = ["ATTRIBUTION", "Era5Error", "read_piece", "standard", "write_dataset"]
+__all__ = ["ATTRIBUTION", "read_piece", "standard", "write_dataset"]
 
 ATTRIBUTION = (
     "Contains modified Copernicus Climate Change Service information (ERA5, Hersbach et al. 2020, "
@@ -25,10 +25,6 @@ ATTRIBUTION = (
 _NEAR = 1e-3  # degrees
 _COORDINATES = {"time": "valid_time", "lat": "latitude", "lon": "longitude"}
 _AXES = ("valid_time", "latitude", "longitude")
-
-
-class Era5Error(StakesError):
-    """ERA5 cannot be fetched, or something else came than was asked for."""
 
 
 def standard(datasets: Sequence["Dataset"], request: Era5Request, times: Times, source: str) -> "Dataset":

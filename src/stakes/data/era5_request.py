@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from stakes.data.names import did_you_mean
 from stakes.data.time_axis import Times
-from stakes.errors import SettingError
+from stakes.errors import SettingError, did_you_mean
 
 __all__ = ["UNITS", "VARIABLES", "Era5Request", "Piece", "variable_names", "years_of"]
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from stakes.data.names import check_names
 from stakes.data.series import Calendar, LaggedInput, LaggedSeries, Split, TimeSeries, calendar_waves
-from stakes.data.tables import TableError, is_numeric, numbers, require_columns, times
-from stakes.data.time_axis import SeriesError, Times, hours_to_seconds
-from stakes.errors import SettingError
+from stakes.data.tables import is_numeric, numbers, require_columns, times
+from stakes.data.time_axis import Times, hours_to_seconds
+from stakes.errors import SeriesError, SettingError, TableError
 
 __all__ = ["DataQuality", "TableCases", "TableLayout"]
 

@@ -4,8 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from stakes.data.delimited import TableError
-from stakes.data.names import did_you_mean
+from stakes.errors import TableError, did_you_mean
 
 __all__ = ["chosen_columns", "member_columns", "target_columns", "without_coordinates"]
 

@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.member_columns import chosen_columns, member_columns, target_columns, without_coordinates
-from stakes.data.names import did_you_mean
 from stakes.data.netcdf import open_dataset
-from stakes.data.tables import TableError, is_numeric, numbers, read_table, require_columns, times, zone_notes
+from stakes.data.tables import is_numeric, numbers, read_table, require_columns, times, zone_notes
+from stakes.errors import TableError, did_you_mean
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a NetCDF file needs
     from xarray import DataArray, Dataset

@@ -1,22 +1,10 @@
 """Names of records and columns: found, or refused with the nearest that exists."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
-from stakes.errors import SettingError
+from stakes.errors import SettingError, did_you_mean
 
-__all__ = ["check_names", "did_you_mean", "find_columns"]
-
-
-def did_you_mean(wrong: str, known: Sequence[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known one, or all of them.
-
-    >>> did_you_mean("TEMP", ["load", "temp"]), did_you_mean("x", ["load", "temp"])
-    ("did you mean 'temp'?", 'there are load, temp')
-    """
-    small = {name.casefold(): name for name in known}
-    close = [small[name] for name in get_close_matches(wrong.casefold(), small, n=1)]
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+__all__ = ["check_names", "find_columns"]
 
 
 def find_columns(wanted: Sequence[str], known: Sequence[str]) -> list[int]:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.datasets import COMPONENTS, SPEEDS, NetCDFError, one_line, one_version, open_dataset
+from stakes.data.datasets import COMPONENTS, SPEEDS, one_line, one_version, open_dataset
 from stakes.data.records import Record
-from stakes.data.time_axis import SeriesError, Times, check_regular, to_utc
+from stakes.data.time_axis import Times, check_regular, to_utc
+from stakes.errors import NetCDFError, SeriesError
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a file needs
     from xarray import DataArray, Dataset

@@ -19,19 +19,15 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.names import did_you_mean, find_columns
-from stakes.errors import SettingError, StakesError
+from stakes.data.names import find_columns
+from stakes.errors import RecordError, SettingError, did_you_mean
 
-__all__ = ["MISSING", "Record", "RecordError", "load_record", "record_names", "records_folder"]
+__all__ = ["MISSING", "Record", "load_record", "record_names", "records_folder"]
 
 MISSING = int(np.iinfo(np.int32).min)
 _KNOT = 1852 / 3600  # m/s, by definition
 _METRES_PER_SECOND = {"m/s": 1.0, "knot": _KNOT}
 _ENTRY = {"title", "sha256", "start", "step_seconds", "rows", "columns", "units", "divisors", "attribution", "source"}
-
-
-class RecordError(StakesError):
-    """A record of that name does not exist, or its file is damaged."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.data.names import check_names, find_columns
-from stakes.data.time_axis import SeriesError, Times, check_regular, hours_to_seconds, to_utc
-from stakes.errors import SettingError
+from stakes.data.time_axis import Times, check_regular, hours_to_seconds, to_utc
+from stakes.errors import SeriesError, SettingError
 
 __all__ = ["Calendar", "LaggedInput", "LaggedSeries", "LeftOut", "Series", "SeriesError", "Split", "TimeSeries"]
 __all__ += ["calendar_waves"]

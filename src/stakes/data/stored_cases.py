@@ -8,7 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.layout import TableCases
-from stakes.data.tables import TableError, numbers, read_table, write_table
+from stakes.data.tables import numbers, read_table, write_table
+from stakes.errors import TableError
 
 __all__ = ["STORED_CASES", "StoredCases", "load_cases", "save_cases"]
 

@@ -16,13 +16,12 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from stakes.data.datasets import is_gridded
-from stakes.data.delimited import TableError, parse_delimited
-from stakes.data.names import did_you_mean
+from stakes.data.delimited import parse_delimited
 from stakes.data.netcdf import open_series
 from stakes.data.time_axis import Times
-from stakes.errors import StakesError
-from stakes.training.checkpoints import write_atomically
-from stakes.typed import shown
+from stakes.errors import StakesError, TableError, did_you_mean
+from stakes.files import write_atomically
+from stakes.settings import shown
 
 __all__ = ["TableError", "csv_text", "is_numeric", "numbers", "read_table", "require_columns", "times", "write_table"]
 __all__ += ["zone_notes"]

@@ -6,15 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.errors import SettingError, StakesError
+from stakes.errors import SeriesError, SettingError
 
-__all__ = ["SeriesError", "Times", "check_regular", "hours_to_seconds", "to_utc"]
+__all__ = ["Times", "check_regular", "hours_to_seconds", "to_utc"]
 
 Times = NDArray[np.datetime64]
-
-
-class SeriesError(StakesError):
-    """A series has times or values from which no rows can be made."""
 
 
 def to_utc(times: Any, name: str) -> Times:

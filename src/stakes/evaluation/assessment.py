@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from stakes.actions import optimal_action
 from stakes.data.cases import Cases
-from stakes.errors import SettingError
+from stakes.errors import SettingError, StudyError
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.parallel import called_for_each
-from stakes.evaluation.study import AXES, Study, StudyError
+from stakes.evaluation.study import AXES, Study
+from stakes.files import write_atomically
 from stakes.models.sample_model import SampleModel
+from stakes.settings import canonical_text, to_plain
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
-from stakes.training.checkpoints import write_atomically
 from stakes.training.run_folder import RunFolder
 from stakes.training.runs import RunSettings, task_data
 from stakes.training.sweep import Point, Sweep
-from stakes.typed import canonical_text, to_plain
 
 __all__ = [
     "METRICS_VERSION",

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from stakes.checks import require_finite
+from stakes.errors import StudyError
 from stakes.evaluation.significance import defined_mean
-from stakes.evaluation.study import Study, StudyError
+from stakes.evaluation.study import Study
 
 __all__ = ["chosen_weight"]
 

@@ -10,8 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.costs import Cost
-from stakes.data.names import did_you_mean
-from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.errors import NonFiniteError, SettingError, ShapeError, did_you_mean
 from stakes.evaluation.metrics import LEVELS, Assessor, Region
 from stakes.evaluation.significance import Resampling, Sampled
 

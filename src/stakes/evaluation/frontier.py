@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 if TYPE_CHECKING:
     Interval = Difference
 else:
-    Interval = tuple[float, float, float]  # as `stakes.typed` reads it; the dataclasses make it a Difference again
+    Interval = tuple[float, float, float]  # as `stakes.settings` reads it; the dataclasses make it a Difference again
 
 
 @dataclass(frozen=True)

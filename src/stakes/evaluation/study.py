@@ -17,21 +17,16 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.data.names import did_you_mean
-from stakes.errors import SettingError, StakesError
+from stakes.errors import SettingError, StudyError, did_you_mean
 from stakes.evaluation.metrics import LEVELS
 from stakes.evaluation.significance import Resampling, Sampled, defined_mean
-from stakes.training.checkpoints import write_atomically
+from stakes.files import write_atomically
 
-__all__ = ["AXES", "RegionBy", "Study", "StudyError"]
+__all__ = ["AXES", "RegionBy", "Study"]
 
 AXES = ("parameter", "group", "decision_weight", "seed", "case")
 RegionBy = Literal["observed", "forecast"]
 _CASE_AXES = ("parameter", "group", "case")
-
-
-class StudyError(StakesError):
-    """A study's files are missing or damaged, or it does not have what is asked of it."""
 
 
 @dataclass(frozen=True, eq=False)

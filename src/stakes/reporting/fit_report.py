@@ -38,7 +38,7 @@ from stakes.reporting.fit_words import (
     verdict,
 )
 from stakes.reporting.report import Report, Section, write_report
-from stakes.typed import from_plain
+from stakes.settings import from_plain
 
 __all__ = ["REPORT", "FitStory", "build_fit_report", "read_story", "write_fit_report"]
 

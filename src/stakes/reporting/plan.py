@@ -8,16 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stakes.data.names import did_you_mean
-from stakes.errors import SettingError
+from stakes.errors import SettingError, did_you_mean
 from stakes.evaluation.assessment import METRICS_VERSION, Assessment, data_place
 from stakes.reporting.studies import Key
+from stakes.settings import canonical_text, to_plain
 from stakes.tasks import find_task
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
 from stakes.training.runs import task_data
 from stakes.training.sweep import Sweep, read_sweep, with_overrides
-from stakes.typed import canonical_text, to_plain
 
 __all__ = ["CHOICES", "MAIN", "REDUCED", "SUBJECTS", "Part", "planned_parts"]
 

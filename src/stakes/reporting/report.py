@@ -18,9 +18,9 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from stakes.errors import SettingError
+from stakes.files import write_atomically
 from stakes.reporting.cells import Cell, Shown, shown_column
 from stakes.reporting.svg import inline_svg
-from stakes.training.checkpoints import write_atomically
 
 __all__ = ["Cell", "ClaimRow", "Column", "Figure", "Report", "Section", "Shown", "Table", "Verdict"]
 __all__ += ["render", "write_report"]

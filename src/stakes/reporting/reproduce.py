@@ -21,11 +21,12 @@ import pandas as pd
 import torch
 
 import stakes
-from stakes.errors import SettingError, StakesError
+from stakes.errors import InterruptedTraining, SettingError, StakesError, StudyError
 from stakes.evaluation.assessment import Assessment, assess, evaluate_runs
 from stakes.evaluation.policies import assess_policies
-from stakes.evaluation.study import Study, StudyError
+from stakes.evaluation.study import Study
 from stakes.evaluation.summary import summarise
+from stakes.files import locked, read_json, write_atomically, write_json
 from stakes.guard import guarded
 from stakes.reporting.claims.register import judge_all
 from stakes.reporting.claims.summary import claims_record
@@ -37,13 +38,11 @@ from stakes.reporting.report import Figure, write_report
 from stakes.reporting.studies import Key, Studies
 from stakes.reporting.tables import portfolio_rows
 from stakes.reporting.voice import Voice
-from stakes.training.checkpoints import read_json, write_atomically, write_json
+from stakes.settings import canonical_text, to_plain
 from stakes.training.execution import Execution
-from stakes.training.results import InterruptedTraining
-from stakes.training.run_folder import RunFolder, locked
+from stakes.training.run_folder import RunFolder
 from stakes.training.runs import task_data
 from stakes.training.sweep import Point, Sweep, run_sweep
-from stakes.typed import canonical_text, to_plain
 
 __all__ = ["Reproduction", "main", "reproduce", "study_parts"]
 

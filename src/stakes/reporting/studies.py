@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from stakes.evaluation.study import Study, StudyError
+from stakes.errors import StudyError
+from stakes.evaluation.study import Study
 
 __all__ = ["Key", "Studies"]
 

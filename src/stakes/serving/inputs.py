@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.names import did_you_mean
+from stakes.errors import did_you_mean
 from stakes.serving.refusals import RefusedError
 from stakes.serving.settings import ServiceSettings
-from stakes.typed import shown
+from stakes.settings import shown
 
 __all__ = ["feature_row", "member_array", "require_either", "require_rows"]
 

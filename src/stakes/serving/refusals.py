@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from stakes.errors import StakesError
-from stakes.typed import shown
+from stakes.settings import shown
 
 __all__ = ["ErrorAnswer", "RefusedError", "body", "fault", "naming", "refused", "unanswered", "unreadable"]
 

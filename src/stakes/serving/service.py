@@ -27,7 +27,7 @@ from stakes.serving.refusals import RefusedError, naming
 from stakes.serving.served_cost import ServedCost
 from stakes.serving.settings import ServiceSettings
 from stakes.serving.solving import LEVELS, finite, forecast_rows, solved
-from stakes.typed import shown
+from stakes.settings import shown
 
 __all__ = ["Service"]
 

@@ -10,9 +10,8 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from stakes.data.names import did_you_mean
-from stakes.errors import SettingError
-from stakes.typed import shown
+from stakes.errors import SettingError, did_you_mean
+from stakes.settings import shown
 
 if TYPE_CHECKING:  # importing it for real would import torch
     from stakes.tasks.task import Task

@@ -8,10 +8,9 @@ import numpy as np
 from stakes.checks import require_count
 from stakes.data.cases import Cases
 from stakes.data.datasets import GRIDDED
-from stakes.data.names import did_you_mean
 from stakes.data.records import Record
-from stakes.data.series import LaggedSeries, SeriesError, Split
-from stakes.errors import SettingError
+from stakes.data.series import LaggedSeries, Split
+from stakes.errors import SeriesError, SettingError, did_you_mean
 from stakes.tasks.task import TaskData
 
 __all__ = [

@@ -6,16 +6,16 @@ from typing import Any
 
 import torch
 
-from stakes.errors import SettingError
+from stakes.errors import InterruptedTraining, SettingError
+from stakes.files import locked
+from stakes.settings import read_settings_file
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display, RunDisplay
-from stakes.training.results import InterruptedTraining
-from stakes.training.run_folder import RunFolder, locked
+from stakes.training.run_folder import RunFolder
 from stakes.training.runs import prepare, run_from_plain
 from stakes.training.sweep import load_sweep, run_sweep, with_overrides
 from stakes.training.worker import train_folders
-from stakes.typed import read_settings_file
 
 __all__ = ["resume_folder", "train_file"]
 

@@ -22,10 +22,9 @@ from typing import IO, Any, ClassVar
 import torch
 
 from stakes.checks import require_count, require_finite, require_one_of
-from stakes.errors import SettingError
+from stakes.errors import InterruptedTraining, SettingError
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display
-from stakes.training.results import InterruptedTraining
 from stakes.training.run_folder import RunFolder
 
 __all__ = ["MEMORY", "Execution", "Stack", "train_stacks"]

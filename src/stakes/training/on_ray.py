@@ -23,11 +23,10 @@ from uuid import uuid4
 import torch
 
 import stakes
-from stakes.errors import SettingError, StakesError
+from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.training.execution import MEMORY, Execution, Stack
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display
-from stakes.training.results import InterruptedTraining
 from stakes.training.sweep import Sweep, run_sweep
 from stakes.training.worker import Teller, train_stack
 

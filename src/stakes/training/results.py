@@ -7,17 +7,12 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from stakes.errors import StakesError
 from stakes.training.replicas import Replica
 
-__all__ = ["InterruptedTraining", "Observer", "Phase", "Progress", "ReplicaRecord", "Status", "Trained"]
+__all__ = ["Observer", "Phase", "Progress", "ReplicaRecord", "Status", "Trained"]
 
 Status = Literal["running", "finished", "stopped early", "failed"]
 Phase = Literal["pretraining", "training"]
-
-
-class InterruptedTraining(StakesError):  # noqa: N818 an answer to the user, not a fault
-    """Training was asked to stop."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ import json
 import math
 import os
 import platform
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,21 +12,14 @@ from typing import Any
 import torch
 
 import stakes
-from stakes.errors import SettingError, StakesError
-from stakes.training.checkpoints import (
-    CheckpointError,
-    load_tensors,
-    read_bytes,
-    read_json,
-    save_tensors,
-    write_atomically,
-    write_json,
-)
+from stakes.errors import CheckpointError, SettingError, StakesError
+from stakes.files import read_bytes, read_json, write_atomically, write_json
+from stakes.settings import canonical_text, from_plain, read_settings_file, to_plain
 from stakes.training.results import Observer, Phase, ReplicaRecord, Trained
 from stakes.training.runs import RunSettings, build_model, run_from_plain
-from stakes.typed import canonical_text, from_plain, read_settings_file, to_plain
+from stakes.training.tensor_files import load_tensors, save_tensors
 
-__all__ = ["RunFolder", "RunRecorder", "RunState", "locked"]
+__all__ = ["RunFolder", "RunRecorder", "RunState"]
 
 _METRICS_LIMIT = 1 << 28  # bytes
 
@@ -176,35 +167,6 @@ class RunRecorder(Observer):
 
     def done(self, replica: int, trained: Trained) -> None:
         self.folders[replica].finish(trained)
-
-
-@contextmanager
-def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold a folder so that no second process trains in it; the system lets go of it when the process ends.
-
-    `patience` is how many seconds to wait for a process that is about to end.
-    """
-    try:
-        import fcntl
-    except ImportError:  # not on this system
-        yield
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    except OSError as error:
-        raise SettingError(f"{folder} cannot be used as a folder: {error.strerror}") from error
-    with lock as file:
-        until = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError as error:
-                if time.monotonic() >= until:
-                    raise SettingError(f"another process is training in {folder}") from error
-                time.sleep(0.1)
-        yield
 
 
 def _finite(value: float) -> float | None:

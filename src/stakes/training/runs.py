@@ -10,10 +10,10 @@ from typing import Any, cast
 import torch
 
 from stakes.checks import require_count
-from stakes.errors import SettingError
+from stakes.errors import CheckpointError, SettingError
+from stakes.settings import Registry, canonical_text, from_plain, to_plain
 from stakes.tasks import find_task, task_types
 from stakes.tasks.task import Task, TaskData
-from stakes.training.checkpoints import CheckpointError, load_tensors
 from stakes.training.replicas import Replica
 from stakes.training.settings import (
     DiffusionSettings,
@@ -21,7 +21,7 @@ from stakes.training.settings import (
     ModelSettings,
     TrainingSettings,
 )
-from stakes.typed import Registry, canonical_text, from_plain, to_plain
+from stakes.training.tensor_files import load_tensors
 
 __all__ = ["MODELS", "RunSettings", "build_model", "prepare", "run_from_plain", "task_data"]
 

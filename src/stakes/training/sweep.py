@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stakes.errors import SettingError, StakesError
+from stakes.errors import InterruptedTraining, SettingError, StakesError
+from stakes.files import locked, read_json, write_atomically, write_json
 from stakes.guard import guarded
+from stakes.settings import read_settings_file, set_dotted, shown, to_plain
 from stakes.tasks import find_task
-from stakes.training.checkpoints import read_json, write_atomically, write_json
 from stakes.training.execution import Execution, Stack, train_stacks
 from stakes.training.replicas import cost_structure
-from stakes.training.results import InterruptedTraining
-from stakes.training.run_folder import RunFolder, locked
+from stakes.training.run_folder import RunFolder
 from stakes.training.runs import RunSettings, run_from_plain, task_data
 from stakes.training.settings import ModelSettings
-from stakes.typed import read_settings_file, set_dotted, shown, to_plain
 
 __all__ = [
     "Point",

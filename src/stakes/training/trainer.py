@@ -13,15 +13,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from stakes.errors import SettingError
-from stakes.training.checkpoints import Checkpoint, CheckpointError, check_tensors, load_latest, save_checkpoint
+from stakes.errors import CheckpointError, InterruptedTraining, SettingError
+from stakes.settings import from_plain, to_plain
+from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
 from stakes.training.identity import fingerprint, leaders
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.results import InterruptedTraining, Observer, Phase, Progress, ReplicaRecord, Status, Trained
+from stakes.training.results import Observer, Phase, Progress, ReplicaRecord, Status, Trained
 from stakes.training.settings import TrainingSettings
 from stakes.training.stepper import Stepper
+from stakes.training.tensor_files import check_tensors
 from stakes.training.validation import estimate_scales, validate
-from stakes.typed import from_plain, to_plain
 
 __all__ = ["train"]
 

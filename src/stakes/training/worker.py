@@ -15,12 +15,12 @@ from typing import Any, TextIO
 
 import torch
 
-from stakes.errors import StakesError
-from stakes.training.checkpoints import CheckpointError, read_json, write_json
+from stakes.errors import CheckpointError, InterruptedTraining, StakesError
+from stakes.files import locked, read_json, write_json
 from stakes.training.execution import Stack
 from stakes.training.interrupts import stop_on_interrupt
-from stakes.training.results import InterruptedTraining, Observer, Phase, Progress
-from stakes.training.run_folder import RunFolder, RunRecorder, locked
+from stakes.training.results import Observer, Phase, Progress
+from stakes.training.run_folder import RunFolder, RunRecorder
 from stakes.training.runs import prepare
 from stakes.training.trainer import train
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from stakes.errors import StakesError
+from stakes.errors import StakesError, StudyError
 from stakes.evaluation.significance import Difference, Sampled
-from stakes.evaluation.study import Study, StudyError
+from stakes.evaluation.study import Study
 from stakes.reporting.studies import Key, Studies
 
 __all__ = ["Check", "Claim", "Expected", "Judge", "Judgement", "Source", "Verdict"]

@@ -6,8 +6,9 @@ from math import inf, nan
 import numpy as np
 from numpy.typing import NDArray
 
+from stakes.errors import StudyError
 from stakes.evaluation.significance import Sampled, defined_mean
-from stakes.evaluation.study import Study, StudyError
+from stakes.evaluation.study import Study
 from stakes.reporting.claims.claim import (
     Check,
     Claim,

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from stakes.actions import optimal_action, solve_action
 from stakes.costs import Cost, ProtectionCost, WindDispatchCost
+from stakes.errors import StudyError
 from stakes.evaluation.significance import Resampling, Sampled
-from stakes.evaluation.study import RegionBy, Study, StudyError
+from stakes.evaluation.study import RegionBy, Study
 from stakes.reporting.claims.claim import Check, Claim, falls, remark, rises, stays
 from stakes.reporting.claims.reading import change, known, required_parameter, task_of
 from stakes.solvers import ProjectedGradient

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stakes.errors import StudyError
 from stakes.evaluation.significance import Sampled
-from stakes.evaluation.study import RegionBy, Study, StudyError
+from stakes.evaluation.study import RegionBy, Study
 from stakes.tasks.task import Task
 from stakes.training.runs import run_from_plain
 

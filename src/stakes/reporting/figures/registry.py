@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from stakes.data.names import did_you_mean
-from stakes.errors import SettingError
+from stakes.errors import SettingError, did_you_mean
 from stakes.reporting.studies import Key, Studies
 
 __all__ = ["Drawn", "FigureSpec", "figure", "find_figure", "known_figures"]

@@ -16,8 +16,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from stakes.data.names import did_you_mean
-from stakes.errors import SettingError, StakesError
+from stakes.errors import SettingError, StakesError, did_you_mean
 
 __all__ = ["Registry", "canonical_text", "from_plain", "read_settings_file", "set_dotted", "shown", "to_plain"]
 

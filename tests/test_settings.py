@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies
 
 from stakes.errors import CostError, SettingError, StakesError
-from stakes.typed import canonical_text, from_plain, read_settings_file, set_dotted, to_plain
+from stakes.settings import canonical_text, from_plain, read_settings_file, set_dotted, to_plain
 
 some_examples = hypothesis.settings(max_examples=150, deadline=None, derandomize=True)
 

@@ -1,0 +1,158 @@
+"""Files that outlive a crash: atomic writes, JSON with its digest, careful reads, and locks on folders."""
+
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from stakes.errors import CheckpointError, SettingError
+
+__all__ = [
+    "JSON_LIMIT",
+    "canonical_json",
+    "check_sha256",
+    "json_document",
+    "locked",
+    "read_bytes",
+    "read_json",
+    "short_ascii",
+]
+__all__ += ["sync_folder", "write_atomically", "write_json"]
+
+JSON_LIMIT = 64 * 2**20  # bytes
+_DOCUMENT = re.compile(rb'\{"sha256":"([0-9a-f]{64})","payload":(.*)\}\n', re.DOTALL)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Put the content at the path, its folder made if need be: a crash leaves the old file or the new one, whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(8).hex()}.tmp")
+    try:
+        _make_folder(path.parent)
+        with open(temporary, "xb") as file:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(file.fileno(), rest) :]
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be written: {error.strerror}; what was saved before is intact") from error
+    finally:
+        with suppress(OSError):  # it is no longer there when all went well
+            os.unlink(temporary)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write what JSON can hold, atomically and with its SHA-256: text keys, lists and no tuples, None for NaN."""
+    write_atomically(path, json_document(str(path), value))
+
+
+def read_json(path: Path) -> Any:
+    """What `write_json` wrote; anything else is refused."""
+    found = _DOCUMENT.fullmatch(read_bytes(path, JSON_LIMIT))
+    if not found:
+        raise CheckpointError(f"{path} is damaged: it must be one JSON object of sha256 and payload")
+    check_sha256(str(path), found[2], found[1].decode())
+    try:
+        value = json.loads(found[2].decode("ascii"))
+        if canonical_json(value).encode() != found[2]:
+            raise ValueError("keys must be sorted and each there once, without spaces")
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} holds no JSON that stakes writes: {short_ascii(str(error))}") from error
+    return value
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """All bytes of a regular file; links are not followed, a pipe does not block."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise CheckpointError(f"{path} must be a regular file, not a link, a folder or a pipe")
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            if (size := os.fstat(file.fileno()).st_size) > limit:
+                raise CheckpointError(f"{path} has {size} bytes, at most {limit} are expected")
+            return file.read(size)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+
+
+@contextmanager
+def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold a folder so that no second process trains in it; the system lets go of it when the process ends.
+
+    `patience` is how many seconds to wait for a process that is about to end.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        yield
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise SettingError(f"{folder} cannot be used as a folder: {error.strerror}") from error
+    with lock as file:
+        until = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if time.monotonic() >= until:
+                    raise SettingError(f"another process is training in {folder}") from error
+                time.sleep(0.1)
+        yield
+
+
+def sync_folder(folder: Path) -> None:
+    """See that the names in a folder outlive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check_sha256(source: str, content: bytes, expected: str) -> None:
+    """Raise if the content has another SHA-256; `source` begins the message."""
+    if (found := hashlib.sha256(content).hexdigest()) != expected:
+        raise CheckpointError(f"{source} is damaged: its SHA-256 is {found}, not {short_ascii(expected)}")
+
+
+def json_document(source: str, value: Any) -> bytes:
+    """The bytes that `write_json` writes; `source` begins the message of an error."""
+    try:
+        payload = canonical_json(value).encode()
+        if json.loads(payload) != value:
+            raise ValueError("the value would come back changed, use text for keys and lists for tuples")
+    except (RecursionError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{source}: JSON cannot hold this, pass None for NaN: {short_ascii(str(error))}"
+        ) from error
+    if len(payload) > JSON_LIMIT - 100:
+        raise CheckpointError(f"{source}: the JSON has {len(payload)} bytes, at most {JSON_LIMIT} can be read again")
+    return b'{"sha256":"%s","payload":%s}\n' % (hashlib.sha256(payload).hexdigest().encode(), payload)
+
+
+def canonical_json(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no spaces."""
+    return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def short_ascii(value: Any) -> str:
+    """The value in ASCII, cut: what a hostile file holds neither floods a message nor steers a terminal."""
+    text = ascii(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
