@@ -30,7 +30,8 @@ from stakes.evaluation.headroom import Headroom, automatic_block, headroom
 from stakes.evaluation.parallel import called_for_each
 from stakes.evaluation.significance import Resampling
 from stakes.fitting import MODELS, automatic_settings
-from stakes.pooling import pooled_parts
+from stakes.method.models.model_ensemble import pooled_parts
+from stakes.method.training_settings import ModelSettings, TrainingSettings
 from stakes.settings import to_plain
 from stakes.table_input import alternate_blocks
 from stakes.tasks.french_load import FrenchLoad
@@ -40,7 +41,6 @@ from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.tasks.synthetic import SyntheticTask
 from stakes.tasks.task import Task
 from stakes.tasks.wind import WindTask
-from stakes.training.settings import ModelSettings, TrainingSettings
 
 RESULTS = Path(__file__).parent / "results" / "automatic_weight.json"
 MEMBERS = 200

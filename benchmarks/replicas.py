@@ -20,8 +20,8 @@ from torch import Tensor
 import stakes
 from benchmarks.layers import CostFunction, paper_layer, shortfall
 from stakes.data.cases import Cases
+from stakes.method.training_settings import TrainingSettings
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.settings import TrainingSettings
 from stakes.training.stepper import Stepper
 
 MODELS = {"implicit": stakes.ImplicitModel, "diffusion": stakes.DiffusionModel}

@@ -24,7 +24,7 @@ from stakes import (
     solve_action,
 )
 from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError
-from stakes.solvers import Located
+from stakes.method.solvers import Located
 
 DOUBLE = torch.float64
 

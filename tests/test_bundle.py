@@ -32,7 +32,7 @@ from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.significance import Difference
 from stakes.files import read_json, write_json
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 
 TRAINING = TrainingSettings(batch=16, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
 FEATURES = list(LAYOUT.features)

@@ -12,8 +12,8 @@ import torch
 
 import stakes
 from stakes.cost_specs import CostSpec, cost_names
-from stakes.costs import TotalCost
 from stakes.errors import CostError, StakesError
+from stakes.method.costs import TotalCost
 
 OWN = """
 from dataclasses import dataclass

@@ -17,8 +17,8 @@ from stakes import (
     WindDispatchCost,
     cost_function,
 )
-from stakes.costs import ClosedFormCost, TotalCost
 from stakes.errors import CostError
+from stakes.method.costs import ClosedFormCost, TotalCost
 
 DOUBLE = torch.float64
 

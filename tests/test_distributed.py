@@ -5,7 +5,7 @@ import torch
 from distributed_children import CASES, PARTS, WAYS, be_one_of_two, gradients
 
 import stakes
-from stakes.distributed import mean_over_processes, process_count, sum_over_processes
+from stakes.method.across_processes import mean_over_processes, process_count, sum_over_processes
 
 
 def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:

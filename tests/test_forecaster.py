@@ -21,11 +21,11 @@ from straight_model import StraightModel
 
 import stakes
 from stakes import fitting
-from stakes.actions import solve_action
 from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError
 from stakes.fitting import automatic_settings
-from stakes.pooling import member_shares, pooled_members
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.method.actions import solve_action
+from stakes.method.models.model_ensemble import member_shares, pooled_members
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
 QUICK = TrainingSettings(epochs=3, pretraining_epochs=1, validate_every=1, batch=32, members=4, validation_members=4)

@@ -23,10 +23,10 @@ from stakes import (
     cost_function,
     energy_score,
     optimal_action,
-    spread,
 )
 from stakes.errors import NonFiniteError, SettingError, ShapeError
-from stakes.scores import TotalCRPS
+from stakes.method import pair_distances as spread
+from stakes.method.scores import TotalCRPS
 
 DOUBLE = torch.float64
 ESTIMATORS = ("fair", "biased", "almost_fair")

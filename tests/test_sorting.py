@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from stakes import ShortfallCost, energy_score, optimal_action
-from stakes.sorting import rank_balance, sort_members
+from stakes.method.sorting import rank_balance, sort_members
 
 LAYOUTS = {"cases first": torch.rand(400, 50), "members first": torch.rand(50, 400).T}
 

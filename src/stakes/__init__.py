@@ -4,72 +4,72 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
-    from stakes.actions import ActionSolution as ActionSolution
-    from stakes.actions import optimal_action as optimal_action
-    from stakes.actions import solve_action as solve_action
-    from stakes.cost_check import CostCheck as CostCheck
-    from stakes.cost_check import check_cost as check_cost
-    from stakes.costs import Cost as Cost
-    from stakes.costs import ImbalanceCost as ImbalanceCost
-    from stakes.costs import NewsvendorCost as NewsvendorCost
-    from stakes.costs import PowerCurve as PowerCurve
-    from stakes.costs import ProtectionCost as ProtectionCost
-    from stakes.costs import ShortfallCost as ShortfallCost
-    from stakes.costs import WindDispatchCost as WindDispatchCost
-    from stakes.costs import cost_function as cost_function
     from stakes.errors import StakesError as StakesError
     from stakes.forecaster import DecisionAwareForecaster as DecisionAwareForecaster
-    from stakes.loss import DecisionAwareLoss as DecisionAwareLoss
-    from stakes.models.diffusion import DiffusionModel as DiffusionModel
-    from stakes.models.implicit import ImplicitModel as ImplicitModel
-    from stakes.models.sample_model import SampleModel as SampleModel
-    from stakes.models.sample_model import TrainingDraw as TrainingDraw
-    from stakes.objective import DecisionAwareObjective as DecisionAwareObjective
-    from stakes.objective import ObjectiveTerms as ObjectiveTerms
-    from stakes.scores import DecisionScore as DecisionScore
-    from stakes.scores import EnergyScore as EnergyScore
-    from stakes.scores import ScoringRule as ScoringRule
-    from stakes.scores import ThresholdWeightedCRPS as ThresholdWeightedCRPS
-    from stakes.scores import VariogramScore as VariogramScore
-    from stakes.scores import energy_score as energy_score
-    from stakes.solvers import NewtonBisection as NewtonBisection
-    from stakes.solvers import ProjectedGradient as ProjectedGradient
-    from stakes.solvers import Solver as Solver
+    from stakes.method.actions import ActionSolution as ActionSolution
+    from stakes.method.actions import optimal_action as optimal_action
+    from stakes.method.actions import solve_action as solve_action
+    from stakes.method.check_cost import CostCheck as CostCheck
+    from stakes.method.check_cost import check_cost as check_cost
+    from stakes.method.costs import Cost as Cost
+    from stakes.method.costs import ImbalanceCost as ImbalanceCost
+    from stakes.method.costs import NewsvendorCost as NewsvendorCost
+    from stakes.method.costs import PowerCurve as PowerCurve
+    from stakes.method.costs import ProtectionCost as ProtectionCost
+    from stakes.method.costs import ShortfallCost as ShortfallCost
+    from stakes.method.costs import WindDispatchCost as WindDispatchCost
+    from stakes.method.costs import cost_function as cost_function
+    from stakes.method.loss import DecisionAwareLoss as DecisionAwareLoss
+    from stakes.method.models.diffusion import DiffusionModel as DiffusionModel
+    from stakes.method.models.implicit import ImplicitModel as ImplicitModel
+    from stakes.method.models.sample_model import SampleModel as SampleModel
+    from stakes.method.models.sample_model import TrainingDraw as TrainingDraw
+    from stakes.method.objective import DecisionAwareObjective as DecisionAwareObjective
+    from stakes.method.objective import ObjectiveTerms as ObjectiveTerms
+    from stakes.method.scores import DecisionScore as DecisionScore
+    from stakes.method.scores import EnergyScore as EnergyScore
+    from stakes.method.scores import ScoringRule as ScoringRule
+    from stakes.method.scores import ThresholdWeightedCRPS as ThresholdWeightedCRPS
+    from stakes.method.scores import VariogramScore as VariogramScore
+    from stakes.method.scores import energy_score as energy_score
+    from stakes.method.solvers import NewtonBisection as NewtonBisection
+    from stakes.method.solvers import ProjectedGradient as ProjectedGradient
+    from stakes.method.solvers import Solver as Solver
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "ActionSolution": "actions",
-    "Cost": "costs",
-    "CostCheck": "cost_check",
+    "ActionSolution": "method.actions",
+    "Cost": "method.costs",
+    "CostCheck": "method.check_cost",
     "DecisionAwareForecaster": "forecaster",
-    "DecisionAwareLoss": "loss",
-    "DecisionAwareObjective": "objective",
-    "DecisionScore": "scores",
-    "DiffusionModel": "models.diffusion",
-    "EnergyScore": "scores",
-    "ImbalanceCost": "costs",
-    "ImplicitModel": "models.implicit",
-    "NewsvendorCost": "costs",
-    "NewtonBisection": "solvers",
-    "ObjectiveTerms": "objective",
-    "PowerCurve": "costs",
-    "ProjectedGradient": "solvers",
-    "ProtectionCost": "costs",
-    "SampleModel": "models.sample_model",
-    "ScoringRule": "scores",
-    "ShortfallCost": "costs",
-    "Solver": "solvers",
+    "DecisionAwareLoss": "method.loss",
+    "DecisionAwareObjective": "method.objective",
+    "DecisionScore": "method.scores",
+    "DiffusionModel": "method.models.diffusion",
+    "EnergyScore": "method.scores",
+    "ImbalanceCost": "method.costs",
+    "ImplicitModel": "method.models.implicit",
+    "NewsvendorCost": "method.costs",
+    "NewtonBisection": "method.solvers",
+    "ObjectiveTerms": "method.objective",
+    "PowerCurve": "method.costs",
+    "ProjectedGradient": "method.solvers",
+    "ProtectionCost": "method.costs",
+    "SampleModel": "method.models.sample_model",
+    "ScoringRule": "method.scores",
+    "ShortfallCost": "method.costs",
+    "Solver": "method.solvers",
     "StakesError": "errors",
-    "ThresholdWeightedCRPS": "scores",
-    "TrainingDraw": "models.sample_model",
-    "VariogramScore": "scores",
-    "WindDispatchCost": "costs",
-    "check_cost": "cost_check",
-    "cost_function": "costs",
-    "energy_score": "scores",
-    "optimal_action": "actions",
-    "solve_action": "actions",
+    "ThresholdWeightedCRPS": "method.scores",
+    "TrainingDraw": "method.models.sample_model",
+    "VariogramScore": "method.scores",
+    "WindDispatchCost": "method.costs",
+    "check_cost": "method.check_cost",
+    "cost_function": "method.costs",
+    "energy_score": "method.scores",
+    "optimal_action": "method.actions",
+    "solve_action": "method.actions",
 }
 
 __all__ = list(_HOME)

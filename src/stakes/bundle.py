@@ -49,16 +49,16 @@ from stakes.bundle_state import (
     tensors_of,
 )
 from stakes.cost_specs import CostSpec, cost_names
-from stakes.costs import Cost, require_cost
 from stakes.data.layout import TableLayout
 from stakes.errors import BundleError, SettingError, StakesError
 from stakes.evaluation.headroom import Headroom
 from stakes.files import write_atomically, write_json
 from stakes.fitting import ModelFactory
 from stakes.forecaster import DecisionAwareForecaster
+from stakes.method.costs import Cost, require_cost
+from stakes.method.training_settings import ModelSettings
 from stakes.own_costs import OwnCost
 from stakes.settings import from_plain, shown, to_plain
-from stakes.training.settings import ModelSettings
 from stakes.training.tensor_files import save_tensors
 
 __all__ = ["FORMAT", "Bundle", "BundleError", "DataFingerprint", "bundle_files", "is_bundle", "load_bundle"]

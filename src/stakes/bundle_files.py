@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from stakes.checks import require_count
 from stakes.data.layout import TableLayout
 from stakes.errors import BundleError, CheckpointError, SettingError, StakesError
 from stakes.files import read_bytes, read_json, sync_folder, write_json
+from stakes.method.argument_checks import require_count
 from stakes.settings import from_plain, shown, to_plain
 
 __all__ = ["FORMAT", "METRICS", "PARTS", "RECORD", "SETTINGS", "STATE", "WEIGHTS", "BundleRecord"]

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from stakes.bundle_files import plain
-from stakes.checks import check_finite, require_count
-from stakes.costs import Cost
 from stakes.errors import SettingError
 from stakes.evaluation.frontier import Frontier
 from stakes.fitting import MODELS, ModelFactory, model_factory, resolved_device
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.models.sample_model import SampleModel
+from stakes.method.argument_checks import check_finite, require_count
+from stakes.method.costs import Cost
+from stakes.method.models.sample_model import SampleModel
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
 from stakes.settings import from_plain, shown, to_plain
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
 from stakes.training.tensor_files import HEADER_LIMIT, load_tensors
 
 __all__ = ["EstimatorSettings", "FittedState", "settings_from_plain", "settings_of", "state_of"]

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from stakes.actions import solve_action
-from stakes.costs import Cost
 from stakes.errors import CostError, ShapeError, StakesError
+from stakes.method.actions import solve_action
+from stakes.method.costs import Cost
 
 if TYPE_CHECKING:
     from stakes.cost_specs import CostSpec

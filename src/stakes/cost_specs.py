@@ -19,7 +19,7 @@ from stakes.settings import from_plain, shown
 if TYPE_CHECKING:  # torch comes with the first cost, not with --help
     from numpy.typing import ArrayLike
 
-    from stakes.costs import Cost
+    from stakes.method.costs import Cost
 
 __all__ = ["CostSpec", "cost_names"]
 
@@ -182,7 +182,7 @@ class CostSpec:
         return spec
 
     def _library_cost(self) -> "Cost":
-        costs = import_module("stakes.costs")
+        costs = import_module("stakes.method.costs")
         kind = getattr(costs, _KINDS[self.name].class_name)
         of_cost = {field.name: field for field in fields(kind) if field.name != "power_curve"}
         of_curve = [field.name for field in fields(costs.PowerCurve)] if self.name == "wind_dispatch" else []

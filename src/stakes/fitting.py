@@ -18,19 +18,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stakes.actions import optimal_action
-from stakes.costs import Cost
 from stakes.data.cases import Cases
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.parallel import called_for_each
-from stakes.models.sample_model import SampleModel
-from stakes.pooling import pooled_parts
-from stakes.scores import energy_score
+from stakes.method.actions import optimal_action
+from stakes.method.costs import Cost
+from stakes.method.models.model_ensemble import pooled_parts
+from stakes.method.models.sample_model import SampleModel
+from stakes.method.scores import energy_score
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display
 from stakes.training.replicas import Replica
 from stakes.training.results import Observer, Phase, Progress, Trained
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
 from stakes.training.trainer import train
 
 __all__ = [

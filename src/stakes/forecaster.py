@@ -22,9 +22,6 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 from torch import Tensor, nn
 
-from stakes.actions import optimal_action, solve_action
-from stakes.checks import require_finite, whole_number
-from stakes.costs import Cost, require_cost
 from stakes.data.cases import Cases
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError, StakesError
@@ -43,9 +40,12 @@ from stakes.fitting import (
     train_weights,
     without_failures,
 )
-from stakes.pooling import pooled_parts
+from stakes.method.actions import optimal_action, solve_action
+from stakes.method.argument_checks import require_finite, whole_number
+from stakes.method.costs import Cost, require_cost
+from stakes.method.models.model_ensemble import pooled_parts
+from stakes.method.training_settings import ModelSettings, TrainingSettings
 from stakes.table_input import alternate_blocks, as_table, as_tensor, checked_times, outcome_names
-from stakes.training.settings import ModelSettings, TrainingSettings
 
 __all__ = ["DecisionAwareForecaster", "Decisions"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from stakes.costs import Cost, Parameter, cost_function, require_cost
 from stakes.errors import CostError, StakesError, did_you_mean
+from stakes.method.costs import Cost, Parameter, cost_function, require_cost
 
 if TYPE_CHECKING:
     from stakes.cost_specs import CostSpec

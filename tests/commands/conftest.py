@@ -11,7 +11,7 @@ from stakes.bundle import save_bundle
 from stakes.cost_specs import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.training.settings import ImplicitSettings, TrainingSettings
+from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 
 CASES, MEMBERS = 60, 12
 

@@ -8,12 +8,12 @@ from calls import called, complaint
 from load_tables import load_table
 
 from stakes.commands.fit import FitRequest, Problem
-from stakes.costs import Cost
 from stakes.data.layout import TableLayout
 from stakes.errors import InterruptedTraining
 from stakes.forecaster import DecisionAwareForecaster
+from stakes.method.costs import Cost
+from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 from stakes.training.execution import Execution
-from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 COST = "imbalance:short=10,long=1,upper=20,unit=EUR"
 COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "24", "--baseline-action", "bought"]

@@ -19,7 +19,7 @@ from stakes import (
 from stakes.errors import ShapeError
 from stakes.evaluation import metrics as metrics_module
 from stakes.evaluation.metrics import LEVELS, Assessor, tail_score
-from stakes.scores import DecisionScore
+from stakes.method.scores import DecisionScore
 from stakes.tasks.regions import band, only_outcome
 
 DOUBLE = torch.float64

@@ -15,7 +15,7 @@ from stakes.bundle import FORMAT, DataFingerprint, save_bundle
 from stakes.cost_specs import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.training.settings import ImplicitSettings, TrainingSettings
+from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 
 FOLDER = Path(__file__).parent
 SPEC = CostSpec.parse("imbalance:short=4,long=1,upper=9,unit=EUR,action_unit=MW")

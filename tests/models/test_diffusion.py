@@ -9,8 +9,8 @@ from torch import Tensor
 
 from stakes import DiffusionModel
 from stakes.errors import SettingError
-from stakes.models.diffusion import NoiseSchedule, _quantity, _target_from, reverse_chain
-from stakes.models.networks import sinusoidal_embedding
+from stakes.method.models.diffusion import NoiseSchedule, _quantity, _target_from, reverse_chain
+from stakes.method.models.networks import sinusoidal_embedding
 
 CHAINS = 20_000
 WEIGHTS, MEANS, DEVIATIONS = (0.6, 0.4), (-0.8, 1.2), (0.2, 0.4)

@@ -3,7 +3,7 @@ import torch
 from torch.nn.functional import linear
 
 import stakes
-from stakes.models.networks import FiLMNetwork, _parts, cases_at_once, linear_in_parts
+from stakes.method.models.networks import FiLMNetwork, _parts, cases_at_once, linear_in_parts
 
 
 @pytest.mark.parametrize("parts", [1, 2, 6])

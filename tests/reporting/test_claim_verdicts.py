@@ -10,8 +10,8 @@ import torch
 import xarray as xr
 from made_studies import made_studies
 
-from stakes.costs import ProtectionCost, WindDispatchCost, cost_function
 from stakes.evaluation.study import Study
+from stakes.method.costs import ProtectionCost, WindDispatchCost, cost_function
 from stakes.reporting.claims import method, reading
 from stakes.reporting.claims.claim import Judgement, Verdict
 from stakes.reporting.claims.reading import task_of

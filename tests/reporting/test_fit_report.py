@@ -14,10 +14,10 @@ import pytest
 import torch
 from invented_fits import SPEC, invented_outcomes, invented_story
 
-from stakes.actions import optimal_action
 from stakes.cost_specs import CostSpec
-from stakes.costs import ImbalanceCost, cost_function
 from stakes.errors import SettingError, ShapeError, StudyError
+from stakes.method.actions import optimal_action
+from stakes.method.costs import ImbalanceCost, cost_function
 from stakes.reporting import fit_report
 from stakes.reporting.figures.fitted import calibration_figure, cost_figure, frontier_figure
 from stakes.reporting.figures.fitted_cases import _broken, _draw_group

@@ -1,8 +1,8 @@
 import numpy as np
 import torch
 
-from stakes.costs import PowerCurve
 from stakes.data.records import load_record
+from stakes.method.costs import PowerCurve
 from stakes.tasks.irish_wind import IrishWind
 
 

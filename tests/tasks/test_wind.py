@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from stakes.costs import PowerCurve
 from stakes.data.records import load_record
 from stakes.errors import StakesError
+from stakes.method.costs import PowerCurve
 from stakes.tasks.wind import WindTask
 
 

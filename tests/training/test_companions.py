@@ -10,9 +10,9 @@ from torch import Tensor
 
 from stakes import DecisionScore, EnergyScore, ImbalanceCost, ProtectionCost, ShortfallCost, VariogramScore
 from stakes.errors import SettingError
-from stakes.scores import TotalCRPS
+from stakes.method.scores import TotalCRPS
+from stakes.method.training_settings import TrainingSettings
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.settings import TrainingSettings
 from stakes.training.stepper import Stepper
 from stakes.training.trainer import train
 from stakes.training.validation import estimate_scales, validate

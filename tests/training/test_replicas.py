@@ -23,10 +23,10 @@ from stakes import (
     cost_function,
 )
 from stakes.errors import SettingError, ShapeError
-from stakes.scores import TotalCRPS
+from stakes.method.scores import TotalCRPS
+from stakes.method.training_settings import TrainingSettings
 from stakes.training import replicas as replicas_module
 from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack, cost_structure, stacked_cost
-from stakes.training.settings import TrainingSettings
 from stakes.training.validation import estimate_scales, validate
 
 CPU = torch.device("cpu")

@@ -15,6 +15,7 @@ import torch
 
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
 from stakes.files import locked
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 from stakes.settings import to_plain
 from stakes.tasks.synthetic import SyntheticTask
 from stakes.tasks.wind import WindTask
@@ -22,7 +23,6 @@ from stakes.training.replicas import Replica
 from stakes.training.results import Trained
 from stakes.training.run_folder import RunFolder, RunRecorder
 from stakes.training.runs import RunSettings, prepare, run_from_plain, task_data
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 from stakes.training.tensor_files import save_tensors
 from stakes.training.trainer import train
 

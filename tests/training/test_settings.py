@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from stakes.errors import SettingError
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings, require_count
 from stakes.settings import from_plain, to_plain
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings, require_count
 
 NO_COUNTS = (0, -3, 2.0, "3", None, True, math.nan)
 COUNTS: dict[type, tuple[str, ...]] = {

@@ -26,9 +26,9 @@ from stakes import (
 )
 from stakes.data.cases import Cases
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
+from stakes.method.training_settings import TrainingSettings
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.results import Observer, Phase, Progress, Trained
-from stakes.training.settings import TrainingSettings
 from stakes.training.stepper import Stepper
 from stakes.training.trainer import train
 from stakes.training.validation import validate

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stakes.checks import require_count
 from stakes.commands.fit import Problem, part_of
 from stakes.commands.fit_request import FitRequest, asked_of, claim, read_asked
 from stakes.commands.output import plain
@@ -26,6 +25,7 @@ from stakes.evaluation.fitted import judge_fit
 from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.significance import Difference, paired_difference
 from stakes.files import locked, write_atomically
+from stakes.method.argument_checks import require_count
 from stakes.reporting.voice import Voice
 from stakes.settings import from_plain
 from stakes.training.execution import Execution

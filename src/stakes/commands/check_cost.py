@@ -11,13 +11,13 @@ from torch import Tensor
 
 from stakes.commands.arguments import NO_MEMBERS, Files
 from stakes.commands.reading import blaming, members_of, require_targets
-from stakes.cost_check import CostCheck
-from stakes.cost_check import check_cost as check
 from stakes.cost_specs import CostSpec
-from stakes.costs import Cost, ProtectionCost, WindDispatchCost
 from stakes.data.tables import numbers, read_table
 from stakes.errors import SettingError
 from stakes.files import write_atomically
+from stakes.method.check_cost import CostCheck
+from stakes.method.check_cost import check_cost as check
+from stakes.method.costs import Cost, ProtectionCost, WindDispatchCost
 
 __all__ = ["CheckedCost", "check_cost"]
 

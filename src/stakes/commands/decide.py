@@ -10,7 +10,6 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 
-from stakes.actions import solve_action
 from stakes.commands.arguments import Files
 from stakes.commands.fit_notes import unlike_the_fit
 from stakes.commands.reading import (
@@ -24,12 +23,13 @@ from stakes.commands.reading import (
     require_targets,
 )
 from stakes.cost_specs import CostSpec
-from stakes.costs import Cost
 from stakes.data.members import MembersFile
 from stakes.data.tables import read_table, zone_notes
 from stakes.errors import SettingError
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
+from stakes.method.actions import solve_action
+from stakes.method.costs import Cost
 
 __all__ = ["Decisions", "decide", "decide_folder", "decide_members", "decisions", "uncertified"]
 

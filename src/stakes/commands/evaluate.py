@@ -9,13 +9,10 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from stakes.actions import optimal_action
-from stakes.checks import require_count
 from stakes.commands.arguments import Files
 from stakes.commands.fit_notes import part_of_the_fit, unlike_the_fit
 from stakes.commands.reading import blaming, case_labels, in_utc, layout_of, left_out, members_of, open_folder
 from stakes.cost_specs import CostSpec
-from stakes.costs import Cost
 from stakes.data.datasets import content_digest
 from stakes.data.members import MembersFile, read_outcomes
 from stakes.data.tables import read_table, zone_notes
@@ -24,6 +21,9 @@ from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.forecast_table import todays_cost
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.metrics import Assessor
+from stakes.method.actions import optimal_action
+from stakes.method.argument_checks import require_count
+from stakes.method.costs import Cost
 
 __all__ = ["Evaluation", "evaluate", "evaluate_folder", "evaluate_members"]
 

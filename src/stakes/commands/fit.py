@@ -20,7 +20,6 @@ from stakes.bundle import bundle_files, is_bundle, load_bundle, record_file, sav
 from stakes.commands.fit_request import FitRequest, asked_of, claim, read_asked
 from stakes.commands.reading import blaming, cost_again
 from stakes.cost_specs import CostSpec
-from stakes.costs import Cost
 from stakes.data.datasets import content_digest
 from stakes.data.layout import TableCases, TableLayout
 from stakes.data.stored_cases import save_cases
@@ -31,6 +30,7 @@ from stakes.evaluation.fitted import judge_fit
 from stakes.evaluation.headroom import Headroom
 from stakes.files import locked, read_json, write_json
 from stakes.forecaster import DecisionAwareForecaster
+from stakes.method.costs import Cost
 from stakes.reporting.fit_report import REPORT, read_story, write_fit_report
 from stakes.reporting.fit_words import climatology_sentence, today_sentence, verdict
 from stakes.reporting.voice import Voice

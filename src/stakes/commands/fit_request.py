@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from stakes.bundle import bundle_files, load_bundle
 from stakes.bundle_files import WEIGHTS
-from stakes.checks import require_count, require_finite, require_one_of
 from stakes.cost_specs import CostSpec
-from stakes.costs import Cost
 from stakes.data.layout import TableLayout
 from stakes.errors import SettingError, StakesError
 from stakes.files import read_json, write_json
 from stakes.forecaster import DecisionAwareForecaster
+from stakes.method.argument_checks import require_count, require_finite, require_one_of
+from stakes.method.costs import Cost
 from stakes.settings import canonical_text, from_plain, to_plain
 from stakes.training.execution import Execution
 

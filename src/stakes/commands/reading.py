@@ -10,10 +10,10 @@ import pandas as pd
 
 from stakes.commands.arguments import Files, names
 from stakes.cost_specs import CostSpec
-from stakes.costs import Cost
 from stakes.data.layout import DataQuality, TableLayout
 from stakes.data.members import MembersFile, read_members
 from stakes.errors import CostError, SettingError, StakesError
+from stakes.method.costs import Cost
 from stakes.own_costs import OwnCost
 
 if TYPE_CHECKING:

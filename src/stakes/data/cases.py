@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.checks import check_finite
 from stakes.data.series import Split
 from stakes.errors import ShapeError
+from stakes.method.argument_checks import check_finite
 
 __all__ = ["Cases"]
 

@@ -15,14 +15,14 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.actions import optimal_action
 from stakes.data.cases import Cases
 from stakes.errors import SettingError, StudyError
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.parallel import called_for_each
 from stakes.evaluation.study import AXES, Study
 from stakes.files import write_atomically
-from stakes.models.sample_model import SampleModel
+from stakes.method.actions import optimal_action
+from stakes.method.models.sample_model import SampleModel
 from stakes.settings import canonical_text, to_plain
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stakes.checks import require_finite
 from stakes.errors import StudyError
 from stakes.evaluation.significance import defined_mean
 from stakes.evaluation.study import Study
+from stakes.method.argument_checks import require_finite
 
 __all__ = ["chosen_weight"]
 

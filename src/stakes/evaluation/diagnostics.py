@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stakes.checks import require_positive
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.significance import Sampled
 from stakes.evaluation.study import RegionBy, Study
+from stakes.method.argument_checks import require_positive
 
 __all__ = [
     "Curve",

@@ -8,9 +8,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.costs import Cost
 from stakes.errors import NonFiniteError, ShapeError
 from stakes.evaluation.significance import Resampling, Sampled
+from stakes.method.costs import Cost
 
 __all__ = ["forecast_table", "todays_cost"]
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from stakes.actions import optimal_action
-from stakes.costs import Cost, ProtectionCost, WindDispatchCost
 from stakes.errors import ShapeError
-from stakes.scores import DecisionScore, ThresholdWeightedCRPS, VariogramScore, energy_score
-from stakes.sorting import sort_members
+from stakes.method.actions import optimal_action
+from stakes.method.costs import Cost, ProtectionCost, WindDispatchCost
+from stakes.method.scores import DecisionScore, ThresholdWeightedCRPS, VariogramScore, energy_score
+from stakes.method.sorting import sort_members
 
 __all__ = ["LEVELS", "Assessor", "Metrics", "tail_score"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from stakes.costs import Cost
 from stakes.data.layout import DataQuality
 from stakes.errors import StakesError
 from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.study import Study
+from stakes.method.costs import Cost
 from stakes.reporting.figures.fitted import calibration_figure, cost_figure, frontier_figure, money_figure
 from stakes.reporting.figures.fitted_cases import decisions_figure, parts_figure
 from stakes.reporting.fit_parts import parts

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stakes.cost_specs import CostSpec
-from stakes.costs import Cost
 from stakes.data.layout import DataQuality
 from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.significance import Difference, Sampled
 from stakes.evaluation.study import Study
+from stakes.method.costs import Cost
 
 __all__ = ["FitStory", "Way"]
 

@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.costs import Cost
+from stakes.method.costs import Cost
 
 __all__ = ["action_grid", "density", "expected_costs", "outcome_grid"]
 

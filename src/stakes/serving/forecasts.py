@@ -14,7 +14,7 @@ from stakes.data.stored_cases import StoredCases, load_cases
 from stakes.errors import SettingError, StakesError
 from stakes.fitting import resolved_device
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.pooling import pooled_members
+from stakes.method.models.model_ensemble import pooled_members
 from stakes.serving.refusals import naming
 from stakes.table_input import as_tensor
 

@@ -9,8 +9,8 @@ import torch
 
 from stakes.commands.reading import blaming
 from stakes.cost_specs import CostSpec, cost_names
-from stakes.costs import Cost
 from stakes.errors import StakesError
+from stakes.method.costs import Cost
 from stakes.serving.refusals import RefusedError
 from stakes.serving.schemas import CostAnswer, ParameterAnswer
 

@@ -4,8 +4,8 @@ import ipaddress
 import os
 from dataclasses import dataclass, field
 
-from stakes.checks import require_count, require_positive
 from stakes.errors import SettingError
+from stakes.method.argument_checks import require_count, require_positive
 
 __all__ = ["ServiceSettings", "is_loopback"]
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.actions import solve_action
 from stakes.evaluation.metrics import Assessor
+from stakes.method.actions import solve_action
 from stakes.serving.refusals import RefusedError
 from stakes.serving.schemas import Certificate, Decision, ForecastRow
 from stakes.serving.served_cost import PricedCost

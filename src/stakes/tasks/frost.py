@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stakes.costs import ProtectionCost
 from stakes.data.netcdf import read_temperature
 from stakes.data.records import Record, load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
+from stakes.method.costs import ProtectionCost
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 from stakes.tasks.chronological import (
     chronological_data,
     chronological_splits,
@@ -18,7 +19,6 @@ from stakes.tasks.chronological import (
 )
 from stakes.tasks.regions import band, only_outcome
 from stakes.tasks.task import PaperSettings, Region, TaskData
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 
 __all__ = ["FrostTask"]
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from stakes.costs import WindDispatchCost
 from stakes.data.records import load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
+from stakes.method.costs import WindDispatchCost
 from stakes.tasks.chronological import chronological_data, consecutive_years
 from stakes.tasks.many_sites import MANY_WIND_SITES
 from stakes.tasks.regions import band

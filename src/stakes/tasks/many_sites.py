@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 from stakes.tasks.task import PaperSettings
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 
 __all__ = ["MANY_LOADS", "MANY_WIND_SITES"]
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from stakes.actions import optimal_action
-from stakes.checks import require_count, require_finite, require_positive
-from stakes.costs import PowerCurve, ShortfallCost, WindDispatchCost
 from stakes.errors import SettingError
+from stakes.method.actions import optimal_action
+from stakes.method.argument_checks import require_count, require_finite, require_positive
+from stakes.method.costs import PowerCurve, ShortfallCost, WindDispatchCost
 from stakes.tasks.many_sites import MANY_WIND_SITES
 from stakes.tasks.regions import band
 from stakes.tasks.simulation import Truth, data_generator, draw_splits

@@ -8,12 +8,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from stakes.checks import require_count, require_positive
-from stakes.costs import ProtectionCost
+from stakes.method.argument_checks import require_count, require_positive
+from stakes.method.costs import ProtectionCost
+from stakes.method.training_settings import DiffusionSettings, TrainingSettings
 from stakes.tasks.regions import band, only_outcome
 from stakes.tasks.simulation import Truth, data_generator, draw_splits
 from stakes.tasks.task import PaperSettings, Region, TaskData
-from stakes.training.settings import DiffusionSettings, TrainingSettings
 
 __all__ = ["SyntheticTask"]
 

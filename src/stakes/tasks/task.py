@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
-from stakes.costs import Cost
 from stakes.data.cases import Cases
-from stakes.training.settings import ModelSettings, TrainingSettings
+from stakes.method.costs import Cost
+from stakes.method.training_settings import ModelSettings, TrainingSettings
 
 __all__ = ["Cases", "PaperSettings", "Region", "Task", "TaskData"]
 

@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from stakes.costs import PowerCurve, WindDispatchCost
 from stakes.data.netcdf import read_wind
 from stakes.data.records import Record, load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
+from stakes.method.costs import PowerCurve, WindDispatchCost
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 from stakes.tasks.chronological import (
     Periods,
     chronological_data,
@@ -21,7 +22,6 @@ from stakes.tasks.chronological import (
 )
 from stakes.tasks.regions import band, only_outcome
 from stakes.tasks.task import PaperSettings, Region, TaskData
-from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 
 __all__ = ["WindTask"]
 

@@ -21,8 +21,8 @@ from typing import IO, Any, ClassVar
 
 import torch
 
-from stakes.checks import require_count, require_finite, require_one_of
 from stakes.errors import InterruptedTraining, SettingError
+from stakes.method.argument_checks import require_count, require_finite, require_one_of
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display
 from stakes.training.run_folder import RunFolder

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from stakes.checks import require_count, require_positive
-from stakes.costs import Cost, Parameter, require_cost
 from stakes.data.cases import Cases
 from stakes.errors import CostError, NonFiniteError, ShapeError
-from stakes.models.networks import Perceptron, Scaling
+from stakes.method.argument_checks import require_count, require_positive
+from stakes.method.costs import Cost, Parameter, require_cost
+from stakes.method.models.networks import Perceptron, Scaling
 
 __all__ = ["Policy", "PolicySettings", "train_policy"]
 

@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import pad
 
-from stakes.checks import unwatched
-from stakes.costs import Cost, Parameter, TotalCost
 from stakes.data.cases import Cases
 from stakes.errors import SettingError, ShapeError
-from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
-from stakes.objective import DecisionAwareObjective
-from stakes.scores import DecisionScore, EnergyScore, ScoringRule, TotalCRPS, VariogramScore
-from stakes.training.settings import TrainingSettings
+from stakes.method.argument_checks import unwatched
+from stakes.method.costs import Cost, Parameter, TotalCost
+from stakes.method.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
+from stakes.method.objective import DecisionAwareObjective
+from stakes.method.scores import DecisionScore, EnergyScore, ScoringRule, TotalCRPS, VariogramScore
+from stakes.method.training_settings import TrainingSettings
 
 __all__ = ["ParameterLayout", "Replica", "ReplicaStack", "cost_structure", "stacked_cost", "structure"]
 

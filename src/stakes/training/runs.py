@@ -9,18 +9,13 @@ from typing import Any, cast
 
 import torch
 
-from stakes.checks import require_count
 from stakes.errors import CheckpointError, SettingError
+from stakes.method.argument_checks import require_count
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
 from stakes.settings import Registry, canonical_text, from_plain, to_plain
 from stakes.tasks import find_task, task_types
 from stakes.tasks.task import Task, TaskData
 from stakes.training.replicas import Replica
-from stakes.training.settings import (
-    DiffusionSettings,
-    ImplicitSettings,
-    ModelSettings,
-    TrainingSettings,
-)
 from stakes.training.tensor_files import load_tensors
 
 __all__ = ["MODELS", "RunSettings", "build_model", "prepare", "run_from_plain", "task_data"]

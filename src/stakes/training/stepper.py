@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stakes.checks import unwatched
-from stakes.objective import DecisionAwareObjective, ObjectiveTerms
+from stakes.method.argument_checks import unwatched
+from stakes.method.objective import DecisionAwareObjective, ObjectiveTerms
 from stakes.training.replicas import ReplicaStack
 
 __all__ = ["Stepper", "Trouble"]

@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from stakes.actions import solve_action
-from stakes.checks import unwatched
-from stakes.costs import Cost
-from stakes.models.sample_model import TrainingDraw
-from stakes.objective import DecisionAwareObjective
-from stakes.scores import energy_score
+from stakes.method.actions import solve_action
+from stakes.method.argument_checks import unwatched
+from stakes.method.costs import Cost
+from stakes.method.models.sample_model import TrainingDraw
+from stakes.method.objective import DecisionAwareObjective
+from stakes.method.scores import energy_score
 from stakes.training.replicas import ReplicaStack
 
 __all__ = ["estimate_scales", "validate"]

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stakes.actions import optimal_action, solve_action
-from stakes.costs import Cost, ProtectionCost, WindDispatchCost
 from stakes.errors import StudyError
 from stakes.evaluation.significance import Resampling, Sampled
 from stakes.evaluation.study import RegionBy, Study
+from stakes.method.actions import optimal_action, solve_action
+from stakes.method.costs import Cost, ProtectionCost, WindDispatchCost
+from stakes.method.solvers import ProjectedGradient
 from stakes.reporting.claims.claim import Check, Claim, falls, remark, rises, stays
 from stakes.reporting.claims.reading import change, known, required_parameter, task_of
-from stakes.solvers import ProjectedGradient
 from stakes.tasks.task import Task
 from stakes.training.runs import task_data
 

@@ -10,14 +10,14 @@ from matplotlib.figure import Figure as Drawing
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from stakes.actions import optimal_action
-from stakes.cost_check import CostCheck, check_cost
-from stakes.costs import Cost
 from stakes.errors import ShapeError
 from stakes.evaluation.calibration import binned_gap, pit_histogram
 from stakes.evaluation.frontier import Frontier, FrontierPoint
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.significance import Difference, Sampled
+from stakes.method.actions import optimal_action
+from stakes.method.check_cost import CostCheck, check_cost
+from stakes.method.costs import Cost
 from stakes.reporting.figures.comparison import error_bars, reach
 from stakes.reporting.figures.panels import CHOSEN, LOOKS, drawing, figure_of, key, labelled, legend, panel, written
 from stakes.reporting.figures.style import COLOURS, DASHES, weight_colours

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 from numpy.typing import NDArray
 
-from stakes.actions import optimal_action
 from stakes.evaluation.diagnostics import conditional_density, density, quantile_shift, window_centres
 from stakes.evaluation.significance import defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
+from stakes.method.actions import optimal_action
 from stakes.reporting.figures.comparison import BANDS, FILLED, Line, draw_levels, shared_legend
 from stakes.reporting.figures.registry import Drawn, figure
 from stakes.reporting.figures.style import (

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from stakes.costs import Cost
 from stakes.evaluation.diagnostics import density
 from stakes.evaluation.significance import defined_deviation, defined_mean
 from stakes.evaluation.study import Study
+from stakes.method.costs import Cost
 
 __all__ = [
     "COLOURS",

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from stakes.costs import ShortfallCost
 from stakes.evaluation.calibration import calibration_sides
 from stakes.evaluation.diagnostics import quantile_shift, window_centres
 from stakes.evaluation.significance import defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
+from stakes.method.costs import ShortfallCost
 from stakes.reporting.figures.comparison import (
     BANDS,
     Line,

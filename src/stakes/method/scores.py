@@ -10,8 +10,9 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 import torch
 from torch import Tensor
 
-from stakes.actions import optimal_action
-from stakes.checks import (
+from stakes.errors import SettingError, ShapeError
+from stakes.method.actions import optimal_action
+from stakes.method.argument_checks import (
     check_finite,
     check_outcome,
     check_samples,
@@ -20,10 +21,9 @@ from stakes.checks import (
     require_positive,
     working_precision,
 )
-from stakes.costs import Cost, TotalCost, require_cost
-from stakes.errors import SettingError, ShapeError
-from stakes.solvers import Solver
-from stakes.spread import pair_distance_sum
+from stakes.method.costs import Cost, TotalCost, require_cost
+from stakes.method.pair_distances import pair_distance_sum
+from stakes.method.solvers import Solver
 
 __all__ = [
     "DecisionScore",

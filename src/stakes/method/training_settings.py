@@ -5,10 +5,10 @@ from typing import ClassVar, Literal, Protocol, get_args
 
 from torch import nn
 
-from stakes.checks import require_count, require_finite, require_one_of, require_positive
 from stakes.errors import SettingError
-from stakes.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction
-from stakes.models.implicit import ImplicitModel
+from stakes.method.argument_checks import require_count, require_finite, require_one_of, require_positive
+from stakes.method.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction
+from stakes.method.models.implicit import ImplicitModel
 
 __all__ = ["Companion", "DiffusionSettings", "ImplicitSettings", "ModelSettings", "TrainingSettings"]
 

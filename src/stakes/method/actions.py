@@ -14,12 +14,11 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from stakes.checks import check_finite, check_samples, working_precision
-from stakes.costs import ClosedFormCost, Cost, require_cost
-from stakes.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of
 from stakes.errors import CostError, SettingError, ShapeError
-from stakes.gradients import with_gradient
-from stakes.solvers import NewtonBisection, Solver
+from stakes.method.argument_checks import check_finite, check_samples, working_precision
+from stakes.method.costs import ClosedFormCost, Cost, require_cost
+from stakes.method.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of, with_gradient
+from stakes.method.solvers import NewtonBisection, Solver
 
 __all__ = ["ActionSolution", "optimal_action", "solve_action"]
 

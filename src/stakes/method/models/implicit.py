@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from stakes.models.networks import Perceptron, Scaling, cases_at_once, draw_normal, draw_shared, require_counts
-from stakes.models.sample_model import TrainingDraw, TrainingNoise
+from stakes.method.models.networks import Perceptron, Scaling, cases_at_once, draw_normal, draw_shared, require_counts
+from stakes.method.models.sample_model import TrainingDraw, TrainingNoise
 
 __all__ = ["ImplicitModel"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from stakes.checks import check_outcome, check_samples, known_false, known_on_host, require_positive
-from stakes.costs import Parameter
-from stakes.distributed import mean_over_processes, process_count, sum_over_processes
 from stakes.errors import NonFiniteError, SettingError, ShapeError
-from stakes.models.sample_model import TrainingDraw
-from stakes.scores import DecisionScore, ScoringRule
+from stakes.method.across_processes import mean_over_processes, process_count, sum_over_processes
+from stakes.method.argument_checks import check_outcome, check_samples, known_false, known_on_host, require_positive
+from stakes.method.costs import Parameter
+from stakes.method.models.sample_model import TrainingDraw
+from stakes.method.scores import DecisionScore, ScoringRule
 
 __all__ = ["DecisionAwareObjective", "ObjectiveTerms"]
 

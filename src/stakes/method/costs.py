@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import hardtanh, logsigmoid
 
-from stakes.checks import known_false, require_finite, require_one_of, require_positive
 from stakes.errors import CostError
-from stakes.gradients import with_gradient
-from stakes.sorting import sort_members
+from stakes.method.argument_checks import known_false, require_finite, require_one_of, require_positive
+from stakes.method.derivatives import with_gradient
+from stakes.method.sorting import sort_members
 
 __all__ = [
     "ClosedFormCost",

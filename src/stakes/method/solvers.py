@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from stakes.checks import known_on_host, require_count, require_positive
-from stakes.derivatives import ExpectedCost, slope_and_curvature, slope_of
+from stakes.method.argument_checks import known_on_host, require_count, require_positive
+from stakes.method.derivatives import ExpectedCost, slope_and_curvature, slope_of
 
 __all__ = ["Located", "NewtonBisection", "ProjectedGradient", "Solver"]
 

@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from stakes.models.sample_model import SampleModel
+from stakes.method.models.sample_model import SampleModel
 
 __all__ = ["member_shares", "pooled_members", "pooled_parts"]
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from stakes.checks import check_finite, require_count
 from stakes.errors import ShapeError
+from stakes.method.argument_checks import check_finite, require_count
 
 __all__ = [
     "FiLMNetwork",

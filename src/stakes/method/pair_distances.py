@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stakes.gradients import with_gradient
-from stakes.sorting import rank_balance
+from stakes.method.derivatives import with_gradient
+from stakes.method.sorting import rank_balance
 
 __all__ = ["pair_distance_sum"]
 

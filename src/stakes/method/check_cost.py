@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from stakes.actions import optimal_action, solve_action
-from stakes.checks import check_finite, check_samples
-from stakes.costs import ClosedFormCost, Cost, require_cost
 from stakes.errors import CostError, SettingError, ShapeError
+from stakes.method.actions import optimal_action, solve_action
+from stakes.method.argument_checks import check_finite, check_samples
+from stakes.method.costs import ClosedFormCost, Cost, require_cost
 
 __all__ = ["CostCheck", "GradientMass", "check_cost"]
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from stakes.models.sample_model import TrainingDraw
-from stakes.objective import DecisionAwareObjective, ObjectiveTerms
+from stakes.method.models.sample_model import TrainingDraw
+from stakes.method.objective import DecisionAwareObjective, ObjectiveTerms
 
 __all__ = ["DecisionAwareLoss"]
 

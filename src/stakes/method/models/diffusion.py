@@ -7,9 +7,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from stakes.checks import require_one_of
 from stakes.errors import SettingError
-from stakes.models.networks import (
+from stakes.method.argument_checks import require_one_of
+from stakes.method.models.networks import (
     FiLMNetwork,
     Scaling,
     cases_at_once,
@@ -18,7 +18,7 @@ from stakes.models.networks import (
     require_counts,
     sinusoidal_embedding,
 )
-from stakes.models.sample_model import TrainingDraw, TrainingNoise
+from stakes.method.models.sample_model import TrainingDraw, TrainingNoise
 
 __all__ = ["DecisionWeighting", "DiffusionModel", "NoiseSchedule", "Prediction", "reverse_chain"]
 

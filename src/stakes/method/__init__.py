@@ -1,0 +1,1 @@
+"""The method: costs, best actions, scores, objective and models; torch and numpy only."""
