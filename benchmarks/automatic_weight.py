@@ -25,15 +25,13 @@ from numpy.typing import NDArray
 from benchmarks.timing import processor
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
 from stakes.data.cases import Cases
+from stakes.data.estimator_input import alternate_blocks
 from stakes.evaluation.frontier import Frontier
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom
-from stakes.evaluation.parallel import called_for_each
-from stakes.evaluation.significance import Resampling
-from stakes.fitting import MODELS, automatic_settings
+from stakes.evaluation.intervals import Resampling
 from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.training_settings import ModelSettings, TrainingSettings
 from stakes.settings import to_plain
-from stakes.table_input import alternate_blocks
 from stakes.tasks.french_load import FrenchLoad
 from stakes.tasks.frost import FrostTask
 from stakes.tasks.irish_wind import IrishWind
@@ -41,6 +39,8 @@ from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.tasks.synthetic import SyntheticTask
 from stakes.tasks.task import Task
 from stakes.tasks.wind import WindTask
+from stakes.training.many_weights import MODELS, automatic_settings
+from stakes.training.processes import called_for_each
 
 RESULTS = Path(__file__).parent / "results" / "automatic_weight.json"
 MEMBERS = 200

@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.false_choices import independent_paths
 from stakes.evaluation.headroom import automatic_block
-from stakes.evaluation.significance import Resampling
+from stakes.evaluation.intervals import Resampling
 
 DAYS, HOURS = (60, 180, 365), (3, 12, 24, 48)
 RESULTS = Path(__file__).parent / "results" / "coverage.json"

@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.timing import processor
+from stakes.data.estimator_input import alternate_blocks
 from stakes.evaluation.frontier import frontier
 from stakes.evaluation.headroom import automatic_block
-from stakes.table_input import alternate_blocks
 
 DAYS, HOURS, SKEWED = (20, 40, 60, 90, 180), (24, 48), (False, True)
 FIXED = (24,)  # blocks to compare the automatic ones with

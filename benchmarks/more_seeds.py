@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stakes.reporting.markdown import portfolios_markdown
-from stakes.reporting.plan import CHOICES, Part, planned_parts
-from stakes.reporting.reproduce import study_parts
-from stakes.reporting.tables import portfolio_rows
+from benchmarks.markdown import portfolios_markdown
+from stakes.paper.plan import CHOICES, Part, planned_parts
+from stakes.paper.reproduce import study_parts
+from stakes.paper.tables import portfolio_rows
 from stakes.training.execution import Execution
 
 WEIGHTS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)

@@ -11,7 +11,7 @@ import json
 import shutil
 from pathlib import Path
 
-from stakes.reporting.markdown import claims_markdown, figures_markdown, portfolios_markdown
+from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown
 
 
 def publish(source: Path, target: Path) -> None:

@@ -1,5 +1,7 @@
-"""Settings for every test: one thread each, since the tests themselves run in parallel."""
+"""One thread for every test, since the tests themselves run in parallel; and the fixtures that several rooms share."""
 
 import torch
+from sample_reports import sample_report  # noqa: F401  a fixture
+from small_studies import make_study  # noqa: F401  a fixture
 
 torch.set_num_threads(1)

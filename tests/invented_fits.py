@@ -7,16 +7,16 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.cost_specs import CostSpec
+from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import DataQuality
 from stakes.evaluation.frontier import Frontier, frontier
 from stakes.evaluation.headroom import Headroom
+from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.evaluation.significance import Difference
 from stakes.evaluation.study import AXES, Study
 from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
-from stakes.reporting.fit_report import FitStory
+from stakes.reports.fit_report import FitStory
 
 SPEC = CostSpec.parse("imbalance:short=10,long=1,upper=150,unit=EUR,action_unit=GW")
 WEIGHTS = tuple(tenth / 10 for tenth in range(10))

@@ -10,7 +10,7 @@ import xarray as xr
 
 from stakes.evaluation.metrics import LEVELS
 from stakes.evaluation.study import AXES, Study
-from stakes.reporting.studies import Key, Studies
+from stakes.paper.studies import Key, Studies
 
 REGIONS = {"wind": {"ramp": (2.2, 10.8), "rated": (10.8, 14.4), "cut-off": (14.4, 99.0)}}
 WIND = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.data.era5_request import UNITS, VARIABLES
+from stakes.data.era5.request import UNITS, VARIABLES
 
 SHORT = {long: short for short, long in VARIABLES.items()}
 Layout = Literal["new", "old", "versions"]

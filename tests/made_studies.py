@@ -7,12 +7,12 @@ import numpy as np
 import torch
 
 from stakes.data.cases import Cases
-from stakes.evaluation import assessment
-from stakes.evaluation.assessment import Assessment
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.study import Study
-from stakes.reporting.plan import planned_parts
-from stakes.reporting.studies import Key, Studies
+from stakes.paper import assess as assessment
+from stakes.paper.assess import Assessment
+from stakes.paper.plan import planned_parts
+from stakes.paper.studies import Key, Studies
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import TaskData
 from stakes.training.runs import task_data

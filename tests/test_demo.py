@@ -6,7 +6,7 @@ import pytest
 from calls import called
 
 from stakes import demo
-from stakes.commands.fit import Problem
+from stakes.fitting.fit import Problem
 
 
 def test_the_demo_goes_from_tables_to_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

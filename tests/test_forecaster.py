@@ -20,12 +20,12 @@ from sklearn.preprocessing import StandardScaler
 from straight_model import StraightModel
 
 import stakes
-from stakes import fitting
 from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError
-from stakes.fitting import automatic_settings
 from stakes.method.actions import solve_action
 from stakes.method.models.model_ensemble import member_shares, pooled_members
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.training import many_weights as fitting
+from stakes.training.many_weights import automatic_settings
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
 QUICK = TrainingSettings(epochs=3, pretraining_epochs=1, validate_every=1, batch=32, members=4, validation_members=4)

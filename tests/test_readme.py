@@ -5,8 +5,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown
 
-from stakes.reporting.markdown import claims_markdown, figures_markdown, portfolios_markdown
 from stakes.training.sweep import read_sweep
 
 ROOT = Path(__file__).parent.parent

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from stakes.evaluation import assessment, policies, study
-from stakes.evaluation.significance import Resampling
+from stakes.evaluation import study
+from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.summary import summarise
-from stakes.reporting import reproduce as module
-from stakes.reporting.plan import Part, planned_parts
+from stakes.paper import assess as assessment
+from stakes.paper import policies
+from stakes.paper import reproduce as module
+from stakes.paper.plan import Part, planned_parts
 from stakes.tasks import find_task, portfolio
 from stakes.training import runs, sweep
 from stakes.training.execution import Execution, Stack

@@ -10,7 +10,7 @@ from stakes import __version__
 from stakes.commands.arguments import examples
 from stakes.commands.decision_line import decisions
 from stakes.commands.run_line import runs
-from stakes.guard import complain, guarded
+from stakes.exit_codes import complain, guarded
 
 __all__ = ["app", "main"]
 

@@ -13,18 +13,17 @@ import numpy as np
 import pandas as pd
 import torch
 
-from stakes.commands.fit import FitRequest, FitResult, Problem, run_fit
-from stakes.commands.output import say, say_fit, say_json, say_table
 from stakes.data.layout import TableLayout
 from stakes.data.records import load_record
 from stakes.data.tables import write_table
-from stakes.evaluation.significance import paired_difference
+from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.study import Study
+from stakes.fitting.fit import FitRequest, FitResult, Problem, run_fit
 from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.training.execution import Execution
 from stakes.training.runs import task_data
 
-__all__ = ["EXAMPLES", "Example", "run_demo"]
+__all__ = ["EXAMPLES", "DemoResult", "Example", "run_example"]
 
 _MEMBERS = 200
 _REGIONS = 12
@@ -121,8 +120,8 @@ EXAMPLES = (
 )
 
 
-@dataclass(frozen=True)
-class Shown:
+@dataclass(frozen=True, eq=False)
+class DemoResult:
     """What an example has to show: its fit, the last decisions and, where the truth is known, their regret."""
 
     example: Example
@@ -130,35 +129,14 @@ class Shown:
     decisions: pd.DataFrame
     regret: str = ""
 
-    def say(self) -> None:
-        """For people."""
-        say_table(self.decisions, "The last decisions")
-        say("")
-        say_fit(self.found, as_json=False)
-        for sentence in filter(None, (self.regret, self.example.attribution)):
-            say(sentence)
-
     def record(self) -> dict[str, Any]:
-        """For machines."""
+        """All of it for machines."""
         words = {"title": self.example.title, "regret": self.regret, "attribution": self.example.attribution}
         return {**self.found.record(), **words, "last_decisions": self.decisions}
 
 
-def run_demo(out: Path, execution: Execution, epochs: int | None = None, as_json: bool = False) -> None:
-    """Fit both examples and say what their decisions are worth."""
-    records = {}
-    for example in EXAMPLES:
-        if not as_json:
-            say(f"\n{example.title}\n")
-        shown = _fitted(example, out, execution, epochs)
-        records[example.name] = shown.record()
-        if not as_json:
-            shown.say()
-    if as_json:
-        say_json(records)
-
-
-def _fitted(example: Example, out: Path, execution: Execution, epochs: int | None) -> Shown:
+def run_example(example: Example, out: Path, execution: Execution, epochs: int | None = None) -> DemoResult:
+    """Fit one example in a folder of its own within `out`, and see what its decisions are worth."""
     request, folder = example.request(out / "data", epochs), out / example.name
     found = run_fit(
         request,
@@ -169,7 +147,7 @@ def _fitted(example: Example, out: Path, execution: Execution, epochs: int | Non
         headroom=not example.known_truth,  # what is to be gained is known
     )
     regret = _against_truth(request, folder) if example.known_truth else ""
-    return Shown(example, found, _last_decisions(folder), regret)
+    return DemoResult(example, found, _last_decisions(folder), regret)
 
 
 def _last_decisions(folder: Path) -> pd.DataFrame:

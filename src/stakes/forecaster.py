@@ -23,6 +23,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from stakes.data.cases import Cases
+from stakes.data.estimator_input import alternate_blocks, as_table, as_tensor, checked_times, outcome_names
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.forecast_table import forecast_table, todays_cost
@@ -30,7 +31,12 @@ from stakes.evaluation.frontier import frontier
 from stakes.evaluation.headroom import Headroom, resolved_block
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.metrics import Assessor, Region
-from stakes.fitting import (
+from stakes.method.actions import optimal_action, solve_action
+from stakes.method.argument_checks import require_finite, whole_number
+from stakes.method.costs import Cost, require_cost
+from stakes.method.models.model_ensemble import pooled_parts
+from stakes.method.training_settings import ModelSettings, TrainingSettings
+from stakes.training.many_weights import (
     FittedWeight,
     ModelFactory,
     TrainingPlan,
@@ -40,12 +46,6 @@ from stakes.fitting import (
     train_weights,
     without_failures,
 )
-from stakes.method.actions import optimal_action, solve_action
-from stakes.method.argument_checks import require_finite, whole_number
-from stakes.method.costs import Cost, require_cost
-from stakes.method.models.model_ensemble import pooled_parts
-from stakes.method.training_settings import ModelSettings, TrainingSettings
-from stakes.table_input import alternate_blocks, as_table, as_tensor, checked_times, outcome_names
 
 __all__ = ["DecisionAwareForecaster", "Decisions"]
 

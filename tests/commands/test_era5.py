@@ -9,7 +9,7 @@ from calls import called, complaint
 from made_era5 import RecordingClient, make_store
 
 from stakes.commands.arguments import names
-from stakes.data import era5_cds
+from stakes.data.era5 import cds as era5_cds
 from stakes.data.tables import read_table
 
 LATITUDES, LONGITUDES = [57.0, 56.75, 56.5], [4.75, 5.0, 5.25]

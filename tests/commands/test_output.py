@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from stakes.commands.output import plain, say_table
+from stakes.commands.output import say_table
 from stakes.data.tables import csv_text
+from stakes.json_values import plain
 
 TABLE = pd.DataFrame({"metric": ["cost", "[bold]"], "value": [1234.5678, np.nan], "low": [0.00012345, 2.0]})
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from stakes import optimal_action
-from stakes.data.entsoe_wheel import SERIES, PowerReadings
+from stakes.data.records.entsoe_wheel import SERIES, PowerReadings
 from stakes.errors import StakesError
 from stakes.tasks import european_wind, task_types
 from stakes.tasks.simulation import KnownTruth

@@ -11,7 +11,7 @@ import xarray as xr
 from made_era5 import values
 
 from stakes.data.datasets import content_digest
-from stakes.data.netcdf import open_series, read_temperature, read_wind
+from stakes.data.gridded import open_series, read_temperature, read_wind
 from stakes.data.records import Record
 from stakes.data.tables import read_table
 from stakes.errors import NetCDFError, StakesError, TableError

@@ -8,10 +8,10 @@ import pytest
 from load_tables import load_table
 
 from stakes.bundle import bundle_files
-from stakes.commands.fit import FitRequest, run_fit
 from stakes.data.layout import TableLayout
 from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
 from stakes.errors import TableError
+from stakes.fitting.fit import FitRequest, run_fit
 
 ROWS = TableLayout(("y", "z"), features=("a", "b"))
 
@@ -58,7 +58,7 @@ def test_cases_of_another_fit_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stakes.commands.fit.write_fit_report", lambda *_: None)
+    monkeypatch.setattr("stakes.fitting.fit.write_fit_report", lambda *_: None)
     file, out = tmp_path / "load.csv", tmp_path / "load"
     load_table(100).to_csv(file, index=False)
     layout = TableLayout(("load",), time="time", lags=(0.0, 12.0), lead=12.0)

@@ -10,8 +10,8 @@ import xarray as xr
 from stakes import ProtectionCost, ShortfallCost, WindDispatchCost
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.ensembles import compare, evaluate, evaluate_table
+from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.evaluation.significance import paired_difference
 from stakes.tasks.regions import band, only_outcome
 
 COST = ProtectionCost(0.5, 0.4, sharpness=3.0)

@@ -12,7 +12,7 @@ from scipy.signal import lfilter  # type: ignore[import-untyped]
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier, FrontierPoint, frontier
-from stakes.evaluation.significance import Difference, paired_difference
+from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.settings import from_plain, to_plain
 
 WEIGHTS = (0.0, 0.3, 0.6, 0.9)

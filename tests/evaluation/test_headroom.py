@@ -11,13 +11,13 @@ import torch
 
 import stakes
 from stakes.data.cases import Cases
+from stakes.data.estimator_input import alternate_blocks
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError
 from stakes.evaluation.frontier import LEAST_BLOCKS
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom, resolved_block
-from stakes.evaluation.significance import Difference, paired_difference
+from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.evaluation.simultaneous import upper_bounds
 from stakes.settings import from_plain, to_plain
-from stakes.table_input import alternate_blocks
 from stakes.training.policy import PolicySettings, train_policy
 
 COST = stakes.ShortfallCost(5.0)

@@ -9,10 +9,10 @@ import xarray as xr
 from made_studies import made_study
 
 from stakes.errors import SettingError, StudyError
-from stakes.evaluation.assessment import Assessment
+from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.metrics import LEVELS
-from stakes.evaluation.significance import Resampling
 from stakes.evaluation.study import Study
+from stakes.paper.assess import Assessment
 from stakes.training.sweep import read_sweep
 
 MakeStudy = Callable[..., Study]

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from stakes.bundle import FORMAT, DataFingerprint, save_bundle
-from stakes.cost_specs import CostSpec
+from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings

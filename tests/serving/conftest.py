@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 from live_services import golden_fit, golden_service, listening
-from reporting.test_report_browser import chrome  # noqa: F401  a fixture
+from reports.test_page_browser import chrome  # noqa: F401  a fixture
 
 from stakes.serving.settings import ServiceSettings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from golden.make_bundle import table
 from live_services import golden_service, listening
-from reporting.test_report_browser import resize
+from reports.test_page_browser import resize
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys

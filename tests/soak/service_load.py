@@ -28,7 +28,7 @@ import pandas as pd
 import torch
 
 from stakes.bundle import save_bundle
-from stakes.cost_specs import CostSpec
+from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.forecaster import DecisionAwareForecaster
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from stakes.data import entsoe_wheel
-from stakes.data.entsoe_wheel import SERIES, WHEEL, YEARS, read_wind_power
-from stakes.data.power_screening import hourly_means, six_hourly_means, yearly_capacity
+from stakes.data.records import entsoe_wheel
+from stakes.data.records.entsoe_wheel import SERIES, WHEEL, YEARS, read_wind_power
+from stakes.data.records.power_screening import hourly_means, six_hourly_means, yearly_capacity
 from stakes.errors import SettingError, WheelError
 from stakes.tasks.european_wind import EuropeanWind
 

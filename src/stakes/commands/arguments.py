@@ -11,7 +11,7 @@ from cyclopts import Parameter, Token
 from stakes.errors import SettingError
 
 if TYPE_CHECKING:
-    from stakes.commands.fit import FitRequest
+    from stakes.fitting.fit import FitRequest
 
 __all__ = [
     "COST_HELP",
@@ -153,9 +153,9 @@ class FitFlags:
     encoding: Encoding = None
 
     def request(self, data: str) -> "FitRequest":
-        """The same for `stakes.commands.fit.run_fit`."""
-        from stakes.commands.fit import FitRequest
+        """The same for `stakes.fitting.fit.run_fit`."""
         from stakes.data.layout import TableLayout
+        from stakes.fitting.fit import FitRequest
         from stakes.settings import from_plain
 
         layout = {

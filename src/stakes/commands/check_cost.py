@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.commands.arguments import NO_MEMBERS, Files
-from stakes.commands.reading import blaming, members_of, require_targets
-from stakes.cost_specs import CostSpec
+from stakes.commands.member_files import members_of, require_targets
+from stakes.cost_text.own_cost_file import blaming
+from stakes.cost_text.written_cost import CostSpec
 from stakes.data.tables import numbers, read_table
 from stakes.errors import SettingError
 from stakes.files import write_atomically
@@ -51,7 +52,7 @@ class CheckedCost:
 
     def draw(self, path: Path) -> None:
         """The cost over actions and outcomes, as SVG."""
-        from stakes.reporting.figures.fitted import cost_figure
+        from stakes.reports.fit_figures import cost_figure
 
         outcomes = self.samples.reshape(-1, self.samples.shape[-1]).numpy()
         figure = cost_figure(self.cost, outcomes, self.spec.unit, self.spec.action_unit)

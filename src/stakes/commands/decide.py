@@ -5,35 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import torch
-from numpy.typing import ArrayLike
 
 from stakes.commands.arguments import Files
-from stakes.commands.fit_notes import unlike_the_fit
-from stakes.commands.reading import (
-    blaming,
-    case_labels,
-    in_utc,
-    layout_of,
-    left_out,
-    members_of,
-    open_folder,
-    require_targets,
-)
-from stakes.cost_specs import CostSpec
+from stakes.commands.member_files import members_of, require_targets
+from stakes.cost_text.written_cost import CostSpec
 from stakes.data.members import MembersFile
 from stakes.data.tables import read_table, zone_notes
+from stakes.decisions import decisions, uncertified
 from stakes.errors import SettingError
-from stakes.evaluation.case_metrics import require_finite_costs
-from stakes.evaluation.metrics import Assessor
-from stakes.method.actions import solve_action
-from stakes.method.costs import Cost
+from stakes.fitting.notes import unlike_the_fit
+from stakes.fitting.reading import case_labels, in_utc, layout_of, left_out, open_folder
 
-__all__ = ["Decisions", "decide", "decide_folder", "decide_members", "decisions", "uncertified"]
-
-_NUMBERS_AT_ONCE = 1 << 21
+__all__ = ["Decisions", "decide", "decide_folder", "decide_members"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,37 +94,3 @@ def decide_members(found: MembersFile, spec: CostSpec, levels: Sequence[float]) 
     doubts = spec.doubts(found.members.reshape(-1, found.members.shape[2]))
     table = decisions(spec.build(), found.members, case_labels(found.index), levels)
     return Decisions(in_utc(table), spec, (*found.notes, *doubts, *uncertified(table)))
-
-
-def uncertified(table: pd.DataFrame) -> tuple[str, ...]:
-    """A note where some decisions of a table have no certificate."""
-    count = int((~table["certified"]).sum())
-    known = f"{count} of {len(table)} decisions are not certified: they may not be the best, see the column certified"
-    return (known,) if count else ()
-
-
-def decisions(cost: Cost, members: ArrayLike, index: "pd.Index[Any]", levels: Sequence[float]) -> pd.DataFrame:
-    """Members (N, M, D) to a table: action, expected cost, certificate, and quantiles of what the decision is about."""
-    samples = torch.as_tensor(np.asarray(members))
-    size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
-    with blaming(cost):
-        parts = [_part(cost, part, levels) for part in samples.split(size)]
-    return pd.concat(parts, ignore_index=True).set_axis(index).reset_index()
-
-
-def _part(cost: Cost, samples: torch.Tensor, levels: Sequence[float]) -> pd.DataFrame:
-    solution = solve_action(cost, samples)
-    require_finite_costs(solution.expected_cost.double().numpy())
-    action = solution.action[..., 0]
-    low, high = (torch.as_tensor(bound).to(action) for bound in (cost.lower, cost.upper))
-    columns = {
-        "action": action,
-        "expected_cost": solution.expected_cost,
-        "at_lower_bound": ~solution.interior & (action <= low),
-        "at_upper_bound": ~solution.interior & (action >= high),
-        "certified": solution.converged,
-    }
-    total = Assessor(cost).total(samples).numpy()
-    quantiles = np.quantile(total, levels, axis=1, method="hazen") if levels else np.empty((0, len(total)))
-    columns |= {f"quantile_{level:g}": values for level, values in zip(levels, quantiles, strict=True)}
-    return pd.DataFrame({name: np.asarray(values) for name, values in columns.items()})

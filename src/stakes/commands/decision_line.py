@@ -48,8 +48,8 @@ def fit(
     quiet: flag.Quiet = False,
     json: flag.Json = False,
 ) -> None:
-    from stakes.commands.fit import run_fit
     from stakes.commands.output import say_fit
+    from stakes.fitting.fit import run_fit
 
     headroom = {"headroom": not no_headroom, "headroom_only": headroom_only}
     say_fit(run_fit(flags.request(str(data)), out, device=device, workers=workers, quiet=quiet, **headroom), json)
@@ -246,8 +246,8 @@ def data_era5(
 ) -> None:
     from stakes.commands.output import notes, require_free, say, say_json
     from stakes.data.era5 import Era5Request, fetch_era5, find_source
-    from stakes.data.era5_request import variable_names, years_of
-    from stakes.reporting.voice import Voice
+    from stakes.data.era5.request import variable_names, years_of
+    from stakes.training.narrator import Voice
 
     require_free(out, force, (".nc",))
     request = Era5Request(variable_names(variables), at, years_of(years), patch, step)
@@ -277,8 +277,8 @@ def backtest(
     quiet: flag.Quiet = False,
     json: flag.Json = False,
 ) -> None:
-    from stakes.commands.backtest import run_backtest
     from stakes.commands.output import say_fit
+    from stakes.fitting.backtest import run_backtest
     from stakes.training.execution import Execution
 
     found = run_backtest(flags.request(str(data)), out, origins, Execution(device, workers, quiet))
@@ -308,7 +308,7 @@ def refit(
     json: flag.Json = False,
 ) -> None:
     from stakes.commands.output import say_fit
-    from stakes.commands.refit import run_refit
+    from stakes.fitting.refit import run_refit
     from stakes.training.execution import Execution
 
     say_fit(run_refit(folder, data, out, cost, Execution(device, workers, quiet), fine_tune), json)
@@ -358,7 +358,7 @@ def demo(
     quiet: flag.Quiet = False,
     json: flag.Json = False,
 ) -> None:
-    from stakes.demo import run_demo
+    from stakes.commands.demo import run_demo
     from stakes.training.execution import Execution
 
     run_demo(out, Execution(device, workers, quiet), epochs, json)

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.commands.arguments import Files
-from stakes.commands.fit_notes import part_of_the_fit, unlike_the_fit
-from stakes.commands.reading import blaming, case_labels, in_utc, layout_of, left_out, members_of, open_folder
-from stakes.cost_specs import CostSpec
+from stakes.commands.member_files import members_of
+from stakes.cost_text.own_cost_file import blaming
+from stakes.cost_text.written_cost import CostSpec
 from stakes.data.datasets import content_digest
 from stakes.data.members import MembersFile, read_outcomes
 from stakes.data.tables import read_table, zone_notes
@@ -21,6 +21,8 @@ from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.forecast_table import todays_cost
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.metrics import Assessor
+from stakes.fitting.notes import part_of_the_fit, unlike_the_fit
+from stakes.fitting.reading import case_labels, in_utc, layout_of, left_out, open_folder
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import require_count
 from stakes.method.costs import Cost
@@ -115,7 +117,7 @@ def evaluate_folder(
     `sha256` is that of the table's file, by which the table of the fit itself is known. `baseline_action` names the
     column of today's action, by default that of the fit.
     """
-    from stakes.evaluation.fitted import judge_fit  # not needed where there are members already
+    from stakes.fitting.judgement import judge_fit  # not needed where there are members already
 
     bundle = open_folder(folder, cost)
     layout = layout_of(bundle, folder)

@@ -5,7 +5,6 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,8 +13,9 @@ import pandas as pd
 
 from stakes.data.tables import csv_text, write_table
 from stakes.errors import SettingError
+from stakes.json_values import plain
 
-__all__ = ["TABLE_FILES", "notes", "plain", "require_free", "say", "say_fit", "say_json", "say_result", "say_table"]
+__all__ = ["TABLE_FILES", "notes", "require_free", "say", "say_fit", "say_json", "say_result", "say_table"]
 
 TABLE_FILES = (".csv", ".csv.gz", ".parquet")
 _DIGITS = 4
@@ -116,26 +116,6 @@ def notes(sentences: Iterable[str], quiet: bool = False) -> None:
     """Something to know, on standard error."""
     for sentence in () if quiet else sentences:
         sys.stderr.write(f"note: {' '.join(sentence.split())}\n")
-
-
-def plain(value: Any) -> Any:
-    """What JSON can hold: tables as lists of rows, times as ISO texts, numbers that are not finite as null."""
-    if isinstance(value, pd.DataFrame):
-        columns = [str(column) for column in value.columns]
-        return [dict(zip(columns, map(plain, row), strict=True)) for row in value.itertuples(index=False, name=None)]
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [plain(inner) for inner in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is pd.NaT:
-        return None
-    if isinstance(value, date):  # and datetime, and pandas' Timestamp
-        return value.isoformat().replace("+00:00", "Z")
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _cell(value: Any) -> str:

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from stakes.bundle_files import RECORD, naming, read_record
-from stakes.commands.reading import blaming, cost_again
-from stakes.cost_specs import CostSpec
+from stakes.bundle.files import RECORD, naming, read_record
+from stakes.cost_text.own_cost_file import blaming
+from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError
-from stakes.reporting.fit_report import REPORT, write_fit_report
+from stakes.fitting.reading import cost_again
+from stakes.reports.fit_report import REPORT, write_fit_report
 
 __all__ = ["write_report"]
 

@@ -90,11 +90,11 @@ def resume(
 
     execution = Execution(device, workers, quiet, checkpoint_seconds)
     if (folder / "fit.json").is_file():
-        from stakes.commands.fit import resume_fit
+        from stakes.fitting.fit import resume_fit
 
         sys.stdout.write(f"{resume_fit(folder, execution, cost).folder}\n")
     elif (folder / "backtest.json").is_file():
-        from stakes.commands.backtest import resume_backtest
+        from stakes.fitting.backtest import resume_backtest
 
         sys.stdout.write(f"{resume_backtest(folder, execution, cost).folder}\n")
     elif cost is not None:
@@ -126,8 +126,8 @@ def reproduce(
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,
 ) -> None:
-    from stakes.reporting.reproduce import Reproduction
-    from stakes.reporting.reproduce import reproduce as run
+    from stakes.paper.reproduce import Reproduction
+    from stakes.paper.reproduce import reproduce as run
     from stakes.training.execution import Execution
 
     wanted = Reproduction(subject, quick, model, record, figure)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.data.names import check_names
+from stakes.data.columns import check_names
 from stakes.data.series import Calendar, LaggedInput, LaggedSeries, Split, TimeSeries, calendar_waves
 from stakes.data.tables import is_numeric, numbers, require_columns, times
 from stakes.data.time_axis import Times, hours_to_seconds

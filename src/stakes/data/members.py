@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from stakes.data.gridded import open_dataset
 from stakes.data.member_columns import chosen_columns, member_columns, target_columns, without_coordinates
-from stakes.data.netcdf import open_dataset
 from stakes.data.tables import is_numeric, numbers, read_table, require_columns, times, zone_notes
 from stakes.errors import TableError, did_you_mean
 

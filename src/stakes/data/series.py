@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stakes.data.names import check_names, find_columns
+from stakes.data.columns import check_names, find_columns
 from stakes.data.time_axis import Times, check_regular, hours_to_seconds, to_utc
 from stakes.errors import SeriesError, SettingError
 

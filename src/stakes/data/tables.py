@@ -15,9 +15,9 @@ import pandas as pd
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from stakes.data.csv_files import parse_delimited
 from stakes.data.datasets import is_gridded
-from stakes.data.delimited import parse_delimited
-from stakes.data.netcdf import open_series
+from stakes.data.gridded import open_series
 from stakes.data.time_axis import Times
 from stakes.errors import StakesError, TableError, did_you_mean
 from stakes.files import write_atomically
@@ -38,7 +38,7 @@ _EXAMPLE = "2020-02-01 13:00"
 def read_table(path: Path, *, separator: str | None = None, encoding: str | None = None) -> pd.DataFrame:
     """The table in a CSV file (any usual separator, also .tsv, .txt, .gz) or a parquet file, with at least one row.
 
-    A NetCDF file or a Zarr store becomes the column `time` and the columns of `stakes.data.netcdf.open_series`. Of
+    A NetCDF file or a Zarr store becomes the column `time` and the columns of `stakes.data.gridded.open_series`. Of
     text, separator, encoding (UTF-8, UTF-16, else Latin-1) and decimal comma are found out by default, and missing
     values are empty fields, NA, NaN, null, None and a hyphen.
     """

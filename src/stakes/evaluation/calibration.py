@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.evaluation.significance import Difference, Sampled
+from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import RegionBy, Study
 from stakes.method.argument_checks import require_count
 

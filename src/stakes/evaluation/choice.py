@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stakes.errors import StudyError
-from stakes.evaluation.significance import defined_mean
+from stakes.evaluation.intervals import defined_mean
 from stakes.evaluation.study import Study
 from stakes.method.argument_checks import require_finite
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.significance import Sampled
+from stakes.evaluation.intervals import Sampled
 from stakes.evaluation.study import RegionBy, Study
 from stakes.method.argument_checks import require_positive
 

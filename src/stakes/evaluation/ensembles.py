@@ -10,8 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError, did_you_mean
+from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.evaluation.metrics import LEVELS, Assessor, Region
-from stakes.evaluation.significance import Resampling, Sampled
 from stakes.method.costs import Cost
 
 __all__ = ["compare", "evaluate", "evaluate_table"]

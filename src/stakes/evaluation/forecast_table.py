@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from stakes.errors import NonFiniteError, ShapeError
-from stakes.evaluation.significance import Resampling, Sampled
+from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.method.costs import Cost
 
 __all__ = ["forecast_table", "todays_cost"]

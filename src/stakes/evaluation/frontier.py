@@ -15,10 +15,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError
-from stakes.evaluation.amounts import amount, change
-from stakes.evaluation.significance import Difference, Resampling, Sampled
+from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.simultaneous import upper_bounds
 from stakes.method.argument_checks import require_count, require_finite
+from stakes.number_text import amount, change
 
 __all__ = ["LEAST_BLOCKS", "Frontier", "FrontierPoint", "Interval", "frontier"]
 

@@ -16,13 +16,13 @@ from torch import Tensor
 from stakes.data.cases import Cases
 from stakes.data.time_axis import to_utc
 from stakes.errors import ShapeError
-from stakes.evaluation.amounts import change
 from stakes.evaluation.frontier import LEAST_BLOCKS, Interval
-from stakes.evaluation.significance import Difference, paired_difference
+from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import check_finite, require_count, whole_number
 from stakes.method.costs import Cost
 from stakes.method.scores import DecisionScore
+from stakes.number_text import change
 from stakes.training.policy import PolicySettings, train_policy
 
 __all__ = ["Headroom", "automatic_block", "headroom", "resolved_block"]

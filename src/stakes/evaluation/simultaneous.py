@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.significance import Resampling
+from stakes.evaluation.intervals import Resampling
 
 __all__ = ["upper_bounds"]
 

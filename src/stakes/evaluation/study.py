@@ -18,8 +18,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.errors import SettingError, StudyError, did_you_mean
+from stakes.evaluation.intervals import Resampling, Sampled, defined_mean
 from stakes.evaluation.metrics import LEVELS
-from stakes.evaluation.significance import Resampling, Sampled, defined_mean
 from stakes.files import write_atomically
 
 __all__ = ["AXES", "RegionBy", "Study"]

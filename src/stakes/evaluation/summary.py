@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.evaluation.significance import Difference, defined_deviation, defined_mean
+from stakes.evaluation.intervals import Difference, defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
 
 __all__ = ["METRICS", "summarise"]

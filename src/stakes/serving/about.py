@@ -6,7 +6,7 @@ import torch
 
 import stakes
 from stakes.bundle import Bundle
-from stakes.bundle_files import plain
+from stakes.bundle.files import plain
 from stakes.data.layout import TableLayout
 from stakes.evaluation.metrics import Assessor
 from stakes.serving import schemas

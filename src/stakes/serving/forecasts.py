@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stakes.bundle import Bundle, load_bundle
-from stakes.commands.reading import open_folder
+from stakes.data.estimator_input import as_tensor
 from stakes.data.stored_cases import StoredCases, load_cases
 from stakes.errors import SettingError, StakesError
-from stakes.fitting import resolved_device
+from stakes.fitting.reading import open_folder
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.models.model_ensemble import pooled_members
 from stakes.serving.refusals import naming
-from stakes.table_input import as_tensor
+from stakes.training.many_weights import resolved_device
 
 __all__ = ["Opened", "ServedForecast", "open_folders"]
 

@@ -29,7 +29,7 @@ def page(needs_token: bool) -> Response:
 
 def _text(name: str) -> str:
     """A template of the service, or of the reports where it has none of that name."""
-    for package in ("stakes.serving", "stakes.reporting"):
+    for package in ("stakes.serving", "stakes.reports"):
         file = resources.files(package).joinpath("templates", name)
         if file.is_file():
             return file.read_text("utf-8")

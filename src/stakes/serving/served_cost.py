@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import torch
 
-from stakes.commands.reading import blaming
-from stakes.cost_specs import CostSpec, cost_names
+from stakes.cost_text.own_cost_file import blaming
+from stakes.cost_text.written_cost import CostSpec, cost_names
 from stakes.errors import StakesError
 from stakes.method.costs import Cost
 from stakes.serving.refusals import RefusedError

@@ -9,14 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.commands.decide import decisions, uncertified
-from stakes.commands.fit_notes import unlike_the_fit
-from stakes.commands.output import plain
-from stakes.commands.reading import in_utc, left_out
-from stakes.data.delimited import parse_delimited
+from stakes.data.csv_files import parse_delimited
 from stakes.data.tables import zone_notes
+from stakes.decisions import decisions, uncertified
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
+from stakes.fitting.notes import unlike_the_fit
+from stakes.fitting.reading import in_utc, left_out
+from stakes.json_values import plain
 from stakes.serving import schemas
 from stakes.serving.about import cases_answer, model_answer
 from stakes.serving.curves import action_grid, density, expected_costs, outcome_grid

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from stakes.data.entsoe_wheel import ATTRIBUTION, YEARS, read_wind_power
-from stakes.data.power_screening import hourly_means, six_hourly_means, yearly_capacity
+from stakes.data.records.entsoe_wheel import ATTRIBUTION, YEARS, read_wind_power
+from stakes.data.records.power_screening import hourly_means, six_hourly_means, yearly_capacity
 from stakes.data.series import LaggedInput, LaggedSeries, Split, TimeSeries
 from stakes.errors import SettingError
 from stakes.method.costs import ShortfallCost

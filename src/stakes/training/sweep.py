@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from stakes.errors import InterruptedTraining, SettingError, StakesError
+from stakes.exit_codes import guarded
 from stakes.files import locked, read_json, write_atomically, write_json
-from stakes.guard import guarded
 from stakes.method.training_settings import ModelSettings
 from stakes.settings import read_settings_file, set_dotted, shown, to_plain
 from stakes.tasks import find_task

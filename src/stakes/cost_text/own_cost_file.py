@@ -1,0 +1,189 @@
+"""A cost from a user's own Python file, executed because the user named it."""
+
+import hashlib
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from stakes.errors import CostError, StakesError, did_you_mean
+from stakes.method.costs import Cost, Parameter, cost_function, require_cost
+
+if TYPE_CHECKING:
+    from stakes.cost_text.written_cost import CostSpec
+
+__all__ = ["OwnCost", "blaming", "file_hash"]
+
+_BOUNDS = ("lower", "upper")
+
+
+class OwnCost:
+    """The cost that a spec refers to. A copy of it in another process is made from the file again."""
+
+    def __init__(self, spec: "CostSpec") -> None:
+        self.spec = spec
+        self.cost = _cost_of(spec, _module(spec))
+        for name in ("best_action", "total"):  # there only where the cost has them
+            if hasattr(self.cost, name):
+                setattr(self, name, getattr(self.cost, name))
+
+    @property
+    def lower(self) -> Parameter:
+        return self.cost.lower
+
+    @property
+    def upper(self) -> Parameter:
+        return self.cost.upper
+
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        try:
+            return self.cost(action, outcome)
+        except SystemExit as error:  # which would end the command
+            raise CostError(f"{self.spec.function!r} of {self.spec.path.name!r} fails: {_said(error)}") from error
+
+    def __repr__(self) -> str:
+        return f"OwnCost({str(self.spec)!r})"
+
+    def __reduce__(self) -> tuple[type["OwnCost"], tuple["CostSpec"]]:
+        return OwnCost, (self.spec,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "OwnCost":
+        return self
+
+
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a user's file."""
+    return hashlib.sha256(_content(path)).hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    if path.is_dir():
+        raise CostError(f"the cost's file {str(path)!r} is a folder, expected a Python file")
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        near = sorted(other.name for other in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        hint = f"; {did_you_mean(path.name, near)}" if near else ""
+        raise CostError(f"there is no file {str(path)!r} for the cost{hint}") from None
+    except OSError as error:
+        raise CostError(f"the cost's file {str(path)!r} cannot be read: {error.strerror}") from error
+
+
+def _module(spec: "CostSpec") -> ModuleType:
+    """The file as a module of its own, executed from the very bytes that were named."""
+    content = _content(spec.path)
+    if hashlib.sha256(content).hexdigest() != spec.sha256:
+        raise CostError(f"the cost's file {str(spec.path)!r} has changed since it was named; name it again")
+    module = ModuleType(f"own_cost_{spec.sha256[:16]}")
+    module.__file__ = str(spec.path)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    try:
+        exec(compile(content, str(spec.path), "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:
+        raise CostError(
+            f"the cost's file {spec.path.name!r} fails{_line_of(error, spec.path)}: {_said(error)}"
+        ) from error
+    return module
+
+
+def _cost_of(spec: "CostSpec", module: ModuleType) -> Cost:
+    """The object as it is, what a class or factory makes of the keys, or f(action, outcome) between bounds."""
+    if not hasattr(module, spec.function):
+        names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+        hint = f"; {did_you_mean(spec.function, names)}" if names else ""
+        raise CostError(f"the file {spec.path.name!r} has no function {spec.function!r}{hint}")
+    found, keys = getattr(module, spec.function), dict(spec.parameters)
+    if not isinstance(found, type) and all(hasattr(found, name) for name in _BOUNDS):
+        if keys:
+            raise CostError(f"the cost {spec.function!r} is an object that takes no parameters, got {', '.join(keys)}")
+        cost = found
+    elif not callable(found):
+        raise CostError(f"{spec.function!r} of {spec.path.name!r} must be a cost, got {type(found).__name__}")
+    elif _takes(found, (), keys):
+        cost = _made(spec, found, keys)
+    else:
+        cost = _bounded(spec, found, keys)
+    try:
+        require_cost(cost)
+    except CostError as error:
+        raise CostError(f"{spec.function!r} of {spec.path.name!r} is no cost: {error}") from error
+    return cost
+
+
+def _made(spec: "CostSpec", factory: Callable[..., Any], keys: Mapping[str, Any]) -> Any:
+    try:
+        return factory(**keys)
+    except StakesError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CostError(f"{spec.function!r} of {spec.path.name!r} fails: {_said(error)}") from error
+
+
+def _bounded(spec: "CostSpec", function: Callable[..., Tensor], keys: dict[str, Any]) -> Cost:
+    others = {key: value for key, value in keys.items() if key not in _BOUNDS}
+    if isinstance(function, type) or not _takes(function, (None, None), others):
+        raise CostError(
+            f"{spec.function!r} of {spec.path.name!r} must take {', '.join(keys) or 'no parameters'} and return a cost,"
+            f" or be f(action, outcome) with the parameters lower and upper; it takes {_signature_text(function)}"
+        )
+    if missing := [name for name in _BOUNDS if name not in keys]:
+        raise CostError(
+            f"{spec.function!r} of {spec.path.name!r} needs the bounds of its action, {' and '.join(missing)}, as in "
+            f"{spec.path.name}:{spec.function}:lower=0,upper=10"
+        )
+    try:
+        return cost_function(partial(function, **others) if others else function, keys["lower"], keys["upper"])
+    except CostError as error:
+        raise CostError(f"{spec.function!r} of {spec.path.name!r}: {error}") from error
+
+
+def _takes(function: Callable[..., Any], arguments: tuple[Any, ...], keys: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(function).bind(*arguments, **keys)
+    except TypeError:
+        return False
+    except ValueError:  # built into another library, without a signature
+        return bool(arguments)
+    return True
+
+
+def _signature_text(function: Callable[..., Any]) -> str:
+    try:
+        return str(inspect.signature(function)).partition(" -> ")[0]
+    except (TypeError, ValueError):
+        return "what is not known"
+
+
+def _line_of(error: BaseException, path: Path) -> str:
+    """Where in the file it went wrong."""
+    if isinstance(error, SyntaxError):
+        return f" in line {error.lineno}" if error.lineno else ""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f" in line {lines[-1]}" if lines else ""
+
+
+def _said(error: BaseException) -> str:
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    words = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return " ".join(words.split())
+
+
+@contextmanager
+def blaming(cost: Cost) -> Iterator[None]:
+    """Whatever a user's own cost raises, in one sentence that names it."""
+    try:
+        yield
+    except StakesError:
+        raise
+    except Exception as error:
+        if not isinstance(cost, OwnCost):
+            raise
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CostError(f"the cost {cost.spec.name} fails: {said}") from error

@@ -1,0 +1,1 @@
+"""From a table and a cost to a fitted forecaster, its judgement and its story."""

@@ -1,0 +1,69 @@
+"""What a user should know of cases that a fitted forecaster is used on: part of its fit, or unlike all that it saw."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from stakes.bundle.files import DataFingerprint
+from stakes.data.layout import DataQuality, TableCases, TableLayout
+from stakes.settings import from_plain
+
+__all__ = ["part_of_the_fit", "unlike_the_fit"]
+
+_RANGES = 3.0  # so many times the range of a column away from it is far
+_SHARE = 1 / 3  # of the smallest value: a column that stays below may be in another unit
+
+
+def part_of_the_fit(about: Mapping[str, Any], cases: TableCases, sha256: str | None) -> tuple[str, ...]:
+    """A sentence where the fit saw these cases, or others of the same times; `sha256` is that of their table."""
+    if about.get("data") is None:
+        return ()
+    same = from_plain(DataFingerprint, about["data"], "about.data").sha256 == sha256
+    fitted = about.get("fitted") or {}
+    if cases.times is None or fitted.get("last") is None:
+        count = min(fitted.get("cases", len(cases)), len(cases)) if same else 0
+    else:
+        first, last = (np.datetime64(fitted[name]) for name in ("first", "last"))
+        count = int(((cases.times >= first) & (cases.times <= last)).sum())
+    if not count:
+        return ()
+    if same:
+        return (
+            f"this is the table of the fit: {count} of {len(cases)} cases were part of the fit, and what they cost "
+            "says little about new cases",
+        )
+    return (
+        f"{count} of {len(cases)} cases lie in the time of the fit, {fitted['first']} to {fitted['last']}; what they "
+        "cost says little about new cases if they were part of the fit",
+    )
+
+
+def unlike_the_fit(about: Mapping[str, Any], layout: TableLayout, quality: DataQuality) -> tuple[str, ...]:
+    """A sentence for each column of features with values far from those of the fit, as in another unit."""
+    if about.get("quality") is None:
+        return ()
+    before = from_plain(DataQuality, about["quality"], "about.quality").columns
+    found = (
+        _doubt(name, before[name], quality.columns[name])
+        for name in dict.fromkeys((*layout.features, *layout.known))
+        if "min" in before.get(name, {}) and "min" in quality.columns.get(name, {})
+    )
+    return tuple(filter(None, found))
+
+
+def _doubt(name: str, before: Mapping[str, float], now: Mapping[str, float]) -> str:
+    low, high = before["min"], before["max"]
+    far = _RANGES * (high - low)
+    if now["max"] - high > max(far, low - now["min"]) or _smaller(-high, -now["min"]):
+        value = now["max"]
+    elif low - now["min"] > far or _smaller(low, now["max"]):
+        value = now["min"]
+    else:
+        return ""
+    return f"{name}: {value:g} where the fit saw {low:g} to {high:g}: another unit?"
+
+
+def _smaller(least: float, most: float) -> bool:
+    """Whether numbers up to `most` are small beside those from `least` on, all of one sign."""
+    return least > 0 and most < _SHARE * least

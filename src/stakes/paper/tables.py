@@ -1,0 +1,243 @@
+"""The tables of a report: metrics by weight, by region, and the portfolios beside their rivals."""
+
+from collections.abc import Iterator, Mapping
+from math import isnan
+from typing import Any
+
+import pandas as pd
+
+from stakes.evaluation.calibration import calibration_sides, economic_value, skill, total_spread
+from stakes.evaluation.choice import chosen_weight
+from stakes.evaluation.intervals import Difference, Sampled
+from stakes.evaluation.study import Study
+from stakes.paper.plan import CHOICES, MAIN
+from stakes.paper.studies import Key, Studies
+from stakes.reports.page import Cell, Column, Shown, Table
+
+__all__ = [
+    "PORTFOLIO_COLUMNS",
+    "metrics_table",
+    "portfolio_rows",
+    "portfolio_table",
+    "portfolio_weights_table",
+    "regions_table",
+]
+
+_NAMES = {
+    "energy_score": "energy score",
+    "tail_crps": "tail CRPS",
+    "crps_of_total": "CRPS of the total",
+    "cost": "realised cost",
+    "gap": "signed gap",
+    "miscalibration": "miscalibration",
+    "regret": "regret",
+    "tracking": "error of a*",
+}
+_REGIONAL = ("energy_score", "cost", "gap", "miscalibration")
+
+
+def metrics_table(key: Key, study: Study, summary: pd.DataFrame) -> Table:
+    """Every cost parameter and weight: the mean, and the paired difference from weight 0 with its interval."""
+    whole = summary[summary["region"] == "all"]
+    metrics = [metric for metric in _NAMES if metric in set(whole["metric"])]
+    rows: list[tuple[Cell, ...]] = []
+    for (parameter, weight), lines in _grouped(whole, "parameter", "decision_weight").items():
+        cells = [_with_difference(lines[metric]) for metric in metrics]
+        rows.append((parameter, weight, *cells, _interval(economic_value(study, weight, parameter).interval(), 3)))
+    columns = (
+        Column(study.about["parameter"] or "data", kind="number", help="the parameter of the cost"),
+        Column("weight", kind="number", help="the decision weight"),
+        *(Column(_NAMES[metric], kind="number") for metric in metrics),
+        Column("economic value", kind="number", help="0: climatology's action; 1: perfect foresight"),
+    )
+    note = "Mean over seeds and cases; in brackets the difference from weight 0 with its paired 95 % interval, bold "
+    note += (
+        "where it leaves out zero. Lower is better, but for the economic value and the signed gap, which should be 0."
+    )
+    return Table(f"metrics-{key}", f"{_title(key)}: metrics by decision weight", columns, tuple(rows), note)
+
+
+def regions_table(key: Key, study: Study, summary: pd.DataFrame) -> Table:
+    """The same by region, chosen by the outcome as in the paper and by the forecast."""
+    parts = summary[(summary["region"] != "all") & (summary["decision_weight"] > 0)]
+    rows: list[tuple[Cell, ...]] = []
+    for place, lines in _grouped(parts, "region", "by", "parameter", "decision_weight").items():
+        rows.append((*place, *(_difference(lines[metric]) for metric in _REGIONAL)))
+    columns = (
+        Column("region"),
+        Column("chosen by", help="the outcome, as in the paper, or the mean of all forecasts of the study"),
+        Column(study.about["parameter"] or "data", kind="number"),
+        Column("weight", kind="number"),
+        *(Column(f"Δ {_NAMES[metric]}", kind="number") for metric in _REGIONAL),
+    )
+    note = "Differences from weight 0. Scores of cases chosen by their outcome reward forecasts that exaggerate (the "
+    note += "forecaster's dilemma): the rows chosen by the forecast, as many cases, do not have that fault."
+    return Table(f"regions-{key}", f"{_title(key)}: differences by region", columns, tuple(rows), note)
+
+
+PORTFOLIO_COLUMNS = (
+    "portfolio",
+    "parameter",
+    "method",
+    "weight",
+    "chosen",
+    "energy_score_change",
+    "cost_change",
+    "regret_change",
+    "gap_at_0",
+    "gap",
+    "spread_at_0",
+    "spread",
+    "skill",
+)
+
+
+def portfolio_rows(studies: Studies) -> pd.DataFrame:
+    """One line a portfolio, cost parameter, method and weight; those that validation data choose are marked."""
+    rows = [row for key in studies if key.task in _PORTFOLIOS for row in _portfolio_rows(studies, key)]
+    return pd.DataFrame(rows, columns=list(PORTFOLIO_COLUMNS))
+
+
+_PORTFOLIOS = ("simulated_portfolio", "french_load", "irish_wind", "european_wind")
+
+
+def _portfolio_rows(studies: Studies, key: Key) -> Iterator[dict[str, object]]:
+    study = studies[key]
+    place = f"simulated, {key.sites} sites" if key.sites else key.task.replace("_", " ")
+    for parameter in study.parameters:
+        common: dict[str, object] = {"portfolio": place, "parameter": parameter}
+        if key.model == "policy":
+            plain = studies.found.get(Key(key.task, "implicit", MAIN, key.sites))
+            if plain is not None:
+                yield common | _policy_row(study, plain, parameter)
+            continue
+        method = key.model if key.choice == MAIN else f"{key.model}, {CHOICES[key.choice][0]}"
+        chosen = chosen_weight(study, parameter)
+        for weight in study.weights:
+            marked = {"method": method, "weight": weight, "chosen": weight == chosen}
+            yield common | marked | _forecast_row(study, parameter, weight)
+
+
+def _forecast_row(study: Study, parameter: float, weight: float) -> dict[str, object]:
+    before, after = calibration_sides(study, 0.0, parameter), calibration_sides(study, weight, parameter)
+    cost, cost_at_0 = study.pair("cost", weight, parameter)
+    return {
+        "energy_score_change": _relative(study, "energy_score", weight, parameter),
+        "cost_change": (cost - cost_at_0).interval(),
+        "regret_change": _relative(study, "regret", weight, parameter) if "regret" in study.forecasts else None,
+        "gap_at_0": before.gap.estimate,
+        "gap": after.gap.interval(),
+        "spread_at_0": total_spread(study, 0.0, parameter).estimate,
+        "spread": total_spread(study, weight, parameter).interval(),
+        "skill": skill(study, weight, parameter).interval(),
+    }
+
+
+def _policy_row(policy: Study, plain: Study, parameter: float) -> dict[str, object]:
+    cost, cost_of_plain = _across("cost", policy, plain, parameter)
+    found: dict[str, object] = {
+        "method": "direct policy a(x), no forecast",
+        "chosen": True,
+        "cost_change": (cost - cost_of_plain).interval(),
+        "skill": skill(policy, 1.0, parameter).interval(),
+    }
+    if "regret" in policy.forecasts:
+        regret, regret_of_plain = _across("regret", policy, plain, parameter)
+        found["regret_change"] = regret.relative_to(regret_of_plain).interval()
+    return found
+
+
+def _across(metric: str, policy: Study, plain: Study, parameter: float) -> tuple[Sampled, Sampled]:
+    """The means of a policy and of the forecasts at weight 0, over what both have."""
+    return plain.resampling.pair(policy.values(metric, 1.0, parameter), plain.values(metric, 0.0, parameter))
+
+
+def _relative(study: Study, metric: str, weight: float, parameter: float) -> object:
+    found, at_0 = study.pair(metric, weight, parameter)
+    return found.relative_to(at_0).interval()
+
+
+_PORTFOLIO_HEADS = {
+    "portfolio": Column("portfolio"),
+    "parameter": Column("penalty", kind="number", help="lambda; for the French load: how much dearer short is"),
+    "method": Column("method"),
+    "weight": Column("weight", kind="number", help="the decision weight"),
+    "energy_score_change": Column("Δ energy score", "%", "number"),
+    "cost_change": Column("Δ realised cost", kind="number"),
+    "regret_change": Column("Δ regret", "%", "number", "against the true optimum"),
+    "gap_at_0": Column("gap at 0", kind="number", help="predicted less realised cost at weight 0"),
+    "gap": Column("gap", kind="number", help="at this weight"),
+    "spread_at_0": Column("spread at 0", kind="number", help="of the total, over the true one or over its error"),
+    "spread": Column("spread", kind="number", help="at this weight"),
+    "skill": Column("skill", "%", "number", "less paid than with climatology's action"),
+}
+_DIFFERENCES = (
+    "Differences from the same model at weight 0 (for the direct policy: from the implicit model at weight 0) with "
+    "paired 95 % intervals, bold where they leave out zero."
+)
+
+
+def portfolio_table(rows: pd.DataFrame) -> Table:
+    """The flagship table: every method at the weight that validation data choose."""
+    note = f"{_DIFFERENCES} The weight is the one with the lowest validation cost among those whose validation energy "
+    note += "score is at most 1 % above that of weight 0."
+    chosen = rows[rows["chosen"].astype(bool)]
+    return _portfolio_table("portfolio-methods", "Portfolios: every method at its chosen weight", chosen, note)
+
+
+def portfolio_weights_table(rows: pd.DataFrame) -> Table:
+    """The same at every weight."""
+    of_forecasts = rows[rows["weight"].notna()]
+    return _portfolio_table("portfolio-weights", "Portfolios: every weight", of_forecasts, _DIFFERENCES)
+
+
+def _portfolio_table(label: str, title: str, rows: pd.DataFrame, note: str) -> Table:
+    cells = tuple(tuple(_cell(row[name]) for name in _PORTFOLIO_HEADS) for _, row in rows.iterrows())
+    return Table(label, title, tuple(_PORTFOLIO_HEADS.values()), cells, note)
+
+
+def _cell(value: object) -> Cell:
+    if isinstance(value, Difference):
+        return _interval(value, _decimals(value.mean))
+    if isinstance(value, str | int):
+        return value
+    return float(value) if isinstance(value, float) and value == value else None
+
+
+def _interval(found: Difference, decimals: int) -> Cell:
+    if found.mean == found.low == found.high == 0:  # weight 0 beside itself
+        return 0
+    return None if isnan(found.low) else Shown.interval(*found, decimals)
+
+
+def _decimals(value: float) -> int:
+    return 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 4
+
+
+def _grouped(summary: pd.DataFrame, *columns: str) -> dict[Any, dict[str, Any]]:
+    """The lines of a summary by the values of some columns, and then by metric."""
+    found: dict[Any, dict[str, Any]] = {}
+    for line in summary.to_dict("records"):
+        found.setdefault(tuple(line[name] for name in columns), {})[str(line["metric"])] = line
+    return found
+
+
+def _with_difference(line: Mapping[str, float]) -> Cell:
+    mean, difference, low, high = (line[name] for name in ("mean", "difference", "low", "high"))
+    if isnan(mean):
+        return None
+    if isnan(low) or difference == low == high == 0:
+        return Shown(f"{mean:.4g}", mean)
+    text = f"{mean:.4g} ({difference:+.2g} [{low:+.2g}, {high:+.2g}])"
+    return Shown(text, mean, strong=low > 0 or high < 0)
+
+
+def _difference(line: Mapping[str, float]) -> Cell:
+    difference, low, high = (line[name] for name in ("difference", "low", "high"))
+    if isnan(low):
+        return None
+    return Shown(f"{difference:+.3g} [{low:+.3g}, {high:+.3g}]", difference, strong=low > 0 or high < 0)
+
+
+def _title(key: Key) -> str:
+    return f"{key.task.replace('_', ' ')}{f' ({key.sites} sites)' if key.sites else ''}, {key.model}"

@@ -1,1 +1,0 @@
-"""What was found, drawn and written for people to read."""

@@ -1,1 +1,0 @@
-"""The claims of the paper, each judged from the tables of a run."""

@@ -1,1 +1,0 @@
-"""One function a figure; the labels are those of the paper."""

@@ -1,0 +1,178 @@
+"""The report of a fit, one page: does decision-aware training pay here, and can the forecast be trusted?"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stakes.data.layout import DataQuality
+from stakes.errors import StakesError
+from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier
+from stakes.evaluation.headroom import Headroom
+from stakes.evaluation.study import Study
+from stakes.method.costs import Cost
+from stakes.reports.fit_case_figures import decisions_figure, parts_figure
+from stakes.reports.fit_figures import calibration_figure, cost_figure, frontier_figure, money_figure
+from stakes.reports.fit_parts import parts
+from stakes.reports.fit_sentences import (
+    calibration_sentences,
+    climatology_sentence,
+    cost_words,
+    count_of,
+    headroom_sentences,
+    quality_sentences,
+    seed_sentence,
+    today_sentence,
+    verdict,
+)
+from stakes.reports.fit_story import FitStory
+from stakes.reports.fit_tables import (
+    calibration_table,
+    columns_table,
+    frontier_table,
+    left_out_table,
+    money_table,
+    parts_table,
+    settings_table,
+)
+from stakes.reports.page import Report, Section, write_report
+from stakes.settings import from_plain
+
+__all__ = ["REPORT", "FitStory", "build_fit_report", "read_story", "write_fit_report"]
+
+REPORT = "report.html"
+_EVALUATION = "evaluation"
+_TARGETS_NAMED = 3  # in the title
+
+
+def build_fit_report(story: FitStory) -> Report:
+    """Everything on one page, the answer first."""
+    answer, *why = verdict(story)
+    named, more = story.targets[:_TARGETS_NAMED], len(story.targets) - _TARGETS_NAMED
+    targets = ", ".join(named) + (f" and {more} more" if more > 0 else "") or "the outcome"
+    cost = f"Cost: {cost_words(story.cost_spec)}. " if story.cost_spec else ""
+    return Report(
+        title=f"Decisions on {targets}",
+        subtitle=f"{cost}Judged on {count_of(story.cases, 'test case')}{_span(story)} that training has not seen.",
+        summary=(answer, *today_sentence(story), *climatology_sentence(story), *seed_sentence(story)),
+        sections=tuple(_sections(story, why)),
+        provenance=story.provenance,
+    )
+
+
+def write_fit_report(folder: Path, cost: Cost | None = None, out: Path | None = None) -> Path:
+    """Write the report of the bundle in the folder, with the evaluation beside it, to FOLDER/report.html or to `out`.
+
+    A user's own cost is not in the bundle, and must be given.
+    """
+    from stakes.bundle import record_file
+
+    report = build_fit_report(read_story(folder, cost))
+    if out is not None:
+        write_report(report, out)
+        return out
+    write_report(report, folder / REPORT)
+    record_file(folder, REPORT)
+    return folder / REPORT
+
+
+def read_story(folder: Path, cost: Cost | None = None) -> FitStory:
+    """What the report tells of, from the bundle in the folder and the evaluation beside it."""
+    from stakes.bundle import load_bundle  # with the models, which no other report needs
+    from stakes.bundle.files import require_recorded
+
+    bundle = load_bundle(folder, cost=cost)
+    require_recorded(folder, _EVALUATION)
+    about = bundle.about
+    return FitStory(
+        study=Study.load(folder / _EVALUATION),
+        cost=bundle.forecaster.cost,
+        cost_spec=bundle.cost_spec,
+        frontier=_read(Frontier, about, "frontier"),
+        headroom=_read(Headroom, about, "headroom"),
+        quality=_read(DataQuality, about, "quality"),
+        settings=about.get("settings", {}),
+        provenance=about.get("provenance", {}),
+        outcomes=np.asarray(about["outcomes"], dtype=np.float64),
+    )
+
+
+def _read(kind: type[Any], about: dict[str, Any], name: str) -> Any:
+    return None if about.get(name) is None else from_plain(kind, about[name], f"about.{name}")
+
+
+def _span(story: FitStory) -> str:
+    times = story.times
+    return "" if times is None else f" from {_day(times[0])} to {_day(times[-1])}"
+
+
+def _sections(story: FitStory, why: list[str]) -> Iterator[Section]:
+    yield Section(
+        "verdict",
+        "Does decision-aware training pay here?",
+        (*why, *headroom_sentences(story), *_doubts(story)),
+        (money_figure(story),),
+        (money_table(story),),
+    )
+    if story.frontier is not None:
+        figure = frontier_figure(story.frontier, story.unit, story.settings)
+        yield Section(
+            "weights", "What each weight costs", _FRONTIER, (figure,), (frontier_table(story.frontier, story.unit),)
+        )
+    yield Section(
+        "calibration",
+        "Does the forecast know what its decisions cost?",
+        calibration_sentences(story),
+        (calibration_figure(story),),
+        (calibration_table(story),),
+    )
+    figure = decisions_figure(story)
+    yield Section("decisions", figure.title, figures=(figure,))
+    if found := parts(story):
+        yield Section(
+            "parts", "Where it is cheap and where dear", (), (parts_figure(story, found),), (parts_table(story, found),)
+        )
+    yield _cost_section(story)
+    if story.quality is not None:
+        tables = (left_out_table(story.quality),) if story.quality.left_out else ()
+        yield Section("data", "Data", quality_sentences(story), (), (*tables, columns_table(story.quality)))
+    if story.settings:
+        yield Section("settings", "Settings", (), (), (settings_table(story.settings),))
+
+
+_FRONTIER = (
+    "A decision weight trades the forecast's score for the cost of its decisions: 0 trains the score alone. Among the "
+    "weights that hardly harm the score and whose cost is below that of weight 0 beyond doubt, the cheapest is taken, "
+    "or the smallest that is about as cheap. The intervals shown are those of each weight alone; the test is of all "
+    "weights at once and stricter, since the more weights are tried, the more seem cheaper by chance.",
+)
+
+
+def _cost_section(story: FitStory) -> Section:
+    title = "What the cost function rewards"
+    try:
+        figure = cost_figure(story.cost, story.outcomes, story.unit, story.action_unit, story.outcome_unit)
+    except StakesError as error:
+        return Section("cost", title, (f"The figure was left out: {error}.",))
+    return Section("cost", title, _ABOUT_COST, (replace(figure, settings=story.settings),))
+
+
+_ABOUT_COST = (
+    "The cost c(a, y) is what is paid for action a when the outcome is y. Whether these curves are what you pay is "
+    "worth a look: everything in this report follows from them.",
+)
+
+
+def _doubts(story: FitStory) -> tuple[str, ...]:
+    if story.believed:
+        return ()
+    return (
+        f"Neighbouring cases are kept together in blocks of {story.study.block}: {count_of(story.cases, 'test case')} "
+        f"are too few for intervals, which need {LEAST_BLOCKS} blocks, so none are given.",
+    )
+
+
+def _day(time: np.datetime64) -> str:
+    return str(np.datetime_as_string(time, "D"))

@@ -1,0 +1,223 @@
+"""The sentences of the report of a fit, and how it writes amounts."""
+
+import math
+
+from stakes.cost_text.written_cost import CostSpec
+from stakes.evaluation.calibration import calibration_sides, spread_skill
+from stakes.evaluation.frontier import LEAST_BLOCKS
+from stakes.evaluation.intervals import Difference
+from stakes.reports.fit_story import FitStory
+
+__all__ = ["amount", "calibration_sentences", "climatology_sentence", "cost_words", "count_of", "decimals_of"]
+__all__ += ["headroom_sentences", "number", "quality_sentences", "seed_sentence", "today_sentence", "verdict"]
+
+_MOST_DECIMALS = 6
+
+
+def decimals_of(*values: float) -> int | None:
+    """So many that the largest has three digits; None where that takes too many."""
+    sizes = [abs(value) for value in values if math.isfinite(value) and value]
+    decimals = max(0, 2 - math.floor(math.log10(max(sizes)))) if sizes else 0
+    return decimals if decimals <= _MOST_DECIMALS else None
+
+
+def number(value: float, decimals: int | None) -> str:
+    """A number with its thousands apart.
+
+    >>> number(12345.678, 1), number(-0.00000012, None)
+    ('12,345.7', '-1.2e-07')
+    """
+    return f"{value:.3g}" if decimals is None else f"{value:,.{decimals}f}"
+
+
+def amount(value: float, unit: str = "") -> str:
+    """A number of three digits or more with its unit.
+
+    >>> amount(12345.678, "EUR"), amount(-0.12345)
+    ('12,346 EUR', '-0.123')
+    """
+    return f"{number(value, decimals_of(value))} {unit}".rstrip()
+
+
+def count_of(number: int, what: str) -> str:
+    """So many of something.
+
+    >>> count_of(1200, "case"), count_of(1, "case")
+    ('1,200 cases', '1 case')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def cost_words(spec: CostSpec) -> str:
+    """The name and the parameters of a cost.
+
+    >>> cost_words(CostSpec.parse("newsvendor:underage=9,overage=1,upper=20"))
+    'newsvendor (underage 9, overage 1, upper 20, lower 0)'
+    """
+    values = [f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in spec.parameters.items()]
+    return f"{spec.name} ({', '.join(values)})" if values else spec.name
+
+
+def verdict(story: FitStory) -> tuple[str, ...]:
+    """Whether decision-aware training pays, in one plain sentence, and why."""
+    said = "" if story.frontier is None else story.frontier.reason
+    reason = (f"On the validation cases: {said[0].lower()}{said[1:]}",) if said else ()
+    if not story.weight:
+        return (_kept_at_zero(story), *reason)
+    return (_judged(story), *reason)
+
+
+def _kept_at_zero(story: FitStory) -> str:
+    if story.frontier is None:
+        return (
+            "Not tried: the forecast was trained on its score alone (weight 0 was given), so this report cannot say "
+            "whether decision-aware training would pay."
+        )
+    return (
+        "No gain was shown: on the validation cases no decision weight made decisions cheaper beyond doubt without "
+        "harming the score, so the forecast is the one trained on its score alone (weight 0)."
+    )
+
+
+def _judged(story: FitStory) -> str:
+    """The weight that was taken against weight 0 on the test cases."""
+    change, cases = story.change(story.taken), count_of(story.cases, "test case")
+    how = "given" if story.frontier is None else "chosen on validation cases"
+    who = f"the decision-aware forecast (weight {story.weight:g}, {how})"
+    if not story.believed:
+        return (
+            f"Too early to tell whether {who} pays: at least {LEAST_BLOCKS} blocks of {story.study.block} test cases "
+            f"are needed, and there are {story.cases:,} cases; on these its cost differs from that of weight 0 by "
+            f"{_between(change, story.unit)} per case."
+        )
+    if max(change.mean, change.high) < 0:
+        total = amount(-change.mean * story.cases, story.unit)
+        return (
+            f"Yes: on the {cases} {who} costs {_apart(change, story.unit)} less per case than the one trained on its "
+            f"score alone{_percent(story)}; {total} in all."
+        )
+    if min(change.mean, change.low) > 0:
+        return (
+            f"No: on the {cases} {who} costs {_apart(change, story.unit)} more per case than the one trained on its "
+            f"score alone{_percent(story)}. Weight 0 is the safer choice."
+        )
+    return (
+        f"Not confirmed: on the {cases} the cost of {who} differs from that of weight 0 by "
+        f"{_between(change, story.unit)} per case. The interval holds zero, so do not count on a gain."
+    )
+
+
+def today_sentence(story: FitStory) -> tuple[str, ...]:
+    """The forecast against today's action, where that is known."""
+    today = story.way("today")
+    if today is None:
+        return ()
+    known = count_of(int((today.cost == today.cost).sum()), "test case")
+    change, unit = story.change(story.taken, today), story.unit
+    who = f"against today's action, known in {known}, the forecast at weight {story.weight:g}"
+    if not change.significant:
+        return (f"A{who[1:]} changes the cost by {_between(change, unit)} per case{_doubtful(change)}.",)
+    less = "less" if change.mean < 0 else "more"
+    return (f"A{who[1:]} costs {_apart(change, unit)} {less} per case.",)
+
+
+def climatology_sentence(story: FitStory) -> tuple[str, ...]:
+    """A word where one action for all cases is cheaper than the forecast."""
+    constant = story.way("climatology")
+    if constant is None or (change := story.change(story.taken, constant)).mean <= 0:
+        return ()
+    doubt = "" if change.significant else ", which may be chance"
+    return (
+        f"One action for all cases would have been cheaper than the forecast at weight {story.weight:g}: the forecast "
+        f"changes the cost by {_between(change, story.unit)} per case{doubt}.",
+    )
+
+
+def seed_sentence(story: FitStory) -> tuple[str, ...]:
+    """What the intervals leave out, where there are any and one model was trained."""
+    if not story.believed or story.settings.get("ensemble", 1) != 1:
+        return ()
+    return (
+        "The intervals cover the choice of test cases, not that of the training seed: trained once more with another "
+        "seed, the forecast would cost somewhat more or less.",
+    )
+
+
+def headroom_sentences(story: FitStory) -> tuple[str, ...]:
+    """What a policy trained on the cost alone says, where one was."""
+    return () if story.headroom is None else (f"Before decision-aware training: {story.headroom.sentence}",)
+
+
+def calibration_sentences(story: FitStory) -> tuple[str, ...]:
+    """Whether the forecast knows what its decisions cost, and whether its members are spread as they should."""
+    sides = calibration_sides(story.study, story.weight)
+    gap, ratio = story.stated(sides.gap), story.stated(spread_skill(story.study, story.weight))
+    predicted, realised = (amount(side.estimate, story.unit) for side in sides)
+    trust = "it knows what its decisions cost, as far as these cases tell"
+    if math.isnan(gap.low):
+        trust = "far the test cases are too few to tell whether that is chance"
+    elif gap.significant:
+        trust = f"its decisions turn out {'dearer' if gap.mean < 0 else 'cheaper'} than it thinks"
+    spread = "narrower than" if ratio.mean < 1 else "wider than"
+    if math.isnan(ratio.low) or ratio.low <= 1 <= ratio.high:
+        spread = "in keeping with"
+    return (
+        f"At weight {story.weight:g} the forecast expects its decisions to cost {predicted} per case, and they cost "
+        f"{realised}: a gap of {_between(gap, story.unit)}{_doubtful(gap)}. So {trust}.",
+        f"The spread of its members is {spread} their error: their ratio is {_between(ratio, signed=False)}, where 1 "
+        "is right and less is too sure of itself.",
+    )
+
+
+def quality_sentences(story: FitStory) -> tuple[str, ...]:
+    """How many rows became cases, from when to when, and what looks odd."""
+    quality = story.quality
+    if quality is None:
+        return ()
+    used = f"Of {count_of(quality.rows, 'row')} of the table, {count_of(quality.used, 'case')} were made"
+    span = f", from {_moment(quality.first)} to {_moment(quality.last)}" if quality.first and quality.last else ""
+    found = [f"{used}{span}. Rows with missing values are left out, never filled."]
+    if quality.step_hours is not None:
+        gaps = f"with {count_of(quality.gaps, 'gap')}" if quality.gaps else "without a gap"
+        found.append(f"Rows are {quality.step_hours:g} hours apart, {gaps}.")
+    if quality.unsorted:
+        found.append(f"{count_of(quality.unsorted, 'row')} stood before an earlier time and were put in order.")
+    if quality.constant:
+        names = ", ".join(quality.constant)
+        found.append(f"These columns never change and teach the forecast nothing: {names}.")
+    return tuple(found)
+
+
+def _percent(story: FitStory) -> str:
+    """The change in per cent of weight 0's cost, where that is not a cost near zero."""
+    found, baseline = story.pair(story.taken, story.ways[0])
+    relative = abs(found.relative_to(baseline).estimate)
+    return (
+        f", which is {relative:.3g} % of its cost"
+        if baseline.interval().significant and math.isfinite(relative)
+        else ""
+    )
+
+
+def _apart(change: Difference, unit: str) -> str:
+    """How far from zero, with the interval: "12.3 EUR (95 % interval 8.1 to 16.2)"."""
+    sizes = sorted(abs(value) for value in (change.low, change.high))
+    decimals = decimals_of(change.mean, *sizes)
+    low, high = (number(size, decimals) for size in sizes)
+    return f"{number(abs(change.mean), decimals)}{f' {unit}' if unit else ''} (95 % interval {low} to {high})"
+
+
+def _between(change: Difference, unit: str = "", signed: bool = True) -> str:
+    """A change that may have either sign, with its interval where there is one."""
+    decimals = decimals_of(*change)
+    mean, low, high = (f"{'+' if signed and value > 0 else ''}{number(value, decimals)}" for value in change)
+    interval = "" if math.isnan(change.low) else f" (95 % interval {low} to {high})"
+    return f"{mean}{f' {unit}' if unit else ''}{interval}"
+
+
+def _doubtful(change: Difference) -> str:
+    return ", too few test cases for an interval" if math.isnan(change.low) else ""
+
+
+def _moment(text: str) -> str:
+    return text.replace("T", " ").removesuffix(":00")

@@ -1,0 +1,139 @@
+"""What the report of a fit tells of: a forecast judged on test cases, beside other ways to decide."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stakes.cost_text.written_cost import CostSpec
+from stakes.data.layout import DataQuality
+from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier
+from stakes.evaluation.headroom import Headroom
+from stakes.evaluation.intervals import Difference, Sampled
+from stakes.evaluation.study import Study
+from stakes.method.costs import Cost
+
+__all__ = ["FitStory", "Way"]
+
+Floats = NDArray[np.float64]
+
+
+class Way(NamedTuple):
+    """A way to decide, and what it cost in each case, (N,); NaN where its action is not known."""
+
+    name: str
+    short: str
+    cost: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class FitStory:
+    """A fit as its report tells it; the study holds the held-out test cases in time order.
+
+    The study has the weights 0 and the one that was taken, or 0 alone, and one parameter, group and seed. `frontier` is
+    None where the weight was given, not chosen. `outcomes` (N, D) are some of the training outcomes.
+    """
+
+    study: Study
+    cost: Cost
+    cost_spec: CostSpec | None
+    frontier: Frontier | None
+    headroom: Headroom | None
+    quality: DataQuality | None
+    settings: Mapping[str, Any]
+    provenance: Mapping[str, str]
+    outcomes: Floats
+
+    @property
+    def weight(self) -> float:
+        """The decision weight that was taken."""
+        return max(self.study.weights)
+
+    @property
+    def weights(self) -> list[float]:
+        """Weight 0 and, where it is another, the weight that was taken."""
+        return sorted({0.0, self.weight})
+
+    @property
+    def cases(self) -> int:
+        return self.study.forecasts.sizes["case"]
+
+    @property
+    def believed(self) -> bool:
+        """Whether there are so many blocks of neighbouring cases that an interval says anything."""
+        return self.cases >= LEAST_BLOCKS * self.study.block
+
+    @property
+    def unit(self) -> str:
+        """Of the cost."""
+        return self.cost_spec.unit if self.cost_spec else ""
+
+    @property
+    def action_unit(self) -> str:
+        return self.cost_spec.action_unit if self.cost_spec else ""
+
+    @property
+    def outcome_unit(self) -> str:
+        return str(self.study.about.get("unit", ""))
+
+    @property
+    def targets(self) -> list[str]:
+        return [str(target) for target in self.study.about.get("targets", ())]
+
+    @property
+    def times(self) -> NDArray[np.datetime64] | None:
+        return self.study.case_values("time")[0] if "time" in self.study.cases else None
+
+    def values(self, metric: str, weight: float) -> Floats:
+        """A metric of each case, (N,)."""
+        return self.study.values(metric, weight)[0, 0]
+
+    def of_cases(self, name: str) -> Floats | None:
+        """What does not depend on the forecast, (N,); None where it is not known."""
+        if name not in self.study.cases:
+            return None
+        found = self.study.case_values(name)[0].astype(np.float64)
+        return found if np.isfinite(found).any() else None
+
+    @cached_property
+    def ways(self) -> tuple[Way, ...]:
+        """All ways to decide that are known, weight 0 first."""
+        plain = self.values("cost", 0.0)
+        found = [Way("forecast trained on its score alone (weight 0)", "weight 0", plain)]
+        if self.weight:
+            name = f"weight {self.weight:g}"
+            found.append(Way(f"decision-aware forecast ({name})", name, self.values("cost", self.weight)))
+        today, climatology = self.of_cases("baseline_cost"), self.of_cases("climatology_cost")
+        if today is not None:
+            found.append(Way("today's action", "today", today))
+        if climatology is not None:
+            found.append(Way("one action for all cases (climatology)", "climatology", climatology))
+        return (*found, Way("perfect foresight", "foresight", plain - self.values("foresight_regret", 0.0)))
+
+    @property
+    def taken(self) -> Way:
+        """The forecast with the weight that was taken."""
+        return self.ways[1 if self.weight else 0]
+
+    def way(self, short: str) -> Way | None:
+        return next((way for way in self.ways if way.short == short), None)
+
+    def pair(self, way: Way, other: Way) -> tuple[Sampled, Sampled]:
+        """The mean costs of two ways over the cases in which both are known."""
+        return self.study.resampling.pair(way.cost[None, None], other.cost[None, None])
+
+    def change(self, way: Way, other: Way | None = None) -> Difference:
+        """What a way costs a case less what another does, by default weight 0."""
+        rival = other or self.ways[0]
+        found, baseline = self.pair(way, rival)
+        return self.stated(found - baseline, np.isfinite(way.cost + rival.cost))
+
+    def stated(self, found: Sampled | Difference, known: NDArray[np.bool_] | None = None) -> Difference:
+        """With its interval, unless there are too few blocks of cases, all or those known, to believe it."""
+        difference = found.interval() if isinstance(found, Sampled) else found
+        touched = LEAST_BLOCKS if known is None else len(np.unique(np.flatnonzero(known) // self.study.block))
+        enough = self.believed and touched >= LEAST_BLOCKS
+        return difference if enough else Difference(difference.mean, float("nan"), float("nan"))

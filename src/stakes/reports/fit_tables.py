@@ -1,0 +1,180 @@
+"""The tables of the report of a fit."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stakes.data.layout import DataQuality
+from stakes.evaluation.calibration import calibration_sides, spread_skill
+from stakes.evaluation.frontier import Frontier
+from stakes.evaluation.intervals import Difference
+from stakes.reports.fit_parts import Part
+from stakes.reports.fit_sentences import decimals_of, number
+from stakes.reports.fit_story import FitStory
+from stakes.reports.page import Cell, Column, Shown, Table
+
+__all__ = ["calibration_table", "columns_table", "frontier_table", "left_out_table", "money_table", "parts_table"]
+__all__ += ["settings_table"]
+
+_PAIRED = "Intervals are paired 95 % ones, bold where they leave out zero."
+_SCORES = {"energy_score": "score", "crps_of_total": "CRPS of the total", "tail_crps": "tail CRPS"}
+
+
+def money_table(story: FitStory) -> Table:
+    """What every way to decide costs, per case and in all, and how it differs from weight 0."""
+    span = _span(story)
+    rows: list[tuple[Cell, ...]] = []
+    for way in story.ways:
+        known = np.isfinite(way.cost)
+        mean, total = float(way.cost[known].mean()), float(way.cost[known].sum())
+        change = None if way is story.ways[0] else _interval(story.change(way))
+        value = None if span is None or not known.all() else 100 * (span[0] - mean) / (span[0] - span[1])
+        rows.append((way.name, int(known.sum()), _number(mean), _number(total), change, value))
+    columns = (
+        Column("way to decide"),
+        Column("cases", kind="number", help="test cases in which the action is known"),
+        Column("cost per case", story.unit, "number"),
+        Column("in all", story.unit, "number", "summed over these cases"),
+        Column("change from weight 0", story.unit, "number", "per case, over the cases in which both are known"),
+        Column("value", "%", "number", "0: climatology's action; 100: perfect foresight"),
+    )
+    return Table("money", "What each way to decide costs", columns, tuple(rows), _PAIRED)
+
+
+def _span(story: FitStory) -> tuple[float, float] | None:
+    """The mean costs of climatology's action and of perfect foresight; None where they are one."""
+    climatology, foresight = story.way("climatology"), story.way("foresight")
+    if climatology is None or foresight is None:
+        return None
+    ends = float(climatology.cost.mean()), float(foresight.cost.mean())
+    return None if math.isclose(*ends) else ends
+
+
+def frontier_table(frontier: Frontier, unit: str) -> Table:
+    """Every weight on the validation cases."""
+    rows = tuple(
+        (
+            Shown(f"{point.weight:g}", point.weight, strong=point.weight == frontier.chosen),
+            point.cost,
+            _interval(point.cost_change),
+            point.score,
+            _interval(point.score_change),
+            "failed" if point.failed else "yes" if point.allowed else "no",
+        )
+        for point in frontier.points
+    )
+    columns = (
+        Column("weight", kind="number", help="the decision weight; bold: taken"),
+        Column("cost", unit, "number", "mean realised cost per validation case"),
+        Column("Δ cost", unit, "number", "less that of weight 0"),
+        Column("score", kind="number", help="mean energy score; lower is better"),
+        Column("Δ score", "%", "number", "in per cent of that of weight 0"),
+        Column("allowed", help=f"whether the score is at most {frontier.tolerance:g} % worse than that of weight 0"),
+    )
+    return Table("frontier", "Every decision weight on the validation cases", columns, rows, _PAIRED)
+
+
+def calibration_table(story: FitStory) -> Table:
+    """Scores, both sides of the decision's calibration, and the spread, at both weights."""
+    scores = [name for name in _SCORES if name in story.study.forecasts]
+    rows: list[tuple[Cell, ...]] = []
+    for weight in story.weights:
+        sides = calibration_sides(story.study, weight)
+        means = [float(story.values(name, weight).mean()) for name in scores]
+        ratio = story.stated(spread_skill(story.study, weight))
+        gap = _interval(story.stated(sides.gap))
+        rows.append((weight, *means, sides.predicted.estimate, sides.realised.estimate, gap, _interval(ratio, 1.0)))
+    columns = (
+        Column("weight", kind="number", help="the decision weight"),
+        *(Column(_SCORES[name], story.outcome_unit, "number", "lower is better") for name in scores),
+        Column("predicted cost", story.unit, "number", "mean cost that the forecast expects of its own action"),
+        Column("realised cost", story.unit, "number", "mean cost at the outcome"),
+        Column("gap", story.unit, "number", "predicted less realised; 0 is right"),
+        Column("spread / error", kind="number", help="1 is right; below 1 the members lie too close together"),
+    )
+    note = "Intervals are 95 % ones, bold where they leave out what is right."
+    return Table("calibration", "Calibration on the test cases", columns, tuple(rows), note)
+
+
+def parts_table(story: FitStory, found: Sequence[Part]) -> Table:
+    """Costs in every part of the cases."""
+    rows = tuple(
+        (part.group, Shown(part.name, f"{part.place:02d}"), part.cases, part.plain, *_taken(story, part))
+        for part in found
+    )
+    columns = (
+        Column("parts by", help="the outcome, or, as many cases, by what the forecasts expected; times are UTC"),
+        Column("part"),
+        Column("cases", kind="number"),
+        Column("cost at weight 0", story.unit, "number", "mean per case"),
+        *(
+            (
+                Column(f"cost at weight {story.weight:g}", story.unit, "number", "mean per case"),
+                Column("change", story.unit, "number", "per case, paired"),
+            )
+            if story.weight
+            else ()
+        ),
+    )
+    return Table("parts", "Cost in parts of the cases", columns, rows, _PAIRED if story.weight else "")
+
+
+def _taken(story: FitStory, part: Part) -> tuple[Cell, ...]:
+    return (part.taken, _interval(part.change)) if story.weight else ()
+
+
+def left_out_table(quality: DataQuality) -> Table:
+    """How many rows were left out, and why."""
+    columns = (Column("left out because"), Column("rows", kind="number"))
+    return Table("left-out", "Rows that were left out", columns, tuple(quality.left_out.items()))
+
+
+def columns_table(quality: DataQuality) -> Table:
+    """The range of every column that is used."""
+    rows = tuple(
+        (
+            name,
+            *(None if facts.get(key) is None else _number(facts[key]) for key in ("min", "mean", "max")),
+            int(facts.get("missing", 0)),
+            "yes" if name in quality.constant else "",
+        )
+        for name, facts in quality.columns.items()
+    )
+    columns = (
+        Column("column"),
+        *(Column(name, kind="number") for name in ("least", "mean", "largest")),
+        Column("missing", kind="number", help="rows without a value"),
+        Column("constant", help="whether it never changes"),
+    )
+    return Table("columns", "The columns that are used", columns, rows)
+
+
+def settings_table(settings: Mapping[str, Any]) -> Table:
+    """Every setting of the fit by its dotted name."""
+    rows = tuple((name, "–" if value is None else str(value)) for name, value in _flat(settings))
+    return Table("settings", "Settings of the fit", (Column("setting"), Column("value")), rows)
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _number(value: float) -> Shown:
+    return Shown(number(value, decimals_of(value)), value)
+
+
+def _interval(found: Difference | None, right: float = 0.0) -> Cell:
+    """With its interval where there is one, strong where that leaves out what is right."""
+    if found is None:
+        return None
+    decimals = decimals_of(*found)
+    mean, low, high = (number(value, decimals) for value in found)
+    if math.isnan(found.low):
+        return Shown(mean, found.mean)
+    return Shown(f"{mean} [{low}, {high}]", found.mean, strong=not found.low <= right <= found.high)

@@ -1,0 +1,195 @@
+"""A report as one HTML file that needs nothing else: text, figures, tables and claims with their verdicts.
+
+The dataclasses hold what is said, the templates how it looks; all text is escaped.
+"""
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from stakes.errors import SettingError
+from stakes.files import write_atomically
+from stakes.reports.cells import Cell, Shown, shown_column
+from stakes.reports.svg import inline_svg
+
+__all__ = ["Cell", "ClaimRow", "Column", "Figure", "Report", "Section", "Shown", "Table", "Verdict"]
+__all__ += ["render", "write_report"]
+
+Verdict = Literal["holds", "fails", "open"]
+ColumnKind = Literal["text", "number"]
+_IDENTIFIER = re.compile(r"\w+(?:[.:-]\w+)*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Column:
+    """The head of a column; `help` says what it holds."""
+
+    name: str
+    unit: str = ""
+    kind: ColumnKind = "text"
+    help: str = ""
+
+    def __post_init__(self) -> None:
+        _check_choice(f"kind of column {self.name!r}", self.kind, get_args(ColumnKind))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under columns; readers can sort them by any column."""
+
+    identifier: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        _check_identifier("identifier of a table", self.identifier)
+        for number, row in enumerate(self.rows, 1):
+            if len(row) != len(self.columns):
+                raise SettingError(
+                    f"row {number} of table {self.identifier} must have {len(self.columns)} cells, got {len(row)}"
+                )
+
+    def shown_rows(self) -> list[tuple[Shown, ...]]:
+        """The rows as they are shown."""
+        columns = [shown_column([row[index] for row in self.rows]) for index in range(len(self.columns))]
+        return list(zip(*columns, strict=True))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing and the settings it came from; `svg` is a whole SVG document, as matplotlib writes it.
+
+    `panels` are further drawings, beside the first where there is room and below it on a narrow screen.
+    """
+
+    label: str
+    title: str
+    caption: str
+    svg: str
+    settings: Mapping[str, Any]
+    panels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_identifier("label of a figure", self.label)
+
+    @property
+    def names(self) -> list[str]:
+        """What each drawing is called, the first like the figure."""
+        return [self.label, *(f"{self.label}-{number}" for number in range(2, 2 + len(self.panels)))]
+
+    def drawing(self, place: int = 0) -> Markup:
+        """A drawing, the first unless another is asked for, as an element of the page."""
+        return inline_svg((self.svg, *self.panels)[place], f"drawing-{self.names[place]}", self.title)
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """A claim, how it was judged, and what came out."""
+
+    identifier: str
+    statement: str
+    how: str
+    verdict: Verdict
+    effects: tuple[str, ...] = ()
+    choice: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        _check_identifier("identifier of a claim", self.identifier)
+        _check_choice(f"verdict of claim {self.identifier}", self.verdict, get_args(Verdict))
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: paragraphs of plain text, then figures, then tables."""
+
+    identifier: str
+    title: str
+    text: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_identifier("identifier of a section", self.identifier)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page tells; `reduced` says in what respect this run was smaller than a whole one."""
+
+    title: str
+    subtitle: str
+    summary: tuple[str, ...]
+    reduced: str | None = None
+    claims: tuple[ClaimRow, ...] = ()
+    sections: tuple[Section, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_unique("claim", (claim.identifier for claim in self.claims))
+        _check_unique("section", (section.identifier for section in self.sections))
+        _check_unique(
+            "figure", (name for section in self.sections for figure in section.figures for name in figure.names)
+        )
+        _check_unique("table", (table.identifier for section in self.sections for table in section.tables))
+
+    def tally(self) -> dict[str, int]:
+        """How many claims have each verdict."""
+        counts = Counter(claim.verdict for claim in self.claims)
+        return {verdict: counts[verdict] for verdict in get_args(Verdict)}
+
+
+def render(report: Report) -> str:
+    """The report as an HTML page."""
+    script = _template_text("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    template = _environment().get_template("report.html")
+    return template.render(report=report, script=Markup(script), script_digest=digest)
+
+
+def write_report(report: Report, path: Path) -> None:
+    """Write the page to the path; a crash leaves the old file or the new one, whole."""
+    write_atomically(path, render(report).encode("utf-8", "replace"))
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FunctionLoader(_template_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _template_text(name: str) -> str:
+    return resources.files("stakes.reports").joinpath("templates", name).read_text("utf-8")
+
+
+def _check_identifier(name: str, value: str) -> None:
+    if not _IDENTIFIER.fullmatch(value):
+        raise SettingError(f"{name} must be words of letters, digits and '_' joined by '.', ':' or '-', got {value!r}")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise SettingError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def _check_unique(kind: str, identifiers: Iterable[str]) -> None:
+    for identifier, count in Counter(identifiers).items():
+        if count > 1:
+            raise SettingError(f"every {kind} of a report must have its own name, got {identifier!r} {count} times")

@@ -1,0 +1,367 @@
+"""From cases and a cost to trained models at several decision weights, in one process or in many."""
+
+import copy
+import math
+import pickle
+import threading
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stakes.data.cases import Cases
+from stakes.errors import InterruptedTraining, SettingError, StakesError
+from stakes.method.actions import optimal_action
+from stakes.method.costs import Cost
+from stakes.method.models.model_ensemble import pooled_parts
+from stakes.method.models.sample_model import SampleModel
+from stakes.method.scores import energy_score
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
+from stakes.training.interrupts import stop_on_interrupt
+from stakes.training.processes import called_for_each
+from stakes.training.progress import Display
+from stakes.training.replicas import Replica
+from stakes.training.results import Observer, Phase, Progress, Trained
+from stakes.training.trainer import train
+
+__all__ = [
+    "MODELS",
+    "FittedWeight",
+    "ModelFactory",
+    "TrainingPlan",
+    "automatic_settings",
+    "model_factory",
+    "resolved_device",
+]
+__all__ += ["train_weights", "without_failures"]
+
+ModelFactory = Callable[[int, int], nn.Module]
+Floats = NDArray[np.float64]
+
+MODELS: Mapping[str, ModelSettings] = {
+    "implicit": ImplicitSettings(noise=16, hidden=64, layers=3),
+    "diffusion": DiffusionSettings(noise=16, hidden=64, layers=3),
+}
+"""What the estimator takes by name: wider than the paper's models, with fewer layers."""
+
+_STEPS = 1000  # of the optimiser, at least
+_LEARNING_RATE = 2e-3
+_EPOCHS = 15  # at least
+_PRETRAINING = 0.3  # of the epochs, before them
+_PATIENCE = 0.3  # of the epochs
+_VALIDATIONS = 40
+_SECONDS_BETWEEN_LOOKS = 0.1
+_HISTORY = ("phase", "epoch", "loss", "score", "decision", "energy_score", "cost", "expected_cost")
+
+
+def automatic_settings(cases: int, epochs: int | None = None) -> TrainingSettings:
+    """How long to train on so many cases, in batches of 256, unless the number of epochs is given.
+
+    Trained on its score alone, a model of two features was at its best after 300 to 650 steps, one of the French load's
+    88 features not before 1,000. Pre-training, which cannot be taken back, ends before that; many cases get more steps.
+
+    >>> automatic_settings(3750).epochs, automatic_settings(40000).epochs
+    (72, 15)
+    """
+    if epochs is None:
+        epochs = max(_EPOCHS, math.ceil(_STEPS / max(1, cases // TrainingSettings.batch)))
+    every = max(1, epochs // _VALIDATIONS)
+    return TrainingSettings(
+        epochs=epochs,
+        pretraining_epochs=math.ceil(_PRETRAINING * epochs),
+        learning_rate=_LEARNING_RATE,
+        validate_every=every,
+        validation_members=20,
+        patience=max(every, round(_PATIENCE * epochs)),
+    )
+
+
+def model_factory(model: str | ModelSettings | ModelFactory) -> ModelFactory:
+    """What makes a model from the numbers of features and outcomes: by name, by settings, or the user's own."""
+    if isinstance(model, str) and model in MODELS:
+        model = MODELS[model]
+    if hasattr(model, "build"):
+        return cast(ModelSettings, model).build
+    if not callable(model):
+        raise SettingError(f"model must be {' or '.join(MODELS)}, settings or a function, got {model!r}")
+    return model
+
+
+def resolved_device(device: str) -> str:
+    """A device of torch; "auto" is the GPU where there is one."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return str(torch.device(device))
+    except (RuntimeError, TypeError) as error:
+        raise SettingError(f'device must be "auto" or a device of torch, got {device!r}') from error
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingPlan:
+    """All that trained models depend on.
+
+    Models are stopped by the cases `stopping`; the pooled forecast of `members` members of each weight is judged on
+    the cases `judged`, where there are any.
+    """
+
+    cost: Cost
+    factory: ModelFactory
+    settings: TrainingSettings
+    weights: tuple[float, ...]
+    seeds: tuple[int, ...]
+    train: Cases
+    stopping: Cases
+    judged: Cases | None
+    members: int
+    noise_seed: int
+    device: str
+    start: tuple[dict[str, Tensor], ...] = ()  # the weights that each seed starts from, where it does not start afresh
+
+    def replicas(self) -> list[Replica]:
+        """One a weight and seed; those of one seed start alike and share their pre-training."""
+        models = {seed: self.model(place) for place, seed in enumerate(self.seeds)}
+        return [
+            Replica(
+                models[seed], self.train, self.stopping, self.cost, weight, seed, f"weight {weight:g}, seed {place}"
+            )
+            for weight in self.weights
+            for place, seed in enumerate(self.seeds)
+        ]
+
+    def model(self, place: int) -> nn.Module:
+        """An untrained model of one of the seeds with its scaling fitted, or what it starts from."""
+        features, outcomes = self.train.features.shape[1], self.train.outcome.shape[1]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seeds[place])
+            model = self.factory(features, outcomes)
+        if not isinstance(model, nn.Module) or not isinstance(model, SampleModel):
+            raise SettingError(f"model must make a torch module with the methods of SampleModel, got {type(model)}")
+        model.fit_scaling(self.train.features, self.train.outcome)
+        if self.start:
+            try:
+                model.load_state_dict(self.start[place])
+            except RuntimeError as error:  # which lists every tensor
+                raise SettingError(
+                    "with warm_start the model and the numbers of features and outcomes must be those of the fit before"
+                ) from error
+        return model
+
+
+@dataclass(frozen=True, eq=False)
+class FittedWeight:
+    """The models of one weight that did not fail, how all of them trained, and what they are worth case by case."""
+
+    weight: float
+    models: list[nn.Module]
+    records: list[dict[str, Any]]
+    cost: Floats  # (N,) of the judged cases, NaN where all models failed
+    score: Floats
+
+
+def train_weights(
+    plan: TrainingPlan,
+    processes: int = 1,
+    *,
+    checkpoints: Path | None = None,
+    stop: Callable[[], bool] | None = None,
+    quiet: bool = True,
+) -> list[FittedWeight]:
+    """Train all weights and seeds from one pre-training a seed; several processes share the weights.
+
+    The result does not depend on their number. Each group of weights has its own folder in `checkpoints`, where a
+    second call goes on after a kill, or takes what is trained. In several processes Ctrl-C ends every one after its
+    epoch.
+    """
+    groups = [plan.weights[place::processes] for place in range(min(processes, len(plan.weights)))]
+    plans = {place: replace(plan, weights=group) for place, group in enumerate(groups)}
+    folders = [None if checkpoints is None else Path(checkpoints) / f"{place + 1}-of-{len(groups)}" for place in plans]
+    if len(groups) == 1:
+        with Display(quiet) as display, _one_thread():
+            found = _trained(plans[0], folders[0], stop or (lambda: False), [_Bar(display)])
+    else:
+        found = _in_processes(plans, folders, stop)
+    return sorted(found, key=lambda each: each.weight)
+
+
+def without_failures(fitted: Sequence[FittedWeight]) -> list[FittedWeight]:
+    """The weights with a model that did not fail; a warning names each one that did."""
+    failed = [record for each in fitted for record in each.records if record["status"] == "failed"]
+    sound = [each for each in fitted if each.models]
+    if not sound:
+        raise StakesError(f"all models failed: {failed[0]['failure']}")
+    for record in failed:
+        sentence = f"a model of weight {record['decision_weight']:g} failed and is left out: {record['failure']}"
+        warnings.warn(sentence, RuntimeWarning, stacklevel=3)
+    return sound
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small networks are fastest with one; the user's setting comes back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _trained(
+    plan: TrainingPlan, folder: Path | None, stop: Callable[[], bool], observers: Sequence[Observer] = ()
+) -> list[FittedWeight]:
+    history = _History()
+    found = train(
+        plan.replicas(),
+        plan.settings,
+        device=plan.device,
+        checkpoints=folder,
+        observers=[history, *observers],
+        stop=stop,
+    )
+    count = len(plan.seeds)
+    lines = [history.lines[replica] for replica in range(len(found))]
+    return [
+        _fitted(plan, weight, found[first : first + count], lines[first : first + count])
+        for first, weight in zip(range(0, len(found), count), plan.weights, strict=True)
+    ]
+
+
+def _fitted(plan: TrainingPlan, weight: float, found: Sequence[Trained], lines: Sequence[list[Any]]) -> FittedWeight:
+    models = []
+    for trained in found:
+        if trained.status != "failed":
+            model = copy.deepcopy(trained.replica.model)
+            model.load_state_dict(trained.weights)
+            models.append(model.requires_grad_(False).eval())
+    records = [_record(trained, line) for trained, line in zip(found, lines, strict=True)]
+    return FittedWeight(weight, models, records, *_judged(plan, models))
+
+
+def _record(trained: Trained, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "decision_weight": trained.replica.decision_weight,
+        "seed": trained.replica.seed,
+        **asdict(trained.record()),
+        "score_scale": trained.score_scale,
+        "decision_scale": trained.decision_scale,
+        "history": lines,
+    }
+
+
+def _judged(plan: TrainingPlan, models: Sequence[nn.Module]) -> tuple[Floats, Floats]:
+    """Realised cost and energy score of the pooled forecast on the judged cases, (N,).
+
+    Each case has its own noise, so that the choice of a weight does not hang on one draw for all of them.
+    """
+    if plan.judged is None:
+        return np.empty(0), np.empty(0)
+    features, outcome = plan.judged.features, plan.judged.outcome
+    cost, score = np.full((2, len(outcome)), np.nan)
+    with torch.no_grad():
+        for rows, members in pooled_parts(
+            models, features, plan.members, plan.noise_seed, plan.device, share_noise=False
+        ):
+            if bool(torch.isfinite(members).all()):
+                action = optimal_action(plan.cost, members)
+                cost[rows] = plan.cost(action, outcome[rows]).numpy()
+                score[rows] = energy_score(members, outcome[rows]).numpy()
+    return cost, score
+
+
+# Several processes
+
+
+def _in_processes(
+    plans: dict[int, TrainingPlan], folders: Sequence[Path | None], stop: Callable[[], bool] | None
+) -> list[FittedWeight]:
+    """A file tells the processes to stop, since they hear no signals."""
+    try:
+        packed = {place: pickle.dumps(plan) for place, plan in plans.items()}  # tensors by value, not by shared memory
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise _not_shared(error) from error
+    with TemporaryDirectory() as folder, stop_on_interrupt() as interrupted:
+        flag = Path(folder) / "stop"
+        arguments = {place: (plan, folders[place], flag) for place, plan in packed.items()}
+        with _flag_raised(flag, lambda: interrupted() or (stop is not None and stop())):
+            try:
+                found = [pickle.loads(part) for _, part in called_for_each(_train_packed, arguments, len(plans))]
+            except InterruptedTraining as error:
+                if interrupted() and stop is None:
+                    raise KeyboardInterrupt from error
+                raise
+    return [each for part in found for each in part]
+
+
+def _train_packed(packed: bytes, folder: Path | None, flag: Path) -> bytes:
+    try:
+        return pickle.dumps(_trained(_unpacked(packed), folder, flag.exists))
+    except BaseException:
+        flag.touch()  # without this part the others are of no use
+        raise
+
+
+def _unpacked(packed: bytes) -> TrainingPlan:
+    try:
+        return pickle.loads(packed)
+    except (AttributeError, ImportError) as error:
+        raise _not_shared(error) from error
+
+
+def _not_shared(error: Exception) -> SettingError:
+    return SettingError(f"for n_jobs above 1 cost and model must be defined in a module: {error}")
+
+
+@contextmanager
+def _flag_raised(flag: Path, asked: Callable[[], bool]) -> Iterator[None]:
+    """Make the file `flag` as soon as it is asked for."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_SECONDS_BETWEEN_LOOKS):
+            if asked():
+                flag.touch()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+class _History(Observer):
+    """The validations of each replica, in short; of a resumed training those since then."""
+
+    def __init__(self) -> None:
+        self.lines: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+
+    def validated(self, replica: int, line: dict[str, Any]) -> None:
+        self.lines[replica].append({name: line[name] for name in _HISTORY if name in line})
+
+
+class _Bar(Observer):
+    """The progress bar of a stack."""
+
+    def __init__(self, display: Display) -> None:
+        self.display = display
+        self.most = 0
+
+    def progressed(self, progress: Progress) -> None:
+        self.most = max(self.most, progress.running)
+        self.display.progressed("fit", self.most, asdict(progress))
+
+    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
+        for sentence in skipped:
+            self.display.warn(sentence)
+        self.display.note(f"resumed after epoch {epoch} of {phase}")

@@ -1,0 +1,68 @@
+from typing import Any
+
+from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown
+
+
+def check(name: str, verdict: str, counts: bool = True, **others: Any) -> dict[str, Any]:
+    values = {"effect": -1.5, "low": -2.0, "high": -1.0, "unit": "%", "paper": None}
+    return {"check": name, "check_verdict": verdict, "counts": counts, **values, **others}
+
+
+def judged(verdict: str, *checks: dict[str, Any], note: str = "") -> dict[str, Any]:
+    return {"verdict": verdict, "checks": list(checks), "note": note}
+
+
+def test_a_line_shows_what_decided() -> None:
+    checks = [check("|first|", "holds"), check("second", "fails", paper=-11.0), check("beside", "fails", counts=False)]
+    choices = {"main": judged("fails", *checks), "debiased": judged("open", note="too few")}
+    lines = claims_markdown({"W1": {"statement": "It falls.", "choices": choices}}).splitlines()
+    assert lines[2] == ("| W1 | It falls. | **fails** | second: -1.5 [-2, -1] % (paper -11) | debiased: open |")
+    holding = claims_markdown({"W1": {"statement": "", "choices": {"main": judged("holds", checks[0])}}})
+    assert "\\|first\\|: -1.5" in holding
+
+
+def test_a_claim_that_was_not_judged_shows_why() -> None:
+    table = claims_markdown({"S1": {"statement": "", "choices": {"main": judged("open", note="no study of it")}}})
+    assert "no study of it" in table
+    missing = check("it", "open", effect=None, low=None, high=None)
+    assert "it: not measurable" in claims_markdown(
+        {"S1": {"statement": "", "choices": {"main": judged("open", missing)}}}
+    )
+
+
+def test_portfolios_show_significant_changes_in_bold() -> None:
+    row = {
+        "portfolio": "simulated, 60 sites",
+        "parameter": 20.0,
+        "method": "implicit",
+        "weight": 0.3,
+        "chosen": True,
+        "energy_score_change": [0.5, 0.4, 0.6],
+        "cost_change": [-0.005, -0.01, 0.001],
+        "regret_change": None,
+        "gap_at_0": 0.026,
+        "gap": [-0.008, -0.01, -0.006],
+        "spread_at_0": 1.2,
+        "spread": [None, None, None],
+    }
+    page = portfolios_markdown([row, {**row, "weight": 0.9, "chosen": False}]).splitlines()
+    assert [line for line in page if line.startswith("#")] == [
+        "## At the weight that validation data choose",
+        "## Simulated, 60 sites, every weight",
+    ]
+    chosen, line, other = (line for line in page if line.startswith("| simulated"))
+    assert chosen == line
+    assert "| 0.9 |" in other
+    assert "**+0.5 % [+0.4, +0.6]**" in line
+    assert "| -0.005 [-0.01, +0.001] |" in line
+    assert line.endswith("| 0.026 → -0.008 |  |")
+
+
+def test_figures_stand_under_their_subject_with_their_captions() -> None:
+    figures = {
+        "frost_main": {"subject": "frost", "title": "Frost", "caption": "The action a* by weight."},
+        "synthetic": {"subject": "synthetic", "title": "The task", "caption": "Its cost."},
+    }
+    page = figures_markdown(figures)
+    assert page.index("## Synthetic task") < page.index("**The task.** Its cost.") < page.index("## Frost")
+    assert "![Frost](figures/frost_main.svg)\n\n**Frost.** The action a\\* by weight." in page

@@ -1,0 +1,361 @@
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from numpy.typing import NDArray
+
+from stakes.data.gridded import read_temperature, read_wind
+from stakes.errors import NetCDFError, SeriesError, StakesError
+
+REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"
+LATITUDES, LONGITUDES = [52.75, 52.5, 52.25], [13.25, 13.5, 13.75]
+READERS = (read_wind, read_temperature)
+
+
+def reference(name: str) -> str:
+    if not (REFERENCE / name).is_file():
+        pytest.skip("the reference files are not here")
+    return str(REFERENCE / name)
+
+
+def hourly(hours: int = 48, start: str = "2020-01-01") -> NDArray[np.datetime64]:
+    return np.datetime64(start, "ns") + np.arange(hours) * np.timedelta64(1, "h")
+
+
+def series(values: Any, units: str | None = None, axis: str = "time") -> xr.DataArray:
+    return xr.DataArray(np.asarray(values, dtype=float), dims=[axis], attrs={} if units is None else {"units": units})
+
+
+def on_grid(
+    values: NDArray[Any], units: str, axis: str, latitudes: list[float], longitudes: list[float], **single: Any
+) -> xr.DataArray:
+    """Values (T, Y, X) in a layout of the Climate Data Store, with dimensions of length 1 behind the time."""
+    shape = (len(values), *(1 for _ in single), *values.shape[1:])
+    coords = {**{name: [value] for name, value in single.items()}, "latitude": latitudes, "longitude": longitudes}
+    return xr.DataArray(values.reshape(shape), dims=[axis, *coords], coords=coords, attrs={"units": units})
+
+
+def write(path: Path, times: Any, variables: dict[str, Any], axis: str = "time", **options: Any) -> str:
+    xr.Dataset(variables, coords={axis: times}).to_netcdf(path, **{"engine": "h5netcdf", **options})
+    return str(path)
+
+
+def temperatures() -> NDArray[np.float64]:
+    """(48, 3, 3) in K, different everywhere."""
+    return 270 + np.arange(48 * 9, dtype=float).reshape(48, 3, 3) / 100
+
+
+@pytest.mark.parametrize("name", ["ws10", "si10", "10si", "W10", "SI10", "ws10_site"])
+def test_a_wind_speed_is_found_by_its_name(tmp_path: Path, name: str) -> None:
+    found = read_wind(write(tmp_path / "a.nc", hourly(), {name: series(np.arange(48), "m s**-1")}), 6)
+    assert (found.columns, found.units) == ((name,), ("m/s",))
+    assert found.values[:, 0].tolist() == [0, 6, 12, 18, 24, 30, 36, 42]
+    assert found.times.dtype == "datetime64[s]"
+    assert found.times[1] == np.datetime64("2020-01-01T06:00")
+
+
+@pytest.mark.parametrize(
+    ("east", "north"), [("u10", "v10"), ("10u", "10v"), ("U10", "V10"), ("u10_berlin", "v10_berlin")]
+)
+def test_components_make_a_speed(tmp_path: Path, east: str, north: str) -> None:
+    variables = {east: series(np.full(48, -3), "m s-1"), north: series(np.full(48, 4), "m/s")}
+    found = read_wind(write(tmp_path / "a.nc", hourly(), variables), 6)
+    assert found.columns == ("ws10",)
+    assert (found.values == 5).all()
+    assert f"from {east} and {north}" in found.attribution
+
+
+def test_a_speed_comes_before_components(tmp_path: Path) -> None:
+    variables = {name: series(np.full(48, value), "m/s") for name, value in (("u10", 3), ("v10", 4), ("ws10", 7))}
+    assert (read_wind(write(tmp_path / "a.nc", hourly(), variables), 6).values == 7).all()
+
+
+def test_components_of_different_places_are_no_pair(tmp_path: Path) -> None:
+    variables = {name: series(np.ones(48), "m/s") for name in ("u10_berlin", "v10_paris")}
+    with pytest.raises(NetCDFError, match=r"lacks the 10 m wind speed .* u10_berlin, v10_paris"):
+        read_wind(write(tmp_path / "a.nc", hourly(), variables), 6)
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
+@pytest.mark.parametrize(
+    ("axis", "single"),
+    [("time", {}), ("time", {"expver": 1}), ("valid_time", {}), ("valid_time", {"number": 0, "expver": 1})],
+)
+def test_both_layouts_and_both_formats(tmp_path: Path, axis: str, single: dict[str, int], engine: Any) -> None:
+    array = on_grid(temperatures(), "K", axis, LATITUDES, LONGITUDES, **single)
+    found = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": array}, axis, engine=engine), 6)
+    assert found.columns[:3] == ("t2m[0,0]", "t2m[-1,-1]", "t2m[-1,0]")
+    assert len(found.columns) == 9
+    assert set(found.units) == {"degC"}
+    expected = temperatures()[::6] - 273.15
+    np.testing.assert_allclose(found.values[:, 0], expected[:, 1, 1])
+    np.testing.assert_allclose(found.select("t2m[1,-1]").values[:, 0], expected[:, 2, 0])
+    assert "at 52.5 N 13.5 E, the central of 3 x 3 grid points," in found.title
+
+
+def test_valid_times_along_the_dimension_time_come_first(tmp_path: Path) -> None:
+    array = series(np.arange(48), "m/s").assign_coords(valid_time=("time", hourly() + np.timedelta64(6, "h")))
+    found = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6)
+    assert found.times[0] == np.datetime64("2020-01-01T06:00")
+
+
+def test_only_the_points_next_to_the_centre_of_a_large_grid(tmp_path: Path) -> None:
+    values = np.arange(48 * 35, dtype=float).reshape(48, 5, 7) / 100
+    array = on_grid(values, "degC", "time", [float(y) for y in range(5)], [float(x) for x in range(7)])
+    found = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": array}), 6)
+    assert len(found.columns) == 9
+    np.testing.assert_array_equal(found.values[:, 0], values[::6, 2, 3])
+    np.testing.assert_array_equal(found.select("t2m[1,1]").values[:, 0], values[::6, 3, 4])
+
+
+def test_the_order_of_the_dimensions_does_not_matter(tmp_path: Path) -> None:
+    array = on_grid(temperatures(), "K", "time", LATITUDES, LONGITUDES)
+    one = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": array}), 6)
+    turned = array.transpose("longitude", "time", "latitude")
+    other = read_temperature(write(tmp_path / "b.nc", hourly(), {"t2m": turned}), 6)
+    assert one.columns == other.columns
+    np.testing.assert_array_equal(one.values, other.values)
+
+
+@pytest.mark.parametrize(
+    ("point", "row", "column", "words"),
+    [
+        (None, 1, 1, "at 52.5 N 13.5 E, the central of 3 x 3"),
+        ((52.3, 13.2), 2, 0, "at 52.25 N 13.25 E, the nearest of 3 x 3"),
+        ((52.75, 373.75), 0, 2, "at 52.75 N 13.75 E, the nearest of 3 x 3"),
+    ],
+)
+def test_wind_of_one_grid_point(tmp_path: Path, point: Any, row: int, column: int, words: str) -> None:
+    array = on_grid(temperatures(), "m s-1", "time", LATITUDES, LONGITUDES)
+    found = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6, point)
+    np.testing.assert_array_equal(found.values[:, 0], temperatures()[::6, row, column])
+    assert words in found.title
+
+
+def test_a_point_off_the_grid_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.nc", hourly(), {"ws10": on_grid(temperatures(), "m/s", "time", LATITUDES, LONGITUDES)})
+    with pytest.raises(
+        NetCDFError, match=r"point must lie in the grid of .*, got \(48, 13.5\), 4.25 from any latitude"
+    ):
+        read_wind(path, 6, (48, 13.5))
+
+
+def test_southern_and_western_points_are_told(tmp_path: Path) -> None:
+    array = on_grid(np.ones((48, 1, 1)), "m/s", "time", [-33.5], [289.5])
+    found = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6)
+    assert found.title == "10 m wind speed from ws10 at 33.5 S 70.5 W in a.nc"
+
+
+def test_every_other_time_series_is_an_input_of_the_temperature(tmp_path: Path) -> None:
+    variables = {
+        "sp": series(np.arange(48), "Pa"),
+        "skt": series(np.full(48, 280.15), "K"),
+        "t2m_london": series(np.full(48, 283.15), "K"),
+        "T2M": series(np.full(48, 275.15), "kelvin"),
+        "empty": series(np.full(48, np.nan), "m"),
+        "levels": xr.DataArray(np.ones((48, 2)), dims=["time", "level"]),
+        "words": xr.DataArray(["a"] * 48, dims=["time"]),
+        "height": xr.DataArray(34.0),
+    }
+    found = read_temperature(write(tmp_path / "a.nc", hourly(), variables), 6)
+    assert found.columns == ("T2M", "sp", "skt", "t2m_london")
+    assert found.units == ("degC", "Pa", "degC", "degC")
+    np.testing.assert_allclose(found.values[3], [2, 18, 7, 10])
+
+
+def test_the_first_temperature_is_the_target_where_none_has_the_very_name(tmp_path: Path) -> None:
+    variables = {name: series(np.full(48, 280), "K") for name in ("t2m_paris", "t2m_berlin")}
+    found = read_temperature(write(tmp_path / "a.nc", hourly(), variables), 6)
+    assert found.columns == ("t2m_paris", "t2m_berlin")
+
+
+@pytest.mark.parametrize("units", ["degC", "°C", "C", "degree_Celsius", "degrees Celsius", None])
+def test_degrees_celsius_stay(tmp_path: Path, units: str | None) -> None:
+    found = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": series(np.full(48, -4), units)}), 6)
+    assert (found.values == -4).all()
+
+
+def test_infinite_and_filled_values_are_missing(tmp_path: Path) -> None:
+    speed = np.ones(48)
+    speed[6], speed[12] = np.inf, np.nan
+    encoding = {"ws10": {"_FillValue": -32767.0}}
+    found = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": series(speed, "m/s")}, encoding=encoding), 6)
+    assert np.isnan(found.values[:, 0]).tolist() == [False, True, True, *[False] * 5]
+
+
+@pytest.mark.parametrize(
+    ("times", "first"),
+    [
+        (hourly(48, "2020-01-01T05:00"), "2020-01-01T06:00"),  # hours that are multiples of 6
+        (hourly(48, "2020-01-01T00:30"), "2020-01-01T00:30"),  # means around the half hour
+        (hourly(48, "2020-01-01T01:00")[::6], "2020-01-01T01:00"),  # 6-hourly already
+        (np.delete(hourly(), [3, 4, 13]), "2020-01-01T00:00"),  # a gap does not move the others
+    ],
+)
+def test_six_hourly_times(tmp_path: Path, times: NDArray[np.datetime64], first: str) -> None:
+    found = read_wind(write(tmp_path / "a.nc", times, {"ws10": series(np.ones(len(times)), "m/s")}), 6)
+    assert found.times[0] == np.datetime64(first)
+    assert set(np.diff(found.times)) == {np.timedelta64(6, "h")}
+
+
+def test_times_with_an_offset_become_utc(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    times = xr.DataArray(np.arange(48), dims=["time"], attrs={"units": "hours since 2020-01-01 00:00:00 +06:00"})
+    write(path, times, {"ws10": series(np.ones(48), "m/s")})
+    assert read_wind(str(path), 6).times[0] == np.datetime64("2019-12-31T18:00")
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (hourly()[::-1], "times must increase, but row 1"),
+        (np.repeat(hourly(24), 2), "times must be unique, but rows 0 and 1"),
+        (np.concatenate([hourly(47), hourly(1, "2020-01-04T00:20")]), "times must be multiples of one step apart"),
+        (hourly(1), "times must be at least 2, got 1"),
+        (hourly(0), "times must be at least 2, got 0"),
+    ],
+)
+def test_irregular_times_are_refused(tmp_path: Path, times: NDArray[np.datetime64], message: str) -> None:
+    path = write(tmp_path / "a.nc", times, {"ws10": series(np.ones(len(times)), "m/s")})
+    with pytest.raises(SeriesError, match=rf"a.nc': {message}"):
+        read_wind(path, 6)
+
+
+def test_a_step_that_does_not_divide_the_wanted_one_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.nc", hourly(48)[::4], {"ws10": series(np.ones(12), "m/s")})
+    with pytest.raises(NetCDFError, match=r"the step of .*a.nc' must divide 6 h, got 4 h"):
+        read_wind(path, 6)
+
+
+WIND_FILES: list[tuple[dict[str, Any], str]] = [
+    ({"u10": series(np.ones(48), "m/s")}, r"lacks the 10 m wind speed \(.*\); its time series are u10$"),
+    ({"height": xr.DataArray(3.0)}, "lacks the 10 m wind speed .* are none$"),
+    ({"ws10": series(np.ones(48), "K")}, "variable 'ws10' of '.*' must be in m/s, got units 'K'"),
+    ({"ws10": series(np.ones(48))}, "variable 'ws10' of '.*' has no units attribute, expected 'm s-1'"),
+    ({"ws10": series(np.full(48, np.nan), "m/s")}, "variable 'ws10' of '.*' has no value at any time$"),
+    ({"ws10": series(np.full(48, -999), "m/s")}, "variable 'ws10' of '.*' must not be negative, got -999; a missing"),
+    (
+        {"ws10": xr.DataArray(np.ones((48, 10)), dims=["time", "number"], attrs={"units": "m/s"})},
+        "variable 'ws10' of '.*' must run along time, latitude and longitude alone, got 10 entries along 'number'",
+    ),
+]
+TEMPERATURE_FILES: list[tuple[dict[str, Any], str]] = [
+    ({"skt": series(np.ones(48), "K"), "sp": series(np.ones(48), "Pa")}, "lacks the 2 m temperature t2m; .* skt, sp$"),
+    ({"t2m": series(np.full(48, 280), "Pa")}, "variable 't2m' of '.*' must be in K or degC, got units 'Pa'"),
+    ({"t2m": series(np.full(48, 270))}, "'t2m' of '.*' has no units attribute, expected 'K' or 'degC', .* 270 to 270"),
+    (
+        {"t2m": series(np.full(48, 270), "degC")},
+        r"'t2m' of '.*' must lie in \[-100, 70\] degC by its units 'degC', got",
+    ),
+    ({"t2m": series(np.full(48, 5), "K")}, "'t2m' of '.*' must lie in .* by its units 'K', got -268.15 to -268.15"),
+    ({"t2m": series(np.full(48, np.nan), "K")}, "variable 't2m' of '.*' has no value at any time$"),
+    (
+        {"t2m": xr.DataArray(np.ones((48, 2)), dims=["time", "level"])},
+        "variable 't2m' of '.*' must run along .*, got 2 entries along 'level'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("variables", "message"), WIND_FILES, ids=lambda value: str(value)[:40])
+def test_a_file_without_wind_is_refused(tmp_path: Path, variables: dict[str, Any], message: str) -> None:
+    path = write(tmp_path / "a.nc", hourly(), variables)
+    with pytest.raises(NetCDFError, match=message):
+        read_wind(path, 6)
+
+
+@pytest.mark.parametrize(("variables", "message"), TEMPERATURE_FILES, ids=lambda value: str(value)[:40])
+def test_a_file_without_temperature_is_refused(tmp_path: Path, variables: dict[str, Any], message: str) -> None:
+    path = write(tmp_path / "a.nc", hourly(), variables)
+    with pytest.raises(NetCDFError, match=message):
+        read_temperature(path, 6)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_file_without_dates_is_refused(tmp_path: Path, read: Any) -> None:
+    xr.Dataset({"t2m": series(np.ones(9), "K", "x")}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    with pytest.raises(NetCDFError, match=r"has no time axis, expected a variable time or valid_time .*; it holds t2m"):
+        read(str(tmp_path / "a.nc"), 6)
+    numbered = write(tmp_path / "b.nc", np.arange(9), {"t2m": series(np.ones(9), "K")})
+    with pytest.raises(NetCDFError, match="has no time axis"):
+        read(numbered, 6)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_file_that_is_not_netcdf_is_refused(tmp_path: Path, read: Any) -> None:
+    contents = {
+        "empty.nc": (b"", "is empty, expected a NetCDF file"),
+        "text.nc": (b"time,t2m\n", "is no NetCDF file"),
+        "hdf.nc": (b"\x89HDF\r\n\x1a\n" + bytes(100), "cannot be read as NetCDF: "),
+        "classic.nc": (b"CDF\x01" + bytes(3), "cannot be read as NetCDF: "),
+    }
+    for name, (content, message) in contents.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(NetCDFError, match=f"{name}' {message}") as caught:
+            read(str(tmp_path / name), 6)
+        assert "\n" not in str(caught.value)
+    xr.Dataset().to_netcdf(tmp_path / "none.nc", engine="h5netcdf")
+    with pytest.raises(NetCDFError, match="holds no variables"):
+        read(str(tmp_path / "none.nc"), 6)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_path_without_a_file_is_refused(tmp_path: Path, read: Any) -> None:
+    with pytest.raises(NetCDFError, match=r"there is no file '.*absent.nc'"):
+        read(str(tmp_path / "absent.nc"), 6)
+    with pytest.raises(NetCDFError, match="is a folder, expected a NetCDF file"):
+        read(str(tmp_path), 6)
+    with pytest.raises(NetCDFError, match=r"cannot be read: .*null"):
+        read("a\0.nc", 6)
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
+def test_a_file_that_is_cut_short_is_refused_in_one_line(tmp_path: Path, engine: Any) -> None:
+    path = tmp_path / "a.nc"
+    write(path, hourly(), {"ws10": series(np.ones(48), "m/s")}, engine=engine)
+    whole = path.read_bytes()
+    for length in np.linspace(4, len(whole) - 1, 30).astype(int):
+        path.write_bytes(whole[:length])
+        with pytest.raises(StakesError, match=r"a.nc'[^\n]*$"):
+            read_wind(str(path), 6)
+
+
+def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.nc", hourly(), {"ws10": series(np.ones(48), "m/s")})
+    monkeypatch.setitem(sys.modules, "h5netcdf", None)
+    with pytest.raises(NetCDFError, match="can only be read with xarray and h5netcdf and h5py; pip install xarray"):
+        read_wind(path, 6)
+
+
+def test_importing_the_tasks_imports_no_xarray() -> None:
+    code = "import sys, stakes.tasks; stakes.tasks.task_types(); print({'xarray', 'pandas', 'h5py'} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"
+
+
+def test_the_reference_wind() -> None:
+    path = reference("wind_era5_hornsrev_hourly_1997_2008.nc")
+    found = read_wind(path, 6)
+    assert (found.times[0], found.times[-1]) == (np.datetime64("1997-01-01"), np.datetime64("2008-12-31T18:00"))
+    assert found.values.shape == (17_532, 1)
+    assert 8 < found.values.mean() < 8.2
+    assert "at 55.75 N 7.75 E, the central of 2 x 2 grid points," in found.attribution
+    assert not np.array_equal(found.values, read_wind(path, 6, (55.5, 8.0)).values)
+
+
+def test_the_reference_temperature() -> None:
+    found = read_temperature(reference("frost_era5_berlin_hourly_1980_2019.nc"), 6)
+    assert found.columns[:3] == ("t2m_berlin", "d2m_berlin", "skt_berlin")
+    assert found.values.shape == (58_440, 10)
+    assert found.units.count("degC") == 7
+    assert 9 < found.values[:, 0].mean() < 11
+
+
+def test_the_reference_grid() -> None:
+    found = read_temperature(reference("era5_berlin_2x3grid_hourly_2017.nc"), 6)
+    assert found.columns[:6] == ("t2m[0,0]", "t2m[0,-1]", "t2m[0,1]", "t2m[1,-1]", "t2m[1,0]", "t2m[1,1]")
+    assert found.values.shape == (1_460, 54)
+    assert np.isfinite(found.values).all()

@@ -1,0 +1,199 @@
+"""`fit`, `refit`, `resume`, `report` and `evaluate` as they really run: a user's own cost, and very little training."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from calls import called, complaint
+from load_tables import load_table
+
+from stakes.bundle import bundle_files
+from stakes.files import read_json
+from stakes.fitting import fit
+
+OWN = "def paid(action, outcome):\n    return (action - outcome) ** 2\n"
+COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "12", "--baseline-action", "bought"]
+LITTLE = ["--decision-weight", "0.5", "--epochs", "2", "--members", "10", "--no-headroom"]
+HERE = ["--device", "cpu", "--workers", "1", "--quiet"]
+COST = "costs.py:paid:lower=0,upper=20,unit=EUR"
+FIT = ["fit", "load.csv", *COLUMNS, "--cost", COST, *LITTLE, *HERE]
+WEIGHTS = "weights.safetensors"
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with load.csv, costs.py and `old`, a fit of them; read it only."""
+    folder = tmp_path_factory.mktemp("runs")
+    table = load_table()
+    table.loc[table.index[-30:], "bought"] = None
+    table.to_csv(folder / "load.csv", index=False)
+    (folder / "costs.py").write_text(OWN)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        code, output, errors = called(*FIT, "--out", "old")
+    assert (code, errors) == (0, "")
+    (folder / "said.txt").write_text(output)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(done: Path, elsewhere: None) -> None:
+    """All of it where the test runs."""
+    shutil.copytree(done, ".", dirs_exist_ok=True)
+
+
+def interrupted_after(epochs: int) -> Callable[[], object]:
+    """In place of `stop_on_interrupt`: Ctrl-C comes after so many epochs."""
+
+    @contextmanager
+    def stopping() -> Iterator[Callable[[], bool]]:
+        asked = iter(range(1, 100))
+        yield lambda: next(asked) > epochs
+
+    return stopping
+
+
+def test_what_a_fit_says_and_keeps(done: Path) -> None:
+    said = Path("said.txt").read_text()
+    lines = said.splitlines()
+    assert lines[0] == "costs in EUR"
+    table = {line.split()[0]: line.split() for line in lines if line}
+    assert table["today_cases"][1] == "10"
+    assert {"today_cost", "cost_beside_today", "cost_less_today"} <= set(table)
+    sentences = lines[lines.index("") + 1 :]
+    assert sentences[0] == "Decision weight 0.5, as given."
+    assert "at least 10 blocks of 6 test cases are needed, and there are 40 cases" in sentences[1]
+    assert sentences[2].startswith("Against today's action, known in 10 test cases")
+    assert sentences[-2:] == ["Report: old/report.html", "old"]
+    record = read_json(Path("old/bundle.json"))
+    assert record["about"]["metrics"]["today_cases"]["value"] == 10
+    assert record["about"]["fitted"]["cases"] == 158
+    assert str(done) not in json.dumps(record)
+    assert "costs.py:paid:lower=0,upper=20,unit=EUR" in json.dumps(record["about"]["settings"])
+    assert str(done / "costs.py") not in Path("old/fit.json").read_text()
+    assert not Path("old/checkpoints").exists()
+    assert "evaluation/features.parquet" in bundle_files(Path("old"))
+
+
+def test_a_finished_fit_says_the_same_again() -> None:
+    Path("old/report.html").unlink()
+    assert called(*FIT, "--out", "old") == (0, Path("said.txt").read_text(), "")
+    assert Path("old/report.html").exists()
+
+
+def test_refit_needs_the_own_cost_again() -> None:
+    said = complaint("refit", "old", "load.csv", "--out", "new")
+    assert said.endswith(f"give the file again, as in --cost PATH/{COST}")
+    Path("costs.py").write_text("raise SystemExit('executed')\n")
+    assert complaint("refit", "old", "load.csv", "--out", "new") == said
+    assert not Path("new").exists()
+
+
+def test_refit_and_fine_tuning_are_two_fits() -> None:
+    load_table(220).to_csv("longer.csv", index=False)
+    words = ["refit", "old", "longer.csv", "--cost", COST, *HERE]
+    assert called(*words, "--out", "new")[0] == 0
+    assert "other data or settings" in complaint(*words, "--fine-tune", "--out", "new")
+    assert called(*words, "--fine-tune", "--out", "tuned")[0] == 0
+    found = {folder: bundle_files(Path(folder))[WEIGHTS] for folder in ("old", "new", "tuned")}
+    assert len(set(found.values())) == 3
+    record = read_json(Path("tuned/bundle.json"))
+    assert record["about"]["settings"]["start_sha256"] == found["old"]
+    assert read_json(Path("tuned/fit.json"))["start_sha256"] == found["old"]
+    assert read_json(Path("new/fit.json"))["start_sha256"] is None
+
+
+def test_an_interrupted_fit_goes_on_with_the_same_cost_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, "stop_on_interrupt", interrupted_after(1))
+        code, output, errors = called(*FIT, "--out", "new")
+    assert (code, output) == (130, "")
+    assert "`stakes resume new` goes on from there" in errors
+    assert any(Path("new/checkpoints").rglob("*.safetensors"))
+    assert complaint("resume", "new").endswith(f"as in --cost PATH/{COST}")
+    assert "must be that of the fit" in complaint("resume", "new", "--cost", "costs.py:paid:lower=0,upper=30")
+    assert "must be that of the fit" in complaint("resume", "new", "--cost", "shortfall:penalty=5")
+    Path("other").mkdir()
+    Path("other/costs.py").write_text(f"{OWN}raise SystemExit('executed')\n")
+    said = complaint("resume", "new", "--cost", "other/costs.py:paid:lower=0,upper=20")
+    assert "'costs.py:paid' has changed since the fit" in said
+    assert called("resume", "new", "--cost", "costs.py:paid:lower=0,upper=20", *HERE) == (0, "new\n", "")
+    assert bundle_files(Path("new"))[WEIGHTS] == bundle_files(Path("old"))[WEIGHTS]
+    assert not Path("new/headroom.json").exists()  # which was not wanted
+
+
+def test_checkpoints_are_kept_until_the_bundle_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = Path("new/checkpoints/1-of-1/later")
+
+    def fails(*_: object, **__: object) -> None:
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_text("")
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, "save_bundle", fails)
+        assert called(*FIT, "--out", "new")[0] == 2
+    assert checkpoint.exists()
+    assert called(*FIT, "--out", "new")[0] == 0
+    assert not Path("new/checkpoints").exists()
+    assert bundle_files(Path("new"))[WEIGHTS] == bundle_files(Path("old"))[WEIGHTS]
+
+
+def test_a_report_is_of_the_cost_of_the_fit() -> None:
+    before = Path("old/report.html").read_bytes()
+    assert complaint("report", "old").endswith(f"as in --cost PATH/{COST}")
+    assert "must be that of the fit" in complaint("report", "old", "--cost", "shortfall:penalty=5")
+    assert complaint("report", "old", "--cost", COST, "--out", "old/report.html", "--force").endswith("without --out")
+    assert called("report", "old", "--cost", COST, "--out", "copy.html") == (0, "copy.html\n", "")
+    assert Path("old/report.html").read_bytes() == before
+    assert "Decisions on load" in Path("copy.html").read_text("utf-8")
+    with Path("costs.py").open("a") as file:
+        file.write("# another\n")
+    assert "has changed since the fit" in complaint("report", "old", "--cost", COST)
+
+
+@pytest.mark.parametrize("name", ["cases.parquet", "forecasts.parquet", "study.json"])
+def test_no_report_of_an_evaluation_that_was_changed(name: str) -> None:
+    before = Path("old/report.html").read_bytes()
+    file = Path("old/evaluation", name)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    expected = f"old/evaluation/{name} is not the file that was recorded with the bundle"
+    assert complaint("report", "old", "--cost", COST, "--force") == expected
+    assert Path("old/report.html").read_bytes() == before
+
+
+def test_columns_that_are_no_features_are_told() -> None:
+    load_table().assign(place="Rome", share="5%").to_csv("more.csv", index=False)
+    words = ["fit", "more.csv", *COLUMNS, "--cost", COST, *LITTLE, *HERE[:-1], "--out", "new"]
+    assert "note: columns without numbers are no features: 'place', 'share'\n" in called(*words)[2]
+
+
+def test_cases_of_the_fit_are_told() -> None:
+    words = ["evaluate", "old", "load.csv", "--cost", COST, "--json"]
+    code, output, errors = called(*words)
+    assert code == 0
+    assert "note: this is the table of the fit: 158 of 198 cases were part of the fit, " in errors
+    rows = {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}
+    assert rows["today_cases"] == 168
+    assert rows["cost_less_today"] == pytest.approx(rows["cost_beside_today"] - rows["today_cost"])
+    table = pd.read_csv("load.csv")
+    table.tail(60).to_csv("later.csv", index=False)
+    errors = called(*words[:2], "later.csv", *words[3:])[2]
+    assert "note: 18 of 58 cases lie in the time of the fit, 2021-01-02T00:00:00 to " in errors
+    table.tail(40).to_csv("later.csv", index=False)
+    assert "part of the fit" not in called(*words[:2], "later.csv", *words[3:])[2]
+
+
+def test_another_unit_is_told() -> None:
+    table = load_table()
+    table.assign(load=table["load"] * 1000).to_csv("new.csv", index=False)
+    errors = called("decide", "old", "new.csv", "--cost", COST)[2]
+    assert "note: load: " in errors
+    assert ": another unit?" in errors
+    assert "another unit" not in called("decide", "old", "load.csv", "--cost", COST)[2]

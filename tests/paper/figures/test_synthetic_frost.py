@@ -1,0 +1,164 @@
+"""The figures of the method, the synthetic task and frost protection, drawn from studies made without training."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_studies import made_studies
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from stakes.evaluation.study import Study
+from stakes.paper.figures import frost, method, synthetic
+from stakes.paper.figures.registry import Drawn, find_figure
+from stakes.paper.studies import Key, Studies
+from stakes.reports.style import by_weight, nearest, style, to_svg
+from stakes.reports.svg import inline_svg
+
+DRAW = {label: getattr(module, label) for module in (method, synthetic, frost) for label in module.__all__}
+
+
+@pytest.fixture(scope="module")
+def whole() -> Studies:
+    return Studies({**made_studies("synthetic").found, **made_studies("frost").found})
+
+
+@pytest.fixture(scope="module")
+def reduced(whole: Studies) -> Studies:
+    """The weights 0 and 0.9, one seed, one data set, one parameter."""
+    return Studies({key: _reduced(study) for key, study in whole.items()})
+
+
+def _reduced(study: Study) -> Study:
+    few = {"parameter": [0], "group": [0]}
+    forecasts = study.forecasts.isel(few | {"seed": [0]}).sel(decision_weight=[0.0, 0.9], method="nearest")
+    return replace(study, forecasts=forecasts, cases=study.cases.isel(few))
+
+
+def test_every_figure_is_found_by_its_label() -> None:
+    assert {label: find_figure(label).draw for label in DRAW} == DRAW
+
+
+@pytest.mark.parametrize("grid", ["whole", "reduced"])
+@pytest.mark.parametrize("label", DRAW)
+def test_every_figure_can_be_drawn_and_read(label: str, grid: str, request: pytest.FixtureRequest) -> None:
+    drawn = _drawn(label, request.getfixturevalue(grid))
+    assert inline_svg(to_svg(drawn.figure), label, label)
+    assert drawn.caption.endswith(".")
+    texts = [text for text in drawn.figure.findobj(Text) if text.get_text().strip()]
+    assert min(text.get_fontsize() for text in texts) >= 6.5
+    for axes in _data_axes(drawn.figure):
+        for label_of, shared in (
+            (Axes.get_xlabel, axes.get_shared_x_axes()),
+            (Axes.get_ylabel, axes.get_shared_y_axes()),
+        ):
+            assert _labels(label_of, shared.get_siblings(axes))
+
+
+@pytest.fixture(scope="module")
+def failed(whole: Studies) -> Studies:
+    """The weights 0 and 0.9 of one data set and parameter, of which the second seed failed at 0.9."""
+    return Studies({key: _failed(study) for key, study in whole.items()})
+
+
+def _failed(study: Study) -> Study:
+    few = {"parameter": [0], "group": [0]}
+    forecasts = study.forecasts.isel(few).sel(decision_weight=[0.0, 0.9], method="nearest")
+    runs = (forecasts["decision_weight"] > 0) & (forecasts["seed"] == forecasts["seed"][1])
+    return replace(study, forecasts=forecasts.where(~runs), cases=study.cases.isel(few))
+
+
+@pytest.mark.parametrize("label", [*synthetic.__all__, *frost.__all__])
+def test_a_seed_that_failed_takes_nothing_else_away(label: str, failed: Studies) -> None:
+    drawn = _drawn(label, failed)
+    assert inline_svg(to_svg(drawn.figure), label, label)
+    lines = [line for axes in drawn.figure.axes for line in axes.lines if len(line.get_ydata())]
+    empty = [line for line in lines if not np.isfinite(np.asarray(line.get_ydata(), float)).any()]
+    assert len(empty) == (label == "synthetic_marginals"), "that has a panel for each seed"
+
+
+def test_levels_are_those_of_the_seeds_that_did_not_fail(failed: Studies) -> None:
+    study = failed[Key("frost", "implicit")]
+    axes = Figure().subplots()
+    by_weight(axes, study, "cost")
+    by_hand = [study.values("cost", 0.0).mean(), study.values("cost", 0.9)[0, 0].mean()]
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), by_hand)
+
+
+def test_bands_are_promised_only_where_there_are_some(reduced: Studies) -> None:
+    assert "In the panels of forecasts bands are" in _drawn("synthetic", reduced).caption
+
+
+def _drawn(label: str, studies: Studies) -> Drawn:
+    with style():
+        return DRAW[label](studies)
+
+
+def _data_axes(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.axison and axes.get_visible() and axes.get_label() != "<colorbar>"]
+
+
+def _labels(label_of: Callable[[Axes], str], siblings: list[Axes]) -> bool:
+    """Whether one of the panels that share an axis names it, and all that do give the unit."""
+    found = [label_of(axes) for axes in siblings if label_of(axes)]
+    return bool(found) and all(label.endswith(")") and "()" not in label for label in found)
+
+
+@pytest.mark.parametrize(
+    "label", ["frost_main", "frost_kde", "frost_marginal", "frost_conditional", "frost_rolling_dq"]
+)
+def test_captions_of_frost_name_the_record(label: str, reduced: Studies) -> None:
+    assert "MERRA-2 at La Haute Borne" in _drawn(label, reduced).caption
+    study = reduced[Key("frost", "implicit")]
+    other = replace(study, about={**study.about, "settings": {"task": {"record": "frost_era5"}}})
+    assert "ERA5 at La Haute Borne, 4 channels" in _drawn(label, Studies({Key("frost", "implicit"): other})).caption
+
+
+def test_absent_weights_and_parameters_give_way_to_the_nearest(reduced: Studies) -> None:
+    titles = [axes.get_title() for axes in _drawn("frost_kde", reduced).figure.axes]
+    assert titles == ["weight 0", "weight 0.9, α = 0.2"]
+    assert nearest([0.0, 0.3, 0.5, 0.9], [0.0, 0.4, 0.9]) == [0.0, 0.4, 0.9]
+
+
+def test_filled_marks_are_the_differences_whose_interval_leaves_out_zero(whole: Studies) -> None:
+    study = whole[Key("frost", "implicit")]
+    axes = Figure().subplots()
+    by_weight(axes, study, "miscalibration", 0.2)
+    hollow, filled = axes.lines
+    baseline = study.mean("miscalibration", 0.0, 0.2)
+    sure = [
+        weight
+        for weight in study.weights
+        if (study.mean("miscalibration", weight, 0.2) - baseline).interval().significant
+    ]
+    assert 0 < len(sure) < len(study.weights)
+    np.testing.assert_array_equal(hollow.get_xdata(), study.weights)
+    np.testing.assert_array_equal(filled.get_xdata(), sure)
+    assert hollow.get_markerfacecolor() == "white" != filled.get_markerfacecolor()
+
+
+def test_frost_by_forecast_stands_beside_frost_observed(whole: Studies) -> None:
+    study = whole[Key("frost", "implicit")]
+    drawn = _drawn("frost_conditional", whole)
+    for row, region in enumerate(("frost", "no frost")):
+        panel = drawn.figure.axes[4 * row + 1]
+        dashed = [line for line in panel.get_lines() if line.get_linestyle() == "--"]
+        for line, alpha in zip(dashed, study.parameters, strict=True):
+            means = [study.mean("cost", weight, alpha, region, "forecast").estimate for weight in study.weights]
+            np.testing.assert_allclose(line.get_ydata(), means)
+    assert "chosen by the probability of frost" in drawn.caption
+
+
+def test_the_median_of_a_density() -> None:
+    grid = np.linspace(-5.0, 5.0, 1001)
+    rows = np.exp(-0.5 * (grid - np.array([[-1.0], [2.0]])) ** 2)
+    np.testing.assert_allclose(frost._medians(grid, rows), [-1.0, 2.0], atol=0.02)
+
+
+def test_the_true_quantiles_hold_the_true_mass_of_the_second_mode() -> None:
+    features = np.linspace(0.0, 1.0, 400)
+    found = synthetic._true_quantiles(features)
+    assert (found > 1.0).mean() == pytest.approx(0.4, abs=0.01)
+    assert found[found < 1.0].mean() == pytest.approx(0.0, abs=0.02)

@@ -1,0 +1,321 @@
+"""The report of a fit says what the numbers say, for every kind of fit, and draws without a warning."""
+
+import math
+import re
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from invented_fits import SPEC, invented_outcomes, invented_story
+
+from stakes.cost_text.written_cost import CostSpec
+from stakes.errors import SettingError, ShapeError, StudyError
+from stakes.method.actions import optimal_action
+from stakes.method.costs import ImbalanceCost, cost_function
+from stakes.reports import fit_report
+from stakes.reports.fit_case_figures import _broken, _draw_group
+from stakes.reports.fit_figures import calibration_figure, cost_figure, frontier_figure
+from stakes.reports.fit_parts import HOUR, MONTH, OBSERVED, PREDICTED, parts
+from stakes.reports.fit_report import FitStory, build_fit_report, write_fit_report
+from stakes.reports.fit_sentences import (
+    calibration_sentences,
+    climatology_sentence,
+    seed_sentence,
+    today_sentence,
+    verdict,
+)
+from stakes.reports.fit_tables import calibration_table, frontier_table, money_table, parts_table, settings_table
+from stakes.reports.page import Figure, Report, Section, Shown, Table, render
+from stakes.settings import to_plain
+
+HOSTILE = "</text><script>alert('x')</script> $a$ <b> & 日本 \x1b {{ 7 * 7 }}"
+SECTIONS = ["verdict", "weights", "calibration", "decisions", "parts", "cost", "data", "settings"]
+
+
+@lru_cache
+def story(kind: str = "full") -> FitStory:
+    """Fits of every kind, each made once."""
+    if kind == "bare":
+        bare = invented_story(weight=0.0, cases=40, times=False, baseline=False, chosen=False)
+        return replace(bare, cost_spec=None, headroom=None, quality=None, settings={}, provenance={})
+    if kind == "hostile":
+        spec = replace(SPEC, unit=HOSTILE, action_unit=HOSTILE)
+        return invented_story(spec, cases=80, targets=3, times=False, baseline=False, unit=HOSTILE)
+    return {
+        "full": lambda: invented_story(cases=300, block=10),
+        "open": lambda: invented_story(CostSpec.parse("newsvendor:underage=1,overage=1,upper=150"), cases=300),
+        "worse": lambda: invented_story(cases=300, gain=-1.2),
+        "kept": lambda: invented_story(cases=300, weight=0.0),
+        "given": lambda: invented_story(cases=300, chosen=False),
+        "one block": lambda: invented_story(cases=5, block=10),
+    }[kind]()
+
+
+@lru_cache
+def report(kind: str) -> Report:
+    return build_fit_report(story(kind))
+
+
+def sections(kind: str) -> dict[str, Section]:
+    return {section.identifier: section for section in report(kind).sections}
+
+
+def drawn_text(figure: Figure) -> str:
+    """All words of its drawings."""
+    roots = [ElementTree.fromstring(str(figure.drawing(place))) for place in range(len(figure.names))]
+    return " ".join(text for root in roots for element in root.iter() if (text := element.text))
+
+
+def cells(table: Table, column: int) -> list[str]:
+    return [row[column].text for row in table.shown_rows()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "start", "said"),
+    [
+        ("full", "Yes: on the 300 test cases", "EUR (95 % interval"),
+        ("given", "Yes: on the 300 test cases", "(weight 0.4, given)"),
+        ("open", "Not confirmed: on the 300 test cases", "The interval holds zero"),
+        ("worse", "No: on the 300 test cases", "Weight 0 is the safer choice"),
+        ("kept", "No gain was shown: on the validation cases", "(weight 0)"),
+        ("bare", "Not tried:", "cannot say whether"),
+        ("one block", "Too early to tell", "at least 10 blocks of 10 test cases are needed"),
+    ],
+)
+def test_the_verdict_is_one_plain_sentence(kind: str, start: str, said: str) -> None:
+    answer = verdict(story(kind))[0]
+    assert answer.startswith(start)
+    assert said in answer
+
+
+def test_the_verdict_states_the_paired_difference() -> None:
+    told = story("full")
+    paid, plain = told.values("cost", 0.4), told.values("cost", 0.0)
+    saved = (plain - paid).mean()
+    answer, reason = verdict(told)
+    assert f"costs {saved:.2f} EUR (95 % interval " in answer
+    assert f"which is {100 * saved / plain.mean():.3g} % of its cost; {300 * saved:,.0f} EUR in all" in answer
+    assert reason.startswith("On the validation cases: weight 0.4 is taken")
+    low, high = map(float, re.findall(r"interval ([\d.]+) to ([\d.]+)", answer)[0])
+    assert 0 < low < saved < high
+
+
+def test_says_that_the_intervals_leave_out_the_training_seed() -> None:
+    (sentence,) = seed_sentence(story("full"))
+    assert sentence.startswith("The intervals cover the choice of test cases, not that of the training seed")
+    assert sentence in report("full").summary
+    several = replace(story("full"), settings={"ensemble": 5})
+    assert seed_sentence(several) == seed_sentence(story("one block")) == ()
+
+
+def test_one_block_of_cases_proves_nothing() -> None:
+    told = story("one block")
+    found, baseline = told.pair(told.taken, told.ways[0])
+    assert (found - baseline).replicates.std() < 1e-9  # every resample is the whole
+    assert math.isnan(told.change(told.taken).low)
+    assert "too few test cases for an interval" in calibration_sentences(told)[0]
+    assert not any(isinstance(cell, Shown) and cell.strong for row in money_table(told).rows for cell in row)
+
+
+def test_an_interval_needs_many_blocks_of_the_cases_that_are_known() -> None:
+    told = story("full")
+    today = told.way("today")
+    assert today is not None
+    few = today._replace(cost=np.where(np.arange(300) < 60, today.cost, np.nan))
+    assert math.isfinite(told.change(today).low)
+    assert math.isnan(told.change(few).low)
+
+
+def test_today_is_compared_where_it_is_known() -> None:
+    told = story("full")
+    (sentence,) = today_sentence(told)
+    assert sentence.startswith("Against today's action, known in 297 test cases, the forecast at weight 0.4")
+    assert today_sentence(story("bare")) == ()
+
+
+def test_a_constant_action_that_is_cheaper_is_told() -> None:
+    told = story("full")
+    assert climatology_sentence(told) == ()
+    dear = told.study.forecasts.assign(cost=told.study.forecasts["cost"] + 1000.0)
+    (sentence,) = climatology_sentence(replace(told, study=replace(told.study, forecasts=dear)))
+    assert sentence.startswith("One action for all cases would have been cheaper than the forecast at weight 0.4: ")
+    assert "may be chance" not in sentence
+
+
+def test_the_money_is_what_was_paid() -> None:
+    told = story("full")
+    table = money_table(told)
+    assert cells(table, 0)[2:] == ["today's action", "one action for all cases (climatology)", "perfect foresight"]
+    assert cells(table, 1) == ["300", "300", "297", "300", "300"]
+    means = [float(row[2].sort_key or "nan") for row in table.shown_rows()]
+    totals = [float(row[3].sort_key or "nan") for row in table.shown_rows()]
+    assert means[0] == pytest.approx(told.values("cost", 0.0).mean())
+    assert totals[1] == pytest.approx(told.values("cost", 0.4).sum())
+    assert means[2] == pytest.approx(np.nanmean(told.study.case_values("baseline_cost")))
+    assert means[4] == pytest.approx(0.0, abs=1e-9)
+    assert cells(table, 5)[3:] == ["0.0", "100.0"]
+    assert table.columns[2].unit == "EUR"
+
+
+def test_parts_are_the_cases_they_are_called() -> None:
+    told = story("full")
+    found = parts(told)
+    for group in (OBSERVED, PREDICTED, MONTH, HOUR):
+        chosen = [part for part in found if part.group == group]
+        assert sum(part.cases for part in chosen) == (300 if group != PREDICTED else sum(p.cases for p in chosen))
+    january = next(part for part in found if part.name == "Jan")
+    times = pd.DatetimeIndex(told.study.case_values("time")[0])
+    paid = told.values("cost", 0.4)[times.month == 1]
+    assert (january.cases, january.taken) == (124, pytest.approx(paid.mean()))
+    assert january.change.mean == pytest.approx(january.taken - january.plain)
+    march = next(part for part in found if part.name == "Mar")
+    assert math.isfinite(january.change.low)
+    assert march.cases < 70
+    assert math.isnan(march.change.low)
+    assert {part.group for part in parts(story("bare"))} == {OBSERVED, PREDICTED}
+    assert len(parts_table(story("bare"), parts(story("bare"))).columns) == 4
+
+
+def test_tables_of_weights_calibration_and_settings() -> None:
+    told = story("full")
+    assert told.frontier is not None
+    table = frontier_table(told.frontier, "EUR")
+    assert [row[0].strong for row in table.shown_rows()] == [weight == 4 for weight in range(10)]
+    assert cells(table, 5)[-1] == "failed"
+    gaps = calibration_table(told).shown_rows()
+    assert [row[4].strong for row in gaps] == [True, False]
+    assert cells(settings_table(told.settings), 0)[:2] == ["model.name", "model.hidden"]
+
+
+def test_the_whole_page_in_its_order() -> None:
+    assert list(sections("full")) == SECTIONS
+    page = render(report("full"))
+    for text in ("Decisions on load_0", "imbalance (short 10, long 1", "300 test cases from 2023-01-01", "load.csv"):
+        assert text in page
+    assert "a hint" not in page
+    for text in ("decision-aware training may pay", "3 gaps", "teach the forecast nothing: holiday", "dilemma"):
+        assert text in page
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert list(sections("bare")) == ["verdict", "calibration", "decisions", "parts", "cost"]
+    assert sections("bare")["decisions"].title == "Decisions case by case"
+    figures = {label: section.figures[0] for label, section in sections("bare").items() if section.figures}
+    assert "test case (number)" in drawn_text(figures["decisions"])
+    assert "today" not in render(report("bare"))
+    assert "Provenance" not in render(report("bare"))
+
+
+def test_axes_have_names_and_units() -> None:
+    figures = {label: section.figures[0] for label, section in sections("full").items() if section.figures}
+    for label, words in {
+        "verdict": ("mean cost per test case (EUR)", "change from weight 0 (EUR)", "climatology", "today"),
+        "weights": ("change of the score against weight 0 (%)", "change of the cost (EUR)", "decision weight (–)"),
+        "calibration": ("predicted cost (EUR)", "realised cost (EUR)", "share of cases (%)", "spread (GW)"),
+        "decisions": ("outcome and action (GW)", "time (UTC)", "today's action", "cost saved so far (EUR)"),
+        "parts": ("third of the cases", "month", "hour of the day (UTC)", "change (EUR)"),
+        "cost": ("action (GW)", "mean cost (EUR)", "value of a member (GW)"),
+    }.items():
+        text = drawn_text(figures[label])
+        assert [word for word in words if word not in text] == []
+        assert len(figures[label].caption) > 100
+    assert len({name for figure in figures.values() for name in figure.names}) == 17
+
+
+def test_users_texts_stay_texts() -> None:
+    page = render(report("hostile"))
+    assert page.count("<script>") == 1
+    assert "<b>" not in page
+    assert "{{ 7 * 7 }}" in page
+    shown = HOSTILE.replace("\x1b", "")
+    drawn = drawn_text(sections("hostile")["calibration"].figures[0])
+    assert f"predicted cost ({shown})" in drawn
+    assert "mean of a member over the targets" in drawn_text(sections("hostile")["cost"].figures[0])
+
+
+def test_the_cost_figure_marks_the_best_action() -> None:
+    outcomes = invented_outcomes(200)
+    cost = ImbalanceCost(10.0, 1.0, 0.0, 150.0)
+    best = optimal_action(cost, torch.from_numpy(outcomes)).item()
+    figure = cost_figure(cost, outcomes, "EUR", "GW")
+    assert f"best action {best:.1f} GW" in drawn_text(figure)
+    assert "between the bounds in 100 % of them. Members between" in figure.caption
+    with pytest.raises(ShapeError, match="outcomes must be cases by targets"):
+        cost_figure(cost, outcomes[:, 0], "", "")
+
+
+def test_a_cost_without_a_decision_is_told() -> None:
+    figure = cost_figure(cost_function(lambda action, y: y - action, 0.0, 1.0), [[1.0], [2.0]], "", "")
+    assert "in 0 % of them; it lies in 100 % at the upper bound" in figure.caption
+    assert "no weight can change this forecast" in figure.caption
+
+
+def test_a_figure_that_cannot_be_drawn_is_a_sentence() -> None:
+    told = replace(story("bare"), outcomes=np.empty((0, 1)))
+    section = fit_report._cost_section(told)
+    assert section.figures == ()
+    assert "left out: outcomes must be cases by targets" in section.text[0]
+
+
+def test_weights_that_failed_are_named() -> None:
+    frontier = story("full").frontier
+    assert frontier is not None
+    assert frontier_figure(frontier, "", {}).caption.endswith("Training failed at 0.9.")
+
+
+def test_no_line_crosses_a_gap() -> None:
+    index = pd.DatetimeIndex(["2023-01-01", "2023-01-02", "2023-01-03", "2023-01-13", "2023-01-14"])
+    table = _broken(pd.DataFrame({"outcome": np.arange(5.0)}, index=index))
+    assert table["outcome"].isna().tolist() == [False, False, False, True, False, False]
+    assert table.index[3] == pd.Timestamp("2023-01-08")
+
+
+def test_no_line_crosses_months_without_a_case() -> None:
+    told = story("kept")
+    month = next(part for part in parts(told) if part.group == MONTH)
+    for places, style in (((3, 4, 5), "-"), ((1, 8, 9), "None")):
+        drawn = _draw_group(told, [month._replace(place=place) for place in places], "month")
+        assert drawn.axes[0].lines[0].get_linestyle() == style
+
+
+def test_ticks_of_long_numbers_keep_apart() -> None:
+    figure = calibration_figure(invented_story(CostSpec.parse("imbalance:short=90000,long=1,upper=150"), cases=300))
+    for place in (0, 1):
+        drawn = str(figure.drawing(place))
+        assert 2 <= len(set(re.findall(r'id="[^"]*xtick_(\d+)"', drawn))) <= 6
+
+
+def test_names_of_panels_are_given_once() -> None:
+    first = Figure("f", "", "", "", {}, ("",))
+    with pytest.raises(SettingError, match="every figure of a report must have its own name, got 'f-2' 2 times"):
+        Report("", "", (), sections=(Section("s", "", figures=(first, Figure("f-2", "", "", "", {}))),))
+
+
+def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = story("full")
+    about = {name: to_plain(getattr(told, name)) for name in ("frontier", "headroom", "quality")}
+    about |= {"settings": told.settings, "provenance": told.provenance, "outcomes": told.outcomes.tolist()}
+    bundle = SimpleNamespace(forecaster=SimpleNamespace(cost=told.cost), cost_spec=told.cost_spec, about=about)
+    recorded: list[str] = []
+    monkeypatch.setattr("stakes.bundle.load_bundle", lambda folder, cost: bundle)
+    monkeypatch.setattr("stakes.bundle.record_file", lambda folder, name: recorded.append(name))
+    monkeypatch.setattr("stakes.bundle.files.require_recorded", lambda folder, under: None)
+    with pytest.raises(StudyError):
+        write_fit_report(tmp_path)
+    told.study.save(tmp_path / "evaluation")
+    read: list[FitStory] = []
+    monkeypatch.setattr(fit_report, "build_fit_report", lambda story: read.append(story) or Report("The page", "", ()))
+    path = write_fit_report(tmp_path)
+    assert recorded == [path.name] == ["report.html"]
+    assert "The page" in path.read_text("utf-8")
+    (found,) = read
+    assert verdict(found) == verdict(told)
+    assert (found.frontier, found.headroom, found.quality) == (told.frontier, told.headroom, told.quality)
+    assert (found.outcomes == told.outcomes).all()
+    assert money_table(found).shown_rows() == money_table(told).shown_rows()

@@ -1,0 +1,137 @@
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stakes.errors import SettingError
+from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, Shown, Table, render, write_report
+
+HOSTILE = "</script><script>alert('x')</script> \"quoted\" {{ 7 * 7 }} <b> & λ 日本 😀 ]]> --> </style>"
+DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><rect/></svg>'
+
+
+class Page(HTMLParser):
+    """The elements of a page, its ids, and what it says."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[dict[str, str | None]] = []
+        self.said = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.append(dict(attrs))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags[-1:] not in (["style"], ["script"]):
+            self.said += data
+
+    @property
+    def identifiers(self) -> list[str]:
+        return [value for each in self.attributes if (value := each.get("id"))]
+
+
+def hostile_report() -> Report:
+    figure = Figure("f", HOSTILE, HOSTILE, DRAWING, {HOSTILE: HOSTILE, "nested": {HOSTILE: [HOSTILE, 1]}})
+    columns = (Column(HOSTILE, HOSTILE, "text", HOSTILE), Column(HOSTILE, kind="number"))
+    table = Table("t", HOSTILE, columns, ((HOSTILE, Shown(HOSTILE, HOSTILE)),), HOSTILE)
+    claim = ClaimRow("c", HOSTILE, HOSTILE, "open", (HOSTILE,), HOSTILE, HOSTILE)
+    section = Section("s", HOSTILE, (HOSTILE,), (figure,), (table,))
+    return Report(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, (claim,), (section,), {HOSTILE: HOSTILE})
+
+
+def test_all_text_is_escaped() -> None:
+    text = render(hostile_report())
+    page = Page(text)
+    assert page.tags.count("script") == page.tags.count("style") == 1
+    assert "b" not in page.tags
+    assert "49" not in page.said
+    assert page.said.count(HOSTILE) == 30
+
+
+def test_everything_is_told(sample_report: Report) -> None:
+    said = Page(render(sample_report)).said
+    for claim in sample_report.claims:
+        for text in (claim.identifier, claim.statement, claim.how, claim.verdict, *claim.effects, claim.note):
+            assert text in said
+    for text in ("This is a reduced run.", "One seed instead of three.", "Mean over seeds.", "Three seeds.", "Adam"):
+        assert text in said
+    assert re.search(r"Of 4 claims,\s+2 hold,\s+1 fails and\s+1 is open\.", said)
+
+
+def test_ids_are_unique_and_links_lead_to_them(sample_report: Report) -> None:
+    page = Page(render(sample_report))
+    assert len(page.identifiers) == len(set(page.identifiers))
+    targets = {href for each in page.attributes if (href := each.get("href")) and href.startswith("#")}
+    assert targets <= {f"#{identifier}" for identifier in page.identifiers}
+    assert {"#claims", "#section-results", "#provenance"} <= targets
+
+
+def test_cells_carry_what_they_are_sorted_by(sample_report: Report) -> None:
+    text = render(sample_report)
+    assert '<td class="number" data-key="-0.12"><strong>-0.120 [-0.200, -0.050]</strong></td>' in text
+    assert '<td class="number" data-key="">–</td>' in text
+    assert '<th scope="row" class="text">run 10</th>' in text
+
+
+def test_only_the_own_script_may_run(sample_report: Report) -> None:
+    text = render(sample_report)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:;"
+    assert policy in text
+
+
+def test_a_bare_report_has_no_empty_parts() -> None:
+    page = Page(render(Report("Title", "", ())))
+    assert not {"table", "section", "figure", "dl"} & set(page.tags)
+    assert "reduced" not in page.said
+
+
+def test_the_same_report_gives_the_same_page(sample_report: Report) -> None:
+    assert render(sample_report) == render(sample_report)
+
+
+def test_write_report_makes_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "report.html"
+    write_report(Report("λ \udc80", "", ()), path)
+    assert "<h1>λ ?</h1>" in path.read_text("utf-8")
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Column("c", kind="date"), "kind of column 'c' must be one of text, number, got 'date'"),
+        (lambda: ClaimRow("c", "", "", "maybe"), "verdict of claim c must be one of holds, fails, open, got 'maybe'"),
+        (lambda: ClaimRow('"', "", "", "open"), "identifier of a claim must be words"),
+        (lambda: Section("a b", ""), "identifier of a section must be words"),
+        (lambda: Section("a--b", ""), "identifier of a section must be words"),
+        (lambda: Figure("", "", "", DRAWING, {}), "label of a figure must be words"),
+        (lambda: Table("t", "", (Column("a"),), (("x", "y"),)), "row 1 of table t must have 1 cells, got 2"),
+    ],
+)
+def test_wrong_parts_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("kind", ["claim", "section", "figure", "table"])
+def test_identifiers_are_given_once(sample_report: Report, kind: str) -> None:
+    section = sample_report.sections[0]
+    doubled = {
+        "claim": {"claims": sample_report.claims[:1] * 2},
+        "section": {"sections": (Section("a", ""), Section("a", ""))},
+        "figure": {"sections": (replace(section, figures=section.figures[:1] * 2),)},
+        "table": {"sections": (section, Section("other", "", tables=section.tables))},
+    }[kind]
+    with pytest.raises(SettingError, match=f"every {kind} of a report must have its own name"):
+        replace(sample_report, **doubled)

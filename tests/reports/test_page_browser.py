@@ -1,0 +1,257 @@
+"""The page in a real browser; needs Chromium and its driver, as Debian's chromium and chromium-driver install them."""
+
+import json
+import shutil
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+from stakes.reports.page import Figure, Report, Section, write_report
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-dev-shm-usage --force-prefers-reduced-motion"
+)
+SIZES = [(360, 800), (1280, 900)]
+HOSTILE = """</script><script>window.broken = 1</script><img src="https://example.org/x" onerror="window.broken = 1">"""
+HOSTILE_DRAWING = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" onload="window.broken = 1">
+<style>@import "https://example.org/style.css"; rect{fill: url(https://example.org/paint)}</style>
+<script>window.broken = 1</script><image href="https://example.org/image.png"/><rect width="9" height="9"/></svg>"""
+
+
+def found(*names: str) -> str:
+    paths = [path for name in names if (path := shutil.which(name))]
+    if not paths:
+        pytest.skip(f"no {names[0]} on PATH: install Chromium and its driver (Debian: chromium, chromium-driver)")
+    return paths[0]
+
+
+@pytest.fixture(scope="module")
+def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = found(*BROWSERS)
+    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(found("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def address(sample_report: Report, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_report(sample_report, path)
+    return path.as_uri()
+
+
+@pytest.fixture
+def browser(chrome: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]:
+    """A browser on a wide screen, with the sample report open; what a test emulates ends with it."""
+    resize(chrome, 1280, 900)
+    chrome.get(address)
+    yield chrome
+    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+    chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def resize(browser: webdriver.Chrome, width: int, height: int) -> None:
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def emulate(browser: webdriver.Chrome, media: str = "", scheme: str = "") -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+
+
+def one(browser: webdriver.Chrome, selector: str) -> WebElement:
+    return browser.find_element(By.CSS_SELECTOR, selector)
+
+
+def shown(browser: webdriver.Chrome, selector: str) -> list[str]:
+    """The texts of the elements that can be seen."""
+    return [each.text for each in browser.find_elements(By.CSS_SELECTOR, selector) if each.is_displayed()]
+
+
+def requests(browser: webdriver.Chrome) -> set[str]:
+    """The schemes of all requests since this was last asked."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    return {url.partition(":")[0] for url in sent}
+
+
+def head(browser: webdriver.Chrome, column: int, table: str = "#table-costs") -> WebElement:
+    return one(browser, f"{table} thead th:nth-child({column})")
+
+
+def background(browser: webdriver.Chrome, selector: str) -> str:
+    return one(browser, selector).value_of_css_property("background-color")
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_figures_are_seen_and_nothing_is_wider_than_the_page(
+    browser: webdriver.Chrome, width: int, height: int
+) -> None:
+    resize(browser, width, height)
+    page = one(browser, "html")
+    room = int(page.get_property("clientWidth"))  # beside the scroll bar
+    assert int(page.get_property("scrollWidth")) == room
+    for drawing in browser.find_elements(By.CSS_SELECTOR, ".canvas svg"):
+        box: dict[str, Any] = drawing.rect
+        assert drawing.is_displayed()
+        assert box["width"] > width / 3
+        assert box["height"] > 40
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= room
+    assert len(shown(browser, "nav a")) == 4
+
+
+def test_a_wide_table_scrolls_in_its_own_box(browser: webdriver.Chrome) -> None:
+    resize(browser, 360, 800)
+    box = one(browser, "#table-costs .scroll")
+    assert int(box.get_property("scrollWidth")) > int(box.get_property("clientWidth"))
+    assert shown(browser, "#table-costs tbody th") == ["run 10", "run 9", "run 2", "run 1"]
+
+
+def test_the_page_asks_for_nothing_and_complains_about_nothing(browser: webdriver.Chrome) -> None:
+    assert requests(browser) >= {"file"}
+    for buttons in ("summary", "thead button, [data-filter]"):  # a filter hides what could be unfolded
+        for button in browser.find_elements(By.CSS_SELECTOR, buttons):
+            button.click()
+    assert requests(browser) <= {"data", "blob"}
+    assert browser.get_log("browser") == []
+
+
+def test_hostile_text_and_drawings_do_nothing(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    figure = Figure("hostile", HOSTILE, HOSTILE, HOSTILE_DRAWING, {HOSTILE: HOSTILE})
+    section = Section("hostile", HOSTILE, (HOSTILE,), (figure,))
+    write_report(Report(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, (), (section,), {HOSTILE: HOSTILE}), tmp_path / "x.html")
+    requests(browser)
+    browser.get((tmp_path / "x.html").as_uri())
+    assert browser.execute_script("return window.broken") is None
+    assert requests(browser) <= {"file", "data"}
+    assert browser.get_log("browser") == []
+    assert one(browser, "h1").text == HOSTILE
+
+
+def test_numbers_sort_as_numbers_and_what_is_missing_comes_last(browser: webdriver.Chrome) -> None:
+    button = one(browser, "#table-costs thead th:nth-child(2) button")
+    button.click()
+    assert shown(browser, "#table-costs tbody td:nth-child(2)") == ["-2.00", "9.25", "10.50", "–"]
+    assert head(browser, 2).get_attribute("aria-sort") == "ascending"
+    button.click()
+    assert shown(browser, "#table-costs tbody td:nth-child(2)") == ["10.50", "9.25", "-2.00", "–"]
+    assert head(browser, 2).get_attribute("aria-sort") == "descending"
+
+
+def test_intervals_sort_by_their_mean(browser: webdriver.Chrome) -> None:
+    one(browser, "#table-costs thead th:nth-child(3) button").click()
+    means = [text.split()[0] for text in shown(browser, "#table-costs tbody td:nth-child(3)")]
+    assert means == ["-1.500", "-0.120", "0.020", "0.300"]
+
+
+def test_the_keyboard_sorts_too(browser: webdriver.Chrome) -> None:
+    head(browser, 2).find_element(By.TAG_NAME, "button").click()
+    button = head(browser, 1).find_element(By.TAG_NAME, "button")
+    button.send_keys(Keys.ENTER)
+    assert shown(browser, "#table-costs tbody th") == ["run 1", "run 2", "run 9", "run 10"]
+    button.send_keys(Keys.SPACE)
+    assert shown(browser, "#table-costs tbody th") == ["run 10", "run 9", "run 2", "run 1"]
+    assert [head(browser, column).get_attribute("aria-sort") for column in (1, 2)] == ["descending", None]
+
+
+def test_claims_are_filtered_by_verdict(browser: webdriver.Chrome) -> None:
+    rows, everything = ".claims tbody th", ["S2", "S10", "W1", "F1"]
+    assert shown(browser, rows) == everything
+    for verdict, expected in {"holds": ["S2", "F1"], "fails": ["S10"], "open": ["W1"], "": everything}.items():
+        button = one(browser, f"[data-filter='{verdict}']")
+        button.click()
+        assert shown(browser, rows) == expected
+        assert shown(browser, "[data-filter][aria-pressed=true]") == [button.text]
+
+
+def test_claims_are_sorted_by_name_and_verdict(browser: webdriver.Chrome) -> None:
+    head(browser, 1, ".claims").find_element(By.TAG_NAME, "button").click()
+    assert shown(browser, ".claims tbody th") == ["F1", "S2", "S10", "W1"]
+    head(browser, 3, ".claims").find_element(By.TAG_NAME, "button").click()
+    assert shown(browser, ".claims tbody .verdict") == ["holds", "holds", "fails", "open"]
+
+
+def test_the_reader_chooses_light_or_dark(browser: webdriver.Chrome) -> None:
+    emulate(browser, scheme="light")
+    light, button = background(browser, "body"), one(browser, "[data-theme-toggle]")
+    WebDriverWait(browser, 10).until(lambda _: button.text == "Dark colours")
+    button.click()
+    dark = background(browser, "body")
+    assert dark != light
+    assert button.text == "Light colours"
+    assert background(browser, ".canvas") == "rgba(255, 255, 255, 1)"
+    button.click()
+    assert background(browser, "body") == light
+    browser.refresh()
+    emulate(browser, scheme="dark")
+    assert background(browser, "body") == dark
+    WebDriverWait(browser, 10).until(lambda driver: one(driver, "[data-theme-toggle]").text == "Light colours")
+
+
+def test_the_rest_of_the_effects_unfolds(browser: webdriver.Chrome) -> None:
+    before = shown(browser, "#claim-S10 .effects li")
+    one(browser, "#claim-S10 .effects summary").click()
+    assert (before, len(shown(browser, "#claim-S10 .effects li"))) == ([], 1)
+
+
+def test_settings_unfold(browser: webdriver.Chrome) -> None:
+    assert shown(browser, "#figure-lines dd") == []
+    one(browser, "#figure-lines summary").click()
+    assert "0.0, 0.3, 0.9" in shown(browser, "#figure-lines dd")
+
+
+def test_print_shows_what_is_folded_and_no_controls(browser: webdriver.Chrome) -> None:
+    one(browser, "[data-theme-toggle]").click()
+    emulate(browser, media="print")
+    WebDriverWait(browser, 10).until(lambda driver: "Adam" in shown(driver, "#figure-lines dd"))
+    assert shown(browser, "#table-costs details dd") == ["Mean realised cost."]
+    assert shown(browser, "nav, [data-theme-toggle], [data-filters], [data-download]") == []
+    assert background(browser, "body") == "rgba(255, 255, 255, 1)"
+    emulate(browser)
+    WebDriverWait(browser, 10).until(lambda driver: shown(driver, "#figure-lines dd") == [])
+
+
+def test_everything_is_there_without_scripts(browser: webdriver.Chrome) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    browser.refresh()
+    assert shown(browser, ".claims tbody th") == ["S2", "S10", "W1", "F1"]
+    assert shown(browser, "#table-costs tbody th") == ["run 10", "run 9", "run 2", "run 1"]
+    assert shown(browser, "button, [data-download]") == []
+    folded = "return document.querySelector('#figure-lines dd').checkVisibility()"
+    assert not browser.execute_script(folded)
+    emulate(browser, media="print")
+    assert browser.execute_script(folded)
+
+
+def test_a_drawing_can_be_saved(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    one(browser, "#figure-image [data-download]").click()
+    WebDriverWait(browser, 10).until(lambda _: (tmp_path / "image.svg").exists())
+    root = ElementTree.parse(tmp_path / "image.svg").getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    links = [element.get("{http://www.w3.org/1999/xlink}href") or "" for element in root.iter()]
+    assert any(link.startswith("data:image/png;base64,") for link in links)
+
+
+def test_the_contents_mark_what_is_read(browser: webdriver.Chrome) -> None:
+    assert shown(browser, "nav [aria-current=true]") == []
+    one(browser, "nav a[href='#section-results']").click()
+    WebDriverWait(browser, 10).until(lambda driver: shown(driver, "nav [aria-current=true]") == ["Results"])

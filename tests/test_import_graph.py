@@ -1,0 +1,57 @@
+"""The rooms of the house, and that imports go one way between them."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import stakes
+
+PACKAGE = Path(stakes.__file__).parent
+
+
+def room(module: str) -> str:
+    """`stakes.data.tables` is in the room `data`; the package itself, which imports lazily, is in none."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+def imported(path: Path) -> set[str]:
+    """Every module of ours that a file imports, also inside functions and for type checkers only."""
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    named = {f"{node.module}.{alias.name}" for node in froms for alias in node.names if node.module == "stakes"}
+    return plain | named | {node.module for node in froms if node.module}
+
+
+def graph() -> dict[str, set[str]]:
+    rooms: dict[str, set[str]] = {}
+    known = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    for path in PACKAGE.rglob("*.py"):
+        own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue
+        used = {room(name) for name in imported(path) if name.startswith("stakes.")}
+        rooms.setdefault(own, set()).update((used & known) - {own})
+    return rooms
+
+
+def test_imports_between_rooms_go_one_way() -> None:
+    try:
+        TopologicalSorter(graph()).prepare()
+    except CycleError as error:
+        pytest.fail(f"rooms import each other in a circle: {' <- '.join(error.args[1])}")
+
+
+def test_the_order_of_the_rooms() -> None:
+    order = ("method", "data", "tasks", "training", "evaluation", "forecaster", "reports", "fitting", "commands")
+    rooms = graph()
+    for place, name in enumerate(order):
+        assert not rooms[name] & set(order[place + 1 :]), f"{name} imports what comes after it"
+
+
+@pytest.mark.parametrize("last", ["commands", "paper", "demo", "serving"])
+def test_nothing_below_imports_the_last_rooms(last: str) -> None:
+    users = {name for name, used in graph().items() if last in used}
+    assert users <= {"cli", "commands"}

@@ -1,0 +1,55 @@
+"""Small files of a user: an ensemble, its outcomes, and a table; every test in a folder of its own."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from load_tables import load_table
+
+from stakes.bundle import save_bundle
+from stakes.cost_text.written_cost import CostSpec
+from stakes.data.layout import TableLayout
+from stakes.forecaster import DecisionAwareForecaster
+from stakes.method.training_settings import ImplicitSettings, TrainingSettings
+
+CASES, MEMBERS = 60, 12
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """members.csv, outcomes.csv and mine.csv, which no command may overwrite."""
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    centre = generator.uniform(0.3, 0.7, CASES)
+    times = pd.date_range("2020-01-01", periods=CASES, freq="12h", name="time")
+    members = centre[:, None] + generator.normal(0, 0.05, (CASES, MEMBERS))
+    names = [f"m{place}" for place in range(MEMBERS)]
+    pd.DataFrame(members.round(4), times, names).to_csv("members.csv")
+    pd.DataFrame({"power": (centre + generator.normal(0, 0.05, CASES)).round(4)}, times).to_csv("outcomes.csv")
+    Path("mine.csv").write_text("mine")
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small fit of both weights, load 12 h ahead, and the action of today; read it only."""
+    folder = tmp_path_factory.mktemp("fitted")
+    table = load_table()
+    layout = TableLayout(("load",), time="time", lags=(0, 12), lead=12, baseline_action="bought").resolved(table)
+    cases = layout.cases(table)
+    spec = CostSpec.parse("imbalance:short=10,long=1,upper=20,unit=EUR,action_unit=GW")
+    forecaster = DecisionAwareForecaster(
+        spec.build(),
+        model=ImplicitSettings(hidden=16, layers=1, noise=4),
+        weights=(0.0, 0.5),
+        members=20,
+        training=TrainingSettings(
+            epochs=5, pretraining_epochs=100, learning_rate=0.01, validate_every=5, validation_members=4
+        ),
+        random_state=0,
+        device="cpu",
+    )
+    forecaster.fit(cases.features, cases.outcomes, times=cases.times)
+    if not forecaster.baseline_models_:  # weight 0 was chosen; the commands are to see both
+        forecaster.baseline_models_ = forecaster.models_
+    return save_bundle(folder / "load", forecaster, cost_spec=spec, layout=layout)
