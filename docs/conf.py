@@ -12,7 +12,7 @@ author = "the stakes authors"
 project_copyright = "the stakes authors. MIT licence"
 version = release = stakes.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "stakes"
