@@ -8,7 +8,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.cost_text.written_cost import CostSpec
-from stakes.data.layout import DataQuality
+from stakes.data.quality import DataQuality
 from stakes.evaluation.frontier import Frontier, frontier
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference

@@ -10,12 +10,13 @@ import pandas as pd
 from stakes.commands.arguments import Files
 from stakes.commands.member_files import members_of, require_targets
 from stakes.cost_text.written_cost import CostSpec
+from stakes.data.case_labels import case_labels, in_utc
 from stakes.data.members import MembersFile
+from stakes.data.quality import left_out_notes
 from stakes.data.tables import read_table, zone_notes
 from stakes.decisions import decisions, uncertified
 from stakes.errors import SettingError
 from stakes.fitting.notes import unlike_the_fit
-from stakes.fitting.reading import case_labels, in_utc, layout_of, left_out, open_folder
 
 __all__ = ["Decisions", "decide", "decide_folder", "decide_members"]
 
@@ -74,6 +75,8 @@ def decide(
 
 def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: Sequence[float]) -> Decisions:
     """The actions of a fitted forecaster for every row, or target time, whose features are there."""
+    from stakes.bundle.open_fit import layout_of, open_folder  # not needed where there are members already
+
     bundle = open_folder(folder, cost)
     layout = layout_of(bundle, folder)
     inputs = layout.inputs(table)
@@ -82,7 +85,7 @@ def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: S
     notes = (
         *bundle.notes,
         *zone_notes(table, layout.time),
-        *left_out(inputs.quality),
+        *left_out_notes(inputs.quality),
         *unlike_the_fit(bundle.about, layout, inputs.quality),
         *uncertified(found),
     )

@@ -13,8 +13,10 @@ from stakes.commands.arguments import Files
 from stakes.commands.member_files import members_of
 from stakes.cost_text.own_cost_file import blaming
 from stakes.cost_text.written_cost import CostSpec
+from stakes.data.case_labels import case_labels, in_utc
 from stakes.data.datasets import content_digest
 from stakes.data.members import MembersFile, read_outcomes
+from stakes.data.quality import left_out_notes
 from stakes.data.tables import read_table, zone_notes
 from stakes.errors import SettingError, TableError
 from stakes.evaluation.case_metrics import CaseMetrics
@@ -22,7 +24,6 @@ from stakes.evaluation.forecast_table import todays_cost
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.metrics import Assessor
 from stakes.fitting.notes import part_of_the_fit, unlike_the_fit
-from stakes.fitting.reading import case_labels, in_utc, layout_of, left_out, open_folder
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import require_count
 from stakes.method.costs import Cost
@@ -117,7 +118,8 @@ def evaluate_folder(
     `sha256` is that of the table's file, by which the table of the fit itself is known. `baseline_action` names the
     column of today's action, by default that of the fit.
     """
-    from stakes.fitting.judgement import judge_fit  # not needed where there are members already
+    from stakes.bundle.open_fit import layout_of, open_folder  # not needed where there are members already
+    from stakes.fitting.judgement import judge_fit
 
     bundle = open_folder(folder, cost)
     layout = layout_of(bundle, folder)
@@ -129,7 +131,7 @@ def evaluate_folder(
     notes = (
         *bundle.notes,
         *zone_notes(table, layout.time),
-        *left_out(cases.quality),
+        *left_out_notes(cases.quality),
         *part_of_the_fit(bundle.about, cases, sha256),
         *unlike_the_fit(bundle.about, layout, cases.quality),
     )

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from stakes.bundle.files import RECORD, naming, read_record
+from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import blaming
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError
-from stakes.fitting.reading import cost_again
 from stakes.reports.fit_report import REPORT, write_fit_report
 
 __all__ = ["write_report"]

@@ -16,38 +16,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.columns import check_names
+from stakes.data.quality import DataQuality, data_quality
 from stakes.data.series import Calendar, LaggedInput, LaggedSeries, Split, TimeSeries, calendar_waves
 from stakes.data.tables import is_numeric, numbers, require_columns, times
-from stakes.data.time_axis import Times, hours_to_seconds
+from stakes.data.time_axis import Times, hours_to_seconds, most_frequent_step
 from stakes.errors import SeriesError, SettingError, TableError
 
-__all__ = ["DataQuality", "TableCases", "TableLayout"]
+__all__ = ["TableCases", "TableLayout"]
 
 Floats = NDArray[np.float64]
 _MISSING_FEATURE, _MISSING_OUTCOME = "a feature is missing", "the outcome is missing"
 _BEFORE_START, _ABSENT_TIME = "the lags reach before the first row", "a time it needs is absent"
 _MISSING_VALUE = "a value it needs is missing"
 _LARGEST = float(np.finfo(np.float32).max)  # models compute in single precision
-
-
-@dataclass(frozen=True)
-class DataQuality:
-    """What became of a table's rows. `gaps` are places where more than a step lies between neighbours in time.
-
-    `columns` holds min, mean, max and the number of missing values of each column that is used; `unsorted` counts the
-    rows that came before an earlier one and were put in order.
-    """
-
-    rows: int
-    used: int
-    left_out: dict[str, int]
-    first: str | None
-    last: str | None
-    step_hours: float | None
-    gaps: int
-    constant: tuple[str, ...]
-    columns: dict[str, dict[str, float]]
-    unsorted: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +210,7 @@ class TableLayout:
         apart = np.diff(ordered).astype(np.int64)
         if not with_outcomes:
             return math.gcd(*seconds.values(), *apart.tolist()) / 3600
-        step = _most_frequent(apart)
+        step = most_frequent_step(apart)
         if len(odd := np.flatnonzero((ordered - ordered[0]).astype(np.int64) % step)):
             raise TableError(
                 f"column {self.time!r} must have times whole steps of {step / 3600:g} h apart for lags, but "
@@ -261,15 +242,7 @@ class TableLayout:
         optional = (self.targets if with_outcomes else ()) + ((self.baseline_action,) if self.baseline_action else ())
         columns = dict.fromkeys((*self.features, *self.known, *optional))
         facts = {name: numbers(table, [name], "the table")[:, 0] for name in columns if name in table.columns}
-        constant = tuple(name for name, values in facts.items() if len(np.unique(values[~np.isnan(values)])) == 1)
-        return DataQuality(
-            rows=len(table),
-            used=used,
-            left_out=left_out,
-            constant=constant,
-            columns={name: _facts(values) for name, values in facts.items()},
-            **_time_facts(at),
-        )
+        return data_quality(facts, at, len(table), used, left_out)
 
 
 def _usable(table: pd.DataFrame, columns: Sequence[str], what: str) -> Floats:
@@ -302,34 +275,6 @@ def _at_times(values: Floats, ordered: Times, wanted: Times) -> Floats:
     """The values at the wanted times, NaN where there is no such time."""
     place = np.searchsorted(ordered, wanted).clip(max=len(ordered) - 1)
     return np.where(ordered[place] == wanted, values[place], np.nan)
-
-
-def _time_facts(at: Times | None) -> dict[str, Any]:
-    if at is None:
-        return {"first": None, "last": None, "step_hours": None, "gaps": 0}
-    ordered = np.sort(at)
-    apart = np.diff(ordered).astype(np.int64)
-    step = _most_frequent(apart) if len(apart) else None
-    return {
-        "first": str(ordered[0]),
-        "last": str(ordered[-1]),
-        "step_hours": None if step is None else float(step / 3600),
-        "gaps": 0 if step is None else int((apart > step).sum()),
-        "unsorted": int((np.diff(at).astype(np.int64) < 0).sum()),
-    }
-
-
-def _most_frequent(apart: NDArray[np.int64]) -> int:
-    steps, counts = np.unique(apart, return_counts=True)
-    return int(steps[counts.argmax()])
-
-
-def _facts(values: Floats) -> dict[str, float]:
-    present = values[~np.isnan(values)]
-    found = {"missing": float(len(values) - len(present))}
-    if not len(present):
-        return found
-    return {"min": float(present.min()), "mean": float(present.mean()), "max": float(present.max())} | found
 
 
 def _holds_numbers(column: "pd.Series[Any]", name: str) -> bool:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stakes.errors import SeriesError, SettingError
 
-__all__ = ["Times", "check_regular", "hours_to_seconds", "to_utc"]
+__all__ = ["Times", "check_regular", "hours_to_seconds", "most_frequent_step", "to_utc"]
 
 Times = NDArray[np.datetime64]
 
@@ -48,7 +48,7 @@ def check_regular(times: Times, step_hours: float | None = None) -> int:
         raise SeriesError(f"times must increase, but row {row}, {times[row]}, comes after {times[row - 1]}")
     if len(twice := np.flatnonzero(apart == 0)):
         raise SeriesError(f"times must be unique, but rows {twice[0]} and {twice[0] + 1} are both {times[twice[0]]}")
-    step = _most_frequent_step(apart) if step_hours is None else hours_to_seconds("step_hours", step_hours)
+    step = most_frequent_step(apart) if step_hours is None else hours_to_seconds("step_hours", step_hours)
     if len(odd := np.flatnonzero((times - times[0]).astype(np.int64) % step)):
         raise SeriesError(
             f"times must be multiples of one step apart, but row {odd[0]}, {times[odd[0]]}, is not a multiple of "
@@ -64,7 +64,12 @@ def hours_to_seconds(name: str, hours: float, minimum: int = 1) -> int:
     return round(hours * 3600)
 
 
-def _most_frequent_step(apart: NDArray[np.int64]) -> int:
+def most_frequent_step(apart: NDArray[np.int64]) -> int:
+    """The step that occurs most often, the smaller of two that tie.
+
+    Args:
+        apart: The seconds between neighbours in time, at least one.
+    """
     steps, counts = np.unique(apart, return_counts=True)
     return int(steps[counts.argmax()])
 

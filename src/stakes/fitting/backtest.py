@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import blaming
 from stakes.data.layout import TableCases
 from stakes.data.tables import read_table, write_table
@@ -22,7 +23,6 @@ from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.files import locked, write_atomically
 from stakes.fitting.fit import Problem, part_of
 from stakes.fitting.judgement import judge_fit
-from stakes.fitting.reading import cost_again
 from stakes.fitting.request import FitRequest, asked_of, claim, read_asked
 from stakes.json_values import plain
 from stakes.method.argument_checks import require_count

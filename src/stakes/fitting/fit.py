@@ -17,6 +17,7 @@ import torch
 
 import stakes
 from stakes.bundle import bundle_files, is_bundle, load_bundle, record_file, save_bundle
+from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import blaming
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.datasets import content_digest
@@ -28,7 +29,6 @@ from stakes.evaluation.case_metrics import summary_table
 from stakes.evaluation.headroom import Headroom
 from stakes.files import locked, read_json, write_json
 from stakes.fitting.judgement import judge_fit
-from stakes.fitting.reading import cost_again
 from stakes.fitting.request import FitRequest, asked_of, claim, read_asked
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.costs import Cost

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from stakes.bundle.files import DataFingerprint
-from stakes.data.layout import DataQuality, TableCases, TableLayout
+from stakes.data.layout import TableCases, TableLayout
+from stakes.data.quality import DataQuality
 from stakes.settings import from_plain
 
 __all__ = ["part_of_the_fit", "unlike_the_fit"]

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from stakes.cost_text.cost_on_record import cost_again
 from stakes.errors import SettingError
 from stakes.fitting.fit import FIT, FitResult, run_fit
-from stakes.fitting.reading import cost_again
 from stakes.fitting.request import read_asked
 from stakes.training.execution import Execution
 

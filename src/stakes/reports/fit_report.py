@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stakes.data.layout import DataQuality
+from stakes.data.quality import DataQuality
 from stakes.errors import StakesError
 from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier
 from stakes.evaluation.headroom import Headroom

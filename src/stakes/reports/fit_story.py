@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stakes.cost_text.written_cost import CostSpec
-from stakes.data.layout import DataQuality
+from stakes.data.quality import DataQuality
 from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference, Sampled

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stakes.data.layout import DataQuality
+from stakes.data.quality import DataQuality
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.frontier import Frontier
 from stakes.evaluation.intervals import Difference

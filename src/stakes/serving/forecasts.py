@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stakes.bundle import Bundle, load_bundle
+from stakes.bundle.open_fit import open_folder
 from stakes.data.estimator_input import as_tensor
 from stakes.data.stored_cases import StoredCases, load_cases
 from stakes.errors import SettingError, StakesError
-from stakes.fitting.reading import open_folder
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.models.model_ensemble import pooled_members
 from stakes.serving.refusals import naming

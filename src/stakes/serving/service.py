@@ -9,13 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stakes.data.case_labels import in_utc
 from stakes.data.csv_files import parse_delimited
+from stakes.data.quality import left_out_notes
 from stakes.data.tables import zone_notes
 from stakes.decisions import decisions, uncertified
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
 from stakes.fitting.notes import unlike_the_fit
-from stakes.fitting.reading import in_utc, left_out
 from stakes.json_values import plain
 from stakes.serving import schemas
 from stakes.serving.about import cases_answer, model_answer
@@ -135,7 +136,7 @@ class Service:
             rows=[plain(row) for row in in_utc(found).itertuples(index=False, name=None)],
             notes=[
                 *zone_notes(given, layout.time),
-                *left_out(inputs.quality),
+                *left_out_notes(inputs.quality),
                 *unlike_the_fit(self._opened.first.about, layout, inputs.quality),
                 *uncertified(found),
             ],
