@@ -28,19 +28,43 @@ _CLOSED_FORM_TOLERANCE = 1e-5  # as a solver's tolerance
 
 @dataclass(frozen=True)
 class ActionSolution:
-    """Best actions with their certificate; a batch of cases (...).
+    """Best actions with their certificate, one for each case of a batch (...).
 
-    `residual` is |f'|/H, the distance a Newton step would still go, 0 at a bound that the slope pushes against.
-    `converged` is False for a row that is flat, has several local minima or did not reach its minimum: its action
-    is the best one found, and `optimal_action` gives it no gradient.
+    What `certified` says depends on what is known about f, the expected cost as a function of the action:
+
+    - f is convex, as it is for every cost of this library: no action has a lower expected cost, up to the solver's
+      tolerance and rounding. For a convex f a local minimum is the global one.
+    - f comes from any other cost: the action is a local minimum, and f at the nine actions of the solver's scan,
+      equally spaced from bound to bound, falls and then only rises. A lower minimum between two neighbouring actions
+      of the scan is not seen.
+    - The cost states its best action (`best_action`): the slope of f is zero there, or changes its sign. That the
+      formula gives the best action rests on f being convex, or on the formula.
+
+    Attributes:
+        action: The best action found, (..., A).
+        expected_cost: Its expected cost f(a*), the mean over the members, (...).
+        interior: Whether the action lies strictly between the bounds, (...), bool.
+        residual: |f'|/H, the distance that a Newton step would still go, in units of the action, (...). It is 0 at a
+            bound that the slope pushes against.
+        converged: The same as `certified`, (...), bool.
+        curvature: H = f''(a*), (...).
     """
 
-    action: Tensor  # (..., A)
-    expected_cost: Tensor  # (...)
-    interior: Tensor  # (...) bool: strictly between the bounds
-    residual: Tensor  # (...)
-    converged: Tensor  # (...) bool
-    curvature: Tensor  # (...) H = f''(a*)
+    action: Tensor
+    expected_cost: Tensor
+    interior: Tensor
+    residual: Tensor
+    converged: Tensor
+    curvature: Tensor
+
+    @property
+    def certified(self) -> Tensor:
+        """Whether the action passed every check that the solver makes, (...), bool; see above for what that proves.
+
+        False for a case whose f is flat, falls again after it has risen in the scan, or whose minimum was not reached:
+        the action is then the best one found, and `optimal_action` gives it no gradient.
+        """
+        return self.converged
 
 
 def solve_action(
@@ -54,7 +78,7 @@ def solve_action(
     >>> import torch, stakes
     >>> power = torch.tensor([[[0.2], [0.4], [0.9]]])  # one case, three members, one site
     >>> solution = stakes.solve_action(stakes.ShortfallCost(penalty=5.0), power)
-    >>> solution.action, solution.interior, solution.converged
+    >>> solution.action, solution.interior, solution.certified
     (tensor([[0.4500]]), tensor([True]), tensor([True]))
     """
     if _in_inference_mode():

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from numbers import Integral
+from numbers import Integral, Real
 from typing import cast
 
 import torch
@@ -20,6 +20,7 @@ __all__ = [
     "known_on_host",
     "number_on_host",
     "require_count",
+    "require_decision_weight",
     "require_finite",
     "require_one_of",
     "require_positive",
@@ -88,6 +89,28 @@ def require_finite(name: str, value: float | Tensor, error: type[StakesError] = 
     _require_number(name, value, error)
     if known_false((value > -float("inf")) & (value < float("inf"))):
         raise error(f"{name} must be finite, got {value}")
+
+
+def require_decision_weight(
+    value: object,
+    name: str = "decision_weight",
+    expected: str = "lie in [0, 1]",
+    error: type[StakesError] = SettingError,
+) -> None:
+    """Raise unless the value is a decision weight: a number from 0 to 1, or a tensor of such numbers.
+
+    Args:
+        value: What came.
+        name: What the message calls it.
+        expected: What the message says it must do; "be auto or lie in [0, 1]" where a word is allowed beside a number.
+        error: The class of the error.
+    """
+    if isinstance(value, Real) and not isinstance(value, bool):
+        fits = 0 <= float(value) <= 1
+    else:
+        fits = isinstance(value, Tensor) and not known_false((value >= 0) & (value <= 1))
+    if not fits:
+        raise error(f"{name} must {expected}, got {value!r}")
 
 
 def require_count(name: str, value: object, least: int = 1) -> None:

@@ -7,9 +7,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.errors import NonFiniteError, ShapeError
 from stakes.method.across_processes import mean_over_processes, process_count, sum_over_processes
-from stakes.method.argument_checks import check_outcome, check_samples, known_false, known_on_host, require_positive
+from stakes.method.argument_checks import (
+    check_outcome,
+    check_samples,
+    known_false,
+    known_on_host,
+    require_decision_weight,
+    require_positive,
+)
 from stakes.method.costs import Parameter
 from stakes.method.models.sample_model import TrainingDraw
 from stakes.method.scores import DecisionScore, ScoringRule
@@ -79,8 +86,7 @@ class DecisionAwareObjective:
 
     def __post_init__(self) -> None:
         weight = self.decision_weight
-        if known_false((weight >= 0) & (weight <= 1)):
-            raise SettingError(f"decision_weight must lie in [0, 1), got {weight}")
+        require_decision_weight(weight, expected="lie in [0, 1)")
         if known_false(weight < 1):
             warnings.warn(
                 "decision_weight 1 leaves the forecast without a strictly proper score: it may degenerate wherever "
