@@ -18,7 +18,8 @@ def test_weights_from_zero_to_one_pass(weight: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "weight", [-0.1, 1.1, math.nan, math.inf, True, None, "auto", [0.5], torch.tensor([0.5, 1.5]), torch.tensor(math.nan)]
+    "weight",
+    [-0.1, 1.1, math.nan, math.inf, True, None, "auto", [0.5], torch.tensor([0.5, 1.5]), torch.tensor(math.nan)],
 )
 def test_other_weights_are_refused(weight: Any) -> None:
     with pytest.raises(SettingError, match=r"^decision_weight must lie in \[0, 1\], got "):
