@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure as Drawing
 
-from stakes.reports.comparison import error_bars
+from stakes.reports.error_bars import error_bars
 from stakes.reports.fit_parts import HOUR, MONTH, MONTHS, OBSERVED, PREDICTED, Part
 from stakes.reports.fit_sentences import count_of
 from stakes.reports.fit_story import FitStory

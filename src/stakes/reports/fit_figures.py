@@ -18,7 +18,7 @@ from stakes.evaluation.metrics import Assessor
 from stakes.method.actions import optimal_action
 from stakes.method.check_cost import CostCheck, check_cost
 from stakes.method.costs import Cost
-from stakes.reports.comparison import error_bars, reach
+from stakes.reports.error_bars import error_bars, reach
 from stakes.reports.fit_sentences import amount, count_of
 from stakes.reports.fit_story import FitStory
 from stakes.reports.page import Figure

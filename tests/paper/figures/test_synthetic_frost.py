@@ -12,9 +12,11 @@ from matplotlib.text import Text
 
 from stakes.evaluation.study import Study
 from stakes.paper.figures import frost, method, synthetic
+from stakes.paper.figures.by_weight import by_weight
+from stakes.paper.figures.paper_style import nearest
 from stakes.paper.figures.registry import Drawn, find_figure
 from stakes.paper.studies import Key, Studies
-from stakes.reports.style import by_weight, nearest, style, to_svg
+from stakes.reports.style import style, to_svg
 from stakes.reports.svg import inline_svg
 
 DRAW = {label: getattr(module, label) for module in (method, synthetic, frost) for label in module.__all__}

@@ -14,10 +14,11 @@ from matplotlib.text import Text
 from stakes.evaluation.calibration import spread_skill
 from stakes.evaluation.study import Study
 from stakes.paper.figures import portfolio, wind
+from stakes.paper.figures.by_weight import Line
+from stakes.paper.figures.paper_style import WIDTH
 from stakes.paper.figures.registry import Drawn, find_figure
 from stakes.paper.studies import Key, Studies
-from stakes.reports.comparison import Line
-from stakes.reports.style import WIDTH, style, to_svg
+from stakes.reports.style import style, to_svg
 
 LABELS = (*wind.__all__, *portfolio.__all__)
 SMALLEST = 6.5  # pt

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from stakes.evaluation.diagnostics import window_centres, window_mask
 from stakes.evaluation.intervals import Sampled
 from stakes.evaluation.study import RegionBy, Study
 from stakes.paper.claims.claim import Check, Claim, Judge, falls, never_falls, remark, rises, stays
@@ -23,6 +22,7 @@ from stakes.paper.claims.reading import (
     task_of,
     weights_within,
 )
+from stakes.paper.diagnostics import window_centres, window_mask
 from stakes.tasks.wind import WindTask
 
 __all__ = ["CLAIMS"]

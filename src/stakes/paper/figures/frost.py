@@ -10,19 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 from numpy.typing import NDArray
 
-from stakes.evaluation.diagnostics import conditional_density, density, quantile_shift, window_centres
 from stakes.evaluation.intervals import defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
 from stakes.method.actions import optimal_action
-from stakes.paper.figures.registry import Drawn, figure
-from stakes.paper.studies import Key, Studies
-from stakes.reports.comparison import BANDS, FILLED, Line, draw_levels, shared_legend
-from stakes.reports.style import (
-    COLOURS,
-    DASHES,
+from stakes.paper.diagnostics import conditional_density, kernel_density, quantile_shift, window_centres
+from stakes.paper.figures.by_weight import BANDS, FILLED, Line, draw_levels, shared_legend
+from stakes.paper.figures.paper_style import (
     MARKERS,
     METRICS,
-    band,
     cost_curves,
     drawn_density,
     legend_below,
@@ -32,6 +27,9 @@ from stakes.reports.style import (
     parameter_colours,
     unit_of,
 )
+from stakes.paper.figures.registry import Drawn, figure
+from stakes.paper.studies import Key, Studies
+from stakes.reports.style import COLOURS, DASHES, band
 from stakes.tasks.frost import FrostTask
 
 __all__ = [
@@ -115,7 +113,7 @@ def frost_marginal(studies: Studies) -> Drawn:
     drawing, grid = new_figure(1, len(weights), height=2.3, sharex=True, sharey=True)
     outcome = study.case_values("outcome")
     temperature = np.linspace(outcome.min() - 4, outcome.max() + 4, 241)
-    observed = density(outcome, temperature, _BANDWIDTH)
+    observed = kernel_density(outcome, temperature, _BANDWIDTH)
     for axes, weight in zip(grid[0], weights, strict=True):
         by_seed = study.values("quantile", weight, alpha)[0]
         found = np.stack([drawn_density(each, temperature, _BANDWIDTH) for each in by_seed])

@@ -7,9 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from stakes.paper.figures.paper_style import new_figure
 from stakes.paper.figures.registry import Drawn, figure
 from stakes.paper.studies import Studies
-from stakes.reports.style import COLOURS, new_figure
+from stakes.reports.style import COLOURS
 
 __all__ = ["method_overview"]
 

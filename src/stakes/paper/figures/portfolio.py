@@ -13,19 +13,12 @@ from stakes.evaluation.calibration import binned_gap, total_spread
 from stakes.evaluation.choice import chosen_weight
 from stakes.evaluation.intervals import Difference, defined_deviation, defined_mean
 from stakes.evaluation.study import Study
+from stakes.paper.figures.by_weight import BANDS, FILLED, WEIGHT_TICKS, Line, draw_changes, draw_levels, shared_legend
+from stakes.paper.figures.paper_style import PARAMETERS, nearest, new_figure
 from stakes.paper.figures.registry import Drawn, figure
 from stakes.paper.studies import Key, Studies
-from stakes.reports.comparison import (
-    BANDS,
-    FILLED,
-    WEIGHT_TICKS,
-    Line,
-    draw_changes,
-    draw_levels,
-    error_bars,
-    shared_legend,
-)
-from stakes.reports.style import COLOURS, PARAMETERS, band, nearest, new_figure
+from stakes.reports.error_bars import error_bars
+from stakes.reports.style import COLOURS, band
 
 __all__ = ["portfolio_calibration", "portfolio_frontier", "portfolio_regret_by_sites", "portfolio_spread"]
 

@@ -5,27 +5,23 @@ import torch
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from stakes.evaluation.diagnostics import binned_mass, density
 from stakes.evaluation.intervals import defined_deviation, defined_mean, paired_difference
 from stakes.evaluation.metrics import LEVELS
 from stakes.evaluation.study import Study
-from stakes.paper.figures.registry import Drawn, figure
-from stakes.paper.studies import Key, Studies
-from stakes.reports.comparison import BANDS, FILLED, Line, draw_changes, draw_levels
-from stakes.reports.style import (
-    COLOURS,
-    DASHES,
+from stakes.paper.diagnostics import binned_mass, kernel_density
+from stakes.paper.figures.by_weight import BANDS, FILLED, Line, by_weight, draw_changes, draw_levels
+from stakes.paper.figures.paper_style import (
     METRICS,
-    band,
-    by_weight,
     cost_curves,
     drawn_density,
     legend_below,
     metric_label,
     nearest,
     new_figure,
-    weight_colours,
 )
+from stakes.paper.figures.registry import Drawn, figure
+from stakes.paper.studies import Key, Studies
+from stakes.reports.style import COLOURS, DASHES, band, weight_colours
 from stakes.tasks.synthetic import SyntheticTask
 
 __all__ = [
@@ -127,7 +123,7 @@ def synthetic_marginals(studies: Studies) -> Drawn:
     study = studies[_DIFFUSION]
     weights = nearest([0.0, 0.5, 0.9], study.weights)
     drawing, grid = new_figure(len(weights), study.seeds, height=1.45, sharex=True, sharey=True)
-    truth = density(_true_quantiles(study.case_values("feature")[0]), _OUTCOMES, _BANDWIDTH)
+    truth = kernel_density(_true_quantiles(study.case_values("feature")[0]), _OUTCOMES, _BANDWIDTH)
     for row, weight in zip(grid, weights, strict=True):
         quantiles = study.values("quantile", weight)[0]  # (seeds, cases, levels)
         mass = defined_mean(study.values("mass_hazard", weight)[0], -1)

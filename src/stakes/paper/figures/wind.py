@@ -11,26 +11,25 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from stakes.evaluation.calibration import calibration_sides
-from stakes.evaluation.diagnostics import quantile_shift, window_centres
 from stakes.evaluation.intervals import defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
 from stakes.method.costs import ShortfallCost
-from stakes.paper.figures.registry import Drawn, figure
-from stakes.paper.studies import Key, Studies
-from stakes.reports.comparison import BANDS, Line, common_limits, draw_changes, draw_levels, error_bars, shared_legend
-from stakes.reports.style import (
-    COLOURS,
+from stakes.paper.diagnostics import quantile_shift, window_centres
+from stakes.paper.figures.by_weight import BANDS, Line, common_limits, draw_changes, draw_levels, shared_legend
+from stakes.paper.figures.paper_style import (
     MARKERS,
     METRICS,
-    band,
     legend_below,
     metric_label,
     nearest,
     new_figure,
     parameter_colours,
     unit_of,
-    weight_colours,
 )
+from stakes.paper.figures.registry import Drawn, figure
+from stakes.paper.studies import Key, Studies
+from stakes.reports.error_bars import error_bars
+from stakes.reports.style import COLOURS, band, weight_colours
 from stakes.tasks.wind import WindTask
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Where in the outcomes a decision weight changes the forecast: windows, densities, mode mass, gradients by region."""
+"""Where in the outcomes a decision weight changes the forecast: windows, densities, mode mass."""
 
 from typing import NamedTuple
 
@@ -6,16 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.intervals import Sampled
-from stakes.evaluation.study import RegionBy, Study
+from stakes.evaluation.study import Study
 from stakes.method.argument_checks import require_positive
 
 __all__ = [
-    "Curve",
+    "ShiftCurve",
     "binned_mass",
     "conditional_density",
-    "density",
-    "gradient_by_region",
+    "kernel_density",
     "quantile_shift",
     "window_centres",
     "window_mask",
@@ -25,7 +23,7 @@ Floats = NDArray[np.float64]
 _FEWEST = 5  # cases in a window, below which nothing is shown
 
 
-class Curve(NamedTuple):
+class ShiftCurve(NamedTuple):
     """A curve over centres (C,): the mean, the deviation between seeds and the paired 95 % interval, each (C,)."""
 
     centres: Floats
@@ -56,7 +54,7 @@ def quantile_shift(
     half_width: float,
     parameter: float | None = None,
     centres: Floats | None = None,
-) -> Curve:
+) -> ShiftCurve:
     """How a decision weight moves a quantile against weight 0, in rolling windows of the observed outcome.
 
     Delta Q(v) = mean of Q_w - Q_0 over the cases whose outcome lies within half_width of v.
@@ -81,7 +79,7 @@ def binned_mass(
     return (edges[:-1] + edges[1:]) / 2, means
 
 
-def density(values: ArrayLike, grid: Floats, bandwidth: float | None = None) -> Floats:
+def kernel_density(values: ArrayLike, grid: Floats, bandwidth: float | None = None) -> Floats:
     """A Gaussian kernel density of values at the points of a grid; the bandwidth is Silverman's by default."""
     found = np.asarray(values, dtype=np.float64).reshape(-1)
     found = found[np.isfinite(found)]
@@ -121,24 +119,11 @@ def conditional_density(
     rows = []
     for centre in found:
         inside = np.broadcast_to(window_mask(outcome, centre, half_width)[:, None], quantiles.shape[:-1])
-        rows.append(density(quantiles[inside], grid, bandwidth))
+        rows.append(kernel_density(quantiles[inside], grid, bandwidth))
     return found, np.stack(rows)
 
 
-def gradient_by_region(
-    study: Study, weight: float = 0.0, parameter: float | None = None, by: RegionBy = "observed"
-) -> dict[str, tuple[Sampled, Sampled]]:
-    """For each region: sum_m |d S_c / d y_m| of a forecast, the mean over its cases, and how often a* is interior."""
-    return {
-        name: (
-            study.mean("gradient", weight, parameter, name, by),
-            study.mean("interior", weight, parameter, name, by),
-        )
-        for name in study.regions
-    }
-
-
-def _curve(study: Study, values: Floats, masks: list[NDArray[np.bool_]], centres: Floats) -> Curve:
+def _curve(study: Study, values: Floats, masks: list[NDArray[np.bool_]], centres: Floats) -> ShiftCurve:
     means, deviations, lows, highs = [], [], [], []
     for mask in masks:
         inside = np.isfinite(values) & mask
@@ -149,4 +134,4 @@ def _curve(study: Study, values: Floats, masks: list[NDArray[np.bool_]], centres
         deviations.append(by_seed.std() if len(by_seed) else np.nan)
         lows.append(interval.low)
         highs.append(interval.high)
-    return Curve(centres, *(np.array(part) for part in (means, deviations, lows, highs)))
+    return ShiftCurve(centres, *(np.array(part) for part in (means, deviations, lows, highs)))

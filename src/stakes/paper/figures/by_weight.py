@@ -8,22 +8,21 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
-from stakes.evaluation.intervals import Difference, defined_mean
+from stakes.evaluation.intervals import Difference, defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
-from stakes.reports.style import by_weight
+from stakes.reports.error_bars import error_bars
+from stakes.reports.style import band
 
 __all__ = [
     "BANDS",
     "FILLED",
     "WEIGHT_TICKS",
     "Line",
+    "by_weight",
     "common_limits",
     "draw_changes",
     "draw_levels",
-    "error_bars",
-    "reach",
     "shared_legend",
 ]
 
@@ -50,6 +49,28 @@ class Line:
         """Of every weight against weight 0, paired; relative ones in per cent."""
         pairs = [self.study.pair(metric, weight, self.parameter, self.region, self.by) for weight in self.study.weights]
         return [(found.relative_to(baseline) if relative else found - baseline).interval() for found, baseline in pairs]
+
+
+def by_weight(
+    axes: Axes,
+    study: Study,
+    metric: str,
+    parameter: float | None = None,
+    region: str | None = None,
+    **line: Any,
+) -> None:
+    """A metric against the decision weight: mean and one standard deviation over seeds, as in the paper.
+
+    The marker is filled where the paired 95 % interval of the difference to weight 0 leaves out zero.
+    """
+    found = np.array([study.seed_means(metric, weight, parameter, region) for weight in study.weights])
+    mean, deviation = defined_mean(found, 1), defined_deviation(found, 1)
+    (drawn,) = axes.plot(study.weights, mean, marker=line.pop("marker", "o"), markerfacecolor="white", **line)
+    band(axes, study.weights, mean - deviation, mean + deviation, drawn.get_color())
+    pairs = (study.pair(metric, weight, parameter, region) for weight in study.weights)
+    sure = [(found_mean - baseline).interval().significant for found_mean, baseline in pairs]
+    places = np.array(study.weights)[sure]
+    axes.plot(places, mean[sure], linestyle="", marker=drawn.get_marker(), color=drawn.get_color())
 
 
 def draw_levels(axes: Axes, metric: str, lines: Sequence[Line]) -> None:
@@ -83,24 +104,6 @@ def draw_changes(axes: Axes, metric: str, lines: Sequence[Line], relative: bool 
             look = {**line.look, "linestyle": "--", "linewidth": _THIN, "markersize": 2.5}
             axes.plot(line.study.weights, means, markevery=sure, **look)
     axes.set_xticks(WEIGHT_TICKS)
-
-
-def error_bars(axes: Axes, places: Any, found: Sequence[Difference], **look: Any) -> None:
-    """Means joined by a line, bars for their intervals, marks filled where an interval leaves out zero."""
-    mean = np.array([each.mean for each in found])
-    colour, marker = look["color"], look.pop("marker", "o")
-    axes.errorbar(places, mean, reach(found), linewidth=_THIN, marker=marker, markerfacecolor="white", **look)
-    sure = np.array([each.significant for each in found])
-    size = look.get("markersize")
-    axes.plot(
-        np.asarray(places)[sure], mean[sure], linestyle="", marker=marker, color=colour, markersize=size, zorder=3
-    )
-
-
-def reach(found: Sequence[Difference]) -> NDArray[np.float64]:
-    """How far the intervals reach below and above their means, (2, K); not below zero, whatever the rounding."""
-    mean, low, high = np.array(found, dtype=np.float64).reshape(-1, 3).T
-    return np.maximum(0.0, [mean - low, high - mean])
 
 
 def common_limits(panels: Sequence[Axes]) -> None:

@@ -8,17 +8,16 @@ from scipy.stats import gaussian_kde
 
 from stakes import ImbalanceCost
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.diagnostics import (
+from stakes.evaluation.metrics import LEVELS, Assessor
+from stakes.evaluation.study import Study
+from stakes.paper.diagnostics import (
     binned_mass,
     conditional_density,
-    density,
-    gradient_by_region,
+    kernel_density,
     quantile_shift,
     window_centres,
     window_mask,
 )
-from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.evaluation.study import Study
 
 MakeStudy = Callable[..., Study]
 
@@ -69,7 +68,7 @@ def test_density_equals_scipy_and_integrates_to_one(bandwidth: float | None) -> 
     generator = np.random.default_rng(0)
     values = np.concatenate([generator.normal(0, 1, 600), generator.normal(4, 0.5, 300)])
     grid = np.linspace(-8, 12, 801)
-    found = density(values, grid, bandwidth)
+    found = kernel_density(values, grid, bandwidth)
     quarters = np.quantile(values, [0.25, 0.75])
     width = bandwidth or 0.9 * min(values.std(), (quarters[1] - quarters[0]) / 1.349) * 900**-0.2
     reference = gaussian_kde(values, bw_method=width / values.std(ddof=1))(grid)
@@ -78,15 +77,15 @@ def test_density_equals_scipy_and_integrates_to_one(bandwidth: float | None) -> 
 
 
 def test_density_of_a_few_far_values_needs_no_fine_grid_between_them() -> None:
-    found = density([0.0, 1e12], np.array([0.0, 5e11, 1e12]), bandwidth=1.0)
+    found = kernel_density([0.0, 1e12], np.array([0.0, 5e11, 1e12]), bandwidth=1.0)
     np.testing.assert_allclose(found, [0.5 / np.sqrt(2 * np.pi), 0.0, 0.5 / np.sqrt(2 * np.pi)], atol=1e-3)
 
 
 def test_density_of_too_little() -> None:
     with pytest.raises(ShapeError, match="at least two values, got 1"):
-        density([1.0, np.nan], np.zeros(1))
+        kernel_density([1.0, np.nan], np.zeros(1))
     with pytest.raises(SettingError, match="bandwidth"):
-        density([1.0, 2.0], np.zeros(1), bandwidth=0.0)
+        kernel_density([1.0, 2.0], np.zeros(1), bandwidth=0.0)
 
 
 def test_conditional_density_is_that_of_each_window(make_study: MakeStudy) -> None:
@@ -98,7 +97,7 @@ def test_conditional_density_is_that_of_each_window(make_study: MakeStudy) -> No
     assert centres.tolist() == [0.0, 10.0]
     for place, row in enumerate(rows):
         inside = quantile[:, outcome == centres[place]]
-        np.testing.assert_allclose(row, density(inside, grid, 0.4))
+        np.testing.assert_allclose(row, kernel_density(inside, grid, 0.4))
         assert trapezoid(row, grid) == pytest.approx(1.0, abs=1e-3)
         assert trapezoid(row * grid, grid) == pytest.approx(inside.mean(), abs=0.05)
 
@@ -124,18 +123,9 @@ def test_no_gradient_where_actions_are_at_the_bound(make_study: MakeStudy) -> No
         {name: metrics[name][None] for name in ("gradient", "interior")},
         {"observed_beyond": beyond.numpy(), "observed_within": within.numpy()},
     )
-    found = gradient_by_region(study)
-    assert list(found) == ["beyond", "within"]
-    assert [part.estimate for part in found["beyond"]] == [0.0, 0.0]
-    assert found["within"][0].estimate == pytest.approx(float(metrics["gradient"][within].mean()))
-    assert found["within"][0].interval().low > 0
-    assert found["within"][1].estimate == 1.0
-
-
-def test_gradients_of_regions_by_forecast(make_study: MakeStudy) -> None:
-    study = make_study(
-        {"gradient": [[1.0, 2.0, 4.0]], "interior": [[0.0, 1.0, 1.0]], "mass_high": [[0.9, 0.1, 0.2]]},
-        {"observed_high": [False, False, True]},
-    )
-    assert [part.estimate for part in gradient_by_region(study)["high"]] == [4.0, 1.0]
-    assert [part.estimate for part in gradient_by_region(study, by="forecast")["high"]] == [1.0, 0.0]
+    for metric in ("gradient", "interior"):
+        assert study.mean(metric, 0.0, region="beyond").estimate == 0.0
+    inside = study.mean("gradient", 0.0, region="within")
+    assert inside.estimate == pytest.approx(float(metrics["gradient"][within].mean()))
+    assert inside.interval().low > 0
+    assert study.mean("interior", 0.0, region="within").estimate == 1.0

@@ -1,0 +1,32 @@
+"""Means with their intervals: bars, and marks that are filled where an interval leaves out zero."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from stakes.evaluation.intervals import Difference
+
+__all__ = ["error_bars", "reach"]
+
+_THIN = 0.9
+
+
+def error_bars(axes: Axes, places: Any, found: Sequence[Difference], **look: Any) -> None:
+    """Means joined by a line, bars for their intervals, marks filled where an interval leaves out zero."""
+    mean = np.array([each.mean for each in found])
+    colour, marker = look["color"], look.pop("marker", "o")
+    axes.errorbar(places, mean, reach(found), linewidth=_THIN, marker=marker, markerfacecolor="white", **look)
+    sure = np.array([each.significant for each in found])
+    size = look.get("markersize")
+    axes.plot(
+        np.asarray(places)[sure], mean[sure], linestyle="", marker=marker, color=colour, markersize=size, zorder=3
+    )
+
+
+def reach(found: Sequence[Difference]) -> NDArray[np.float64]:
+    """How far the intervals reach below and above their means, (2, K); not below zero, whatever the rounding."""
+    mean, low, high = np.array(found, dtype=np.float64).reshape(-1, 3).T
+    return np.maximum(0.0, [mean - low, high - mean])
