@@ -25,15 +25,15 @@ from stakes import WindDispatchCost
 from stakes.evaluation.metrics import LEVELS, Assessor, Metrics
 from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.summary import summarise
-from stakes.tasks.regions import band, only_outcome
+from stakes.tasks.regions import only_outcome, region_between
 
 CASES, MEMBERS, BLOCK, TARGET = 1460, 500, 10, 180.0
 PENALTIES, WEIGHTS, SEEDS = (2.0, 5.0, 10.0), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9), (0, 1, 2)
 METRICS = ("energy_score", "tail_crps", "cost", "expected_cost", "gap", "miscalibration", "foresight_regret", "spread")
 REGIONS = {
-    "calm": band(only_outcome, upper=5.0),
-    "ramp": band(only_outcome, lower=5.0, upper=12.0),
-    "storm": band(only_outcome, lower=12.0),
+    "calm": region_between(only_outcome, upper=5.0),
+    "ramp": region_between(only_outcome, lower=5.0, upper=12.0),
+    "storm": region_between(only_outcome, lower=12.0),
 }
 
 

@@ -12,10 +12,10 @@ from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.ensembles import compare, evaluate, evaluate_table
 from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.metrics import LEVELS, Assessor
-from stakes.tasks.regions import band, only_outcome
+from stakes.tasks.regions import only_outcome, region_between
 
 COST = ProtectionCost(0.5, 0.4, sharpness=3.0)
-REGIONS = {"high": band(only_outcome, lower=0.5)}
+REGIONS = {"high": region_between(only_outcome, lower=0.5)}
 Arrays = tuple[xr.DataArray, xr.DataArray]
 
 

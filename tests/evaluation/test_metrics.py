@@ -20,7 +20,7 @@ from stakes.errors import ShapeError
 from stakes.evaluation import metrics as metrics_module
 from stakes.evaluation.metrics import LEVELS, Assessor, tail_score
 from stakes.method.scores import DecisionScore
-from stakes.tasks.regions import band, only_outcome
+from stakes.tasks.regions import only_outcome, region_between
 
 DOUBLE = torch.float64
 COSTS = {
@@ -130,7 +130,7 @@ def test_quantiles_equal_numpy() -> None:
 
 def test_mass_and_spread_in_regions() -> None:
     members = torch.tensor([[[0.0], [1.0], [3.0], [5.0]], [[0.0], [0.1], [0.2], [3.0]], [[0.0], [0.1], [0.2], [0.3]]])
-    found = Assessor(ShortfallCost(4.0), {"high": band(only_outcome, lower=1.0)})(members, torch.zeros(3, 1))
+    found = Assessor(ShortfallCost(4.0), {"high": region_between(only_outcome, lower=1.0)})(members, torch.zeros(3, 1))
     assert found["mass_high"].tolist() == [0.75, 0.25, 0.0]
     assert found["spread_high"][0].item() == pytest.approx(2.0)
     assert found["spread_high"][1:].isnan().all()
@@ -139,7 +139,9 @@ def test_mass_and_spread_in_regions() -> None:
 def test_several_sites() -> None:
     members, outcome = draw(sites=3)
     curve = PowerCurve()
-    found = Assessor(WindDispatchCost(4.0), {"low": band(lambda y: curve(y).mean(-1), upper=0.5)})(members, outcome)
+    found = Assessor(WindDispatchCost(4.0), {"low": region_between(lambda y: curve(y).mean(-1), upper=0.5)})(
+        members, outcome
+    )
     total, seen = curve(members).mean(-1), curve(outcome).mean(-1)
     torch.testing.assert_close(found["error"], total.mean(-1) - seen)
     torch.testing.assert_close(found["spread"], total.std(-1))

@@ -17,7 +17,7 @@ from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.metrics import LEVELS, Assessor, Region
 from stakes.evaluation.study import AXES, Study
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.tasks.regions import band
+from stakes.tasks.regions import region_between
 
 __all__ = ["FittedJudgement", "judge_fit"]
 
@@ -84,9 +84,9 @@ def _outcome(cases: TableCases) -> torch.Tensor:
 def _thirds(assessor: Assessor, outcome: torch.Tensor) -> dict[str, Region]:
     lower, upper = np.quantile(assessor.total(outcome).numpy(), [1 / 3, 2 / 3])
     return {
-        "low": band(assessor.total, upper=lower),
-        "middle": band(assessor.total, lower=lower, upper=upper),
-        "high": band(assessor.total, lower=upper),
+        "low": region_between(assessor.total, upper=lower),
+        "middle": region_between(assessor.total, lower=lower, upper=upper),
+        "high": region_between(assessor.total, lower=upper),
     }
 
 

@@ -1,14 +1,10 @@
 """Decision problems with data: the paper's, portfolios of many sites, and some simulated, with the truth known.
 
-Every module of this package that defines a `Task` is found by itself: a new task is one file.
+A new task is one file with a class that meets the protocol `Task`, and one line in the table below.
 """
 
-from collections.abc import Iterator
-from dataclasses import is_dataclass
 from importlib import import_module
-from pkgutil import iter_modules
-from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from stakes.errors import SettingError, did_you_mean
 from stakes.settings import shown
@@ -18,35 +14,33 @@ if TYPE_CHECKING:  # importing it for real would import torch
 
 __all__ = ["find_task", "task_types"]
 
-_PROTOCOL = ("name", "cost_parameters", "paper", "data")
+_TASKS = {  # by name: its module and class, imported when asked for, since every task imports torch
+    "european_wind": ("european_wind", "EuropeanWind"),
+    "french_load": ("french_load", "FrenchLoad"),
+    "frost": ("frost", "FrostTask"),
+    "irish_wind": ("irish_wind", "IrishWind"),
+    "simulated_portfolio": ("portfolio", "SimulatedPortfolio"),
+    "synthetic": ("synthetic", "SyntheticTask"),
+    "wind": ("wind", "WindTask"),
+}
 
 
 def task_types() -> "dict[str, type[Task]]":
-    """Every task of the package by its name, in the order of the modules."""
-    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__) if module.name != "task"]
-    found: dict[str, type[Task]] = {}
-    for task in (task for module in modules for task in _tasks_of(module)):
-        if task.name in found:
-            raise SettingError(f"two tasks have the name {task.name!r}: {found[task.name].__name__}, {task.__name__}")
-        found[task.name] = task
-    return found
+    """Every task of the package by its name, in alphabetical order."""
+    return {name: find_task(name) for name in _TASKS}
 
 
 def find_task(name: str) -> "type[Task]":
-    """The task of that name.
+    """The class of a task.
 
     >>> find_task("wind").__name__
     'WindTask'
+
+    Args:
+        name: The name of the task, such as "wind".
     """
-    known = task_types()
-    if not isinstance(name, str) or name not in known:
-        raise SettingError(f"there is no task {shown(name)}; {did_you_mean(shown(name), tuple(known))}")
-    return known[name]
-
-
-def _tasks_of(module: ModuleType) -> "Iterator[type[Task]]":
-    """The classes that the module defines, and does not only import, and that have what a task has."""
-    for each in vars(module).values():
-        own = isinstance(each, type) and each.__module__ == module.__name__
-        if own and is_dataclass(each) and all(hasattr(each, part) for part in _PROTOCOL):
-            yield cast("type[Task]", each)
+    if not isinstance(name, str) or name not in _TASKS:
+        raise SettingError(f"there is no task {shown(name)}; {did_you_mean(shown(name), tuple(_TASKS))}")
+    module, class_name = _TASKS[name]
+    task: type[Task] = getattr(import_module(f"{__name__}.{module}"), class_name)
+    return task

@@ -14,7 +14,7 @@ from stakes.errors import SettingError
 from stakes.method.costs import ShortfallCost
 from stakes.tasks.chronological import chronological_data, consecutive_years
 from stakes.tasks.many_sites import MANY_WIND_SITES
-from stakes.tasks.regions import band
+from stakes.tasks.regions import region_between
 from stakes.tasks.task import PaperSettings, Region, TaskData
 
 __all__ = ["EuropeanWind"]
@@ -52,7 +52,7 @@ class EuropeanWind:
     @property
     def regions(self) -> Mapping[str, Region]:
         """By the mean power, as a fraction of capacity."""
-        return {"low": band(_mean, upper=0.25), "high": band(_mean, lower=0.5)}
+        return {"low": region_between(_mean, upper=0.25), "high": region_between(_mean, lower=0.5)}
 
     def series(self) -> TimeSeries:
         """6-hourly power of every series as a fraction of its capacity, NaN where it is missing."""

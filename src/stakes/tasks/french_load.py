@@ -12,7 +12,7 @@ from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.method.costs import ImbalanceCost
 from stakes.tasks.chronological import Periods, chronological_data
 from stakes.tasks.many_sites import MANY_LOADS
-from stakes.tasks.regions import band
+from stakes.tasks.regions import region_between
 from stakes.tasks.task import PaperSettings, Region, TaskData
 
 __all__ = ["FrenchLoad"]
@@ -49,7 +49,7 @@ class FrenchLoad:
     @property
     def regions(self) -> Mapping[str, Region]:
         """By the load of the whole country."""
-        return {"low": band(_total, upper=_LOW), "high": band(_total, lower=_HIGH)}
+        return {"low": region_between(_total, upper=_LOW), "high": region_between(_total, lower=_HIGH)}
 
     def splits(self) -> dict[str, Split]:
         """The rows of each split, and how many were left out."""

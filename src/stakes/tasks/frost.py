@@ -17,7 +17,7 @@ from stakes.tasks.chronological import (
     require_record,
     years_of_file,
 )
-from stakes.tasks.regions import band, only_outcome
+from stakes.tasks.regions import only_outcome, region_between
 from stakes.tasks.task import PaperSettings, Region, TaskData
 
 __all__ = ["FrostTask"]
@@ -72,8 +72,8 @@ class FrostTask:
     @property
     def regions(self) -> Mapping[str, Region]:
         return {
-            "frost": band(only_outcome, upper=self.threshold),
-            "no frost": band(only_outcome, lower=self.threshold),
+            "frost": region_between(only_outcome, upper=self.threshold),
+            "no frost": region_between(only_outcome, lower=self.threshold),
         }
 
     def splits(self) -> dict[str, Split]:

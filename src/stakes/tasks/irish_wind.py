@@ -11,7 +11,7 @@ from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.method.costs import WindDispatchCost
 from stakes.tasks.chronological import chronological_data, consecutive_years
 from stakes.tasks.many_sites import MANY_WIND_SITES
-from stakes.tasks.regions import band
+from stakes.tasks.regions import region_between
 from stakes.tasks.task import PaperSettings, Region, TaskData
 
 __all__ = ["IrishWind"]
@@ -43,7 +43,7 @@ class IrishWind:
     @property
     def regions(self) -> Mapping[str, Region]:
         """By the mean power, as a fraction of capacity."""
-        return {"low": band(self.mean_power, upper=0.25), "high": band(self.mean_power, lower=0.5)}
+        return {"low": region_between(self.mean_power, upper=0.25), "high": region_between(self.mean_power, lower=0.5)}
 
     def mean_power(self, speeds: Tensor) -> Tensor:
         """What the decision is about: speeds (..., D) to (...)."""

@@ -13,7 +13,7 @@ from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import require_count, require_finite, require_positive
 from stakes.method.costs import PowerCurve, ShortfallCost, WindDispatchCost
 from stakes.tasks.many_sites import MANY_WIND_SITES
-from stakes.tasks.regions import band
+from stakes.tasks.regions import region_between
 from stakes.tasks.simulation import Truth, data_generator, draw_splits
 from stakes.tasks.task import PaperSettings, Region, TaskData
 
@@ -60,7 +60,7 @@ class SimulatedPortfolio:
     @property
     def regions(self) -> Mapping[str, Region]:
         """By the mean power, as a fraction of capacity."""
-        return {"low": band(self.mean_power, upper=0.25), "high": band(self.mean_power, lower=0.75)}
+        return {"low": region_between(self.mean_power, upper=0.25), "high": region_between(self.mean_power, lower=0.75)}
 
     def data(self) -> TaskData:
         """1,500, 1,000 and 6,000 cases of the same sites."""

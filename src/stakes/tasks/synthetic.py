@@ -11,7 +11,7 @@ from torch import Tensor
 from stakes.method.argument_checks import require_count, require_positive
 from stakes.method.costs import ProtectionCost
 from stakes.method.training_settings import DiffusionSettings, TrainingSettings
-from stakes.tasks.regions import band, only_outcome
+from stakes.tasks.regions import only_outcome, region_between
 from stakes.tasks.simulation import Truth, data_generator, draw_splits
 from stakes.tasks.task import PaperSettings, Region, TaskData
 
@@ -62,7 +62,10 @@ class SyntheticTask:
     @property
     def regions(self) -> Mapping[str, Region]:
         """Beyond the threshold lies the second mode, before it the first."""
-        return {"hazard": band(only_outcome, lower=_THRESHOLD), "calm": band(only_outcome, upper=_THRESHOLD)}
+        return {
+            "hazard": region_between(only_outcome, lower=_THRESHOLD),
+            "calm": region_between(only_outcome, upper=_THRESHOLD),
+        }
 
     @property
     def marginal_mode_mass(self) -> float:

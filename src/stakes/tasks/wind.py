@@ -20,7 +20,7 @@ from stakes.tasks.chronological import (
     require_record,
     years_of_file,
 )
-from stakes.tasks.regions import band, only_outcome
+from stakes.tasks.regions import only_outcome, region_between
 from stakes.tasks.task import PaperSettings, Region, TaskData
 
 __all__ = ["WindTask"]
@@ -110,9 +110,9 @@ class WindTask:
             return curve.hub_speed(only_outcome(outcome))
 
         return {
-            "ramp": band(hub_speed, _RAMP, _RATED),
-            "rated": band(hub_speed, _RATED, _CUT_OFF),
-            "cut-off": band(hub_speed, _CUT_OFF),
+            "ramp": region_between(hub_speed, _RAMP, _RATED),
+            "rated": region_between(hub_speed, _RATED, _CUT_OFF),
+            "cut-off": region_between(hub_speed, _CUT_OFF),
         }
 
     def splits(self) -> dict[str, Split]:
