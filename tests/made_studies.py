@@ -15,7 +15,7 @@ from stakes.paper.plan import planned_parts
 from stakes.paper.studies import Key, Studies
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import TaskData
-from stakes.training.runs import task_data
+from stakes.training.run_settings import task_data
 from stakes.training.sweep import Point
 
 CASES, MEMBERS, SEEDS = 120, 20, 2

@@ -23,7 +23,7 @@ from stakes.files import locked
 from stakes.tasks import task_types
 from stakes.training import commands, sweep
 from stakes.training.run_folder import RunFolder
-from stakes.training.runs import RunSettings, run_from_plain
+from stakes.training.run_settings import RunSettings, run_from_plain
 
 TRAINING = {"epochs": 2, "validate_every": 1, "members": 2, "validation_members": 4, "batch": 400}
 TINY: dict[str, Any] = {

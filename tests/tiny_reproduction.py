@@ -16,7 +16,7 @@ from stakes.paper import policies
 from stakes.paper import reproduce as module
 from stakes.paper.plan import Part, planned_parts
 from stakes.tasks import find_task, portfolio
-from stakes.training import runs, sweep
+from stakes.training import run_settings, sweep
 from stakes.training.execution import Execution, Stack
 from stakes.training.worker import train_folders
 
@@ -65,7 +65,7 @@ def tiny_parts(changed: Callable[[Part], Part] = tiny, workers: bool = False) ->
 
 
 def _forget_data() -> None:
-    runs._load.cache_clear()
+    run_settings._load.cache_clear()
     assessment._TRUTHS.clear()
 
 

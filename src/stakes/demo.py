@@ -21,7 +21,7 @@ from stakes.evaluation.study import Study
 from stakes.fitting.fit import FitRequest, FitResult, Problem, run_fit
 from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.training.execution import Execution
-from stakes.training.runs import task_data
+from stakes.training.run_settings import task_data
 
 __all__ = ["EXAMPLES", "DemoResult", "Example", "run_example"]
 

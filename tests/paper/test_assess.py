@@ -14,7 +14,7 @@ from stakes.files import read_json, write_json
 from stakes.paper import assess as assessment
 from stakes.paper.assess import Assessment, assess, evaluate_runs
 from stakes.training.run_folder import RunFolder
-from stakes.training.runs import task_data
+from stakes.training.run_settings import task_data
 from stakes.training.sweep import Point, Sweep, read_sweep
 from stakes.training.worker import train_folders
 

@@ -24,7 +24,7 @@ from stakes.paper.figures.registry import known_figures
 from stakes.paper.plan import REDUCED
 from stakes.paper.reproduce import Reproduction, reproduce, study_parts
 from stakes.settings import to_plain
-from stakes.training.narrator import Voice
+from stakes.status_lines import StatusLines
 from stakes.training.run_folder import RunFolder
 
 WANTED = {
@@ -274,7 +274,7 @@ def test_progress_is_a_line_and_on_a_terminal_a_bar(
 ) -> None:
     stream = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    with Voice(quiet).counting("evaluating") as report:
+    with StatusLines(quiet).counting("evaluating") as report:
         report(3, 7)
     assert stream.getvalue().startswith("evaluating\n") == (not quiet)
     assert ("3/7" in stream.getvalue()) == (terminal and not quiet)

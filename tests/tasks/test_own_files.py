@@ -13,7 +13,7 @@ from stakes.settings import to_plain
 from stakes.tasks.frost import FrostTask
 from stakes.tasks.task import Cases, TaskData
 from stakes.tasks.wind import WindTask
-from stakes.training.runs import RunSettings, run_from_plain
+from stakes.training.run_settings import RunSettings, run_from_plain
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"
 TASKS = (WindTask, FrostTask)

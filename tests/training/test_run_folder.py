@@ -22,7 +22,7 @@ from stakes.tasks.wind import WindTask
 from stakes.training.replicas import Replica
 from stakes.training.results import Trained
 from stakes.training.run_folder import RunFolder, RunRecorder
-from stakes.training.runs import RunSettings, prepare, run_from_plain, task_data
+from stakes.training.run_settings import RunSettings, prepare, run_from_plain, task_data
 from stakes.training.tensor_files import save_tensors
 from stakes.training.trainer import train
 

@@ -26,10 +26,9 @@ from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.files import locked, read_json, write_json
 from stakes.tasks.wind import WindTask
 from stakes.training import execution, sweep, worker
-from stakes.training.commands import resume_folder
 from stakes.training.execution import Execution, Stack
 from stakes.training.run_folder import RunFolder
-from stakes.training.runs import run_from_plain
+from stakes.training.run_settings import run_from_plain
 from stakes.training.stepper import Stepper
 from stakes.training.sweep import (
     Point,
@@ -41,6 +40,7 @@ from stakes.training.sweep import (
     run_sweep,
     sweep_from_files,
 )
+from stakes.training.train_and_resume import resume_folder
 
 TRAINING = {"epochs": 3, "validate_every": 1, "members": 2, "validation_members": 4, "batch": 400}
 TINY = {"task": "synthetic", "model": {"hidden": 4, "layers": 1, "noise": 2}, "training": TRAINING}

@@ -247,11 +247,11 @@ def data_era5(
     from stakes.commands.output import notes, require_free, say, say_json
     from stakes.data.era5 import Era5Request, fetch_era5, find_source
     from stakes.data.era5.request import variable_names, years_of
-    from stakes.training.narrator import Voice
+    from stakes.status_lines import StatusLines
 
     require_free(out, force, (".nc",))
     request = Era5Request(variable_names(variables), at, years_of(years), patch, step)
-    found = fetch_era5(request, find_source(source, store), out, Voice(quiet))
+    found = fetch_era5(request, find_source(source, store), out, StatusLines(quiet))
     notes(found.notes, quiet)
     say_json(found.record()) if json else say(str(out))
 

@@ -32,9 +32,9 @@ def train(
     quiet: flag.Quiet = False,
     checkpoint_seconds: flag.Seconds = 30.0,
 ) -> None:
-    from stakes.training.commands import train_file
     from stakes.training.execution import Execution
     from stakes.training.sweep import parse_overrides
+    from stakes.training.train_and_resume import train_file
 
     execution = Execution(device, quiet=quiet, checkpoint_seconds=checkpoint_seconds)
     sys.stdout.write(f"{train_file(file, out, execution, parse_overrides(flags))}\n")
@@ -85,8 +85,8 @@ def resume(
     quiet: flag.Quiet = False,
     checkpoint_seconds: flag.Seconds = 30.0,
 ) -> None:
-    from stakes.training.commands import resume_folder
     from stakes.training.execution import Execution
+    from stakes.training.train_and_resume import resume_folder
 
     execution = Execution(device, workers, quiet, checkpoint_seconds)
     if (folder / "fit.json").is_file():

@@ -28,9 +28,9 @@ from stakes.json_values import plain
 from stakes.method.argument_checks import require_count
 from stakes.number_text import amount, change
 from stakes.settings import from_plain
+from stakes.status_lines import StatusLines
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
-from stakes.training.narrator import Voice
 
 __all__ = ["SETTINGS", "Backtest", "resume_backtest", "run_backtest"]
 
@@ -96,7 +96,7 @@ class Backtest:
 def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execution) -> Backtest:
     """Fit before each origin and judge after it; a second call goes on with the origins that are not done."""
     require_count("origins", origins)
-    problem, say = Problem.read(request), Voice(execution.quiet)
+    problem, say = Problem.read(request), StatusLines(execution.quiet)
     starts = _starts(problem, origins)
     asked = asked_of(request, problem.spec, problem.sha256) | {"origins": origins}
     problem.known_at(starts[0])  # there must be some
@@ -133,7 +133,9 @@ def _starts(problem: Problem, origins: int) -> list[int]:
     return [round(start) for start in np.linspace(cases - held, cases, origins + 1)]
 
 
-def _origin(problem: Problem, out: Path, place: int, rows: list[int], execution: Execution, say: Voice) -> pd.DataFrame:
+def _origin(
+    problem: Problem, out: Path, place: int, rows: list[int], execution: Execution, say: StatusLines
+) -> pd.DataFrame:
     """The judged cases of one origin, fitted now or before."""
     file, checkpoints = out / f"origin-{place}.csv", out / _CHECKPOINTS / str(place)
     if not file.exists():

@@ -35,9 +35,9 @@ from stakes.method.costs import Cost
 from stakes.reports.fit_report import REPORT, read_story, write_fit_report
 from stakes.reports.fit_sentences import climatology_sentence, today_sentence, verdict
 from stakes.settings import from_plain, shown, to_plain
+from stakes.status_lines import StatusLines
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
-from stakes.training.narrator import Voice
 
 __all__ = ["FIT", "FitRequest", "FitResult", "Problem", "resume_fit", "run_fit"]
 
@@ -149,7 +149,7 @@ def run_fit(
     headroom_only: bool = False,
 ) -> FitResult:
     """Fit, judge and report; a second call with the same request goes on where the first was interrupted."""
-    problem, execution, say = Problem.read(request), Execution(device, workers, quiet), Voice(quiet)
+    problem, execution, say = Problem.read(request), Execution(device, workers, quiet), StatusLines(quiet)
     asked, _ = asked_of(request, problem.spec, problem.sha256), problem.parts  # which must be there before a folder is
     for note in problem.notes:
         say(f"note: {note}")
@@ -173,7 +173,7 @@ def resume_fit(folder: Path, execution: Execution, cost: str | None = None) -> F
     return run_fit(request, folder, device=device, workers=workers, quiet=quiet, headroom=headroom)
 
 
-def _headroom(problem: Problem, out: Path, execution: Execution, say: Voice) -> Headroom:
+def _headroom(problem: Problem, out: Path, execution: Execution, say: StatusLines) -> Headroom:
     file = out / _HEADROOM
     if file.exists():
         return from_plain(Headroom, read_json(file))
@@ -192,7 +192,7 @@ def _headroom_table(found: Headroom) -> pd.DataFrame:
     return pd.DataFrame({"decided by": list(names), "mean cost": list(names.values())})
 
 
-def _fit(problem: Problem, out: Path, execution: Execution, say: Voice, headroom: Headroom | None) -> FitResult:
+def _fit(problem: Problem, out: Path, execution: Execution, say: StatusLines, headroom: Headroom | None) -> FitResult:
     cases, test = problem.parts
     forecaster = problem.request.forecaster(problem.cost, execution)
     say(f"training on {len(cases)} cases")

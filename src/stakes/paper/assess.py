@@ -27,7 +27,7 @@ from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
 from stakes.training.processes import called_for_each
 from stakes.training.run_folder import RunFolder
-from stakes.training.runs import RunSettings, task_data
+from stakes.training.run_settings import RunSettings, task_data
 from stakes.training.sweep import Point, Sweep
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from stakes.paper.plan import Part
 from stakes.training.execution import Execution
-from stakes.training.runs import RunSettings, task_data
+from stakes.training.run_settings import RunSettings, task_data
 
 __all__ = ["Estimate", "estimate"]
 

@@ -15,7 +15,7 @@ from stakes.settings import canonical_text, to_plain
 from stakes.tasks import find_task
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
-from stakes.training.runs import task_data
+from stakes.training.run_settings import task_data
 from stakes.training.sweep import Sweep, read_sweep, with_overrides
 
 __all__ = ["CHOICES", "MAIN", "REDUCED", "SUBJECTS", "Part", "planned_parts"]

@@ -10,7 +10,7 @@ from stakes.paper.assess import Arrays, Assessment, Report, against_truth, data_
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
 from stakes.training.policy import PolicySettings, train_policy
-from stakes.training.runs import task_data
+from stakes.training.run_settings import task_data
 
 __all__ = ["assess_policies"]
 

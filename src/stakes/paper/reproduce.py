@@ -38,10 +38,10 @@ from stakes.paper.studies import Key, Studies
 from stakes.paper.tables import portfolio_rows
 from stakes.reports.page import Figure, write_report
 from stakes.settings import canonical_text, to_plain
+from stakes.status_lines import StatusLines
 from stakes.training.execution import Execution
-from stakes.training.narrator import Voice
 from stakes.training.run_folder import RunFolder
-from stakes.training.runs import task_data
+from stakes.training.run_settings import task_data
 from stakes.training.sweep import Point, Sweep, run_sweep
 
 __all__ = ["Reproduction", "main", "reproduce", "study_parts"]
@@ -89,7 +89,7 @@ def reproduce(wanted: Reproduction, out: Path, execution: Execution) -> Path:
     """Do all of it; returns the path of the report, or of the only figure that is wanted."""
     started = time.monotonic()
     parts, notes = _with_data(wanted.parts())
-    say = Voice(execution.quiet)
+    say = StatusLines(execution.quiet)
     with locked(out), _resumable():
         for note in notes:
             say(note)
@@ -130,9 +130,9 @@ def _with_data(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
     return kept, list(dict.fromkeys(notes))
 
 
-def study_parts(parts: Sequence[Part], out: Path, execution: Execution, say: Voice | None = None) -> Studies:
+def study_parts(parts: Sequence[Part], out: Path, execution: Execution, say: StatusLines | None = None) -> Studies:
     """Train and evaluate what is not yet there; a part of which every run failed has no study."""
-    say = say or Voice(execution.quiet)
+    say = say or StatusLines(execution.quiet)
     _require_same_data(parts, out)
     found = {part.key: study for part in parts if (study := _kept(part, out)) is not None}
     missing = [part for part in parts if part.key not in found]
@@ -175,7 +175,7 @@ def _others(wanted: Reproduction, out: Path) -> dict[Key, Study]:
     return {part.key: study for part in parts if (study := _kept(part, out)) is not None}
 
 
-def _train(parts: Sequence[Part], folder: Path, execution: Execution, say: Voice) -> None:
+def _train(parts: Sequence[Part], folder: Path, execution: Execution, say: StatusLines) -> None:
     """All runs as one sweep; those that fail are left out of their studies."""
     sweep = Sweep(tuple(Point({}, point.run) for part in parts for point in part.sweep().points))
     if not sweep.points:

@@ -16,7 +16,7 @@ from stakes.errors import CheckpointError, SettingError, StakesError
 from stakes.files import read_bytes, read_json, write_atomically, write_json
 from stakes.settings import canonical_text, from_plain, read_settings_file, to_plain
 from stakes.training.results import Observer, Phase, ReplicaRecord, Trained
-from stakes.training.runs import RunSettings, build_model, run_from_plain
+from stakes.training.run_settings import RunSettings, build_model, run_from_plain
 from stakes.training.tensor_files import load_tensors, save_tensors
 
 __all__ = ["RunFolder", "RunRecorder", "RunState"]

@@ -25,7 +25,7 @@ from stakes.tasks import find_task
 from stakes.training.execution import Execution, Stack, train_stacks
 from stakes.training.replicas import cost_structure
 from stakes.training.run_folder import RunFolder
-from stakes.training.runs import RunSettings, run_from_plain, task_data
+from stakes.training.run_settings import RunSettings, run_from_plain, task_data
 
 __all__ = [
     "Point",

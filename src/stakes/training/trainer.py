@@ -17,7 +17,7 @@ from stakes.errors import CheckpointError, InterruptedTraining, SettingError
 from stakes.method.training_settings import TrainingSettings
 from stakes.settings import from_plain, to_plain
 from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
-from stakes.training.identity import fingerprint, leaders
+from stakes.training.fingerprint import fingerprint, leaders
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.results import Observer, Phase, Progress, ReplicaRecord, Status, Trained
 from stakes.training.stepper import Stepper

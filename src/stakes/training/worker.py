@@ -21,7 +21,7 @@ from stakes.training.execution import Stack
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.results import Observer, Phase, Progress
 from stakes.training.run_folder import RunFolder, RunRecorder
-from stakes.training.runs import prepare
+from stakes.training.run_settings import prepare
 from stakes.training.trainer import train
 
 __all__ = ["Teller", "main", "train_folders", "train_stack"]

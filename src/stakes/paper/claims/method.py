@@ -19,7 +19,7 @@ from stakes.method.solvers import ProjectedGradient
 from stakes.paper.claims.claim import Check, Claim, falls, remark, rises, stays
 from stakes.paper.claims.reading import change, known, required_parameter, task_of
 from stakes.tasks.task import Task
-from stakes.training.runs import task_data
+from stakes.training.run_settings import task_data
 
 __all__ = ["CLAIMS"]
 

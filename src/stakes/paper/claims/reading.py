@@ -9,7 +9,7 @@ from stakes.errors import StudyError
 from stakes.evaluation.intervals import Sampled
 from stakes.evaluation.study import RegionBy, Study
 from stakes.tasks.task import Task
-from stakes.training.runs import run_from_plain
+from stakes.training.run_settings import run_from_plain
 
 __all__ = [
     "change",

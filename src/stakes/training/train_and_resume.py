@@ -1,4 +1,4 @@
-"""What the commands do with files and folders."""
+"""Start the run of a settings file, and go on with a run or a sweep that was interrupted."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display, RunDisplay
 from stakes.training.run_folder import RunFolder
-from stakes.training.runs import prepare, run_from_plain
+from stakes.training.run_settings import prepare, run_from_plain
 from stakes.training.sweep import load_sweep, run_sweep, with_overrides
 from stakes.training.worker import train_folders
 

@@ -1,4 +1,4 @@
-"""What makes two replicas the same, and what makes two stacks the same."""
+"""What a stack of replicas depends on, as one hash, and which of its replicas share a pre-training."""
 
 import hashlib
 from collections.abc import Iterator

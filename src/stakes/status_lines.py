@@ -1,15 +1,19 @@
-"""What a reproduction tells while it works, on standard error: a line a step and, on a terminal, a bar."""
+"""What a long command tells on standard error while it works: one line for each step and, on a terminal, a bar."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-__all__ = ["Voice"]
+__all__ = ["StatusLines"]
 
 
-class Voice:
-    """Says one sentence at a time; nothing at all when quiet."""
+class StatusLines:
+    """Writes one sentence at a time.
+
+    Args:
+        quiet: Write nothing at all.
+    """
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -21,7 +25,7 @@ class Voice:
 
     @contextmanager
     def counting(self, sentence: str) -> Iterator[Callable[[int, int], None]]:
-        """Says the sentence, and gives a function to be told how many of how many are done."""
+        """Write the sentence, and give a function that is to be told how many of how many are done."""
         self(sentence)
         if self.quiet or not sys.stderr.isatty() or find_spec("rich") is None:
             yield lambda done, of: None
