@@ -12,20 +12,20 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.check_cost import CostCheck as CostCheck
     from stakes.method.check_cost import check_cost as check_cost
     from stakes.method.costs import Cost as Cost
-    from stakes.method.costs import ImbalanceCost as ImbalanceCost
-    from stakes.method.costs import NewsvendorCost as NewsvendorCost
-    from stakes.method.costs import PowerCurve as PowerCurve
-    from stakes.method.costs import ProtectionCost as ProtectionCost
-    from stakes.method.costs import ShortfallCost as ShortfallCost
-    from stakes.method.costs import WindDispatchCost as WindDispatchCost
     from stakes.method.costs import cost_function as cost_function
     from stakes.method.loss import DecisionAwareLoss as DecisionAwareLoss
     from stakes.method.models.diffusion import DiffusionModel as DiffusionModel
     from stakes.method.models.implicit import ImplicitModel as ImplicitModel
     from stakes.method.models.sample_model import SampleModel as SampleModel
     from stakes.method.models.sample_model import TrainingDraw as TrainingDraw
+    from stakes.method.named_costs import ImbalanceCost as ImbalanceCost
+    from stakes.method.named_costs import NewsvendorCost as NewsvendorCost
+    from stakes.method.named_costs import ProtectionCost as ProtectionCost
+    from stakes.method.named_costs import ShortfallCost as ShortfallCost
+    from stakes.method.named_costs import WindDispatchCost as WindDispatchCost
     from stakes.method.objective import DecisionAwareObjective as DecisionAwareObjective
     from stakes.method.objective import ObjectiveTerms as ObjectiveTerms
+    from stakes.method.power_curve import PowerCurve as PowerCurve
     from stakes.method.scores import DecisionScore as DecisionScore
     from stakes.method.scores import EnergyScore as EnergyScore
     from stakes.method.scores import ScoringRule as ScoringRule
@@ -48,23 +48,23 @@ _HOME = {
     "DecisionScore": "method.scores",
     "DiffusionModel": "method.models.diffusion",
     "EnergyScore": "method.scores",
-    "ImbalanceCost": "method.costs",
+    "ImbalanceCost": "method.named_costs",
     "ImplicitModel": "method.models.implicit",
-    "NewsvendorCost": "method.costs",
+    "NewsvendorCost": "method.named_costs",
     "NewtonBisection": "method.solvers",
     "ObjectiveTerms": "method.objective",
-    "PowerCurve": "method.costs",
+    "PowerCurve": "method.power_curve",
     "ProjectedGradient": "method.solvers",
-    "ProtectionCost": "method.costs",
+    "ProtectionCost": "method.named_costs",
     "SampleModel": "method.models.sample_model",
     "ScoringRule": "method.scores",
-    "ShortfallCost": "method.costs",
+    "ShortfallCost": "method.named_costs",
     "Solver": "method.solvers",
     "StakesError": "errors",
     "ThresholdWeightedCRPS": "method.scores",
     "TrainingDraw": "method.models.sample_model",
     "VariogramScore": "method.scores",
-    "WindDispatchCost": "method.costs",
+    "WindDispatchCost": "method.named_costs",
     "check_cost": "method.check_cost",
     "cost_function": "method.costs",
     "energy_score": "method.scores",

@@ -17,7 +17,8 @@ from invented_fits import SPEC, invented_outcomes, invented_story
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError, ShapeError, StudyError
 from stakes.method.actions import optimal_action
-from stakes.method.costs import ImbalanceCost, cost_function
+from stakes.method.costs import cost_function
+from stakes.method.named_costs import ImbalanceCost
 from stakes.reports import fit_report
 from stakes.reports.fit_case_figures import _broken, _draw_group
 from stakes.reports.fit_figures import calibration_figure, cost_figure, frontier_figure

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from stakes.data.records import load_record
-from stakes.method.costs import PowerCurve
+from stakes.method.power_curve import PowerCurve
 from stakes.tasks.irish_wind import IrishWind
 
 

@@ -4,7 +4,7 @@ import torch
 
 from stakes.data.records import load_record
 from stakes.errors import StakesError
-from stakes.method.costs import PowerCurve
+from stakes.method.power_curve import PowerCurve
 from stakes.tasks.wind import WindTask
 
 

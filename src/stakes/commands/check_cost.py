@@ -18,7 +18,8 @@ from stakes.errors import SettingError
 from stakes.files import write_atomically
 from stakes.method.check_cost import CostCheck
 from stakes.method.check_cost import check_cost as check
-from stakes.method.costs import Cost, ProtectionCost, WindDispatchCost
+from stakes.method.costs import Cost
+from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 
 __all__ = ["CheckedCost", "check_cost"]
 

@@ -19,6 +19,7 @@ __all__ = [
     "known_false",
     "known_on_host",
     "number_on_host",
+    "require_below",
     "require_count",
     "require_decision_weight",
     "require_finite",
@@ -89,6 +90,24 @@ def require_finite(name: str, value: float | Tensor, error: type[StakesError] = 
     _require_number(name, value, error)
     if known_false((value > -float("inf")) & (value < float("inf"))):
         raise error(f"{name} must be finite, got {value}")
+
+
+def require_below(
+    name: str, value: float | Tensor, other_name: str, other: float | Tensor, error: type[StakesError] = SettingError
+) -> None:
+    """Raise unless two numbers, or two tensors number by number, are finite and the first is below the second.
+
+    Args:
+        name: What the message calls the first.
+        value: The number that must be the smaller one.
+        other_name: What the message calls the second.
+        other: The number that must be the larger one.
+        error: The class of the error.
+    """
+    require_finite(name, value, error)
+    require_finite(other_name, other, error)
+    if known_false(value < other):
+        raise error(f"{name} must be below {other_name}, got {value} and {other}")
 
 
 def require_decision_weight(

@@ -11,7 +11,7 @@ from stakes.data.records.entsoe_wheel import ATTRIBUTION, YEARS, read_wind_power
 from stakes.data.records.power_screening import hourly_means, six_hourly_means, yearly_capacity
 from stakes.data.series import LaggedInput, LaggedSeries, Split, TimeSeries
 from stakes.errors import SettingError
-from stakes.method.costs import ShortfallCost
+from stakes.method.named_costs import ShortfallCost
 from stakes.tasks.chronological import chronological_data, consecutive_years
 from stakes.tasks.many_sites import MANY_WIND_SITES
 from stakes.tasks.regions import region_between

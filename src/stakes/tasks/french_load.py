@@ -9,7 +9,7 @@ from torch import Tensor
 
 from stakes.data.records import Record, load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
-from stakes.method.costs import ImbalanceCost
+from stakes.method.named_costs import ImbalanceCost
 from stakes.tasks.chronological import Periods, chronological_data
 from stakes.tasks.many_sites import MANY_LOADS
 from stakes.tasks.regions import region_between

@@ -7,7 +7,7 @@ from typing import ClassVar
 from stakes.data.gridded import read_temperature
 from stakes.data.records import Record, load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
-from stakes.method.costs import ProtectionCost
+from stakes.method.named_costs import ProtectionCost
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 from stakes.tasks.chronological import (
     chronological_data,

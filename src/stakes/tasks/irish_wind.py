@@ -8,7 +8,7 @@ from torch import Tensor
 
 from stakes.data.records import load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
-from stakes.method.costs import WindDispatchCost
+from stakes.method.named_costs import WindDispatchCost
 from stakes.tasks.chronological import chronological_data, consecutive_years
 from stakes.tasks.many_sites import MANY_WIND_SITES
 from stakes.tasks.regions import region_between

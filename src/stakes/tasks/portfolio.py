@@ -11,7 +11,8 @@ from torch import Tensor
 from stakes.errors import SettingError
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import require_count, require_finite, require_positive
-from stakes.method.costs import PowerCurve, ShortfallCost, WindDispatchCost
+from stakes.method.named_costs import ShortfallCost, WindDispatchCost
+from stakes.method.power_curve import PowerCurve
 from stakes.tasks.many_sites import MANY_WIND_SITES
 from stakes.tasks.regions import region_between
 from stakes.tasks.simulation import Truth, data_generator, draw_splits

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from stakes.method.argument_checks import require_count, require_positive
-from stakes.method.costs import ProtectionCost
+from stakes.method.named_costs import ProtectionCost
 from stakes.method.training_settings import DiffusionSettings, TrainingSettings
 from stakes.tasks.regions import only_outcome, region_between
 from stakes.tasks.simulation import Truth, data_generator, draw_splits

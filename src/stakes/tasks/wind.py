@@ -9,7 +9,8 @@ from torch import Tensor
 from stakes.data.gridded import read_wind
 from stakes.data.records import Record, load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
-from stakes.method.costs import PowerCurve, WindDispatchCost
+from stakes.method.named_costs import WindDispatchCost
+from stakes.method.power_curve import PowerCurve
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 from stakes.tasks.chronological import (
     Periods,

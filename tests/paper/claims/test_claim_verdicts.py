@@ -11,7 +11,8 @@ import xarray as xr
 from made_studies import made_studies
 
 from stakes.evaluation.study import Study
-from stakes.method.costs import ProtectionCost, WindDispatchCost, cost_function
+from stakes.method.costs import cost_function
+from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 from stakes.paper.claims import method, reading
 from stakes.paper.claims.claim import Judgement, Verdict
 from stakes.paper.claims.reading import task_of

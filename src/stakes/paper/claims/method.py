@@ -14,7 +14,8 @@ from stakes.errors import StudyError
 from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.evaluation.study import RegionBy, Study
 from stakes.method.actions import optimal_action, solve_action
-from stakes.method.costs import Cost, ProtectionCost, WindDispatchCost
+from stakes.method.costs import Cost
+from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 from stakes.method.solvers import ProjectedGradient
 from stakes.paper.claims.claim import Check, Claim, falls, remark, rises, stays
 from stakes.paper.claims.reading import change, known, required_parameter, task_of

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stakes.evaluation.calibration import calibration_sides
 from stakes.evaluation.intervals import defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
-from stakes.method.costs import ShortfallCost
+from stakes.method.named_costs import ShortfallCost
 from stakes.paper.diagnostics import quantile_shift, window_centres
 from stakes.paper.figures.by_weight import BANDS, Line, common_limits, draw_changes, draw_levels, shared_legend
 from stakes.paper.figures.paper_style import (
