@@ -26,9 +26,9 @@ from benchmarks.timing import processor
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
 from stakes.data.cases import Cases
 from stakes.data.estimator_input import alternate_blocks
-from stakes.evaluation.frontier import Frontier
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom
 from stakes.evaluation.intervals import Resampling
+from stakes.evaluation.weight_frontier import Frontier
 from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.training_settings import ModelSettings, TrainingSettings
 from stakes.settings import to_plain

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.quality import DataQuality
-from stakes.evaluation.frontier import Frontier, frontier
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.study import AXES, Study
+from stakes.evaluation.weight_frontier import Frontier, frontier
 from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
-from stakes.reports.fit_report import FitStory
+from stakes.reports.fit_report import JudgedFit
 
 SPEC = CostSpec.parse("imbalance:short=10,long=1,upper=150,unit=EUR,action_unit=GW")
 WEIGHTS = tuple(tenth / 10 for tenth in range(10))
@@ -31,7 +31,7 @@ def invented_outcomes(cases: int, targets: int = 1, seed: int = 0) -> NDArray[np
     return (waves[:, None] + generator.normal(0, 4, (cases, targets))) / targets
 
 
-def invented_story(
+def invented_fit(
     spec: CostSpec = SPEC,
     weight: float = 0.4,
     gain: float = 1.0,
@@ -42,7 +42,7 @@ def invented_story(
     baseline: bool = True,
     chosen: bool = True,
     unit: str = "GW",
-) -> FitStory:
+) -> JudgedFit:
     """Weight 0 has members too close together; the weight taken has them as they should, so much as it gains."""
     cost = spec.build()
     outcome = invented_outcomes(cases, targets)
@@ -64,7 +64,7 @@ def invented_story(
             baseline_action=(("group", "case"), action[None]), baseline_cost=(("group", "case"), paid[None])
         )
     about = {**study.about, "decision_weight": weight}
-    return FitStory(
+    return JudgedFit(
         study=Study(study.forecasts, cased, about, block),
         cost=cost,
         cost_spec=spec,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure as Drawing
 
-from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, Shown, Table
+from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, ShownCell, Table
 
 SETTINGS = {"task": "wind", "weights": [0.0, 0.3, 0.9], "optimiser": {"name": "Adam", "rate": 0.001}}
 
@@ -40,10 +40,10 @@ def sample_report() -> Report:
         *(Column(f"A wide column number {number}", "m/s", "number") for number in range(6)),
     )
     values = [
-        ("run 10", 10.5, Shown.interval(-0.12, -0.2, -0.05)),
-        ("run 9", None, Shown.interval(0.3, -0.1, 0.7)),
-        ("run 2", -2.0, Shown.interval(-1.5, -3.0, 0.1)),
-        ("run 1", 9.25, Shown.interval(0.02, 0.01, 0.03)),
+        ("run 10", 10.5, ShownCell.interval(-0.12, -0.2, -0.05)),
+        ("run 9", None, ShownCell.interval(0.3, -0.1, 0.7)),
+        ("run 2", -2.0, ShownCell.interval(-1.5, -3.0, 0.1)),
+        ("run 1", 9.25, ShownCell.interval(0.02, 0.01, 0.03)),
     ]
     table = Table("costs", "Costs of runs", columns, tuple((*row, *(6 * (1.0,))) for row in values), "Three seeds.")
     figures = (

@@ -27,10 +27,10 @@ from stakes.data.estimator_input import alternate_blocks, as_table, as_tensor, c
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.forecast_table import forecast_table, todays_cost
-from stakes.evaluation.frontier import frontier
 from stakes.evaluation.headroom import Headroom, resolved_block
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.metrics import Assessor, Region
+from stakes.evaluation.weight_frontier import frontier
 from stakes.method.actions import optimal_action, solve_action
 from stakes.method.argument_checks import require_finite, whole_number
 from stakes.method.costs import Cost, require_cost
@@ -72,8 +72,8 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
     The rows are in the order of time: the last `validation_fraction`, which touches the training rows, decides when to
     stop; leave a gap of the lead time before rows that judge. `decision_weight` "auto" trains all `weights`, 0 among
     them, from one pre-training; alternate blocks of the validation rows decide when to stop and which weight to take
-    (`stakes.evaluation.frontier`), with an energy score at most `tolerance` per cent above that of weight 0. A number
-    trains that weight and, with `baseline`, weight 0 beside it.
+    (`stakes.evaluation.weight_frontier`), with an energy score at most `tolerance` per cent above that of weight 0. A
+    number trains that weight and, with `baseline`, weight 0 beside it.
 
     `model` is "implicit", "diffusion", settings such as `ImplicitSettings(hidden=64)`, or a function of the numbers of
     features and outcomes that makes a `SampleModel`. `ensemble` models of different seeds are trained, and pooled into

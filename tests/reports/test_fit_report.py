@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from invented_fits import SPEC, invented_outcomes, invented_story
+from invented_fits import SPEC, invented_fit, invented_outcomes
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError, ShapeError, StudyError
@@ -21,9 +21,9 @@ from stakes.method.costs import cost_function
 from stakes.method.named_costs import ImbalanceCost
 from stakes.reports import fit_report
 from stakes.reports.fit_case_figures import _broken, _draw_group
+from stakes.reports.fit_case_groups import HOUR, MONTH, OBSERVED, PREDICTED, case_groups
 from stakes.reports.fit_figures import calibration_figure, cost_figure, frontier_figure
-from stakes.reports.fit_parts import HOUR, MONTH, OBSERVED, PREDICTED, parts
-from stakes.reports.fit_report import FitStory, build_fit_report, write_fit_report
+from stakes.reports.fit_report import JudgedFit, build_fit_report, write_fit_report
 from stakes.reports.fit_sentences import (
     calibration_sentences,
     climatology_sentence,
@@ -31,8 +31,8 @@ from stakes.reports.fit_sentences import (
     today_sentence,
     verdict,
 )
-from stakes.reports.fit_tables import calibration_table, frontier_table, money_table, parts_table, settings_table
-from stakes.reports.page import Figure, Report, Section, Shown, Table, render
+from stakes.reports.fit_tables import calibration_table, case_groups_table, frontier_table, money_table, settings_table
+from stakes.reports.page import Figure, Report, Section, ShownCell, Table, render
 from stakes.settings import to_plain
 
 HOSTILE = "</text><script>alert('x')</script> $a$ <b> & 日本 \x1b {{ 7 * 7 }}"
@@ -40,27 +40,27 @@ SECTIONS = ["verdict", "weights", "calibration", "decisions", "parts", "cost", "
 
 
 @lru_cache
-def story(kind: str = "full") -> FitStory:
+def fit(kind: str = "full") -> JudgedFit:
     """Fits of every kind, each made once."""
     if kind == "bare":
-        bare = invented_story(weight=0.0, cases=40, times=False, baseline=False, chosen=False)
+        bare = invented_fit(weight=0.0, cases=40, times=False, baseline=False, chosen=False)
         return replace(bare, cost_spec=None, headroom=None, quality=None, settings={}, provenance={})
     if kind == "hostile":
         spec = replace(SPEC, unit=HOSTILE, action_unit=HOSTILE)
-        return invented_story(spec, cases=80, targets=3, times=False, baseline=False, unit=HOSTILE)
+        return invented_fit(spec, cases=80, targets=3, times=False, baseline=False, unit=HOSTILE)
     return {
-        "full": lambda: invented_story(cases=300, block=10),
-        "open": lambda: invented_story(CostSpec.parse("newsvendor:underage=1,overage=1,upper=150"), cases=300),
-        "worse": lambda: invented_story(cases=300, gain=-1.2),
-        "kept": lambda: invented_story(cases=300, weight=0.0),
-        "given": lambda: invented_story(cases=300, chosen=False),
-        "one block": lambda: invented_story(cases=5, block=10),
+        "full": lambda: invented_fit(cases=300, block=10),
+        "open": lambda: invented_fit(CostSpec.parse("newsvendor:underage=1,overage=1,upper=150"), cases=300),
+        "worse": lambda: invented_fit(cases=300, gain=-1.2),
+        "kept": lambda: invented_fit(cases=300, weight=0.0),
+        "given": lambda: invented_fit(cases=300, chosen=False),
+        "one block": lambda: invented_fit(cases=5, block=10),
     }[kind]()
 
 
 @lru_cache
 def report(kind: str) -> Report:
-    return build_fit_report(story(kind))
+    return build_fit_report(fit(kind))
 
 
 def sections(kind: str) -> dict[str, Section]:
@@ -90,13 +90,13 @@ def cells(table: Table, column: int) -> list[str]:
     ],
 )
 def test_the_verdict_is_one_plain_sentence(kind: str, start: str, said: str) -> None:
-    answer = verdict(story(kind))[0]
+    answer = verdict(fit(kind))[0]
     assert answer.startswith(start)
     assert said in answer
 
 
 def test_the_verdict_states_the_paired_difference() -> None:
-    told = story("full")
+    told = fit("full")
     paid, plain = told.values("cost", 0.4), told.values("cost", 0.0)
     saved = (plain - paid).mean()
     answer, reason = verdict(told)
@@ -108,24 +108,24 @@ def test_the_verdict_states_the_paired_difference() -> None:
 
 
 def test_says_that_the_intervals_leave_out_the_training_seed() -> None:
-    (sentence,) = seed_sentence(story("full"))
+    (sentence,) = seed_sentence(fit("full"))
     assert sentence.startswith("The intervals cover the choice of test cases, not that of the training seed")
     assert sentence in report("full").summary
-    several = replace(story("full"), settings={"ensemble": 5})
-    assert seed_sentence(several) == seed_sentence(story("one block")) == ()
+    several = replace(fit("full"), settings={"ensemble": 5})
+    assert seed_sentence(several) == seed_sentence(fit("one block")) == ()
 
 
 def test_one_block_of_cases_proves_nothing() -> None:
-    told = story("one block")
+    told = fit("one block")
     found, baseline = told.pair(told.taken, told.ways[0])
     assert (found - baseline).replicates.std() < 1e-9  # every resample is the whole
     assert math.isnan(told.change(told.taken).low)
     assert "too few test cases for an interval" in calibration_sentences(told)[0]
-    assert not any(isinstance(cell, Shown) and cell.strong for row in money_table(told).rows for cell in row)
+    assert not any(isinstance(cell, ShownCell) and cell.strong for row in money_table(told).rows for cell in row)
 
 
 def test_an_interval_needs_many_blocks_of_the_cases_that_are_known() -> None:
-    told = story("full")
+    told = fit("full")
     today = told.way("today")
     assert today is not None
     few = today._replace(cost=np.where(np.arange(300) < 60, today.cost, np.nan))
@@ -134,14 +134,14 @@ def test_an_interval_needs_many_blocks_of_the_cases_that_are_known() -> None:
 
 
 def test_today_is_compared_where_it_is_known() -> None:
-    told = story("full")
+    told = fit("full")
     (sentence,) = today_sentence(told)
     assert sentence.startswith("Against today's action, known in 297 test cases, the forecast at weight 0.4")
-    assert today_sentence(story("bare")) == ()
+    assert today_sentence(fit("bare")) == ()
 
 
 def test_a_constant_action_that_is_cheaper_is_told() -> None:
-    told = story("full")
+    told = fit("full")
     assert climatology_sentence(told) == ()
     dear = told.study.forecasts.assign(cost=told.study.forecasts["cost"] + 1000.0)
     (sentence,) = climatology_sentence(replace(told, study=replace(told.study, forecasts=dear)))
@@ -150,7 +150,7 @@ def test_a_constant_action_that_is_cheaper_is_told() -> None:
 
 
 def test_the_money_is_what_was_paid() -> None:
-    told = story("full")
+    told = fit("full")
     table = money_table(told)
     assert cells(table, 0)[2:] == ["today's action", "one action for all cases (climatology)", "perfect foresight"]
     assert cells(table, 1) == ["300", "300", "297", "300", "300"]
@@ -165,26 +165,26 @@ def test_the_money_is_what_was_paid() -> None:
 
 
 def test_parts_are_the_cases_they_are_called() -> None:
-    told = story("full")
-    found = parts(told)
-    for group in (OBSERVED, PREDICTED, MONTH, HOUR):
-        chosen = [part for part in found if part.group == group]
-        assert sum(part.cases for part in chosen) == (300 if group != PREDICTED else sum(p.cases for p in chosen))
-    january = next(part for part in found if part.name == "Jan")
+    told = fit("full")
+    groups = case_groups(told)
+    for kind in (OBSERVED, PREDICTED, MONTH, HOUR):
+        chosen = [group for group in groups if group.kind == kind]
+        assert kind == PREDICTED or sum(group.cases for group in chosen) == 300
+    january = next(group for group in groups if group.name == "Jan")
     times = pd.DatetimeIndex(told.study.case_values("time")[0])
     paid = told.values("cost", 0.4)[times.month == 1]
-    assert (january.cases, january.taken) == (124, pytest.approx(paid.mean()))
-    assert january.change.mean == pytest.approx(january.taken - january.plain)
-    march = next(part for part in found if part.name == "Mar")
+    assert (january.cases, january.cost) == (124, pytest.approx(paid.mean()))
+    assert january.change.mean == pytest.approx(january.cost - january.weight_0_cost)
+    march = next(group for group in groups if group.name == "Mar")
     assert math.isfinite(january.change.low)
     assert march.cases < 70
     assert math.isnan(march.change.low)
-    assert {part.group for part in parts(story("bare"))} == {OBSERVED, PREDICTED}
-    assert len(parts_table(story("bare"), parts(story("bare"))).columns) == 4
+    assert {group.kind for group in case_groups(fit("bare"))} == {OBSERVED, PREDICTED}
+    assert len(case_groups_table(fit("bare"), case_groups(fit("bare"))).columns) == 4
 
 
 def test_tables_of_weights_calibration_and_settings() -> None:
-    told = story("full")
+    told = fit("full")
     assert told.frontier is not None
     table = frontier_table(told.frontier, "EUR")
     assert [row[0].strong for row in table.shown_rows()] == [weight == 4 for weight in range(10)]
@@ -258,14 +258,14 @@ def test_a_cost_without_a_decision_is_told() -> None:
 
 
 def test_a_figure_that_cannot_be_drawn_is_a_sentence() -> None:
-    told = replace(story("bare"), outcomes=np.empty((0, 1)))
+    told = replace(fit("bare"), outcomes=np.empty((0, 1)))
     section = fit_report._cost_section(told)
     assert section.figures == ()
     assert "left out: outcomes must be cases by targets" in section.text[0]
 
 
 def test_weights_that_failed_are_named() -> None:
-    frontier = story("full").frontier
+    frontier = fit("full").frontier
     assert frontier is not None
     assert frontier_figure(frontier, "", {}).caption.endswith("Training failed at 0.9.")
 
@@ -278,15 +278,15 @@ def test_no_line_crosses_a_gap() -> None:
 
 
 def test_no_line_crosses_months_without_a_case() -> None:
-    told = story("kept")
-    month = next(part for part in parts(told) if part.group == MONTH)
+    told = fit("kept")
+    month = next(group for group in case_groups(told) if group.kind == MONTH)
     for places, style in (((3, 4, 5), "-"), ((1, 8, 9), "None")):
         drawn = _draw_group(told, [month._replace(place=place) for place in places], "month")
         assert drawn.axes[0].lines[0].get_linestyle() == style
 
 
 def test_ticks_of_long_numbers_keep_apart() -> None:
-    figure = calibration_figure(invented_story(CostSpec.parse("imbalance:short=90000,long=1,upper=150"), cases=300))
+    figure = calibration_figure(invented_fit(CostSpec.parse("imbalance:short=90000,long=1,upper=150"), cases=300))
     for place in (0, 1):
         drawn = str(figure.drawing(place))
         assert 2 <= len(set(re.findall(r'id="[^"]*xtick_(\d+)"', drawn))) <= 6
@@ -299,7 +299,7 @@ def test_names_of_panels_are_given_once() -> None:
 
 
 def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = story("full")
+    told = fit("full")
     about = {name: to_plain(getattr(told, name)) for name in ("frontier", "headroom", "quality")}
     about |= {"settings": told.settings, "provenance": told.provenance, "outcomes": told.outcomes.tolist()}
     bundle = SimpleNamespace(forecaster=SimpleNamespace(cost=told.cost), cost_spec=told.cost_spec, about=about)
@@ -310,8 +310,8 @@ def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(StudyError):
         write_fit_report(tmp_path)
     told.study.save(tmp_path / "evaluation")
-    read: list[FitStory] = []
-    monkeypatch.setattr(fit_report, "build_fit_report", lambda story: read.append(story) or Report("The page", "", ()))
+    read: list[JudgedFit] = []
+    monkeypatch.setattr(fit_report, "build_fit_report", lambda fit: read.append(fit) or Report("The page", "", ()))
     path = write_fit_report(tmp_path)
     assert recorded == [path.name] == ["report.html"]
     assert "The page" in path.read_text("utf-8")

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from invented_fits import invented_story
+from invented_fits import invented_fit
 from reports.test_page_browser import SIZES, chrome, emulate, requests, resize, shown  # noqa: F401  a fixture
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -15,7 +15,7 @@ from stakes.reports.page import write_report
 @pytest.fixture(scope="module")
 def page(chrome: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory) -> webdriver.Chrome:  # noqa: F811
     path = tmp_path_factory.mktemp("fit") / "report.html"
-    write_report(build_fit_report(invented_story(cases=300)), path)
+    write_report(build_fit_report(invented_fit(cases=300)), path)
     requests(chrome)
     chrome.get(path.as_uri())
     return chrome

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stakes.errors import SettingError
-from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, Shown, Table, render, write_report
+from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, ShownCell, Table, render, write_report
 
 HOSTILE = "</script><script>alert('x')</script> \"quoted\" {{ 7 * 7 }} <b> & λ 日本 😀 ]]> --> </style>"
 DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><rect/></svg>'
@@ -42,7 +42,7 @@ class Page(HTMLParser):
 def hostile_report() -> Report:
     figure = Figure("f", HOSTILE, HOSTILE, DRAWING, {HOSTILE: HOSTILE, "nested": {HOSTILE: [HOSTILE, 1]}})
     columns = (Column(HOSTILE, HOSTILE, "text", HOSTILE), Column(HOSTILE, kind="number"))
-    table = Table("t", HOSTILE, columns, ((HOSTILE, Shown(HOSTILE, HOSTILE)),), HOSTILE)
+    table = Table("t", HOSTILE, columns, ((HOSTILE, ShownCell(HOSTILE, HOSTILE)),), HOSTILE)
     claim = ClaimRow("c", HOSTILE, HOSTILE, "open", (HOSTILE,), HOSTILE, HOSTILE)
     section = Section("s", HOSTILE, (HOSTILE,), (figure,), (table,))
     return Report(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, (claim,), (section,), {HOSTILE: HOSTILE})

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from stakes.bundle.files import plain
 from stakes.errors import SettingError
-from stakes.evaluation.frontier import Frontier
+from stakes.evaluation.weight_frontier import Frontier
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.argument_checks import check_finite, require_count
 from stakes.method.costs import Cost

@@ -16,8 +16,8 @@ from torch import Tensor
 from stakes.data.cases import Cases
 from stakes.data.time_axis import to_utc
 from stakes.errors import ShapeError
-from stakes.evaluation.frontier import LEAST_BLOCKS, Interval
 from stakes.evaluation.intervals import Difference, paired_difference
+from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Interval
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import check_finite, require_count, whole_number
 from stakes.method.costs import Cost

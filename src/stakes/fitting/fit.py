@@ -32,7 +32,7 @@ from stakes.fitting.judgement import judge_fit
 from stakes.fitting.request import FitRequest, asked_of, claim, read_asked
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.costs import Cost
-from stakes.reports.fit_report import REPORT, read_story, write_fit_report
+from stakes.reports.fit_report import REPORT, read_judged_fit, write_fit_report
 from stakes.reports.fit_sentences import climatology_sentence, today_sentence, verdict
 from stakes.settings import from_plain, shown, to_plain
 from stakes.status_lines import StatusLines
@@ -293,10 +293,10 @@ def _sentences(problem: Problem, about: Mapping[str, Any], out: Path) -> tuple[s
     found = [*([] if headroom is None else [from_plain(Headroom, headroom).sentence]), about["reason"]]
     if not about["metrics"]:
         return (*found, "No case was kept to judge by: no report.")
-    story = read_story(out, problem.cost)
-    if story.weight or story.frontier is None:  # else the verdict is the reason
-        found.append(verdict(story)[0])
-    return (*found, *today_sentence(story), *climatology_sentence(story), f"Report: {out / REPORT}")
+    judged = read_judged_fit(out, problem.cost)
+    if judged.weight or judged.frontier is None:  # else the verdict is the reason
+        found.append(verdict(judged)[0])
+    return (*found, *today_sentence(judged), *climatology_sentence(judged), f"Report: {out / REPORT}")
 
 
 def _kept(out: Path, problem: Problem) -> FitResult:

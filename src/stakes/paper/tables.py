@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 
 from stakes.evaluation.calibration import calibration_sides, economic_value, skill, total_spread
-from stakes.evaluation.choice import chosen_weight
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import Study
+from stakes.evaluation.weight_choice import chosen_weight
 from stakes.paper.plan import CHOICES, MAIN
 from stakes.paper.studies import Key, Studies
-from stakes.reports.page import Cell, Column, Shown, Table
+from stakes.reports.page import Cell, Column, ShownCell, Table
 
 __all__ = [
     "PORTFOLIO_COLUMNS",
@@ -207,7 +207,7 @@ def _cell(value: object) -> Cell:
 def _interval(found: Difference, decimals: int) -> Cell:
     if found.mean == found.low == found.high == 0:  # weight 0 beside itself
         return 0
-    return None if isnan(found.low) else Shown.interval(*found, decimals)
+    return None if isnan(found.low) else ShownCell.interval(*found, decimals)
 
 
 def _decimals(value: float) -> int:
@@ -227,16 +227,16 @@ def _with_difference(line: Mapping[str, float]) -> Cell:
     if isnan(mean):
         return None
     if isnan(low) or difference == low == high == 0:
-        return Shown(f"{mean:.4g}", mean)
+        return ShownCell(f"{mean:.4g}", mean)
     text = f"{mean:.4g} ({difference:+.2g} [{low:+.2g}, {high:+.2g}])"
-    return Shown(text, mean, strong=low > 0 or high < 0)
+    return ShownCell(text, mean, strong=low > 0 or high < 0)
 
 
 def _difference(line: Mapping[str, float]) -> Cell:
     difference, low, high = (line[name] for name in ("difference", "low", "high"))
     if isnan(low):
         return None
-    return Shown(f"{difference:+.3g} [{low:+.3g}, {high:+.3g}]", difference, strong=low > 0 or high < 0)
+    return ShownCell(f"{difference:+.3g} [{low:+.3g}, {high:+.3g}]", difference, strong=low > 0 or high < 0)
 
 
 def _title(key: Key) -> str:

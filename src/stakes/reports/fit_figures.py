@@ -12,17 +12,27 @@ from torch import Tensor
 
 from stakes.errors import ShapeError
 from stakes.evaluation.calibration import binned_gap, pit_histogram
-from stakes.evaluation.frontier import Frontier, FrontierPoint
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.metrics import Assessor
+from stakes.evaluation.weight_frontier import Frontier, FrontierPoint
 from stakes.method.actions import optimal_action
 from stakes.method.check_cost import CostCheck, check_cost
 from stakes.method.costs import Cost
 from stakes.reports.error_bars import error_bars, reach
+from stakes.reports.fit_panels import (
+    CHOSEN,
+    LOOKS,
+    axis_label,
+    drawing_style,
+    figure_of_panels,
+    legend_below_panel,
+    legend_entry,
+    literal_text,
+    new_panel,
+)
 from stakes.reports.fit_sentences import amount, count_of
-from stakes.reports.fit_story import FitStory
+from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.page import Figure
-from stakes.reports.panels import CHOSEN, LOOKS, drawing, figure_of, key, labelled, legend, panel, written
 from stakes.reports.style import COLOURS, DASHES, weight_colours
 
 __all__ = ["calibration_figure", "cost_figure", "frontier_figure", "money_figure"]
@@ -37,27 +47,27 @@ _TICKS = 5  # on an axis of costs, whose numbers may be long
 _ROOM, _ROW = 0.7, 0.35  # inches, of bars
 
 
-def money_figure(story: FitStory) -> Figure:
+def money_figure(fit: JudgedFit) -> Figure:
     """The mean cost of every way to decide, and what a forecaster and today's action add to that of weight 0."""
-    ways = {way.short: way for way in story.ways}
+    ways = {way.short: way for way in fit.ways}
     colours = {"weight 0": LOOKS["plain"]["color"], "today": LOOKS["today"]["color"]}
-    if story.weight:
-        colours[story.taken.short] = LOOKS["taken"]["color"]
-    with drawing():
-        costs, (axes,) = panel(height=_ROOM + _ROW * len(ways))
+    if fit.weight:
+        colours[fit.taken.short] = LOOKS["taken"]["color"]
+    with drawing_style():
+        costs, (axes,) = new_panel(height=_ROOM + _ROW * len(ways))
         means = [float(np.nanmean(way.cost)) for way in ways.values()]
         bars = axes.barh(list(ways), means, color=[colours.get(name, COLOURS["grey"]) for name in ways], height=0.6)
         axes.bar_label(bars, [amount(mean) for mean in means], padding=3, fontsize=7)
         axes.margins(x=0.2)
-        axes.set(xlabel=labelled("mean cost per test case", story.unit))
+        axes.set(xlabel=axis_label("mean cost per test case", fit.unit))
         panels = [costs]
         rivals = [name for name in ways if name in colours and name != "weight 0"]
         if rivals:
-            changes, (below,) = panel(height=_ROOM + _ROW * len(ways))
-            found = [story.change(ways[name]) for name in rivals]
+            changes, (below,) = new_panel(height=_ROOM + _ROW * len(ways))
+            found = [fit.change(ways[name]) for name in rivals]
             for name, change in zip(rivals, found, strict=True):
                 below.errorbar(change.mean, name, xerr=reach([change]), color=colours[name], marker="o", markersize=5)
-            below.set(xlabel=labelled("change from weight 0", story.unit), ylim=(-0.6, len(rivals) - 0.4))
+            below.set(xlabel=axis_label("change from weight 0", fit.unit), ylim=(-0.6, len(rivals) - 0.4))
             below.locator_params(axis="x", nbins=_TICKS)
             panels.append(changes)
         for each in panels:
@@ -72,28 +82,31 @@ def money_figure(story: FitStory) -> Figure:
         )
         if rivals:
             caption += " Second: the change from weight 0, case by case, with paired 95 % intervals."
-        return figure_of("money", "What each way to decide costs", caption, panels, story.settings)
+        return figure_of_panels("money", "What each way to decide costs", caption, panels, fit.settings)
 
 
 def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any]) -> Figure:
     """Cost against score by weight, and cost by weight, on the validation cases."""
     points = [point for point in frontier.points if point.cost_change is not None]
     failed = [f"{point.weight:g}" for point in frontier.points if point.failed]
-    with drawing():
-        plane, (axes,) = panel(height=3.0)
+    with drawing_style():
+        plane, (axes,) = new_panel(height=3.0)
         _draw_plane(axes, frontier, points)
-        axes.set(xlabel="change of the score against weight 0 (%)", ylabel=labelled("change of the cost", unit))
-        by_weight, (lines,) = panel(height=3.0)
+        axes.set(xlabel="change of the score against weight 0 (%)", ylabel=axis_label("change of the cost", unit))
+        by_weight, (lines,) = new_panel(height=3.0)
         lines.axhline(0.0, color="black", linewidth=0.8)
         changes = [point.cost_change for point in points if point.cost_change]
         error_bars(lines, [point.weight for point in points], changes, **LOOKS["taken"])
         chosen = next(point for point in points if point.weight == frontier.chosen)
         if chosen.cost_change:
             lines.plot(chosen.weight, chosen.cost_change.mean, **CHOSEN)
-        lines.set(xlabel="decision weight (–)", ylabel=labelled("change of the cost", unit))
+        lines.set(xlabel="decision weight (–)", ylabel=axis_label("change of the cost", unit))
         for figure in (plane, by_weight):
-            allowed, refused = key("allowed", **LOOKS["taken"], linestyle=""), _refused_key()
-            legend(figure, [allowed, refused, key("taken", **CHOSEN, linestyle="")] if figure is plane else _signs())
+            allowed, refused = legend_entry("allowed", **LOOKS["taken"], linestyle=""), _refused_key()
+            legend_below_panel(
+                figure,
+                [allowed, refused, legend_entry("taken", **CHOSEN, linestyle="")] if figure is plane else _signs(),
+            )
     caption = (
         f"Mean cost and score at each decision weight, less those of weight 0, on {frontier.cases:,} validation cases; "
         "lower left is better. Bars are paired 95 % intervals. A weight is allowed if its score is at most "
@@ -101,43 +114,43 @@ def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any]) 
         "out zero; a ring is the weight that was taken."
     )
     caption += f" Training failed at {', '.join(failed)}." if failed else ""
-    with drawing():
-        return figure_of("frontier", "Cost and score by decision weight", caption, [plane, by_weight], settings)
+    with drawing_style():
+        return figure_of_panels("frontier", "Cost and score by decision weight", caption, [plane, by_weight], settings)
 
 
-def calibration_figure(story: FitStory) -> Figure:
+def calibration_figure(fit: JudgedFit) -> Figure:
     """Predicted against realised cost, the gap in bins, the histogram of ranks, and error against spread."""
-    unit = story.unit
-    with drawing():
-        reliability, (above,) = panel(height=3.0)
-        gaps, (below,) = panel(height=3.0)
-        ranks, (histogram,) = panel(height=3.0)
-        spread, (skill,) = panel(height=3.0)
-        bins = max(2, min(10, story.cases // 20))
-        for weight, look in _looks(story):
+    unit = fit.unit
+    with drawing_style():
+        reliability, (above,) = new_panel(height=3.0)
+        gaps, (below,) = new_panel(height=3.0)
+        ranks, (histogram,) = new_panel(height=3.0)
+        spread, (skill,) = new_panel(height=3.0)
+        bins = max(2, min(10, fit.cases // 20))
+        for weight, look in _looks(fit):
             label = f"weight {weight:g}"
-            found = binned_gap(story.study, weight, bins=bins)
-            predicted, realised = ([story.stated(getattr(each, side)) for each in found] for side in _SIDES)
+            found = binned_gap(fit.study, weight, bins=bins)
+            predicted, realised = ([fit.stated(getattr(each, side)) for each in found] for side in _SIDES)
             _crosses(above, predicted, realised, label=label, **look)
-            gap = [story.stated(each.gap) for each in found]
+            gap = [fit.stated(each.gap) for each in found]
             error_bars(below, [each.mean for each in predicted], gap, label=label, markersize=4, **look)
-            _draw_ranks(histogram, story, weight, look["color"])
-            _crosses(skill, *_spread_and_error(story, weight, bins), label=label, **look)
+            _draw_ranks(histogram, fit, weight, look["color"])
+            _crosses(skill, *_spread_and_error(fit, weight, bins), label=label, **look)
         below.axhline(0.0, color="black", linewidth=0.8)
         for axes in (above, skill):
             _diagonal(axes)
         for axes in (above, below, skill):
             axes.locator_params(axis="x", nbins=_TICKS)
-        above.set(xlabel=labelled("predicted cost", unit), ylabel=labelled("realised cost", unit))
-        below.set(xlabel=labelled("predicted cost", unit), ylabel=labelled("predicted − realised", unit))
+        above.set(xlabel=axis_label("predicted cost", unit), ylabel=axis_label("realised cost", unit))
+        below.set(xlabel=axis_label("predicted cost", unit), ylabel=axis_label("predicted − realised", unit))
         histogram.set(xlabel="rank of the outcome among the members (–)", ylabel="share of cases (%)", ylim=(0, None))
         skill.set(
-            xlabel=labelled("spread", story.outcome_unit), ylabel=labelled("error of the mean", story.outcome_unit)
+            xlabel=axis_label("spread", fit.outcome_unit), ylabel=axis_label("error of the mean", fit.outcome_unit)
         )
         for figure in (reliability, gaps, ranks, spread):
-            legend(figure)
+            legend_below_panel(figure)
         caption = (
-            f"On {count_of(story.cases, 'test case')}. First: mean realised against mean predicted cost in {bins} bins "
+            f"On {count_of(fit.cases, 'test case')}. First: mean realised against mean predicted cost in {bins} bins "
             "of the predicted cost with equally many cases; on the dotted diagonal a forecast knows what its decisions "
             "cost. Second: their difference, filled where the interval leaves out zero; below zero, decisions turn out "
             "dearer than predicted. Third: how often the outcome has each rank among the members, flat for a "
@@ -145,7 +158,7 @@ def calibration_figure(story: FitStory) -> Figure:
             "root mean squared error of the members' mean against their spread, in bins of the spread; above the "
             "diagonal the members lie too close together. Bars are 95 % intervals."
         )
-        return figure_of("calibration", "Calibration", caption, [reliability, gaps, ranks, spread], story.settings)
+        return figure_of_panels("calibration", "Calibration", caption, [reliability, gaps, ranks, spread], fit.settings)
 
 
 def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str, outcome_unit: str = "") -> Figure:
@@ -166,20 +179,20 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str, ou
     alone = optimal_action(cost, torch.cat([sets, typical[:, None].expand(-1, sets.shape[1], -1)]))
     actions = _actions_around(cost, torch.cat([alone.flatten(), torch.tensor([best], dtype=torch.float64)]))
     expected = _costs(cost, actions, sample).mean(1)
-    with drawing():
+    with drawing_style():
         curves = _draw_curves(cost, actions, typical, outcome_unit)
-        mean, (axes,) = panel(height=3.0)
+        mean, (axes,) = new_panel(height=3.0)
         axes.plot(actions, expected, color=COLOURS["blue"])
         lowest = float(_costs(cost, torch.tensor([best], dtype=torch.float64), sample).mean())
         axes.plot(best, lowest, color=COLOURS["orange"], marker="o", markersize=6, linestyle="")
         axes.axvline(best, color=COLOURS["orange"], linestyle="--", linewidth=0.9)
-        axes.set_title(f"best action {written(amount(best, action_unit))}: {written(amount(lowest, unit))}")
+        axes.set_title(f"best action {literal_text(amount(best, action_unit))}: {literal_text(amount(lowest, unit))}")
         for figure in (curves, mean):
-            figure.axes[0].set(xlabel=labelled("action", action_unit))
-        curves.axes[0].set_ylabel(labelled("cost", unit))
-        axes.set_ylabel(labelled("mean cost", unit))
+            figure.axes[0].set(xlabel=axis_label("action", action_unit))
+        curves.axes[0].set_ylabel(axis_label("cost", unit))
+        axes.set_ylabel(axis_label("mean cost", unit))
         value = "value of a member" if sample.shape[1] == 1 else "mean of a member over the targets"
-        gradient = _draw_gradient(check, labelled(value, outcome_unit))
+        gradient = _draw_gradient(check, axis_label(value, outcome_unit))
         caption = (
             "First: what an action costs for outcomes from low to high. Second: its mean cost over "
             f"{len(sample):,} outcomes, lowest at {amount(best, action_unit)}, the best single action without a "
@@ -187,14 +200,14 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str, ou
             f"shares of members and of gradient by the member's value. {_gradient_words(check, outcome_unit)}"
         )
         settings = {"cost": str(cost), "outcomes": len(sample)}
-        return figure_of("cost", "What the cost function rewards", caption, [curves, mean, gradient], settings)
+        return figure_of_panels("cost", "What the cost function rewards", caption, [curves, mean, gradient], settings)
 
 
 _SIDES = ("predicted", "realised")
 
 
-def _looks(story: FitStory) -> list[tuple[float, dict[str, Any]]]:
-    return list(zip(story.weights, (LOOKS["plain"], LOOKS["taken"]), strict=False))
+def _looks(fit: JudgedFit) -> list[tuple[float, dict[str, Any]]]:
+    return list(zip(fit.weights, (LOOKS["plain"], LOOKS["taken"]), strict=False))
 
 
 def _draw_plane(axes: Axes, frontier: Frontier, points: Sequence[FrontierPoint]) -> None:
@@ -219,13 +232,13 @@ _REFUSED: dict[str, Any] = {"color": COLOURS["grey"], "marker": "x"}
 
 
 def _refused_key() -> Any:
-    return key("score too bad", **_REFUSED, linestyle="")
+    return legend_entry("score too bad", **_REFUSED, linestyle="")
 
 
 def _signs() -> list[Any]:
     look = LOOKS["taken"]
-    hollow = key("interval holds zero", **look, markerfacecolor="white", linestyle="")
-    return [hollow, key("leaves it out", **look, linestyle=""), key("taken", **CHOSEN, linestyle="")]
+    hollow = legend_entry("interval holds zero", **look, markerfacecolor="white", linestyle="")
+    return [hollow, legend_entry("leaves it out", **look, linestyle=""), legend_entry("taken", **CHOSEN, linestyle="")]
 
 
 def _crosses(axes: Axes, x: Sequence[Difference], y: Sequence[Difference], **look: Any) -> None:
@@ -239,25 +252,25 @@ def _diagonal(axes: Axes) -> None:
     axes.set(xlim=ends, ylim=ends)
 
 
-def _draw_ranks(axes: Axes, story: FitStory, weight: float, colour: str) -> None:
-    bins = max(4, min(20, story.cases // 10))
-    share = 100 * pit_histogram(story.study, weight, bins=bins)
+def _draw_ranks(axes: Axes, fit: JudgedFit, weight: float, colour: str) -> None:
+    bins = max(4, min(20, fit.cases // 10))
+    share = 100 * pit_histogram(fit.study, weight, bins=bins)
     axes.stairs(share, np.linspace(0.0, 1.0, bins + 1), color=colour, linewidth=1.4, label=f"weight {weight:g}")
     even = 1 / bins
-    reach = 196 * np.sqrt(even * (1 - even) / story.cases)
+    reach = 196 * np.sqrt(even * (1 - even) / fit.cases)
     axes.axhspan(max(0.0, 100 * even - reach), 100 * even + reach, color="#EEEEEE", linewidth=0, zorder=0)
 
 
-def _spread_and_error(story: FitStory, weight: float, bins: int) -> tuple[list[Difference], list[Difference]]:
+def _spread_and_error(fit: JudgedFit, weight: float, bins: int) -> tuple[list[Difference], list[Difference]]:
     """The spread, as it should be for M members, and the error of their mean, in bins of the spread."""
-    spread, error = (story.study.values(name, weight) for name in ("spread", "error"))  # (1, 1, N)
-    place = np.argsort(np.argsort(spread, axis=-1, kind="stable"), axis=-1) * bins // story.cases
-    of_mean = 1 + 1 / int(story.study.about["members"])
+    spread, error = (fit.study.values(name, weight) for name in ("spread", "error"))  # (1, 1, N)
+    place = np.argsort(np.argsort(spread, axis=-1, kind="stable"), axis=-1) * bins // fit.cases
+    of_mean = 1 + 1 / int(fit.study.about["members"])
     squares = np.stack(
         [np.where(place == each, values, np.nan) for values in (of_mean * spread**2, error**2) for each in range(bins)]
     )
-    means = [_root(found) for found in story.study.resampling.means(squares)]
-    found = [story.stated(each) for each in means]
+    means = [_root(found) for found in fit.study.resampling.means(squares)]
+    found = [fit.stated(each) for each in means]
     return found[:bins], found[bins:]
 
 
@@ -291,25 +304,25 @@ def _costs(cost: Cost, actions: Tensor, outcomes: Tensor) -> Tensor:
 
 
 def _draw_curves(cost: Cost, actions: Tensor, typical: Tensor, outcome_unit: str) -> Drawing:
-    figure, (axes,) = panel(height=3.0)
+    figure, (axes,) = new_panel(height=3.0)
     totals = Assessor(cost).total(typical)
     order = totals.argsort()
     paid = _costs(cost, actions, typical[order])
     looks = zip(weight_colours(totals.tolist()), DASHES, strict=False)
     for column, total, (colour, dashes) in zip(paid.T, totals[order].tolist(), looks, strict=False):
         axes.plot(actions, column, color=colour, linestyle=dashes, label=f"y = {amount(total)}")
-    legend(figure, title=labelled("outcome y", outcome_unit))
+    legend_below_panel(figure, title=axis_label("outcome y", outcome_unit))
     return figure
 
 
 def _draw_gradient(check: CostCheck, label: str) -> Drawing:
-    figure, (axes,) = panel(height=3.0)
+    figure, (axes,) = new_panel(height=3.0)
     mass = check.gradient_mass
     edges = mass.edges.numpy()
     axes.stairs(100 * mass.member_share.numpy(), edges, fill=True, color="#CCCCCC", label="members")
     axes.stairs(100 * mass.gradient_share.numpy(), edges, color=COLOURS["orange"], linewidth=1.6, label="gradient")
     axes.set(xlabel=label, ylabel="share (%)", ylim=(0, None))
-    legend(figure)
+    legend_below_panel(figure)
     return figure
 
 

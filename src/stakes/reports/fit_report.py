@@ -9,13 +9,13 @@ import numpy as np
 
 from stakes.data.quality import DataQuality
 from stakes.errors import StakesError
-from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.study import Study
+from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
 from stakes.method.costs import Cost
-from stakes.reports.fit_case_figures import decisions_figure, parts_figure
+from stakes.reports.fit_case_figures import case_groups_figure, decisions_figure
+from stakes.reports.fit_case_groups import case_groups
 from stakes.reports.fit_figures import calibration_figure, cost_figure, frontier_figure, money_figure
-from stakes.reports.fit_parts import parts
 from stakes.reports.fit_sentences import (
     calibration_sentences,
     climatology_sentence,
@@ -27,38 +27,38 @@ from stakes.reports.fit_sentences import (
     today_sentence,
     verdict,
 )
-from stakes.reports.fit_story import FitStory
 from stakes.reports.fit_tables import (
     calibration_table,
+    case_groups_table,
     columns_table,
     frontier_table,
     left_out_table,
     money_table,
-    parts_table,
     settings_table,
 )
+from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.page import Report, Section, write_report
 from stakes.settings import from_plain
 
-__all__ = ["REPORT", "FitStory", "build_fit_report", "read_story", "write_fit_report"]
+__all__ = ["REPORT", "JudgedFit", "build_fit_report", "read_judged_fit", "write_fit_report"]
 
 REPORT = "report.html"
 _EVALUATION = "evaluation"
 _TARGETS_NAMED = 3  # in the title
 
 
-def build_fit_report(story: FitStory) -> Report:
+def build_fit_report(fit: JudgedFit) -> Report:
     """Everything on one page, the answer first."""
-    answer, *why = verdict(story)
-    named, more = story.targets[:_TARGETS_NAMED], len(story.targets) - _TARGETS_NAMED
+    answer, *why = verdict(fit)
+    named, more = fit.targets[:_TARGETS_NAMED], len(fit.targets) - _TARGETS_NAMED
     targets = ", ".join(named) + (f" and {more} more" if more > 0 else "") or "the outcome"
-    cost = f"Cost: {cost_words(story.cost_spec)}. " if story.cost_spec else ""
+    cost = f"Cost: {cost_words(fit.cost_spec)}. " if fit.cost_spec else ""
     return Report(
         title=f"Decisions on {targets}",
-        subtitle=f"{cost}Judged on {count_of(story.cases, 'test case')}{_span(story)} that training has not seen.",
-        summary=(answer, *today_sentence(story), *climatology_sentence(story), *seed_sentence(story)),
-        sections=tuple(_sections(story, why)),
-        provenance=story.provenance,
+        subtitle=f"{cost}Judged on {count_of(fit.cases, 'test case')}{_span(fit)} that training has not seen.",
+        summary=(answer, *today_sentence(fit), *climatology_sentence(fit), *seed_sentence(fit)),
+        sections=tuple(_sections(fit, why)),
+        provenance=fit.provenance,
     )
 
 
@@ -69,7 +69,7 @@ def write_fit_report(folder: Path, cost: Cost | None = None, out: Path | None = 
     """
     from stakes.bundle import record_file
 
-    report = build_fit_report(read_story(folder, cost))
+    report = build_fit_report(read_judged_fit(folder, cost))
     if out is not None:
         write_report(report, out)
         return out
@@ -78,7 +78,7 @@ def write_fit_report(folder: Path, cost: Cost | None = None, out: Path | None = 
     return folder / REPORT
 
 
-def read_story(folder: Path, cost: Cost | None = None) -> FitStory:
+def read_judged_fit(folder: Path, cost: Cost | None = None) -> JudgedFit:
     """What the report tells of, from the bundle in the folder and the evaluation beside it."""
     from stakes.bundle import load_bundle  # with the models, which no other report needs
     from stakes.bundle.files import require_recorded
@@ -86,7 +86,7 @@ def read_story(folder: Path, cost: Cost | None = None) -> FitStory:
     bundle = load_bundle(folder, cost=cost)
     require_recorded(folder, _EVALUATION)
     about = bundle.about
-    return FitStory(
+    return JudgedFit(
         study=Study.load(folder / _EVALUATION),
         cost=bundle.forecaster.cost,
         cost_spec=bundle.cost_spec,
@@ -103,43 +103,42 @@ def _read(kind: type[Any], about: dict[str, Any], name: str) -> Any:
     return None if about.get(name) is None else from_plain(kind, about[name], f"about.{name}")
 
 
-def _span(story: FitStory) -> str:
-    times = story.times
+def _span(fit: JudgedFit) -> str:
+    times = fit.times
     return "" if times is None else f" from {_day(times[0])} to {_day(times[-1])}"
 
 
-def _sections(story: FitStory, why: list[str]) -> Iterator[Section]:
+def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
     yield Section(
         "verdict",
         "Does decision-aware training pay here?",
-        (*why, *headroom_sentences(story), *_doubts(story)),
-        (money_figure(story),),
-        (money_table(story),),
+        (*why, *headroom_sentences(fit), *_doubts(fit)),
+        (money_figure(fit),),
+        (money_table(fit),),
     )
-    if story.frontier is not None:
-        figure = frontier_figure(story.frontier, story.unit, story.settings)
+    if fit.frontier is not None:
+        figure = frontier_figure(fit.frontier, fit.unit, fit.settings)
         yield Section(
-            "weights", "What each weight costs", _FRONTIER, (figure,), (frontier_table(story.frontier, story.unit),)
+            "weights", "What each weight costs", _FRONTIER, (figure,), (frontier_table(fit.frontier, fit.unit),)
         )
     yield Section(
         "calibration",
         "Does the forecast know what its decisions cost?",
-        calibration_sentences(story),
-        (calibration_figure(story),),
-        (calibration_table(story),),
+        calibration_sentences(fit),
+        (calibration_figure(fit),),
+        (calibration_table(fit),),
     )
-    figure = decisions_figure(story)
+    figure = decisions_figure(fit)
     yield Section("decisions", figure.title, figures=(figure,))
-    if found := parts(story):
-        yield Section(
-            "parts", "Where it is cheap and where dear", (), (parts_figure(story, found),), (parts_table(story, found),)
-        )
-    yield _cost_section(story)
-    if story.quality is not None:
-        tables = (left_out_table(story.quality),) if story.quality.left_out else ()
-        yield Section("data", "Data", quality_sentences(story), (), (*tables, columns_table(story.quality)))
-    if story.settings:
-        yield Section("settings", "Settings", (), (), (settings_table(story.settings),))
+    if groups := case_groups(fit):
+        figure, table = case_groups_figure(fit, groups), case_groups_table(fit, groups)
+        yield Section("parts", "Where it is cheap and where dear", (), (figure,), (table,))
+    yield _cost_section(fit)
+    if fit.quality is not None:
+        tables = (left_out_table(fit.quality),) if fit.quality.left_out else ()
+        yield Section("data", "Data", quality_sentences(fit), (), (*tables, columns_table(fit.quality)))
+    if fit.settings:
+        yield Section("settings", "Settings", (), (), (settings_table(fit.settings),))
 
 
 _FRONTIER = (
@@ -150,13 +149,13 @@ _FRONTIER = (
 )
 
 
-def _cost_section(story: FitStory) -> Section:
+def _cost_section(fit: JudgedFit) -> Section:
     title = "What the cost function rewards"
     try:
-        figure = cost_figure(story.cost, story.outcomes, story.unit, story.action_unit, story.outcome_unit)
+        figure = cost_figure(fit.cost, fit.outcomes, fit.unit, fit.action_unit, fit.outcome_unit)
     except StakesError as error:
         return Section("cost", title, (f"The figure was left out: {error}.",))
-    return Section("cost", title, _ABOUT_COST, (replace(figure, settings=story.settings),))
+    return Section("cost", title, _ABOUT_COST, (replace(figure, settings=fit.settings),))
 
 
 _ABOUT_COST = (
@@ -165,11 +164,11 @@ _ABOUT_COST = (
 )
 
 
-def _doubts(story: FitStory) -> tuple[str, ...]:
-    if story.believed:
+def _doubts(fit: JudgedFit) -> tuple[str, ...]:
+    if fit.believed:
         return ()
     return (
-        f"Neighbouring cases are kept together in blocks of {story.study.block}: {count_of(story.cases, 'test case')} "
+        f"Neighbouring cases are kept together in blocks of {fit.study.block}: {count_of(fit.cases, 'test case')} "
         f"are too few for intervals, which need {LEAST_BLOCKS} blocks, so none are given.",
     )
 

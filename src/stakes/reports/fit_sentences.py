@@ -4,9 +4,9 @@ import math
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.evaluation.calibration import calibration_sides, spread_skill
-from stakes.evaluation.frontier import LEAST_BLOCKS
 from stakes.evaluation.intervals import Difference
-from stakes.reports.fit_story import FitStory
+from stakes.evaluation.weight_frontier import LEAST_BLOCKS
+from stakes.reports.judged_fit import JudgedFit
 
 __all__ = ["amount", "calibration_sentences", "climatology_sentence", "cost_words", "count_of", "decimals_of"]
 __all__ += ["headroom_sentences", "number", "quality_sentences", "seed_sentence", "today_sentence", "verdict"]
@@ -58,17 +58,17 @@ def cost_words(spec: CostSpec) -> str:
     return f"{spec.name} ({', '.join(values)})" if values else spec.name
 
 
-def verdict(story: FitStory) -> tuple[str, ...]:
+def verdict(fit: JudgedFit) -> tuple[str, ...]:
     """Whether decision-aware training pays, in one plain sentence, and why."""
-    said = "" if story.frontier is None else story.frontier.reason
+    said = "" if fit.frontier is None else fit.frontier.reason
     reason = (f"On the validation cases: {said[0].lower()}{said[1:]}",) if said else ()
-    if not story.weight:
-        return (_kept_at_zero(story), *reason)
-    return (_judged(story), *reason)
+    if not fit.weight:
+        return (_kept_at_zero(fit), *reason)
+    return (_judged(fit), *reason)
 
 
-def _kept_at_zero(story: FitStory) -> str:
-    if story.frontier is None:
+def _kept_at_zero(fit: JudgedFit) -> str:
+    if fit.frontier is None:
         return (
             "Not tried: the forecast was trained on its score alone (weight 0 was given), so this report cannot say "
             "whether decision-aware training would pay."
@@ -79,63 +79,63 @@ def _kept_at_zero(story: FitStory) -> str:
     )
 
 
-def _judged(story: FitStory) -> str:
+def _judged(fit: JudgedFit) -> str:
     """The weight that was taken against weight 0 on the test cases."""
-    change, cases = story.change(story.taken), count_of(story.cases, "test case")
-    how = "given" if story.frontier is None else "chosen on validation cases"
-    who = f"the decision-aware forecast (weight {story.weight:g}, {how})"
-    if not story.believed:
+    change, cases = fit.change(fit.taken), count_of(fit.cases, "test case")
+    how = "given" if fit.frontier is None else "chosen on validation cases"
+    who = f"the decision-aware forecast (weight {fit.weight:g}, {how})"
+    if not fit.believed:
         return (
-            f"Too early to tell whether {who} pays: at least {LEAST_BLOCKS} blocks of {story.study.block} test cases "
-            f"are needed, and there are {story.cases:,} cases; on these its cost differs from that of weight 0 by "
-            f"{_between(change, story.unit)} per case."
+            f"Too early to tell whether {who} pays: at least {LEAST_BLOCKS} blocks of {fit.study.block} test cases "
+            f"are needed, and there are {fit.cases:,} cases; on these its cost differs from that of weight 0 by "
+            f"{_between(change, fit.unit)} per case."
         )
     if max(change.mean, change.high) < 0:
-        total = amount(-change.mean * story.cases, story.unit)
+        total = amount(-change.mean * fit.cases, fit.unit)
         return (
-            f"Yes: on the {cases} {who} costs {_apart(change, story.unit)} less per case than the one trained on its "
-            f"score alone{_percent(story)}; {total} in all."
+            f"Yes: on the {cases} {who} costs {_apart(change, fit.unit)} less per case than the one trained on its "
+            f"score alone{_percent(fit)}; {total} in all."
         )
     if min(change.mean, change.low) > 0:
         return (
-            f"No: on the {cases} {who} costs {_apart(change, story.unit)} more per case than the one trained on its "
-            f"score alone{_percent(story)}. Weight 0 is the safer choice."
+            f"No: on the {cases} {who} costs {_apart(change, fit.unit)} more per case than the one trained on its "
+            f"score alone{_percent(fit)}. Weight 0 is the safer choice."
         )
     return (
         f"Not confirmed: on the {cases} the cost of {who} differs from that of weight 0 by "
-        f"{_between(change, story.unit)} per case. The interval holds zero, so do not count on a gain."
+        f"{_between(change, fit.unit)} per case. The interval holds zero, so do not count on a gain."
     )
 
 
-def today_sentence(story: FitStory) -> tuple[str, ...]:
+def today_sentence(fit: JudgedFit) -> tuple[str, ...]:
     """The forecast against today's action, where that is known."""
-    today = story.way("today")
+    today = fit.way("today")
     if today is None:
         return ()
     known = count_of(int((today.cost == today.cost).sum()), "test case")
-    change, unit = story.change(story.taken, today), story.unit
-    who = f"against today's action, known in {known}, the forecast at weight {story.weight:g}"
+    change, unit = fit.change(fit.taken, today), fit.unit
+    who = f"against today's action, known in {known}, the forecast at weight {fit.weight:g}"
     if not change.significant:
         return (f"A{who[1:]} changes the cost by {_between(change, unit)} per case{_doubtful(change)}.",)
     less = "less" if change.mean < 0 else "more"
     return (f"A{who[1:]} costs {_apart(change, unit)} {less} per case.",)
 
 
-def climatology_sentence(story: FitStory) -> tuple[str, ...]:
+def climatology_sentence(fit: JudgedFit) -> tuple[str, ...]:
     """A word where one action for all cases is cheaper than the forecast."""
-    constant = story.way("climatology")
-    if constant is None or (change := story.change(story.taken, constant)).mean <= 0:
+    constant = fit.way("climatology")
+    if constant is None or (change := fit.change(fit.taken, constant)).mean <= 0:
         return ()
     doubt = "" if change.significant else ", which may be chance"
     return (
-        f"One action for all cases would have been cheaper than the forecast at weight {story.weight:g}: the forecast "
-        f"changes the cost by {_between(change, story.unit)} per case{doubt}.",
+        f"One action for all cases would have been cheaper than the forecast at weight {fit.weight:g}: the forecast "
+        f"changes the cost by {_between(change, fit.unit)} per case{doubt}.",
     )
 
 
-def seed_sentence(story: FitStory) -> tuple[str, ...]:
+def seed_sentence(fit: JudgedFit) -> tuple[str, ...]:
     """What the intervals leave out, where there are any and one model was trained."""
-    if not story.believed or story.settings.get("ensemble", 1) != 1:
+    if not fit.believed or fit.settings.get("ensemble", 1) != 1:
         return ()
     return (
         "The intervals cover the choice of test cases, not that of the training seed: trained once more with another "
@@ -143,16 +143,16 @@ def seed_sentence(story: FitStory) -> tuple[str, ...]:
     )
 
 
-def headroom_sentences(story: FitStory) -> tuple[str, ...]:
+def headroom_sentences(fit: JudgedFit) -> tuple[str, ...]:
     """What a policy trained on the cost alone says, where one was."""
-    return () if story.headroom is None else (f"Before decision-aware training: {story.headroom.sentence}",)
+    return () if fit.headroom is None else (f"Before decision-aware training: {fit.headroom.sentence}",)
 
 
-def calibration_sentences(story: FitStory) -> tuple[str, ...]:
+def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
     """Whether the forecast knows what its decisions cost, and whether its members are spread as they should."""
-    sides = calibration_sides(story.study, story.weight)
-    gap, ratio = story.stated(sides.gap), story.stated(spread_skill(story.study, story.weight))
-    predicted, realised = (amount(side.estimate, story.unit) for side in sides)
+    sides = calibration_sides(fit.study, fit.weight)
+    gap, ratio = fit.stated(sides.gap), fit.stated(spread_skill(fit.study, fit.weight))
+    predicted, realised = (amount(side.estimate, fit.unit) for side in sides)
     trust = "it knows what its decisions cost, as far as these cases tell"
     if math.isnan(gap.low):
         trust = "far the test cases are too few to tell whether that is chance"
@@ -162,16 +162,16 @@ def calibration_sentences(story: FitStory) -> tuple[str, ...]:
     if math.isnan(ratio.low) or ratio.low <= 1 <= ratio.high:
         spread = "in keeping with"
     return (
-        f"At weight {story.weight:g} the forecast expects its decisions to cost {predicted} per case, and they cost "
-        f"{realised}: a gap of {_between(gap, story.unit)}{_doubtful(gap)}. So {trust}.",
+        f"At weight {fit.weight:g} the forecast expects its decisions to cost {predicted} per case, and they cost "
+        f"{realised}: a gap of {_between(gap, fit.unit)}{_doubtful(gap)}. So {trust}.",
         f"The spread of its members is {spread} their error: their ratio is {_between(ratio, signed=False)}, where 1 "
         "is right and less is too sure of itself.",
     )
 
 
-def quality_sentences(story: FitStory) -> tuple[str, ...]:
+def quality_sentences(fit: JudgedFit) -> tuple[str, ...]:
     """How many rows became cases, from when to when, and what looks odd."""
-    quality = story.quality
+    quality = fit.quality
     if quality is None:
         return ()
     used = f"Of {count_of(quality.rows, 'row')} of the table, {count_of(quality.used, 'case')} were made"
@@ -188,9 +188,9 @@ def quality_sentences(story: FitStory) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _percent(story: FitStory) -> str:
+def _percent(fit: JudgedFit) -> str:
     """The change in per cent of weight 0's cost, where that is not a cost near zero."""
-    found, baseline = story.pair(story.taken, story.ways[0])
+    found, baseline = fit.pair(fit.taken, fit.ways[0])
     relative = abs(found.relative_to(baseline).estimate)
     return (
         f", which is {relative:.3g} % of its cost"

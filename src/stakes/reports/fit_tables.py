@@ -8,44 +8,44 @@ import numpy as np
 
 from stakes.data.quality import DataQuality
 from stakes.evaluation.calibration import calibration_sides, spread_skill
-from stakes.evaluation.frontier import Frontier
 from stakes.evaluation.intervals import Difference
-from stakes.reports.fit_parts import Part
+from stakes.evaluation.weight_frontier import Frontier
+from stakes.reports.fit_case_groups import CaseGroup
 from stakes.reports.fit_sentences import decimals_of, number
-from stakes.reports.fit_story import FitStory
-from stakes.reports.page import Cell, Column, Shown, Table
+from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.page import Cell, Column, ShownCell, Table
 
-__all__ = ["calibration_table", "columns_table", "frontier_table", "left_out_table", "money_table", "parts_table"]
-__all__ += ["settings_table"]
+__all__ = ["calibration_table", "columns_table", "frontier_table", "left_out_table", "money_table"]
+__all__ += ["case_groups_table", "settings_table"]
 
 _PAIRED = "Intervals are paired 95 % ones, bold where they leave out zero."
 _SCORES = {"energy_score": "score", "crps_of_total": "CRPS of the total", "tail_crps": "tail CRPS"}
 
 
-def money_table(story: FitStory) -> Table:
+def money_table(fit: JudgedFit) -> Table:
     """What every way to decide costs, per case and in all, and how it differs from weight 0."""
-    span = _span(story)
+    span = _span(fit)
     rows: list[tuple[Cell, ...]] = []
-    for way in story.ways:
+    for way in fit.ways:
         known = np.isfinite(way.cost)
         mean, total = float(way.cost[known].mean()), float(way.cost[known].sum())
-        change = None if way is story.ways[0] else _interval(story.change(way))
+        change = None if way is fit.ways[0] else _interval(fit.change(way))
         value = None if span is None or not known.all() else 100 * (span[0] - mean) / (span[0] - span[1])
         rows.append((way.name, int(known.sum()), _number(mean), _number(total), change, value))
     columns = (
         Column("way to decide"),
         Column("cases", kind="number", help="test cases in which the action is known"),
-        Column("cost per case", story.unit, "number"),
-        Column("in all", story.unit, "number", "summed over these cases"),
-        Column("change from weight 0", story.unit, "number", "per case, over the cases in which both are known"),
+        Column("cost per case", fit.unit, "number"),
+        Column("in all", fit.unit, "number", "summed over these cases"),
+        Column("change from weight 0", fit.unit, "number", "per case, over the cases in which both are known"),
         Column("value", "%", "number", "0: climatology's action; 100: perfect foresight"),
     )
     return Table("money", "What each way to decide costs", columns, tuple(rows), _PAIRED)
 
 
-def _span(story: FitStory) -> tuple[float, float] | None:
+def _span(fit: JudgedFit) -> tuple[float, float] | None:
     """The mean costs of climatology's action and of perfect foresight; None where they are one."""
-    climatology, foresight = story.way("climatology"), story.way("foresight")
+    climatology, foresight = fit.way("climatology"), fit.way("foresight")
     if climatology is None or foresight is None:
         return None
     ends = float(climatology.cost.mean()), float(foresight.cost.mean())
@@ -56,7 +56,7 @@ def frontier_table(frontier: Frontier, unit: str) -> Table:
     """Every weight on the validation cases."""
     rows = tuple(
         (
-            Shown(f"{point.weight:g}", point.weight, strong=point.weight == frontier.chosen),
+            ShownCell(f"{point.weight:g}", point.weight, strong=point.weight == frontier.chosen),
             point.cost,
             _interval(point.cost_change),
             point.score,
@@ -76,53 +76,53 @@ def frontier_table(frontier: Frontier, unit: str) -> Table:
     return Table("frontier", "Every decision weight on the validation cases", columns, rows, _PAIRED)
 
 
-def calibration_table(story: FitStory) -> Table:
+def calibration_table(fit: JudgedFit) -> Table:
     """Scores, both sides of the decision's calibration, and the spread, at both weights."""
-    scores = [name for name in _SCORES if name in story.study.forecasts]
+    scores = [name for name in _SCORES if name in fit.study.forecasts]
     rows: list[tuple[Cell, ...]] = []
-    for weight in story.weights:
-        sides = calibration_sides(story.study, weight)
-        means = [float(story.values(name, weight).mean()) for name in scores]
-        ratio = story.stated(spread_skill(story.study, weight))
-        gap = _interval(story.stated(sides.gap))
+    for weight in fit.weights:
+        sides = calibration_sides(fit.study, weight)
+        means = [float(fit.values(name, weight).mean()) for name in scores]
+        ratio = fit.stated(spread_skill(fit.study, weight))
+        gap = _interval(fit.stated(sides.gap))
         rows.append((weight, *means, sides.predicted.estimate, sides.realised.estimate, gap, _interval(ratio, 1.0)))
     columns = (
         Column("weight", kind="number", help="the decision weight"),
-        *(Column(_SCORES[name], story.outcome_unit, "number", "lower is better") for name in scores),
-        Column("predicted cost", story.unit, "number", "mean cost that the forecast expects of its own action"),
-        Column("realised cost", story.unit, "number", "mean cost at the outcome"),
-        Column("gap", story.unit, "number", "predicted less realised; 0 is right"),
+        *(Column(_SCORES[name], fit.outcome_unit, "number", "lower is better") for name in scores),
+        Column("predicted cost", fit.unit, "number", "mean cost that the forecast expects of its own action"),
+        Column("realised cost", fit.unit, "number", "mean cost at the outcome"),
+        Column("gap", fit.unit, "number", "predicted less realised; 0 is right"),
         Column("spread / error", kind="number", help="1 is right; below 1 the members lie too close together"),
     )
     note = "Intervals are 95 % ones, bold where they leave out what is right."
     return Table("calibration", "Calibration on the test cases", columns, tuple(rows), note)
 
 
-def parts_table(story: FitStory, found: Sequence[Part]) -> Table:
-    """Costs in every part of the cases."""
+def case_groups_table(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Table:
+    """Costs in every group of the cases."""
     rows = tuple(
-        (part.group, Shown(part.name, f"{part.place:02d}"), part.cases, part.plain, *_taken(story, part))
-        for part in found
+        (group.kind, ShownCell(group.name, f"{group.place:02d}"), group.cases, group.weight_0_cost, *_taken(fit, group))
+        for group in groups
     )
     columns = (
         Column("parts by", help="the outcome, or, as many cases, by what the forecasts expected; times are UTC"),
         Column("part"),
         Column("cases", kind="number"),
-        Column("cost at weight 0", story.unit, "number", "mean per case"),
+        Column("cost at weight 0", fit.unit, "number", "mean per case"),
         *(
             (
-                Column(f"cost at weight {story.weight:g}", story.unit, "number", "mean per case"),
-                Column("change", story.unit, "number", "per case, paired"),
+                Column(f"cost at weight {fit.weight:g}", fit.unit, "number", "mean per case"),
+                Column("change", fit.unit, "number", "per case, paired"),
             )
-            if story.weight
+            if fit.weight
             else ()
         ),
     )
-    return Table("parts", "Cost in parts of the cases", columns, rows, _PAIRED if story.weight else "")
+    return Table("parts", "Cost in parts of the cases", columns, rows, _PAIRED if fit.weight else "")
 
 
-def _taken(story: FitStory, part: Part) -> tuple[Cell, ...]:
-    return (part.taken, _interval(part.change)) if story.weight else ()
+def _taken(fit: JudgedFit, group: CaseGroup) -> tuple[Cell, ...]:
+    return (group.cost, _interval(group.change)) if fit.weight else ()
 
 
 def left_out_table(quality: DataQuality) -> Table:
@@ -165,8 +165,8 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{name}", ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _number(value: float) -> Shown:
-    return Shown(number(value, decimals_of(value)), value)
+def _number(value: float) -> ShownCell:
+    return ShownCell(number(value, decimals_of(value)), value)
 
 
 def _interval(found: Difference | None, right: float = 0.0) -> Cell:
@@ -176,5 +176,5 @@ def _interval(found: Difference | None, right: float = 0.0) -> Cell:
     decimals = decimals_of(*found)
     mean, low, high = (number(value, decimals) for value in found)
     if math.isnan(found.low):
-        return Shown(mean, found.mean)
-    return Shown(f"{mean} [{low}, {high}]", found.mean, strong=not found.low <= right <= found.high)
+        return ShownCell(mean, found.mean)
+    return ShownCell(f"{mean} [{low}, {high}]", found.mean, strong=not found.low <= right <= found.high)

@@ -19,10 +19,10 @@ from markupsafe import Markup
 
 from stakes.errors import SettingError
 from stakes.files import write_atomically
-from stakes.reports.cells import Cell, Shown, shown_column
 from stakes.reports.svg import inline_svg
+from stakes.reports.table_cells import Cell, ShownCell, shown_cells
 
-__all__ = ["Cell", "ClaimRow", "Column", "Figure", "Report", "Section", "Shown", "Table", "Verdict"]
+__all__ = ["Cell", "ClaimRow", "Column", "Figure", "Report", "Section", "ShownCell", "Table", "Verdict"]
 __all__ += ["render", "write_report"]
 
 Verdict = Literal["holds", "fails", "open"]
@@ -61,9 +61,9 @@ class Table:
                     f"row {number} of table {self.identifier} must have {len(self.columns)} cells, got {len(row)}"
                 )
 
-    def shown_rows(self) -> list[tuple[Shown, ...]]:
+    def shown_rows(self) -> list[tuple[ShownCell, ...]]:
         """The rows as they are shown."""
-        columns = [shown_column([row[index] for row in self.rows]) for index in range(len(self.columns))]
+        columns = [shown_cells([row[index] for row in self.rows]) for index in range(len(self.columns))]
         return list(zip(*columns, strict=True))
 
 

@@ -10,9 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
 from stakes.evaluation.calibration import binned_gap, total_spread
-from stakes.evaluation.choice import chosen_weight
 from stakes.evaluation.intervals import Difference, defined_deviation, defined_mean
 from stakes.evaluation.study import Study
+from stakes.evaluation.weight_choice import chosen_weight
 from stakes.paper.figures.by_weight import BANDS, FILLED, WEIGHT_TICKS, Line, draw_changes, draw_levels, shared_legend
 from stakes.paper.figures.paper_style import PARAMETERS, nearest, new_figure
 from stakes.paper.figures.registry import Drawn, figure

@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.quality import DataQuality
-from stakes.evaluation.frontier import LEAST_BLOCKS, Frontier
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import Study
+from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
 from stakes.method.costs import Cost
 
-__all__ = ["FitStory", "Way"]
+__all__ = ["JudgedFit", "WayToDecide"]
 
 Floats = NDArray[np.float64]
 
 
-class Way(NamedTuple):
+class WayToDecide(NamedTuple):
     """A way to decide, and what it cost in each case, (N,); NaN where its action is not known."""
 
     name: str
@@ -30,7 +30,7 @@ class Way(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class FitStory:
+class JudgedFit:
     """A fit as its report tells it; the study holds the held-out test cases in time order.
 
     The study has the weights 0 and the one that was taken, or 0 alone, and one parameter, group and seed. `frontier` is
@@ -99,33 +99,33 @@ class FitStory:
         return found if np.isfinite(found).any() else None
 
     @cached_property
-    def ways(self) -> tuple[Way, ...]:
+    def ways(self) -> tuple[WayToDecide, ...]:
         """All ways to decide that are known, weight 0 first."""
         plain = self.values("cost", 0.0)
-        found = [Way("forecast trained on its score alone (weight 0)", "weight 0", plain)]
+        found = [WayToDecide("forecast trained on its score alone (weight 0)", "weight 0", plain)]
         if self.weight:
             name = f"weight {self.weight:g}"
-            found.append(Way(f"decision-aware forecast ({name})", name, self.values("cost", self.weight)))
+            found.append(WayToDecide(f"decision-aware forecast ({name})", name, self.values("cost", self.weight)))
         today, climatology = self.of_cases("baseline_cost"), self.of_cases("climatology_cost")
         if today is not None:
-            found.append(Way("today's action", "today", today))
+            found.append(WayToDecide("today's action", "today", today))
         if climatology is not None:
-            found.append(Way("one action for all cases (climatology)", "climatology", climatology))
-        return (*found, Way("perfect foresight", "foresight", plain - self.values("foresight_regret", 0.0)))
+            found.append(WayToDecide("one action for all cases (climatology)", "climatology", climatology))
+        return (*found, WayToDecide("perfect foresight", "foresight", plain - self.values("foresight_regret", 0.0)))
 
     @property
-    def taken(self) -> Way:
+    def taken(self) -> WayToDecide:
         """The forecast with the weight that was taken."""
         return self.ways[1 if self.weight else 0]
 
-    def way(self, short: str) -> Way | None:
+    def way(self, short: str) -> WayToDecide | None:
         return next((way for way in self.ways if way.short == short), None)
 
-    def pair(self, way: Way, other: Way) -> tuple[Sampled, Sampled]:
+    def pair(self, way: WayToDecide, other: WayToDecide) -> tuple[Sampled, Sampled]:
         """The mean costs of two ways over the cases in which both are known."""
         return self.study.resampling.pair(way.cost[None, None], other.cost[None, None])
 
-    def change(self, way: Way, other: Way | None = None) -> Difference:
+    def change(self, way: WayToDecide, other: WayToDecide | None = None) -> Difference:
         """What a way costs a case less what another does, by default weight 0."""
         rival = other or self.ways[0]
         found, baseline = self.pair(way, rival)

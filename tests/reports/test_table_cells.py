@@ -3,7 +3,7 @@ import math
 import pytest
 
 from stakes.errors import SettingError
-from stakes.reports.cells import Cell, Shown, shown_column
+from stakes.reports.table_cells import Cell, ShownCell, shown_cells
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from stakes.reports.cells import Cell, Shown, shown_column
     ],
 )
 def test_how_a_column_is_shown(cells: list[Cell], texts: list[str]) -> None:
-    assert [shown.text for shown in shown_column(cells)] == texts
+    assert [shown.text for shown in shown_cells(cells)] == texts
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ def test_how_a_column_is_shown(cells: list[Cell], texts: list[str]) -> None:
     [(1.5, "1.5"), (3, "3.0"), (1e300, "1e+300"), (-math.inf, "-Infinity"), (math.nan, ""), (None, ""), ("a", None)],
 )
 def test_what_a_cell_is_sorted_by(cell: Cell, key: str | None) -> None:
-    (shown,) = shown_column([cell])
+    (shown,) = shown_cells([cell])
     assert shown.sort_key == key
 
 
 def test_number_keys_are_exact() -> None:
-    (shown,) = shown_column([1 / 3])
+    (shown,) = shown_cells([1 / 3])
     assert float(shown.sort_key or "") == 1 / 3
 
 
@@ -42,11 +42,11 @@ def test_number_keys_are_exact() -> None:
     ("low", "high", "strong"), [(-0.2, -0.05, True), (0.01, 0.2, True), (-0.2, 0.1, False), (0.0, 0.1, False)]
 )
 def test_intervals_that_leave_out_zero_are_strong(low: float, high: float, strong: bool) -> None:
-    shown = Shown.interval((low + high) / 2, low, high)
+    shown = ShownCell.interval((low + high) / 2, low, high)
     assert (shown.key, shown.strong) == ((low + high) / 2, strong)
 
 
 @pytest.mark.parametrize("cell", [True, [1.0], 1j])
 def test_other_cells_are_refused(cell: object) -> None:
     with pytest.raises(SettingError, match=f"a cell must be .* of type {type(cell).__name__}"):
-        shown_column([cell])  # type: ignore[list-item]
+        shown_cells([cell])  # type: ignore[list-item]

@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 
 from stakes.errors import StudyError
-from stakes.evaluation.choice import chosen_weight
 from stakes.evaluation.study import AXES, Study
+from stakes.evaluation.weight_choice import chosen_weight
 
 
 def study(cost: list[float], energy_score: list[float]) -> Study:

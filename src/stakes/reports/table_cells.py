@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from stakes.errors import SettingError
 
-__all__ = ["Cell", "Shown", "shown_column"]
+__all__ = ["Cell", "ShownCell", "shown_cells"]
 
 MISSING = "–"
 DECIMALS = 6
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownCell:
     """A cell that is shown as `text` and sorted by `key`: a number in a column of numbers, text elsewhere.
 
     Without a key, text is sorted by what is shown, and in a column of numbers the cell comes last.
@@ -24,11 +24,11 @@ class Shown:
     strong: bool = False
 
     @classmethod
-    def interval(cls, mean: float, low: float, high: float, decimals: int = 3) -> "Shown":
+    def interval(cls, mean: float, low: float, high: float, decimals: int = 3) -> "ShownCell":
         """A mean with its interval, sorted by the mean, strong where the interval leaves out zero.
 
-        >>> Shown.interval(-0.12, -0.2, -0.05, 2)
-        Shown(text='-0.12 [-0.20, -0.05]', key=-0.12, strong=True)
+        >>> ShownCell.interval(-0.12, -0.2, -0.05, 2)
+        ShownCell(text='-0.12 [-0.20, -0.05]', key=-0.12, strong=True)
         """
         text = f"{mean:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
         return cls(text, mean, strong=low > 0 or high < 0)
@@ -43,13 +43,13 @@ class Shown:
         return repr(float(self.key)).replace("inf", "Infinity")
 
 
-Cell = str | float | int | None | Shown
+Cell = str | float | int | None | ShownCell
 
 
-def shown_column(cells: Sequence[Cell]) -> list[Shown]:
+def shown_cells(cells: Sequence[Cell]) -> list[ShownCell]:
     """How the cells of one column are shown; its decimal numbers share one number of decimals.
 
-    >>> [cell.text for cell in shown_column([12.5, 0.25, 3, None])]
+    >>> [cell.text for cell in shown_cells([12.5, 0.25, 3, None])]
     ['12.50', '0.25', '3', '–']
     """
     decimals = _decimals([cell for cell in cells if isinstance(cell, float)])
@@ -70,18 +70,18 @@ def _decimals(numbers: Sequence[float]) -> int | None:
     return max((len(fraction.rstrip("0")) for fraction in fractions), default=0)
 
 
-def _shown(cell: Cell, decimals: int | None) -> Shown:
-    if isinstance(cell, Shown):
+def _shown(cell: Cell, decimals: int | None) -> ShownCell:
+    if isinstance(cell, ShownCell):
         return cell
     if isinstance(cell, str):
-        return Shown(cell)
+        return ShownCell(cell)
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
-        return Shown(MISSING, "")
+        return ShownCell(MISSING, "")
     if isinstance(cell, float):
-        return Shown(_number(cell, decimals), cell)
+        return ShownCell(_number(cell, decimals), cell)
     if isinstance(cell, int) and not isinstance(cell, bool):
-        return Shown(str(cell), cell)
-    raise SettingError(f"a cell must be text, a number, None or Shown, got {cell!r} of type {type(cell).__name__}")
+        return ShownCell(str(cell), cell)
+    raise SettingError(f"a cell must be text, a number, None or ShownCell, got {cell!r} of type {type(cell).__name__}")
 
 
 def _number(value: float, decimals: int | None) -> str:

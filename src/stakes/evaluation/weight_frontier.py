@@ -1,9 +1,10 @@
 """What each decision weight costs and scores on cases that training has not seen, and which weight to take.
 
 Among the weights whose mean score lies at most `tolerance` per cent above that of weight 0, and whose cost lies below
-that of weight 0 in a paired test of all of them together (`stakes.evaluation.simultaneous`), the cheapest wins. The
-smallest of them that is not dearer than the winner by more than one standard error of their paired difference is taken;
-without a winner it is weight 0. Where no weight is truly cheaper, another than 0 is taken in about 1 of 40 data sets.
+that of weight 0 in a paired test of all of them together (`stakes.evaluation.simultaneous_bounds`), the cheapest wins.
+The smallest of them that is at most one standard error of their paired difference more expensive than the winner is
+taken; without a winner it is weight 0. Where no weight is truly cheaper, another than 0 is taken in about 1 of 40 data
+sets.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
-from stakes.evaluation.simultaneous import upper_bounds
+from stakes.evaluation.simultaneous_bounds import upper_bounds
 from stakes.method.argument_checks import require_count, require_finite
 from stakes.number_text import amount, change
 
