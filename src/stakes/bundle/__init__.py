@@ -32,7 +32,6 @@ from stakes.bundle.files import (
     changed_files,
     is_bundle,
     naming,
-    plain,
     read_part,
     read_record,
     record_file,
@@ -55,6 +54,7 @@ from stakes.errors import BundleError, SettingError, StakesError
 from stakes.evaluation.headroom import Headroom
 from stakes.files import write_atomically, write_json
 from stakes.forecaster import DecisionAwareForecaster
+from stakes.json_values import json_value
 from stakes.method.costs import Cost, require_cost
 from stakes.method.training_settings import ModelSettings
 from stakes.settings import from_plain, shown, to_plain
@@ -97,7 +97,7 @@ def save_bundle(
     """
     check_is_fitted(forecaster)
     folder = Path(folder)
-    state = state_of(forecaster)
+    state, known = state_of(forecaster), about or {}
     spec = _spec_of(forecaster.cost) if cost_spec is None else cost_spec
     if not (spec is None or spec.is_own or spec.build() == forecaster.cost):
         raise SettingError(f"cost_spec must be that of the forecaster's cost {forecaster.cost}, got {spec}")
@@ -105,7 +105,7 @@ def save_bundle(
         write_json(stage / SETTINGS, to_plain(settings_of(forecaster)))
         write_json(stage / STATE, to_plain(state))
         save_tensors(stage / WEIGHTS, tensors_of(forecaster))
-        lines = [json.dumps(plain(line), allow_nan=False) + "\n" for line in forecaster.training_]
+        lines = [json.dumps(json_value(line), allow_nan=False) + "\n" for line in forecaster.training_]
         write_atomically(stage / METRICS, "".join(lines).encode())
         record = BundleRecord(
             format=FORMAT,
@@ -116,7 +116,7 @@ def save_bundle(
             files={name: hashlib.sha256((stage / name).read_bytes()).hexdigest() for name in PARTS},
             cost=None if spec is None else _printable(spec).record(),
             layout=layout,
-            about=_checked_about({key: plain(value) for key, value in (about or {}).items() if key not in _DERIVED}),
+            about=_checked_about(json_value({key: value for key, value in known.items() if key not in _DERIVED})),
         )
         write_json(stage / RECORD, to_plain(record))
     return folder

@@ -6,18 +6,15 @@ folder at a time; POSIX.
 """
 
 import hashlib
-import math
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from stakes.data.layout import TableLayout
 from stakes.errors import BundleError, CheckpointError, SettingError, StakesError
@@ -160,19 +157,6 @@ def require_recorded(folder: Path, under: str) -> None:
     for name, sha256 in read_record(folder).files.items():
         if name.startswith(f"{under}/") and (trouble := _trouble(folder, name, sha256)):
             raise BundleError(trouble)
-
-
-def plain(value: object) -> Any:
-    """What JSON can hold: None for NaN and infinity, Python's numbers and lists for numpy's."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        value = value.tolist()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(inner) for inner in value]
-    return plain(to_plain(value)) if is_dataclass(value) else to_plain(value)
 
 
 def bundle_files(folder: Path) -> dict[str, str]:

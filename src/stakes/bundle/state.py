@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from stakes.bundle.files import plain
 from stakes.errors import SettingError
 from stakes.evaluation.weight_frontier import Frontier
 from stakes.forecaster import DecisionAwareForecaster
+from stakes.json_values import json_value
 from stakes.method.argument_checks import check_finite, require_count
 from stakes.method.costs import Cost
 from stakes.method.models.sample_model import SampleModel
@@ -114,7 +114,7 @@ def settings_of(forecaster: DecisionAwareForecaster) -> EstimatorSettings:
         model = MODELS[model]
     given["model"] = to_plain(model) if isinstance(model, (ImplicitSettings, DiffusionSettings)) else "own"
     given["random_state"] = seed if isinstance(seed, Integral) else None
-    return settings_from_plain(plain(given))
+    return settings_from_plain(json_value(given))
 
 
 def state_of(forecaster: DecisionAwareForecaster) -> FittedState:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from stakes.data.tables import csv_text, write_table
 from stakes.errors import SettingError
-from stakes.json_values import plain
+from stakes.json_values import json_value
 
 __all__ = ["TABLE_FILES", "notes", "require_free", "say", "say_fit", "say_json", "say_result", "say_table"]
 
@@ -50,7 +50,7 @@ def say(text: str) -> None:
 
 def say_json(record: Mapping[str, Any]) -> None:
     """One JSON object, in one line."""
-    say(json.dumps(plain(record), allow_nan=False, ensure_ascii=False))
+    say(json.dumps(json_value(record), allow_nan=False, ensure_ascii=False))
 
 
 def say_table(table: pd.DataFrame, title: str = "") -> None:

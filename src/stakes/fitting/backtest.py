@@ -24,7 +24,7 @@ from stakes.files import locked, write_atomically
 from stakes.fitting.fit import Problem, part_of
 from stakes.fitting.judgement import judge_fit
 from stakes.fitting.request import FitRequest, asked_of, claim, read_asked
-from stakes.json_values import plain
+from stakes.json_values import json_value
 from stakes.method.argument_checks import require_count
 from stakes.number_text import amount, change
 from stakes.settings import from_plain
@@ -111,7 +111,7 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
         shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
         found = Backtest(out, _summary(parts, problem), problem.spec.unit)
         write_table(found.table, out / _TABLE)
-        write_atomically(out / _RESULTS, f"{json.dumps(plain(found.record()), allow_nan=False)}\n".encode())
+        write_atomically(out / _RESULTS, f"{json.dumps(json_value(found.record()), allow_nan=False)}\n".encode())
     return found
 
 

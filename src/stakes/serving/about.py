@@ -6,9 +6,9 @@ import torch
 
 import stakes
 from stakes.bundle import Bundle
-from stakes.bundle.files import plain
 from stakes.data.layout import TableLayout
 from stakes.evaluation.metrics import Assessor
+from stakes.json_values import json_value
 from stakes.serving import schemas
 from stakes.serving.forecasts import Opened
 from stakes.serving.settings import ServiceSettings
@@ -78,7 +78,7 @@ def _bundle(name: str, bundle: Bundle) -> schemas.BundleAnswer:
         name=name,
         created=about["created"],
         versions=about["versions"],
-        data=plain(about.get("data")),
-        metrics=plain(about.get("metrics") or {}),
+        data=json_value(about.get("data")),
+        metrics=json_value(about.get("metrics") or {}),
         reason=str(about.get("reason") or ""),
     )

@@ -17,7 +17,7 @@ from stakes.decisions import decisions, uncertified
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
 from stakes.fitting.notes import unlike_the_fit
-from stakes.json_values import plain
+from stakes.json_values import json_value
 from stakes.serving import schemas
 from stakes.serving.about import cases_answer, model_answer
 from stakes.serving.curves import action_grid, density, expected_costs, outcome_grid
@@ -133,7 +133,7 @@ class Service:
             forecast=forecast.name,
             cost=priced.text,
             columns=[str(column) for column in found.columns],
-            rows=[plain(row) for row in in_utc(found).itertuples(index=False, name=None)],
+            rows=[json_value(row) for row in in_utc(found).itertuples(index=False, name=None)],
             notes=[
                 *zone_notes(given, layout.time),
                 *left_out_notes(inputs.quality),
