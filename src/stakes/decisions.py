@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 
-from stakes.cost_text.own_cost_file import blaming
+from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
 from stakes.method.actions import solve_action
@@ -30,7 +30,7 @@ def decisions(cost: Cost, members: ArrayLike, index: "pd.Index[Any]", levels: Se
     """Members (N, M, D) to a table: action, expected cost, certificate, and quantiles of what the decision is about."""
     samples = torch.as_tensor(np.asarray(members))
     size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
-    with blaming(cost):
+    with naming_own_cost(cost):
         parts = [_part(cost, part, levels) for part in samples.split(size)]
     return pd.concat(parts, ignore_index=True).set_axis(index).reset_index()
 

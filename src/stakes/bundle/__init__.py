@@ -47,8 +47,9 @@ from stakes.bundle.state import (
     state_of,
     tensors_of,
 )
+from stakes.cost_text.library_costs import cost_names
 from stakes.cost_text.own_cost_file import OwnCost
-from stakes.cost_text.written_cost import CostSpec, cost_names
+from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.errors import BundleError, SettingError, StakesError
 from stakes.evaluation.headroom import Headroom
@@ -195,7 +196,7 @@ def _require_factory(settings: EstimatorSettings, model: object) -> None:
 def _spec_of(cost: Cost) -> CostSpec | None:
     """The words for a cost of the library, or from a user's file; None for any other."""
     if isinstance(cost, OwnCost):
-        return cost.spec
+        return cost.spec if isinstance(cost.spec, CostSpec) else None
     classes = {f"{name.title().replace('_', '')}Cost": name for name in cost_names()}
     name = classes.get(type(cost).__name__)
     if name is None or not is_dataclass(cost):

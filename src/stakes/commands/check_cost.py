@@ -11,7 +11,7 @@ from torch import Tensor
 
 from stakes.commands.arguments import NO_MEMBERS, Files
 from stakes.commands.member_files import members_of, require_targets
-from stakes.cost_text.own_cost_file import blaming
+from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.tables import numbers, read_table
 from stakes.errors import SettingError
@@ -134,7 +134,7 @@ def check_cost(
     else:
         low, high = _range(built)
         samples, source = _draws(low, high), f"draws between {low:g} and {high:g}"
-    with blaming(built):
+    with naming_own_cost(built):
         found = check(built, samples)
     given = files.members is not None or data is not None
     doubts = spec.doubts(samples.reshape(-1, samples.shape[-1]).numpy()) if given else []

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stakes.commands.arguments import Files
 from stakes.commands.member_files import members_of
-from stakes.cost_text.own_cost_file import blaming
+from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.case_labels import case_labels, in_utc
 from stakes.data.datasets import content_digest
@@ -125,7 +125,7 @@ def evaluate_folder(
     layout = layout_of(bundle, folder)
     layout = replace(layout, baseline_action=baseline_action or layout.baseline_action)
     cases = layout.cases(table)
-    with blaming(bundle.forecaster.cost):
+    with naming_own_cost(bundle.forecaster.cost):
         found = judge_fit(bundle.forecaster, cases)
     block = block or found.block
     notes = (
@@ -155,7 +155,7 @@ def evaluate_members(
     index, values = case_labels(found.index[order]), outcomes.to_numpy()[order]
     doubts = spec.doubts(values)
     cost = spec.build()
-    with blaming(cost):
+    with naming_own_cost(cost):
         metrics = _metrics(cost, found.members[order], values)
         today = None
         if baseline_action is not None:

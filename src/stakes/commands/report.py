@@ -4,7 +4,7 @@ from pathlib import Path
 
 from stakes.bundle.files import RECORD, naming, read_record
 from stakes.cost_text.cost_on_record import cost_again
-from stakes.cost_text.own_cost_file import blaming
+from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError
 from stakes.reports.fit_report import REPORT, write_fit_report
@@ -25,5 +25,5 @@ def write_report(folder: Path, cost: str | None, out: Path | None) -> Path:
     with naming(folder / RECORD):
         kept = CostSpec.from_record(record.cost)
     found = cost_again(kept, cost).build()
-    with blaming(found):
+    with naming_own_cost(found):
         return write_fit_report(folder, found, out)

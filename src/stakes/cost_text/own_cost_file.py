@@ -9,25 +9,55 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.method.costs import Cost, Parameter, cost_function, require_cost
 
-if TYPE_CHECKING:
-    from stakes.cost_text.written_cost import CostSpec
-
-__all__ = ["OwnCost", "blaming", "file_hash"]
+__all__ = ["OwnCost", "OwnCostSpec", "file_hash", "naming_own_cost"]
 
 _BOUNDS = ("lower", "upper")
 
 
-class OwnCost:
-    """The cost that a spec refers to. A copy of it in another process is made from the file again."""
+class OwnCostSpec(Protocol):
+    """What must be known of a user's own cost to make it; a `CostSpec` has it."""
 
-    def __init__(self, spec: "CostSpec") -> None:
+    @property
+    def name(self) -> str:
+        """FILE.py:function."""
+        ...
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def function(self) -> str:
+        """What the file calls the cost: a function, a class or an object."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, float | str]:
+        """What the user gives to it, and the bounds of a plain function."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 that the file must have."""
+        ...
+
+
+class OwnCost:
+    """The cost in a user's file. A copy of it in another process is made from the file again.
+
+    Args:
+        spec: Where the cost is, what it is given, and the SHA-256 that the file must have.
+    """
+
+    def __init__(self, spec: OwnCostSpec) -> None:
         self.spec = spec
         self.cost = _cost_of(spec, _module(spec))
         for name in ("best_action", "total"):  # there only where the cost has them
@@ -51,7 +81,7 @@ class OwnCost:
     def __repr__(self) -> str:
         return f"OwnCost({str(self.spec)!r})"
 
-    def __reduce__(self) -> tuple[type["OwnCost"], tuple["CostSpec"]]:
+    def __reduce__(self) -> tuple[type["OwnCost"], tuple[OwnCostSpec]]:
         return OwnCost, (self.spec,)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "OwnCost":
@@ -59,7 +89,11 @@ class OwnCost:
 
 
 def file_hash(path: Path) -> str:
-    """The SHA-256 of a user's file."""
+    """The SHA-256 of a user's file.
+
+    Args:
+        path: The file that the user named.
+    """
     return hashlib.sha256(_content(path)).hexdigest()
 
 
@@ -76,7 +110,7 @@ def _content(path: Path) -> bytes:
         raise CostError(f"the cost's file {str(path)!r} cannot be read: {error.strerror}") from error
 
 
-def _module(spec: "CostSpec") -> ModuleType:
+def _module(spec: OwnCostSpec) -> ModuleType:
     """The file as a module of its own, executed from the very bytes that were named."""
     content = _content(spec.path)
     if hashlib.sha256(content).hexdigest() != spec.sha256:
@@ -93,23 +127,23 @@ def _module(spec: "CostSpec") -> ModuleType:
     return module
 
 
-def _cost_of(spec: "CostSpec", module: ModuleType) -> Cost:
+def _cost_of(spec: OwnCostSpec, module: ModuleType) -> Cost:
     """The object as it is, what a class or factory makes of the keys, or f(action, outcome) between bounds."""
     if not hasattr(module, spec.function):
         names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
         hint = f"; {did_you_mean(spec.function, names)}" if names else ""
         raise CostError(f"the file {spec.path.name!r} has no function {spec.function!r}{hint}")
-    found, keys = getattr(module, spec.function), dict(spec.parameters)
-    if not isinstance(found, type) and all(hasattr(found, name) for name in _BOUNDS):
+    named, keys = getattr(module, spec.function), dict(spec.parameters)
+    if not isinstance(named, type) and all(hasattr(named, name) for name in _BOUNDS):
         if keys:
             raise CostError(f"the cost {spec.function!r} is an object that takes no parameters, got {', '.join(keys)}")
-        cost = found
-    elif not callable(found):
-        raise CostError(f"{spec.function!r} of {spec.path.name!r} must be a cost, got {type(found).__name__}")
-    elif _takes(found, (), keys):
-        cost = _made(spec, found, keys)
+        cost = named
+    elif not callable(named):
+        raise CostError(f"{spec.function!r} of {spec.path.name!r} must be a cost, got {type(named).__name__}")
+    elif _takes(named, (), keys):
+        cost = _made(spec, named, keys)
     else:
-        cost = _bounded(spec, found, keys)
+        cost = _bounded(spec, named, keys)
     try:
         require_cost(cost)
     except CostError as error:
@@ -117,7 +151,7 @@ def _cost_of(spec: "CostSpec", module: ModuleType) -> Cost:
     return cost
 
 
-def _made(spec: "CostSpec", factory: Callable[..., Any], keys: Mapping[str, Any]) -> Any:
+def _made(spec: OwnCostSpec, factory: Callable[..., Any], keys: Mapping[str, Any]) -> Any:
     try:
         return factory(**keys)
     except StakesError:
@@ -126,7 +160,7 @@ def _made(spec: "CostSpec", factory: Callable[..., Any], keys: Mapping[str, Any]
         raise CostError(f"{spec.function!r} of {spec.path.name!r} fails: {_said(error)}") from error
 
 
-def _bounded(spec: "CostSpec", function: Callable[..., Tensor], keys: dict[str, Any]) -> Cost:
+def _bounded(spec: OwnCostSpec, function: Callable[..., Tensor], keys: dict[str, Any]) -> Cost:
     others = {key: value for key, value in keys.items() if key not in _BOUNDS}
     if isinstance(function, type) or not _takes(function, (None, None), others):
         raise CostError(
@@ -176,8 +210,12 @@ def _said(error: BaseException) -> str:
 
 
 @contextmanager
-def blaming(cost: Cost) -> Iterator[None]:
-    """Whatever a user's own cost raises, in one sentence that names it."""
+def naming_own_cost(cost: Cost) -> Iterator[None]:
+    """Turn whatever a user's own cost raises in this block into one sentence that names the cost.
+
+    Args:
+        cost: The cost that is called in the block; what another than a user's own raises is left as it is.
+    """
     try:
         yield
     except StakesError:

@@ -1,19 +1,19 @@
 """What looks wrong with a cost for the outcomes at hand: another unit, bounds that decide everything."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from stakes.cost_text.own_cost_file import OwnCost
 from stakes.errors import CostError, ShapeError, StakesError
 from stakes.method.actions import solve_action
 from stakes.method.costs import Cost
 
-if TYPE_CHECKING:
-    from stakes.cost_text.written_cost import CostSpec
+__all__ = ["plausibility_notes"]
 
-__all__ = ["doubts"]
+Parameters = Mapping[str, float | str]
 
 _MOST_CASES = 1000  # enough to see where actions land
 _ABOVE_CAPACITY = 1.5  # beyond any fraction of capacity that is measured
@@ -22,27 +22,36 @@ _COLDEST, _WARMEST, _KELVIN = -100.0, 70.0, 180.0  # degC, degC, K
 _LITTLE = 0.01  # share of the range between the bounds
 
 
-def doubts(spec: "CostSpec", outcomes: ArrayLike) -> list[str]:
-    """Sentences for the user; none where nothing looks wrong."""
+def plausibility_notes(name: str, parameters: Parameters, cost: Cost, outcomes: ArrayLike) -> list[str]:
+    """Sentences about what looks wrong with a cost for some outcomes; none where nothing does.
+
+    Args:
+        name: The name under which the cost is written, such as "shortfall".
+        parameters: The parameters it was written with.
+        cost: The cost itself.
+        outcomes: Outcomes (N, D); rows with a missing value are passed over.
+    """
     values = np.asarray(outcomes, dtype=np.float64)
     if values.ndim != 2:
         raise ShapeError(f"outcomes must be cases by columns, got shape {values.shape}")
     values = values[np.isfinite(values).all(1)]
     if not len(values):
         return []
-    return [sentence for sentence in (_of_unit(spec, values), *_of_bounds(spec, values)) if sentence]
+    bounds_are_given = "upper" in parameters or isinstance(cost, OwnCost)
+    notes = (_unit_note(name, parameters, values), _bounds_note(name, cost, bounds_are_given, values))
+    return [note for note in notes if note]
 
 
-def _of_unit(spec: "CostSpec", values: NDArray[np.float64]) -> str:
+def _unit_note(name: str, parameters: Parameters, values: NDArray[np.float64]) -> str:
     low, high = float(values.min()), float(values.max())
     seen = f"the outcomes run from {low:g} to {high:g}"
-    if spec.name == "shortfall" and not (low >= 0 and high <= _ABOVE_CAPACITY):
+    if name == "shortfall" and not (low >= 0 and high <= _ABOVE_CAPACITY):
         return f"{seen}, which does not look like a fraction of capacity (0 to 1), as the cost shortfall expects"
-    if spec.name == "wind_dispatch" and not (low >= 0 and 1 < high <= _STORM):
+    if name == "wind_dispatch" and not (low >= 0 and 1 < high <= _STORM):
         hint = "; for a fraction of capacity there is the cost shortfall" if low >= 0 and high <= 1 else ""
         return f"{seen}, which does not look like a wind speed in m/s, as the cost wind_dispatch expects{hint}"
-    if spec.name == "protection":
-        threshold = float(spec.parameters["threshold"])
+    if name == "protection":
+        threshold = float(parameters["threshold"])
         if low > _KELVIN and _COLDEST <= threshold <= _WARMEST:
             return f"{seen}, which looks like kelvin, while the threshold {threshold:g} looks like degC"
         if not low <= threshold <= high:
@@ -50,45 +59,39 @@ def _of_unit(spec: "CostSpec", values: NDArray[np.float64]) -> str:
     return ""
 
 
-def _of_bounds(spec: "CostSpec", values: NDArray[np.float64]) -> list[str]:
+def _bounds_note(name: str, cost: Cost, bounds_are_given: bool, values: NDArray[np.float64]) -> str:
     """Where the best actions land: with every outcome known beforehand, and one for all without any forecast."""
-    cost = spec.build()
     every = -(-len(values) // _MOST_CASES)
     cases = torch.from_numpy(values[::every].copy())  # (N, D)
-    known = _actions(spec, cost, cases[:, None])  # (N,)
-    blind = float(_actions(spec, cost, cases[None])[0])
+    known = _actions(name, cost, cases[:, None])  # (N,)
+    blind = float(_actions(name, cost, cases[None])[0])
     lower, upper = float(cost.lower), float(cost.upper)
-    for name, bound in (("lower", lower), ("upper", upper)):
+    for side, bound in (("lower", lower), ("upper", upper)):
         share = float((known == bound).double().mean())
         if share == 1:
-            return [
-                f"even where the outcome is known beforehand, the best action is always the {name} bound {bound:g}: "
+            return (
+                f"even where the outcome is known beforehand, the best action is always the {side} bound {bound:g}: "
                 "there is nothing to decide, or the cost is in another unit than the outcomes"
-            ]
-        if blind == bound and _bounds_are_given(spec):
-            return [
-                f"without a forecast the best action is the {name} bound {bound:g}, and it is in {share:.0%} of the "
-                f"cases where the outcome is known beforehand: is {name} in the unit of the outcomes?"
-            ]
-    spread = float(known.max() - known.min())
-    if _bounds_are_given(spec) and spread < _LITTLE * (upper - lower):
-        return [
+            )
+        if blind == bound and bounds_are_given:
+            return (
+                f"without a forecast the best action is the {side} bound {bound:g}, and it is in {share:.0%} of the "
+                f"cases where the outcome is known beforehand: is {side} in the unit of the outcomes?"
+            )
+    if bounds_are_given and float(known.max() - known.min()) < _LITTLE * (upper - lower):
+        return (
             f"the best actions of all outcomes, {known.min():g} to {known.max():g}, use less than "
             f"{_LITTLE:.0%} of the range from lower={lower:g} to upper={upper:g}: are the bounds in the unit of the "
             "outcomes?"
-        ]
-    return []
+        )
+    return ""
 
 
-def _bounds_are_given(spec: "CostSpec") -> bool:
-    return spec.is_own or "upper" in spec.parameters
-
-
-def _actions(spec: "CostSpec", cost: Cost, samples: torch.Tensor) -> torch.Tensor:
+def _actions(name: str, cost: Cost, samples: torch.Tensor) -> torch.Tensor:
     try:
         return solve_action(cost, samples).action[..., 0]
     except StakesError:
         raise
     except Exception as error:  # a user's own function may raise anything
         said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise CostError(f"the cost {spec.name} fails for the outcomes of the table: {said}") from error
+        raise CostError(f"the cost {name} fails for the outcomes of the table: {said}") from error

@@ -8,12 +8,12 @@ FILE.py:function[:key=value,...]  a user's own: f(action, outcome) with the keys
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from importlib import import_module
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from stakes.errors import CostError, did_you_mean
+from stakes.cost_text.library_costs import TEXT_PARAMETERS, library_cost, require_library_name, with_defaults
+from stakes.errors import CostError
 from stakes.settings import from_plain, shown
 
 if TYPE_CHECKING:  # torch comes with the first cost, not with --help
@@ -21,55 +21,10 @@ if TYPE_CHECKING:  # torch comes with the first cost, not with --help
 
     from stakes.method.costs import Cost
 
-__all__ = ["CostSpec", "cost_names"]
+__all__ = ["CostSpec"]
 
-
-@dataclass(frozen=True)
-class _Kind:
-    """A cost of the library: its class, one line about it, and how it is written."""
-
-    class_name: str
-    line: str
-    example: str
-
-
-_KINDS = {
-    "shortfall": _Kind(
-        "ShortfallCost",
-        "commit power, pay penalty x shortfall^2; outcome: power as a fraction of capacity",
-        "shortfall:penalty=5",
-    ),
-    "wind_dispatch": _Kind(
-        "WindDispatchCost",
-        "the same for wind speed in m/s, through a power curve",
-        "wind_dispatch:penalty=5,cutoff_speed=25",
-    ),
-    "protection": _Kind(
-        "ProtectionCost",
-        "protect at a level between 0 and 1 against a hazard above or below a threshold",
-        "protection:threshold=0,false_alarm_ratio=0.2,hazard=below",
-    ),
-    "newsvendor": _Kind(
-        "NewsvendorCost",
-        "stock a quantity, linear cost of too little (underage) and too much (overage)",
-        "newsvendor:underage=4,overage=1,upper=500",
-    ),
-    "imbalance": _Kind(
-        "ImbalanceCost",
-        "buy a quantity, quadratic cost of being short or long",
-        "imbalance:short=10,long=1,upper=150",
-    ),
-}
-_DEFAULTS = {"newsvendor": {"lower": 0.0}, "imbalance": {"lower": 0.0}}
-_TEXTS = ("hazard",)
 _UNITS = ("unit", "action_unit")
 _OWN = re.compile(r"(?P<reference>.+\.py:(?P<function>[^:]*))(?::(?P<keys>.*))?", re.DOTALL)
-_BARE = re.compile(r"(?P<name>[^:]*)(?::(?P<keys>.*))?", re.DOTALL)
-
-
-def cost_names() -> dict[str, str]:
-    """The costs of the library and one line about each."""
-    return {name: kind.line for name, kind in _KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -82,8 +37,14 @@ class CostSpec:
     >>> str(spec)
     'imbalance:short=10,long=1,upper=150,lower=0,unit=EUR'
 
-    `sha256` is that of a user's file; `recorded` says that the spec comes from a record, where that file is but a
-    reference: it is not looked for and not executed.
+    Attributes:
+        name: The name of a cost of the library, or "FILE.py:function".
+        parameters: Its parameters by name, numbers or texts; those that need not be written are added.
+        unit: The unit of the cost, such as "EUR", for texts and figures.
+        action_unit: The unit of the action, such as "GW", likewise.
+        sha256: The SHA-256 of a user's file, by default computed; empty for a cost of the library.
+        recorded: Whether the spec comes from a record, where a user's file is but a name: it is not looked for and not
+            executed.
     """
 
     name: str
@@ -94,11 +55,9 @@ class CostSpec:
     recorded: bool = False
 
     def __post_init__(self) -> None:
-        defaults = {key: value for key, value in _DEFAULTS.get(self.name, {}).items() if key not in self.parameters}
-        object.__setattr__(self, "parameters", {**self.parameters, **defaults})
+        object.__setattr__(self, "parameters", with_defaults(self.name, self.parameters))
         if not self.is_own:
-            _require_name(self.name)
-            self._library_cost()
+            library_cost(self.name, self.parameters)  # which refuses what makes no cost
         elif not (self.sha256 or self.recorded):
             from stakes.cost_text.own_cost_file import file_hash
 
@@ -106,7 +65,11 @@ class CostSpec:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The spec that the text describes; the module says how it is written."""
+        """The spec that a text describes.
+
+        Args:
+            text: NAME:key=value,... or FILE.py:function[:key=value,...]; the keys unit and action_unit are its units.
+        """
         text = text.strip()
         if text.lower().endswith(".py"):
             raise CostError(f"the cost {text!r} must name a function of the file too, as in {text}:my_cost")
@@ -115,9 +78,8 @@ class CostSpec:
                 raise CostError(f"the cost {text!r} must name a function of the file, got {own['function']!r}")
             name, keys = own["reference"].strip(), own["keys"]
         else:
-            found = _BARE.fullmatch(text)
-            name, keys = (found["name"].strip(), found["keys"]) if found else (text, None)
-            _require_name(name)
+            name, _, keys = (part.strip() for part in text.partition(":"))
+            require_library_name(name)
         texts = _key_values(name, keys or "")
         unit, action_unit = (texts.pop(key, "") for key in _UNITS)
         is_own = own is not None
@@ -146,7 +108,7 @@ class CostSpec:
     def build(self) -> "Cost":
         """The cost itself; for a user's own this executes the file that was named."""
         if not self.is_own:
-            return self._library_cost()
+            return library_cost(self.name, self.parameters)
         if self.recorded:
             raise CostError(
                 f"the cost {self.name!r} is a user's own and only its name was kept; give the file again, as in "
@@ -157,10 +119,14 @@ class CostSpec:
         return OwnCost(self)
 
     def doubts(self, outcomes: "ArrayLike") -> list[str]:
-        """Sentences about what looks wrong with this cost for outcomes (N, D), such as another unit."""
-        from stakes.cost_text.plausibility import doubts
+        """Sentences about what looks wrong with this cost for some outcomes, such as another unit.
 
-        return doubts(self, outcomes)
+        Args:
+            outcomes: Outcomes (N, D); rows with a missing value are passed over.
+        """
+        from stakes.cost_text.plausibility import plausibility_notes
+
+        return plausibility_notes(self.name, self.parameters, self.build(), outcomes)
 
     def record(self) -> dict[str, Any]:
         """What JSON can hold; of a user's file its name and SHA-256, never where it lies."""
@@ -175,58 +141,34 @@ class CostSpec:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "CostSpec":
-        """The spec of a record; a user's own cost is known by name alone, and `build` refuses it."""
+        """The spec of a record; a user's own cost is known by name alone, and `build` refuses it.
+
+        Args:
+            record: What `record` gave.
+        """
         spec = from_plain(CostSpec, {**record, "recorded": True}, "cost")
         if spec.is_own and not re.fullmatch("[0-9a-f]{64}", spec.sha256):
             raise CostError(f"cost.sha256 must be 64 hexadecimal digits, got {shown(spec.sha256)}")
         return spec
 
-    def _library_cost(self) -> "Cost":
-        costs = import_module("stakes.method.costs")
-        kind = getattr(costs, _KINDS[self.name].class_name)
-        of_cost = {field.name: field for field in fields(kind) if field.name != "power_curve"}
-        of_curve = [field.name for field in fields(costs.PowerCurve)] if self.name == "wind_dispatch" else []
-        known = (*of_cost, *of_curve)
-        for key, value in self.parameters.items():
-            if key not in known:
-                raise CostError(f"the cost {self.name} has no parameter {key!r}; its parameters are {', '.join(known)}")
-            _require_kind(self.name, key, value)
-        required = [key for key, field in of_cost.items() if field.default is field.default_factory is MISSING]
-        if missing := [key for key in required if key not in self.parameters]:
-            example = _KINDS[self.name].example
-            raise CostError(f"the cost {self.name} needs {' and '.join(missing)}, as in {example}")
-        arguments = {key: value for key, value in self.parameters.items() if key in of_cost}
-        curve = {key: value for key, value in self.parameters.items() if key in of_curve}
-        try:
-            cost: Cost = kind(**arguments, power_curve=costs.PowerCurve(**curve)) if of_curve else kind(**arguments)
-        except CostError as error:
-            raise CostError(f"the cost {self.name}: {error}") from error
-        return cost
-
-
-def _require_name(name: str) -> None:
-    if name not in _KINDS:
-        hint = did_you_mean(name, tuple(_KINDS))
-        raise CostError(f"there is no cost {shown(name)}, and your own is written FILE.py:function; {hint}")
-
 
 def _key_values(name: str, text: str) -> dict[str, str]:
     """What "a=1,b=2" says, by key."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, sign, value = (word.strip() for word in part.partition("="))
         if not sign or not key or not value:
             hint = "; decimals are written with a point" if re.fullmatch(r"\d+", part) else ""
             raise CostError(f"the cost {name} must be followed by key=value, separated by commas, got {part!r}{hint}")
-        if key in found:
+        if key in values:
             raise CostError(f"the cost {name} has the parameter {key!r} twice")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _value(name: str, key: str, word: str, own: bool) -> float | str:
     """A number, or text where the library expects it or a user's own cost may."""
-    if key in _TEXTS:
+    if key in TEXT_PARAMETERS:
         return word
     try:
         number = float(word)
@@ -237,12 +179,6 @@ def _value(name: str, key: str, word: str, own: bool) -> float | str:
     if not math.isfinite(number):
         raise CostError(f"the parameter {key} of the cost {name} must be finite, got {word!r}")
     return number
-
-
-def _require_kind(name: str, key: str, value: float | str) -> None:
-    expected = "text" if key in _TEXTS else "a number"
-    if isinstance(value, bool) or isinstance(value, str) != (expected == "text"):
-        raise CostError(f"the parameter {key} of the cost {name} must be {expected}, got {shown(value)}")
 
 
 def _shortest(value: float | str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from stakes.cost_text.cost_on_record import cost_again
-from stakes.cost_text.own_cost_file import blaming
+from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.data.layout import TableCases
 from stakes.data.tables import read_table, write_table
 from stakes.errors import InterruptedTraining, SettingError
@@ -102,7 +102,7 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
     problem.known_at(starts[0])  # there must be some
     for note in problem.notes:
         say(f"note: {note}")
-    with locked(out), blaming(problem.cost):
+    with locked(out), naming_own_cost(problem.cost):
         claim(out / SETTINGS, asked, "backtest")
         parts = [
             _origin(problem, out, place, starts[place - 1 : place + 1], execution, say)

@@ -18,7 +18,7 @@ import torch
 import stakes
 from stakes.bundle import bundle_files, is_bundle, load_bundle, record_file, save_bundle
 from stakes.cost_text.cost_on_record import cost_again
-from stakes.cost_text.own_cost_file import blaming
+from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.datasets import content_digest
 from stakes.data.layout import TableCases, TableLayout
@@ -153,7 +153,7 @@ def run_fit(
     asked, _ = asked_of(request, problem.spec, problem.sha256), problem.parts  # which must be there before a folder is
     for note in problem.notes:
         say(f"note: {note}")
-    with locked(out), blaming(problem.cost):
+    with locked(out), naming_own_cost(problem.cost):
         claim(out / FIT, asked, "fit")
         if is_bundle(out):
             return _kept(out, problem)

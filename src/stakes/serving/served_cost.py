@@ -7,8 +7,9 @@ from functools import lru_cache
 
 import torch
 
-from stakes.cost_text.own_cost_file import blaming
-from stakes.cost_text.written_cost import CostSpec, cost_names
+from stakes.cost_text.library_costs import cost_names
+from stakes.cost_text.own_cost_file import naming_own_cost
+from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import StakesError
 from stakes.method.costs import Cost
 from stakes.serving.refusals import RefusedError
@@ -61,7 +62,7 @@ class PricedCost:
     def naming(self, field: str) -> Iterator[None]:
         """What goes wrong inside is about this field of the request; where a user's own file lies is not told."""
         try:
-            with blaming(self.cost):
+            with naming_own_cost(self.cost):
                 yield
         except StakesError as error:
             raise RefusedError(field, _said(self.spec, error)) from error

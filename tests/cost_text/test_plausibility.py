@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from stakes.cost_text.plausibility import plausibility_notes
+from stakes.cost_text.written_cost import CostSpec
+from stakes.errors import CostError, ShapeError
+
+
+def notes(text: str, seen: np.ndarray) -> list[str]:
+    spec = CostSpec.parse(text)
+    return plausibility_notes(spec.name, spec.parameters, spec.build(), seen)
+
+
+def outcomes(low: float, high: float) -> np.ndarray:
+    return np.linspace(low, high, 50)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("shortfall:penalty=5", outcomes(0, 1.02)),
+        ("wind_dispatch:penalty=5", outcomes(0, 25)),
+        ("protection:threshold=0,false_alarm_ratio=0.2,hazard=below", outcomes(-10, 30)),
+        ("newsvendor:underage=4,overage=1,upper=150", outcomes(20, 120)),
+        ("imbalance:short=10,long=1,upper=150", outcomes(30, 100)),
+        ("imbalance:short=10,long=1,upper=300", np.repeat(outcomes(30, 100), 2, axis=1)),
+        ("shortfall:penalty=5", np.full((3, 1), np.nan)),
+    ],
+)
+def test_nothing_is_said_where_all_is_well(text: str, seen: np.ndarray) -> None:
+    assert notes(text, seen) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "seen", "expected"),
+    [
+        (
+            "shortfall:penalty=5",
+            outcomes(0, 250),
+            "outcomes run from 0 to 250, which does not look like a fraction of cap",
+        ),
+        ("shortfall:penalty=5", outcomes(-2, 0.5), "does not look like a fraction of capacity"),
+        ("wind_dispatch:penalty=5", outcomes(0, 0.9), "for a fraction of capacity there is the cost shortfall"),
+        ("wind_dispatch:penalty=5", outcomes(0, 180), "does not look like a wind speed in m/s"),
+        (
+            "protection:threshold=0,false_alarm_ratio=0.2,hazard=below",
+            outcomes(260, 300),
+            "kelvin, while the threshold 0",
+        ),
+        ("protection:threshold=35,false_alarm_ratio=0.2", outcomes(-5, 20), "never cross the threshold 35"),
+        (
+            "imbalance:short=10,long=1,upper=15",
+            outcomes(30, 100),
+            "always the upper bound 15: there is nothing to decide",
+        ),
+        ("imbalance:short=10,long=1,upper=60", outcomes(30, 100), "best action is the upper bound 60, and it is in 5"),
+        (
+            "newsvendor:underage=1,overage=9,upper=60",
+            outcomes(-90, 10),
+            "the lower bound 0, and it is in 90% of the cases",
+        ),
+        (
+            "newsvendor:underage=4,overage=1,upper=150000",
+            outcomes(30, 100),
+            "use less than 1% of the range from lower=0",
+        ),
+    ],
+)
+def test_what_looks_wrong_is_said(text: str, seen: np.ndarray, expected: str) -> None:
+    assert any(expected in sentence for sentence in notes(text, seen))
+
+
+def test_an_own_cost_that_fails_on_the_outcomes_is_one_line(own: str) -> None:
+    with pytest.raises(CostError, match="fails for the outcomes of the table") as caught:
+        notes(f"{own}:with_math:lower=0,upper=1", outcomes(0, 1))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_own_cost_has_bounds_of_its_own(own: str) -> None:
+    (note,) = notes(f"{own}:profit:lower=0,upper=60", outcomes(-90, 10))
+    assert "the lower bound 0, and it is in 90% of the cases" in note
+
+
+def test_a_spec_says_the_same_as_the_function() -> None:
+    text, seen = "shortfall:penalty=5", outcomes(0, 250)
+    assert CostSpec.parse(text).doubts(seen) == notes(text, seen)
+
+
+def test_outcomes_have_cases_and_columns() -> None:
+    with pytest.raises(ShapeError, match=r"outcomes must be cases by columns, got shape \(50,\)"):
+        notes("shortfall:penalty=5", outcomes(0, 1)[:, 0])
