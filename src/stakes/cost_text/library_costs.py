@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from stakes.errors import CostError, did_you_mean
@@ -91,19 +90,21 @@ def library_cost(name: str, parameters: Mapping[str, float | str]) -> "Cost":
         parameters: The fields of the cost, and of its power curve where it has one, by name.
     """
     require_library_name(name)
-    costs = import_module("stakes.method.costs")
-    kind = getattr(costs, _KINDS[name].class_name)
+    from stakes.method import named_costs
+    from stakes.method.power_curve import PowerCurve
+
+    kind = getattr(named_costs, _KINDS[name].class_name)
     of_cost = {field.name: field for field in fields(kind) if field.name != "power_curve"}
-    of_curve = [field.name for field in fields(costs.PowerCurve)] if name == "wind_dispatch" else []
+    of_curve = [field.name for field in fields(PowerCurve)] if name == "wind_dispatch" else []
     _require_known(name, parameters, (*of_cost, *of_curve))
     required = [key for key, field in of_cost.items() if field.default is field.default_factory is MISSING]
     if missing := [key for key in required if key not in parameters]:
         raise CostError(f"the cost {name} needs {' and '.join(missing)}, as in {_KINDS[name].example}")
     arguments: dict[str, Any] = {key: value for key, value in parameters.items() if key in of_cost}
-    curve = {key: value for key, value in parameters.items() if key in of_curve}
+    curve: dict[str, Any] = {key: value for key, value in parameters.items() if key in of_curve}
     try:
         if of_curve:
-            arguments["power_curve"] = costs.PowerCurve(**curve)
+            arguments["power_curve"] = PowerCurve(**curve)
         cost: Cost = kind(**arguments)
     except CostError as error:
         raise CostError(f"the cost {name}: {error}") from error
