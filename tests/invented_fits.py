@@ -41,7 +41,6 @@ def invented_fit(
     times: bool = True,
     baseline: bool = True,
     chosen: bool = True,
-    unit: str = "GW",
 ) -> JudgedFit:
     """Weight 0 has members too close together; the weight taken has them as they should, so much as it gains."""
     cost = spec.build()
@@ -51,7 +50,7 @@ def invented_fit(
     noise = generator.normal(0, 3 / targets, (cases, MEMBERS, targets))
     spreads = {0.0: 0.6, **({weight: 0.6 + 0.4 * gain} if weight else {})}
     forecasts = {each: centre[:, None] + spread * noise for each, spread in spreads.items()}
-    study = _study(cost, outcome, forecasts, block, unit)
+    study = _study(cost, outcome, forecasts, block)
     cased = study.cases
     if times:
         at = np.datetime64("2023-01-01", "ns") + np.arange(cases) * np.timedelta64(6, "h")
@@ -77,9 +76,7 @@ def invented_fit(
     )
 
 
-def _study(
-    cost: Cost, outcome: NDArray[np.float64], forecasts: dict[float, NDArray[np.float64]], block: int, unit: str
-) -> Study:
+def _study(cost: Cost, outcome: NDArray[np.float64], forecasts: dict[float, NDArray[np.float64]], block: int) -> Study:
     observed = torch.from_numpy(outcome)
     assessor = Assessor(cost)
     total = assessor.total(observed)
@@ -100,7 +97,7 @@ def _study(
     cased = {"outcome": total, "climatology_cost": climatology}
     cased |= {f"observed_{name}": region(observed) for name, region in regions.items()}
     cases = xr.Dataset({name: (("group", "case"), values.numpy()[None]) for name, values in cased.items()})
-    about = {"unit": unit, "members": MEMBERS, "targets": [f"load_{place}" for place in range(outcome.shape[1])]}
+    about = {"members": MEMBERS, "targets": [f"load_{place}" for place in range(outcome.shape[1])]}
     return Study(
         xr.Dataset(arrays, {**axes, "case": np.arange(count), "level": list(LEVELS)}),
         cases.assign_coords(group=[0.0], case=np.arange(count)),

@@ -47,7 +47,7 @@ def fit(kind: str = "full") -> JudgedFit:
         return replace(bare, cost_spec=None, headroom=None, quality=None, settings={}, provenance={})
     if kind == "hostile":
         spec = replace(SPEC, unit=HOSTILE, action_unit=HOSTILE)
-        return invented_fit(spec, cases=80, targets=3, times=False, baseline=False, unit=HOSTILE)
+        return invented_fit(spec, cases=80, targets=3, times=False, baseline=False)
     return {
         "full": lambda: invented_fit(cases=300, block=10),
         "open": lambda: invented_fit(CostSpec.parse("newsvendor:underage=1,overage=1,upper=150"), cases=300),
@@ -218,10 +218,10 @@ def test_axes_have_names_and_units() -> None:
     for label, words in {
         "verdict": ("mean cost per test case (EUR)", "change from weight 0 (EUR)", "climatology", "today"),
         "weights": ("change of the score against weight 0 (%)", "change of the cost (EUR)", "decision weight (–)"),
-        "calibration": ("predicted cost (EUR)", "realised cost (EUR)", "share of cases (%)", "spread (GW)"),
-        "decisions": ("outcome and action (GW)", "time (UTC)", "today's action", "cost saved so far (EUR)"),
+        "calibration": ("predicted cost (EUR)", "realised cost (EUR)", "share of cases (%)", "spread"),
+        "decisions": ("outcome", "action (GW)", "time (UTC)", "today's action", "cost saved so far (EUR)"),
         "parts": ("third of the cases", "month", "hour of the day (UTC)", "change (EUR)"),
-        "cost": ("action (GW)", "mean cost (EUR)", "value of a member (GW)"),
+        "cost": ("action (GW)", "mean cost (EUR)", "value of a member"),
     }.items():
         text = drawn_text(figures[label])
         assert [word for word in words if word not in text] == []

@@ -203,7 +203,7 @@ def _fit(problem: Problem, out: Path, execution: Execution, say: StatusLines, he
         judgement = judge_fit(forecaster, test)
         rows = judgement.table().to_dict("records")
         metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in rows}
-        judgement.study({"unit": ""}).save(out / "evaluation")
+        judgement.study().save(out / "evaluation")
         save_cases(out, test)
     about = _about(problem, headroom, metrics, _reason(forecaster), execution)
     save_bundle(out, forecaster, cost_spec=problem.spec, layout=problem.layout, about=about)

@@ -42,13 +42,12 @@ class FittedJudgement:
         """One row a metric; see `stakes.evaluation.forecast_table` and `CaseMetrics.summary`."""
         return self.metrics.summary(block or self.block)
 
-    def study(self, about: Mapping[str, Any]) -> Study:
+    def study(self) -> Study:
         """The same as a study, with the lower, middle and upper third of the outcomes as its regions."""
         described = {
             "members": int(self.forecaster.members),
             "decision_weight": self.forecaster.decision_weight_,
             "targets": list(self.forecaster.target_names_),
-            **about,
         }
         judged = {self.forecaster.decision_weight_: self.metrics.chosen}
         if self.metrics.baseline is not None:

@@ -106,10 +106,8 @@ def _broken(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_cases(fit: JudgedFit, table: pd.DataFrame) -> Drawing:
-    """The outcome and its forecast above the actions, or in one where both have one unit."""
-    together = bool(fit.action_unit) and fit.action_unit == fit.outcome_unit
-    figure, axes = new_panel(1 if together else 2, height=3.0 if together else 3.8, sharex=True)
-    above, below = axes[0], axes[-1]
+    """The outcome and its forecast above the actions."""
+    figure, (above, below) = new_panel(2, height=3.8, sharex=True)
     shown = _broken(table)
     if "low" in shown:
         band(above, shown.index, shown["low"], shown["high"], COLOURS["blue"])
@@ -122,11 +120,8 @@ def _draw_cases(fit: JudgedFit, table: pd.DataFrame) -> Drawing:
             look = {"color": LOOKS[name]["color"], "linestyle": _DASHES[name]}
             below.plot(shown.index, shown[name], drawstyle="steps-mid", linewidth=1.2, **look)
             handles.append(legend_entry(label, **look))
-    if together:
-        above.set_ylabel(axis_label("outcome and action", fit.outcome_unit))
-    else:
-        above.set_ylabel(axis_label("outcome", fit.outcome_unit))
-        below.set_ylabel(axis_label("action", fit.action_unit))
+    above.set_ylabel("outcome")
+    below.set_ylabel(axis_label("action", fit.action_unit))
     _time_axis(below, fit)
     legend_below_panel(figure, handles, columns=2)
     return figure

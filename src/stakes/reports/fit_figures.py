@@ -144,9 +144,7 @@ def calibration_figure(fit: JudgedFit) -> Figure:
         above.set(xlabel=axis_label("predicted cost", unit), ylabel=axis_label("realised cost", unit))
         below.set(xlabel=axis_label("predicted cost", unit), ylabel=axis_label("predicted − realised", unit))
         histogram.set(xlabel="rank of the outcome among the members (–)", ylabel="share of cases (%)", ylim=(0, None))
-        skill.set(
-            xlabel=axis_label("spread", fit.outcome_unit), ylabel=axis_label("error of the mean", fit.outcome_unit)
-        )
+        skill.set(xlabel="spread", ylabel="error of the mean")
         for figure in (reliability, gaps, ranks, spread):
             legend_below_panel(figure)
         caption = (
@@ -161,7 +159,7 @@ def calibration_figure(fit: JudgedFit) -> Figure:
         return figure_of_panels("calibration", "Calibration", caption, [reliability, gaps, ranks, spread], fit.settings)
 
 
-def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str, outcome_unit: str = "") -> Figure:
+def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) -> Figure:
     """What a cost rewards, over a sample of outcomes (N, D): costs by action, the best one, where the gradient acts.
 
     `unit` is that of the cost.
@@ -180,7 +178,7 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str, ou
     actions = _actions_around(cost, torch.cat([alone.flatten(), torch.tensor([best], dtype=torch.float64)]))
     expected = _costs(cost, actions, sample).mean(1)
     with drawing_style():
-        curves = _draw_curves(cost, actions, typical, outcome_unit)
+        curves = _draw_curves(cost, actions, typical)
         mean, (axes,) = new_panel(height=3.0)
         axes.plot(actions, expected, color=COLOURS["blue"])
         lowest = float(_costs(cost, torch.tensor([best], dtype=torch.float64), sample).mean())
@@ -192,12 +190,12 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str, ou
         curves.axes[0].set_ylabel(axis_label("cost", unit))
         axes.set_ylabel(axis_label("mean cost", unit))
         value = "value of a member" if sample.shape[1] == 1 else "mean of a member over the targets"
-        gradient = _draw_gradient(check, axis_label(value, outcome_unit))
+        gradient = _draw_gradient(check, value)
         caption = (
             "First: what an action costs for outcomes from low to high. Second: its mean cost over "
             f"{len(sample):,} outcomes, lowest at {amount(best, action_unit)}, the best single action without a "
             "forecast. Third: where the decision gradient acts, over forecasts made of neighbouring outcomes, as "
-            f"shares of members and of gradient by the member's value. {_gradient_words(check, outcome_unit)}"
+            f"shares of members and of gradient by the member's value. {_gradient_words(check)}"
         )
         settings = {"cost": str(cost), "outcomes": len(sample)}
         return figure_of_panels("cost", "What the cost function rewards", caption, [curves, mean, gradient], settings)
@@ -303,7 +301,7 @@ def _costs(cost: Cost, actions: Tensor, outcomes: Tensor) -> Tensor:
     return paid.reshape(rows)
 
 
-def _draw_curves(cost: Cost, actions: Tensor, typical: Tensor, outcome_unit: str) -> Drawing:
+def _draw_curves(cost: Cost, actions: Tensor, typical: Tensor) -> Drawing:
     figure, (axes,) = new_panel(height=3.0)
     totals = Assessor(cost).total(typical)
     order = totals.argsort()
@@ -311,7 +309,7 @@ def _draw_curves(cost: Cost, actions: Tensor, typical: Tensor, outcome_unit: str
     looks = zip(weight_colours(totals.tolist()), DASHES, strict=False)
     for column, total, (colour, dashes) in zip(paid.T, totals[order].tolist(), looks, strict=False):
         axes.plot(actions, column, color=colour, linestyle=dashes, label=f"y = {amount(total)}")
-    legend_below_panel(figure, title=axis_label("outcome y", outcome_unit))
+    legend_below_panel(figure, title="outcome y")
     return figure
 
 
@@ -326,7 +324,7 @@ def _draw_gradient(check: CostCheck, label: str) -> Drawing:
     return figure
 
 
-def _gradient_words(check: CostCheck, outcome_unit: str) -> str:
+def _gradient_words(check: CostCheck) -> str:
     """Where the action can move at all, and which members move it."""
     pinned = [
         f"in {100 * share:.0f} % at the {name} bound"
@@ -343,6 +341,6 @@ def _gradient_words(check: CostCheck, outcome_unit: str) -> str:
     edges, held = check.gradient_mass.edges, order[:count]
     low, high = edges[held.min()].item(), edges[held.max() + 1].item()
     return (
-        f"{words} Members between {amount(low)} and {amount(high, outcome_unit)} carry most of the gradient: there "
+        f"{words} Members between {amount(low)} and {amount(high)} carry most of the gradient: there "
         "the decision term reshapes the forecast."
     )

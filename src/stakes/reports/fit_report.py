@@ -152,7 +152,7 @@ _FRONTIER = (
 def _cost_section(fit: JudgedFit) -> Section:
     title = "What the cost function rewards"
     try:
-        figure = cost_figure(fit.cost, fit.outcomes, fit.unit, fit.action_unit, fit.outcome_unit)
+        figure = cost_figure(fit.cost, fit.outcomes, fit.unit, fit.action_unit)
     except StakesError as error:
         return Section("cost", title, (f"The figure was left out: {error}.",))
     return Section("cost", title, _ABOUT_COST, (replace(figure, settings=fit.settings),))

@@ -88,7 +88,7 @@ def calibration_table(fit: JudgedFit) -> Table:
         rows.append((weight, *means, sides.predicted.estimate, sides.realised.estimate, gap, _interval(ratio, 1.0)))
     columns = (
         Column("weight", kind="number", help="the decision weight"),
-        *(Column(_SCORES[name], fit.outcome_unit, "number", "lower is better") for name in scores),
+        *(Column(_SCORES[name], kind="number", help="lower is better") for name in scores),
         Column("predicted cost", fit.unit, "number", "mean cost that the forecast expects of its own action"),
         Column("realised cost", fit.unit, "number", "mean cost at the outcome"),
         Column("gap", fit.unit, "number", "predicted less realised; 0 is right"),

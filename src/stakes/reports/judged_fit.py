@@ -76,10 +76,6 @@ class JudgedFit:
         return self.cost_spec.action_unit if self.cost_spec else ""
 
     @property
-    def outcome_unit(self) -> str:
-        return str(self.study.about.get("unit", ""))
-
-    @property
     def targets(self) -> list[str]:
         return [str(target) for target in self.study.about.get("targets", ())]
 
