@@ -19,6 +19,7 @@ from stakes.data.tables import write_table
 from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.study import Study
 from stakes.fitting.fit import FitRequest, FitResult, Problem, run_fit
+from stakes.number_text import fixed_text
 from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.training.execution import Execution
 from stakes.training.run_settings import task_data
@@ -173,12 +174,12 @@ def _against_truth(request: FitRequest, folder: Path) -> str:
     )
     actions = {weight: torch.tensor(study.values("action", weight)[0, 0])[:, None] for weight in study.weights}
     regret = {weight: truth.regret(action) for weight, action in actions.items()}
-    means = ", ".join(f"{values.mean():.4f} at weight {weight:g}" for weight, values in regret.items())
+    means = ", ".join(
+        f"{fixed_text(float(values.mean()), 4)} at weight {weight:g}" for weight, values in regret.items()
+    )
     if len(regret) == 1:
         return f"Regret against the true optimum: {means}."
     change = paired_difference(regret[max(regret)][None], regret[0.0][None])
-    share = 100 * change.mean / float(regret[0.0].mean())
-    return (
-        f"Regret against the true optimum: {means}; {share:+.0f} % (change {change.mean:+.4f}, 95 % interval "
-        f"{change.low:+.4f} to {change.high:+.4f})."
-    )
+    share = fixed_text(100 * change.mean / float(regret[0.0].mean()), 0, signed=True)
+    mean, low, high = (fixed_text(value, 4, signed=True) for value in change)
+    return f"Regret against the true optimum: {means}; {share} % (change {mean}, 95 % interval {low} to {high})."

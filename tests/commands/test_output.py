@@ -19,7 +19,7 @@ def test_a_table_for_a_file() -> None:
     with redirect_stdout(io.StringIO()) as output:
         say_table(TABLE, "title")
     assert output.getvalue() == (
-        "title\nmetric  value        low\ncost     1235  0.0001234\n[bold]                 2\n"
+        "title\nmetric  value        low\ncost    1,235  0.0001234\n[bold]                 2\n"
     )
 
 

@@ -62,7 +62,7 @@ def test_says_whether_there_is_something_to_gain() -> None:
     assert perfect.gain.low > 0
     assert "pays more" in perfect.sentence
     even = replace(perfect, gain=Difference(0.0, -0.1, 0.1))
-    assert "(+0, 95 % interval -0.1 to +0.1, over 200 cases)" in even.sentence
+    assert "(0, 95 % interval -0.1 to +0.1, over 200 cases)" in even.sentence
     for found in (perfect, even):
         assert "a hint, not a proof" in found.sentence
 

@@ -20,6 +20,7 @@ from stakes.method.check_cost import CostCheck
 from stakes.method.check_cost import check_cost as check
 from stakes.method.costs import Cost
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
+from stakes.number_text import number_text
 
 __all__ = ["CheckedCost", "check_cost"]
 
@@ -72,7 +73,7 @@ class CheckedCost:
         if found.interior:
             lines.append(
                 f"Inside the bounds the expected cost is curved in {found.curved:.1%}; the least curvature is "
-                f"{found.least_curvature:.3g}."
+                f"{number_text(found.least_curvature, 3)}."
             )
         lines.append(
             f"No certificate in {found.flagged:.1%} of the sets: flat, several minima, or not converged; they get no "
@@ -102,8 +103,9 @@ class CheckedCost:
             return ["The decision gradient is zero everywhere."]
         ranges = [(end - start, start, end) for start in range(len(gradient)) for end in range(start + 1, len(edges))]
         _, start, end = min(each for each in ranges if sum(gradient[each[1] : each[2]]) >= _MUCH - 1e-9)
+        low, high = (number_text(edges[place], 3) for place in (start, end))
         return [
-            f"The gradient acts on members from {edges[start]:.3g} to {edges[end]:.3g}: there are "
+            f"The gradient acts on members from {low} to {high}: there are "
             f"{sum(gradient[start:end]):.0%} of it and {sum(members[start:end]):.0%} of the members."
         ]
 
@@ -133,7 +135,7 @@ def check_cost(
         source = f"outcomes of {data.name} that are alike in size"
     else:
         low, high = _range(built)
-        samples, source = _draws(low, high), f"draws between {low:g} and {high:g}"
+        samples, source = _draws(low, high), f"draws between {number_text(low, 6)} and {number_text(high, 6)}"
     with naming_own_cost(built):
         found = check(built, samples)
     given = files.members is not None or data is not None
@@ -174,7 +176,7 @@ def _range(cost: Cost) -> tuple[float, float]:
 
 
 def _bound(value: object) -> str:
-    return f"{float(value):g}" if isinstance(value, int | float) else str(value)
+    return number_text(float(value), 6) if isinstance(value, int | float) else str(value)
 
 
 def _after(unit: str) -> str:

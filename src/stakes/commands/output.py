@@ -14,11 +14,11 @@ import pandas as pd
 from stakes.data.tables import csv_text, write_table
 from stakes.errors import SettingError
 from stakes.json_values import json_value
+from stakes.number_text import number_text
 
 __all__ = ["TABLE_FILES", "notes", "require_free", "say", "say_fit", "say_json", "say_result", "say_table"]
 
 TABLE_FILES = (".csv", ".csv.gz", ".parquet")
-_DIGITS = 4
 
 
 def require_free(
@@ -120,7 +120,7 @@ def notes(sentences: Iterable[str], quiet: bool = False) -> None:
 
 def _cell(value: Any) -> str:
     if isinstance(value, float | np.floating):
-        return "" if math.isnan(value) else f"{value:.{_DIGITS}g}"
+        return "" if math.isnan(value) else number_text(float(value))
     return "" if value is None else str(value)
 
 

@@ -22,7 +22,7 @@ from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import check_finite, require_count, whole_number
 from stakes.method.costs import Cost
 from stakes.method.scores import DecisionScore
-from stakes.number_text import change
+from stakes.number_text import change_text
 from stakes.training.policy import PolicySettings, train_policy
 
 __all__ = ["Headroom", "automatic_block", "headroom", "resolved_block"]
@@ -52,7 +52,7 @@ class Headroom:
     def sentence(self) -> str:
         """What this says about decision-aware training, and what it does not."""
         gain = self.gain
-        found = f"{change(gain)}, over {self.cases} cases"
+        found = f"{change_text(gain)}, over {self.cases} cases"
         if gain.high < 0:
             return (
                 f"A policy trained on the cost alone pays less than the forecast's actions ({found}): decision-aware "

@@ -19,7 +19,7 @@ from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.simultaneous_bounds import upper_bounds
 from stakes.method.argument_checks import require_count, require_finite
-from stakes.number_text import amount, change
+from stakes.number_text import change_text, number_text
 
 __all__ = ["LEAST_BLOCKS", "Frontier", "FrontierPoint", "Interval", "frontier"]
 
@@ -223,8 +223,8 @@ def _gain(base: FrontierPoint, taken: FrontierPoint, winner: FrontierPoint, tole
     assert taken.cost is not None
     assert base.cost is not None
     why = (
-        f"its mean cost is {amount(taken.cost)} instead of {amount(base.cost)} at weight 0 (change "
-        f"{change(taken.cost_change)})"
+        f"its mean cost is {number_text(taken.cost)} instead of {number_text(base.cost)} at weight 0 (change "
+        f"{change_text(taken.cost_change)})"
     )
     if score is not None:
         why += f" and its score changes by {score.mean:+.2f} % ({tolerance:+g} % is allowed)"

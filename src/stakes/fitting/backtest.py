@@ -26,7 +26,7 @@ from stakes.fitting.judgement import judge_fit
 from stakes.fitting.request import FitRequest, asked_of, claim, read_asked
 from stakes.json_values import json_value
 from stakes.method.argument_checks import require_count
-from stakes.number_text import amount, change
+from stakes.number_text import change_text, number_text
 from stakes.settings import from_plain
 from stakes.status_lines import StatusLines
 from stakes.training.execution import Execution
@@ -88,8 +88,8 @@ class Backtest:
         count = row[f"{rival}_cases"]
         where = f"all {count} cases" if count == row["cases"] else f"the {count} cases in which they are known"
         return (
-            f"Over {where} the actions {verdict} those of {words}: {amount(row[f'cost_beside_{rival}'])} against "
-            f"{amount(row[f'{rival}_cost'])} (change {change(found)})."
+            f"Over {where} the actions {verdict} those of {words}: {number_text(row[f'cost_beside_{rival}'])} against "
+            f"{number_text(row[f'{rival}_cost'])} (change {change_text(found)})."
         )
 
 

@@ -10,6 +10,7 @@ from stakes.evaluation.calibration import calibration_sides, economic_value, ski
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_choice import chosen_weight
+from stakes.number_text import number_text, signed_interval_text
 from stakes.paper.plan import CHOICES, MAIN
 from stakes.paper.studies import Key, Studies
 from stakes.reports.page import Cell, Column, ShownCell, Table
@@ -227,8 +228,8 @@ def _with_difference(line: Mapping[str, float]) -> Cell:
     if isnan(mean):
         return None
     if isnan(low) or difference == low == high == 0:
-        return ShownCell(f"{mean:.4g}", mean)
-    text = f"{mean:.4g} ({difference:+.2g} [{low:+.2g}, {high:+.2g}])"
+        return ShownCell(number_text(mean), mean)
+    text = f"{number_text(mean)} ({signed_interval_text((difference, low, high), digits=2)})"
     return ShownCell(text, mean, strong=low > 0 or high < 0)
 
 
@@ -236,7 +237,7 @@ def _difference(line: Mapping[str, float]) -> Cell:
     difference, low, high = (line[name] for name in ("difference", "low", "high"))
     if isnan(low):
         return None
-    return ShownCell(f"{difference:+.3g} [{low:+.3g}, {high:+.3g}]", difference, strong=low > 0 or high < 0)
+    return ShownCell(signed_interval_text((difference, low, high)), difference, strong=low > 0 or high < 0)
 
 
 def _title(key: Key) -> str:

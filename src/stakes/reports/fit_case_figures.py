@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure as Drawing
 
+from stakes.number_text import count_text
 from stakes.reports.error_bars import error_bars
 from stakes.reports.fit_case_groups import HOUR, MONTH, MONTHS, OBSERVED, PREDICTED, CaseGroup
 from stakes.reports.fit_panels import (
@@ -20,7 +21,6 @@ from stakes.reports.fit_panels import (
     legend_entry,
     new_panel,
 )
-from stakes.reports.fit_sentences import count_of
 from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.page import Figure
 from stakes.reports.style import COLOURS, band
@@ -37,7 +37,7 @@ def decisions_figure(fit: JudgedFit) -> Figure:
     table = _cases(fit)
     with drawing_style():
         panels = [_draw_cases(fit, table.iloc[-_WINDOW:])]
-        caption = f"First: the last {count_of(min(_WINDOW, len(table)), 'test case')}: the outcome"
+        caption = f"First: the last {count_text(min(_WINDOW, len(table)), 'test case')}: the outcome"
         caption += (
             f", the range that the forecast gives {100 * (_HIGH - _LOW):.0f} % of the chance" if "low" in table else ""
         )

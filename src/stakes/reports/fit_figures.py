@@ -18,6 +18,7 @@ from stakes.evaluation.weight_frontier import Frontier, FrontierPoint
 from stakes.method.actions import optimal_action
 from stakes.method.check_cost import CostCheck, check_cost
 from stakes.method.costs import Cost
+from stakes.number_text import amount_text, count_text
 from stakes.reports.error_bars import error_bars, reach
 from stakes.reports.fit_panels import (
     CHOSEN,
@@ -30,7 +31,6 @@ from stakes.reports.fit_panels import (
     literal_text,
     new_panel,
 )
-from stakes.reports.fit_sentences import amount, count_of
 from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.page import Figure
 from stakes.reports.style import COLOURS, DASHES, weight_colours
@@ -57,7 +57,7 @@ def money_figure(fit: JudgedFit) -> Figure:
         costs, (axes,) = new_panel(height=_ROOM + _ROW * len(ways))
         means = [float(np.nanmean(way.cost)) for way in ways.values()]
         bars = axes.barh(list(ways), means, color=[colours.get(name, COLOURS["grey"]) for name in ways], height=0.6)
-        axes.bar_label(bars, [amount(mean) for mean in means], padding=3, fontsize=7)
+        axes.bar_label(bars, [amount_text(mean, beside=means) for mean in means], padding=3, fontsize=7)
         axes.margins(x=0.2)
         axes.set(xlabel=axis_label("mean cost per test case", fit.unit))
         panels = [costs]
@@ -148,7 +148,7 @@ def calibration_figure(fit: JudgedFit) -> Figure:
         for figure in (reliability, gaps, ranks, spread):
             legend_below_panel(figure)
         caption = (
-            f"On {count_of(fit.cases, 'test case')}. First: mean realised against mean predicted cost in {bins} bins "
+            f"On {count_text(fit.cases, 'test case')}. First: mean realised against mean predicted cost in {bins} bins "
             "of the predicted cost with equally many cases; on the dotted diagonal a forecast knows what its decisions "
             "cost. Second: their difference, filled where the interval leaves out zero; below zero, decisions turn out "
             "dearer than predicted. Third: how often the outcome has each rank among the members, flat for a "
@@ -184,7 +184,8 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) ->
         lowest = float(_costs(cost, torch.tensor([best], dtype=torch.float64), sample).mean())
         axes.plot(best, lowest, color=COLOURS["orange"], marker="o", markersize=6, linestyle="")
         axes.axvline(best, color=COLOURS["orange"], linestyle="--", linewidth=0.9)
-        axes.set_title(f"best action {literal_text(amount(best, action_unit))}: {literal_text(amount(lowest, unit))}")
+        least = amount_text(lowest, unit, beside=expected.tolist())
+        axes.set_title(f"best action {literal_text(amount_text(best, action_unit))}: {literal_text(least)}")
         for figure in (curves, mean):
             figure.axes[0].set(xlabel=axis_label("action", action_unit))
         curves.axes[0].set_ylabel(axis_label("cost", unit))
@@ -193,7 +194,7 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) ->
         gradient = _draw_gradient(check, value)
         caption = (
             "First: what an action costs for outcomes from low to high. Second: its mean cost over "
-            f"{len(sample):,} outcomes, lowest at {amount(best, action_unit)}, the best single action without a "
+            f"{len(sample):,} outcomes, lowest at {amount_text(best, action_unit)}, the best single action without a "
             "forecast. Third: where the decision gradient acts, over forecasts made of neighbouring outcomes, as "
             f"shares of members and of gradient by the member's value. {_gradient_words(check)}"
         )
@@ -308,7 +309,7 @@ def _draw_curves(cost: Cost, actions: Tensor, typical: Tensor) -> Drawing:
     paid = _costs(cost, actions, typical[order])
     looks = zip(weight_colours(totals.tolist()), DASHES, strict=False)
     for column, total, (colour, dashes) in zip(paid.T, totals[order].tolist(), looks, strict=False):
-        axes.plot(actions, column, color=colour, linestyle=dashes, label=f"y = {amount(total)}")
+        axes.plot(actions, column, color=colour, linestyle=dashes, label=f"y = {amount_text(total)}")
     legend_below_panel(figure, title="outcome y")
     return figure
 
@@ -341,6 +342,6 @@ def _gradient_words(check: CostCheck) -> str:
     edges, held = check.gradient_mass.edges, order[:count]
     low, high = edges[held.min()].item(), edges[held.max() + 1].item()
     return (
-        f"{words} Members between {amount(low)} and {amount(high)} carry most of the gradient: there "
+        f"{words} Members between {amount_text(low)} and {amount_text(high)} carry most of the gradient: there "
         "the decision term reshapes the forecast."
     )

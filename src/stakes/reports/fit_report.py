@@ -13,6 +13,7 @@ from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
 from stakes.method.costs import Cost
+from stakes.number_text import count_text
 from stakes.reports.fit_case_figures import case_groups_figure, decisions_figure
 from stakes.reports.fit_case_groups import case_groups
 from stakes.reports.fit_figures import calibration_figure, cost_figure, frontier_figure, money_figure
@@ -20,7 +21,6 @@ from stakes.reports.fit_sentences import (
     calibration_sentences,
     climatology_sentence,
     cost_words,
-    count_of,
     headroom_sentences,
     quality_sentences,
     seed_sentence,
@@ -55,7 +55,7 @@ def build_fit_report(fit: JudgedFit) -> Report:
     cost = f"Cost: {cost_words(fit.cost_spec)}. " if fit.cost_spec else ""
     return Report(
         title=f"Decisions on {targets}",
-        subtitle=f"{cost}Judged on {count_of(fit.cases, 'test case')}{_span(fit)} that training has not seen.",
+        subtitle=f"{cost}Judged on {count_text(fit.cases, 'test case')}{_span(fit)} that training has not seen.",
         summary=(answer, *today_sentence(fit), *climatology_sentence(fit), *seed_sentence(fit)),
         sections=tuple(_sections(fit, why)),
         provenance=fit.provenance,
@@ -168,7 +168,7 @@ def _doubts(fit: JudgedFit) -> tuple[str, ...]:
     if fit.believed:
         return ()
     return (
-        f"Neighbouring cases are kept together in blocks of {fit.study.block}: {count_of(fit.cases, 'test case')} "
+        f"Neighbouring cases are kept together in blocks of {fit.study.block}: {count_text(fit.cases, 'test case')} "
         f"are too few for intervals, which need {LEAST_BLOCKS} blocks, so none are given.",
     )
 

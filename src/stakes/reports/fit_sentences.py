@@ -1,4 +1,4 @@
-"""The sentences of the report of a fit, and how it writes amounts."""
+"""The sentences of the report of a fit."""
 
 import math
 
@@ -6,46 +6,11 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS
+from stakes.number_text import amount_text, count_text, fixed_text, shared_decimals
 from stakes.reports.judged_fit import JudgedFit
 
-__all__ = ["amount", "calibration_sentences", "climatology_sentence", "cost_words", "count_of", "decimals_of"]
-__all__ += ["headroom_sentences", "number", "quality_sentences", "seed_sentence", "today_sentence", "verdict"]
-
-_MOST_DECIMALS = 6
-
-
-def decimals_of(*values: float) -> int | None:
-    """So many that the largest has three digits; None where that takes too many."""
-    sizes = [abs(value) for value in values if math.isfinite(value) and value]
-    decimals = max(0, 2 - math.floor(math.log10(max(sizes)))) if sizes else 0
-    return decimals if decimals <= _MOST_DECIMALS else None
-
-
-def number(value: float, decimals: int | None) -> str:
-    """A number with its thousands apart.
-
-    >>> number(12345.678, 1), number(-0.00000012, None)
-    ('12,345.7', '-1.2e-07')
-    """
-    return f"{value:.3g}" if decimals is None else f"{value:,.{decimals}f}"
-
-
-def amount(value: float, unit: str = "") -> str:
-    """A number of three digits or more with its unit.
-
-    >>> amount(12345.678, "EUR"), amount(-0.12345)
-    ('12,346 EUR', '-0.123')
-    """
-    return f"{number(value, decimals_of(value))} {unit}".rstrip()
-
-
-def count_of(number: int, what: str) -> str:
-    """So many of something.
-
-    >>> count_of(1200, "case"), count_of(1, "case")
-    ('1,200 cases', '1 case')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+__all__ = ["calibration_sentences", "climatology_sentence", "cost_words", "headroom_sentences", "quality_sentences"]
+__all__ += ["seed_sentence", "today_sentence", "verdict"]
 
 
 def cost_words(spec: CostSpec) -> str:
@@ -81,7 +46,7 @@ def _kept_at_zero(fit: JudgedFit) -> str:
 
 def _judged(fit: JudgedFit) -> str:
     """The weight that was taken against weight 0 on the test cases."""
-    change, cases = fit.change(fit.taken), count_of(fit.cases, "test case")
+    change, cases = fit.change(fit.taken), count_text(fit.cases, "test case")
     how = "given" if fit.frontier is None else "chosen on validation cases"
     who = f"the decision-aware forecast (weight {fit.weight:g}, {how})"
     if not fit.believed:
@@ -91,7 +56,7 @@ def _judged(fit: JudgedFit) -> str:
             f"{_between(change, fit.unit)} per case."
         )
     if max(change.mean, change.high) < 0:
-        total = amount(-change.mean * fit.cases, fit.unit)
+        total = amount_text(-change.mean * fit.cases, fit.unit)
         return (
             f"Yes: on the {cases} {who} costs {_apart(change, fit.unit)} less per case than the one trained on its "
             f"score alone{_percent(fit)}; {total} in all."
@@ -112,7 +77,7 @@ def today_sentence(fit: JudgedFit) -> tuple[str, ...]:
     today = fit.way("today")
     if today is None:
         return ()
-    known = count_of(int((today.cost == today.cost).sum()), "test case")
+    known = count_text(int((today.cost == today.cost).sum()), "test case")
     change, unit = fit.change(fit.taken, today), fit.unit
     who = f"against today's action, known in {known}, the forecast at weight {fit.weight:g}"
     if not change.significant:
@@ -152,7 +117,8 @@ def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
     """Whether the forecast knows what its decisions cost, and whether its members are spread as they should."""
     sides = calibration_sides(fit.study, fit.weight)
     gap, ratio = fit.stated(sides.gap), fit.stated(spread_skill(fit.study, fit.weight))
-    predicted, realised = (amount(side.estimate, fit.unit) for side in sides)
+    costs = [side.estimate for side in sides]
+    predicted, realised = (amount_text(cost, fit.unit, beside=costs) for cost in costs)
     trust = "it knows what its decisions cost, as far as these cases tell"
     if math.isnan(gap.low):
         trust = "far the test cases are too few to tell whether that is chance"
@@ -174,14 +140,14 @@ def quality_sentences(fit: JudgedFit) -> tuple[str, ...]:
     quality = fit.quality
     if quality is None:
         return ()
-    used = f"Of {count_of(quality.rows, 'row')} of the table, {count_of(quality.used, 'case')} were made"
+    used = f"Of {count_text(quality.rows, 'row')} of the table, {count_text(quality.used, 'case')} were made"
     span = f", from {_moment(quality.first)} to {_moment(quality.last)}" if quality.first and quality.last else ""
     found = [f"{used}{span}. Rows with missing values are left out, never filled."]
     if quality.step_hours is not None:
-        gaps = f"with {count_of(quality.gaps, 'gap')}" if quality.gaps else "without a gap"
+        gaps = f"with {count_text(quality.gaps, 'gap')}" if quality.gaps else "without a gap"
         found.append(f"Rows are {quality.step_hours:g} hours apart, {gaps}.")
     if quality.unsorted:
-        found.append(f"{count_of(quality.unsorted, 'row')} stood before an earlier time and were put in order.")
+        found.append(f"{count_text(quality.unsorted, 'row')} stood before an earlier time and were put in order.")
     if quality.constant:
         names = ", ".join(quality.constant)
         found.append(f"These columns never change and teach the forecast nothing: {names}.")
@@ -202,15 +168,15 @@ def _percent(fit: JudgedFit) -> str:
 def _apart(change: Difference, unit: str) -> str:
     """How far from zero, with the interval: "12.3 EUR (95 % interval 8.1 to 16.2)"."""
     sizes = sorted(abs(value) for value in (change.low, change.high))
-    decimals = decimals_of(change.mean, *sizes)
-    low, high = (number(size, decimals) for size in sizes)
-    return f"{number(abs(change.mean), decimals)}{f' {unit}' if unit else ''} (95 % interval {low} to {high})"
+    decimals = shared_decimals(change)
+    mean, low, high = (fixed_text(size, decimals) for size in (abs(change.mean), *sizes))
+    return f"{mean}{f' {unit}' if unit else ''} (95 % interval {low} to {high})"
 
 
 def _between(change: Difference, unit: str = "", signed: bool = True) -> str:
     """A change that may have either sign, with its interval where there is one."""
-    decimals = decimals_of(*change)
-    mean, low, high = (f"{'+' if signed and value > 0 else ''}{number(value, decimals)}" for value in change)
+    decimals = shared_decimals(change)
+    mean, low, high = (fixed_text(value, decimals, signed=signed) for value in change)
     interval = "" if math.isnan(change.low) else f" (95 % interval {low} to {high})"
     return f"{mean}{f' {unit}' if unit else ''}{interval}"
 

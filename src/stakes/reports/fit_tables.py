@@ -10,14 +10,15 @@ from stakes.data.quality import DataQuality
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.weight_frontier import Frontier
+from stakes.number_text import amount_text, interval_text
 from stakes.reports.fit_case_groups import CaseGroup
-from stakes.reports.fit_sentences import decimals_of, number
 from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.page import Cell, Column, ShownCell, Table
 
 __all__ = ["calibration_table", "columns_table", "frontier_table", "left_out_table", "money_table"]
 __all__ += ["case_groups_table", "settings_table"]
 
+_RANGE = ("min", "mean", "max")  # what is known of a column
 _PAIRED = "Intervals are paired 95 % ones, bold where they leave out zero."
 _SCORES = {"energy_score": "score", "crps_of_total": "CRPS of the total", "tail_crps": "tail CRPS"}
 
@@ -25,13 +26,14 @@ _SCORES = {"energy_score": "score", "crps_of_total": "CRPS of the total", "tail_
 def money_table(fit: JudgedFit) -> Table:
     """What every way to decide costs, per case and in all, and how it differs from weight 0."""
     span = _span(fit)
+    known = [np.isfinite(way.cost) for way in fit.ways]
+    means = [float(way.cost[cases].mean()) for way, cases in zip(fit.ways, known, strict=True)]
+    totals = [float(way.cost[cases].sum()) for way, cases in zip(fit.ways, known, strict=True)]
     rows: list[tuple[Cell, ...]] = []
-    for way in fit.ways:
-        known = np.isfinite(way.cost)
-        mean, total = float(way.cost[known].mean()), float(way.cost[known].sum())
+    for way, cases, mean, total in zip(fit.ways, known, means, totals, strict=True):
         change = None if way is fit.ways[0] else _interval(fit.change(way))
-        value = None if span is None or not known.all() else 100 * (span[0] - mean) / (span[0] - span[1])
-        rows.append((way.name, int(known.sum()), _number(mean), _number(total), change, value))
+        value = None if span is None or not cases.all() else 100 * (span[0] - mean) / (span[0] - span[1])
+        rows.append((way.name, int(cases.sum()), _amount(mean, means), _amount(total, totals), change, value))
     columns = (
         Column("way to decide"),
         Column("cases", kind="number", help="test cases in which the action is known"),
@@ -133,22 +135,18 @@ def left_out_table(quality: DataQuality) -> Table:
 
 def columns_table(quality: DataQuality) -> Table:
     """The range of every column that is used."""
-    rows = tuple(
-        (
-            name,
-            *(None if facts.get(key) is None else _number(facts[key]) for key in ("min", "mean", "max")),
-            int(facts.get("missing", 0)),
-            "yes" if name in quality.constant else "",
-        )
-        for name, facts in quality.columns.items()
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for name, facts in quality.columns.items():
+        known = [facts[key] for key in _RANGE if facts.get(key) is not None]
+        span = [None if facts.get(key) is None else _amount(facts[key], known) for key in _RANGE]
+        rows.append((name, *span, int(facts.get("missing", 0)), "yes" if name in quality.constant else ""))
     columns = (
         Column("column"),
         *(Column(name, kind="number") for name in ("least", "mean", "largest")),
         Column("missing", kind="number", help="rows without a value"),
         Column("constant", help="whether it never changes"),
     )
-    return Table("columns", "The columns that are used", columns, rows)
+    return Table("columns", "The columns that are used", columns, tuple(rows))
 
 
 def settings_table(settings: Mapping[str, Any]) -> Table:
@@ -165,16 +163,13 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{name}", ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _number(value: float) -> ShownCell:
-    return ShownCell(number(value, decimals_of(value)), value)
+def _amount(value: float, beside: Sequence[float]) -> ShownCell:
+    return ShownCell(amount_text(value, beside=beside), value)
 
 
-def _interval(found: Difference | None, right: float = 0.0) -> Cell:
+def _interval(change: Difference | None, right: float = 0.0) -> Cell:
     """With its interval where there is one, strong where that leaves out what is right."""
-    if found is None:
+    if change is None:
         return None
-    decimals = decimals_of(*found)
-    mean, low, high = (number(value, decimals) for value in found)
-    if math.isnan(found.low):
-        return ShownCell(mean, found.mean)
-    return ShownCell(f"{mean} [{low}, {high}]", found.mean, strong=not found.low <= right <= found.high)
+    strong = not math.isnan(change.low) and not change.low <= right <= change.high
+    return ShownCell(interval_text(*change), change.mean, strong)

@@ -9,7 +9,10 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import Formatter, ScalarFormatter
 from numpy.typing import ArrayLike, NDArray
+
+from stakes.number_text import tick_texts
 
 __all__ = ["COLOURS", "DASHES", "band", "style", "to_svg", "weight_colours"]
 
@@ -54,8 +57,21 @@ def style() -> Iterator[None]:
         yield
 
 
+class NumberFormatter(Formatter):
+    """Ticks as `stakes.number_text` writes them, instead of matplotlib's own with its offsets and powers of ten."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return self.format_ticks([x])[0]
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        return [self.fix_minus(text) for text in tick_texts(values)]
+
+
 def to_svg(figure: Figure) -> str:
-    """The figure as SVG text, the same every time."""
+    """The figure as SVG text, the same every time; numbers on its axes are written by `NumberFormatter`."""
+    for axis in (each for axes in figure.axes for each in (axes.xaxis, axes.yaxis)):
+        if type(axis.get_major_formatter()) is ScalarFormatter:
+            axis.set_major_formatter(NumberFormatter())
     text = io.StringIO()
     with style():
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=False)

@@ -5,18 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stakes.errors import SettingError
+from stakes.number_text import MISSING, column_texts, interval_text
 
 __all__ = ["Cell", "ShownCell", "shown_cells"]
-
-MISSING = "–"
-DECIMALS = 6
 
 
 @dataclass(frozen=True)
 class ShownCell:
-    """A cell that is shown as `text` and sorted by `key`: a number in a column of numbers, text elsewhere.
+    """A cell of a table as readers see it.
 
-    Without a key, text is sorted by what is shown, and in a column of numbers the cell comes last.
+    Attributes:
+        text: What is shown.
+        key: What it is sorted by: a number in a column of numbers, text elsewhere. Without a key, text is sorted by
+            what is shown, and in a column of numbers the cell comes last.
+        strong: Whether it is shown in bold.
     """
 
     text: str
@@ -30,8 +32,7 @@ class ShownCell:
         >>> ShownCell.interval(-0.12, -0.2, -0.05, 2)
         ShownCell(text='-0.12 [-0.20, -0.05]', key=-0.12, strong=True)
         """
-        text = f"{mean:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
-        return cls(text, mean, strong=low > 0 or high < 0)
+        return cls(interval_text(mean, low, high, decimals), mean, strong=low > 0 or high < 0)
 
     @property
     def sort_key(self) -> str | None:
@@ -46,45 +47,32 @@ class ShownCell:
 Cell = str | float | int | None | ShownCell
 
 
-def shown_cells(cells: Sequence[Cell]) -> list[ShownCell]:
+def shown_cells(column: Sequence[Cell]) -> list[ShownCell]:
     """How the cells of one column are shown; its decimal numbers share one number of decimals.
 
     >>> [cell.text for cell in shown_cells([12.5, 0.25, 3, None])]
     ['12.50', '0.25', '3', '–']
+
+    Args:
+        column: The cells from top to bottom: text, numbers, None for what is missing, or cells that say themselves how
+            they are shown.
     """
-    decimals = _decimals([cell for cell in cells if isinstance(cell, float)])
-    return [_shown(cell, decimals) for cell in cells]
+    numbers = [float(cell) for cell in column if isinstance(cell, float)]
+    texts = iter(column_texts(numbers))
+    return [ShownCell(next(texts), _key(cell)) if isinstance(cell, float) else _shown(cell) for cell in column]
 
 
-def _decimals(numbers: Sequence[float]) -> int | None:
-    """So many that the largest has four digits and the smallest two, less zeros that end all of them.
-
-    None if that takes more than DECIMALS.
-    """
-    finite = [number for number in numbers if math.isfinite(number)]
-    orders = [math.floor(math.log10(abs(number))) for number in finite if number]
-    decimals = max(0, 3 - max(orders), 1 - min(orders)) if orders else 1
-    if decimals > DECIMALS:
-        return None
-    fractions = [f"{number:.{decimals}f}".partition(".")[2] for number in finite]
-    return max((len(fraction.rstrip("0")) for fraction in fractions), default=0)
+def _key(value: float) -> float | str:
+    return "" if math.isnan(value) else value
 
 
-def _shown(cell: Cell, decimals: int | None) -> ShownCell:
+def _shown(cell: str | int | ShownCell | None) -> ShownCell:
     if isinstance(cell, ShownCell):
         return cell
     if isinstance(cell, str):
         return ShownCell(cell)
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+    if cell is None:
         return ShownCell(MISSING, "")
-    if isinstance(cell, float):
-        return ShownCell(_number(cell, decimals), cell)
     if isinstance(cell, int) and not isinstance(cell, bool):
-        return ShownCell(str(cell), cell)
+        return ShownCell(f"{cell:,}", cell)
     raise SettingError(f"a cell must be text, a number, None or ShownCell, got {cell!r} of type {type(cell).__name__}")
-
-
-def _number(value: float, decimals: int | None) -> str:
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    return f"{value:.3g}" if decimals is None else f"{value:.{decimals}f}"

@@ -11,6 +11,7 @@ import numpy as np
 from stakes.errors import StakesError, StudyError
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import Study
+from stakes.number_text import number_text, signed_interval_text
 from stakes.paper.studies import Key, Studies
 
 __all__ = ["Check", "Claim", "Expected", "Judge", "Judgement", "Source", "Verdict"]
@@ -60,11 +61,10 @@ class Check:
         return f"{self.expected} {'±' if self.expected == 'within' else ''}{self.bound:g}"
 
     def __str__(self) -> str:
-        mean, low, high = self.effect
         unit = f" {self.unit}" if self.unit else ""
-        found = f"{mean:+.3g} [{low:+.3g}, {high:+.3g}]{unit}" if isfinite(low) else "not measurable"
-        paper = "" if self.paper is None else f"; paper {self.paper:+.3g}{unit}"
-        return f"{self.what}: {found}{paper}{'' if self.counts else ' (beside the claim)'}"
+        effect = f"{signed_interval_text(self.effect)}{unit}" if isfinite(self.effect.low) else "not measurable"
+        paper = "" if self.paper is None else f"; paper {number_text(self.paper, 3, signed=True)}{unit}"
+        return f"{self.what}: {effect}{paper}{'' if self.counts else ' (beside the claim)'}"
 
 
 def falls(what: str, effect: Sampled, unit: str = "%", paper: float | None = None, below: float = 0.0) -> Check:
