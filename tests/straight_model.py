@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from stakes.method.models.networks import Scaling
 from stakes.method.models.sample_model import TrainingDraw
+from stakes.method.models.scaling import Scaling
 
 
 class StraightModel(nn.Module):

@@ -3,8 +3,8 @@
     a*(F_M) = argmin over a in [lower, upper] of f(a) = 1/M sum_m c(a, y_m)             (eq. optimal_action_mc)
     d a*/d y_m = -1/(M H) d^2 c / da dy (a*, y_m),   H = f''(a*)                          (eq. ift_member)
 
-Solver, gradient and answer are separate things: a solver finds a* and says for which rows it may be trusted, the
-gradient follows from a* alone by the implicit function theorem, and a row that cannot be trusted gets none.
+Solver, gradient and answer are separate things: a solver finds a* and says what speaks against it, the gradient
+follows from a* alone by the implicit function theorem, and a row that is not certified gets none.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -34,14 +34,14 @@ class ActionSolution:
 
     - f is convex, as it is for every cost of this library: no action has a lower expected cost, up to the solver's
       tolerance and rounding. For a convex f a local minimum is the global one.
-    - f comes from any other cost: the action is a local minimum, and f at the nine actions of the solver's scan,
-      equally spaced from bound to bound, falls and then only rises. A lower minimum between two neighbouring actions
-      of the scan is not seen.
-    - The cost states its best action (`best_action`): the slope of f is zero there, or changes its sign. That the
-      formula gives the best action rests on f being convex, or on the formula.
+    - f comes from any other cost: the action is a local minimum, and at the actions of the solver's scan (nine unless
+      the solver says otherwise, equally spaced from bound to bound) f falls and then only rises. A lower minimum
+      between two neighbouring actions of the scan is not seen.
+    - The cost states its best action (`best_action`): the slope of f is zero there, or changes its sign. That this is
+      the best action follows where f is convex; elsewhere it rests on the formula.
 
     Attributes:
-        action: The best action found, (..., A).
+        action: The best action that was found, (..., A).
         expected_cost: Its expected cost f(a*), the mean over the members, (...).
         interior: Whether the action lies strictly between the bounds, (...), bool.
         residual: |f'|/H, the distance that a Newton step would still go, in units of the action, (...). It is 0 at a
@@ -59,10 +59,10 @@ class ActionSolution:
 
     @property
     def certified(self) -> Tensor:
-        """Whether the action passed every check that the solver makes, (...), bool; see above for what that proves.
+        """Whether the action passed all checks, (...), bool; what that proves is said above.
 
         False for a case whose f is flat, falls again after it has risen in the scan, or whose minimum was not reached:
-        the action is then the best one found, and `optimal_action` gives it no gradient.
+        the action is then the best one that was found, and `optimal_action` gives it no gradient.
         """
         return self.converged
 
@@ -70,10 +70,17 @@ class ActionSolution:
 def solve_action(
     cost: Cost, samples: Tensor, solver: Solver | None = None, *, check: bool | None = None
 ) -> ActionSolution:
-    """Bayes action of each forecast (..., M, D), with its certificate and without gradients.
+    """Bayes action of each forecast, with its certificate and without gradients    (eq. optimal_action_mc).
 
-    `solver` None takes the cost's closed form where it has one, else `NewtonBisection()`. `check` False leaves out the
-    test for NaN and infinite members, True insists on it; None makes it where no captured step could be disturbed.
+    `ActionSolution` says what the certificate proves: the best action for a convex cost; for any other cost a local
+    minimum that the scan of a few actions does not contradict.
+
+    Args:
+        cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
+        samples: Members (..., M, D) of each forecast, in physical units.
+        solver: How the minimum is found. None takes the cost's closed form where it has one, else `NewtonBisection()`.
+        check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
+            where no captured training step could be disturbed.
 
     >>> import torch, stakes
     >>> power = torch.tensor([[[0.2], [0.4], [0.9]]])  # one case, three members, one site
@@ -93,10 +100,17 @@ def solve_action(
 
 
 def optimal_action(cost: Cost, samples: Tensor, solver: Solver | None = None, *, check: bool | None = None) -> Tensor:
-    """Bayes action (..., A) of each forecast (..., M, D), differentiable in the members.
+    """Bayes action (..., A) of each forecast, differentiable in the members               (eq. ift_member).
 
-    Arguments as in `solve_action`. The gradient is that of the implicit function theorem, zero at the bounds and where
-    the certificate fails. It is a first derivative: the result cannot be differentiated twice.
+    The gradient is that of the implicit function theorem, zero at the bounds and where the action is not certified. It
+    is a first derivative: the result cannot be differentiated twice.
+
+    Args:
+        cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
+        samples: Members (..., M, D) of each forecast, in physical units.
+        solver: How the minimum is found. None takes the cost's closed form where it has one, else `NewtonBisection()`.
+        check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
+            where no captured training step could be disturbed.
     """
     if _in_inference_mode():
         with torch.inference_mode(False), torch.no_grad():  # the solver needs derivatives

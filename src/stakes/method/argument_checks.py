@@ -1,4 +1,4 @@
-"""Checks of tensors at the doors of the library: type, shape, finite numbers."""
+"""Checks of arguments at the doors of the library: type, range, shape, finite numbers."""
 
 import math
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ __all__ = [
     "check_samples",
     "known_false",
     "known_on_host",
-    "number_on_host",
     "require_below",
     "require_count",
+    "require_counts",
     "require_decision_weight",
     "require_finite",
     "require_one_of",
@@ -44,11 +44,15 @@ def unwatched() -> Iterator[None]:
 
 
 def working_precision(tensor: Tensor) -> Tensor:
-    """The tensor in float32 at least: half precision is for networks, not for actions and scores."""
+    """The tensor in float32 at least: half precision is for networks, not for actions and scores.
+
+    Args:
+        tensor: Any floating tensor; float32 and float64 come back as they are.
+    """
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
-def number_on_host(value: Tensor) -> float | None:
+def _number_on_host(value: Tensor) -> float | None:
     """The number in a one-element tensor, or None where Python cannot or should not look at it.
 
     Compiled and vmapped code has no single number to look at; on an accelerator the look would make the host wait and
@@ -63,13 +67,23 @@ def number_on_host(value: Tensor) -> float | None:
 
 
 def known_on_host(condition: Tensor) -> bool | None:
-    """The truth of a one-element tensor, or None as for `number_on_host`."""
-    number = number_on_host(condition)
+    """The truth of a one-element tensor, or None where Python cannot or should not look at it.
+
+    That is in compiled and vmapped code, on an accelerator, and inside `unwatched`.
+
+    Args:
+        condition: A tensor with one element.
+    """
+    number = _number_on_host(condition)
     return None if number is None else number != 0
 
 
 def known_false(condition: bool | Tensor) -> bool:
-    """Whether a condition is known to fail somewhere."""
+    """Whether a condition is known to fail somewhere; False where Python cannot look, see `known_on_host`.
+
+    Args:
+        condition: One truth, or a tensor of them.
+    """
     return known_on_host(condition.all()) is False if isinstance(condition, Tensor) else not condition
 
 
@@ -79,14 +93,26 @@ def _require_number(name: str, value: object, error: type[StakesError]) -> None:
 
 
 def require_positive(name: str, value: float | Tensor, error: type[StakesError] = SettingError) -> None:
-    """Raise unless the number, or every number of the tensor, is positive and finite."""
+    """Raise unless the number, or every number of the tensor, is positive and finite.
+
+    Args:
+        name: What the message calls it.
+        value: What came.
+        error: The class of the error.
+    """
     _require_number(name, value, error)
     if known_false((value > 0) & (value < float("inf"))):
         raise error(f"{name} must be positive and finite, got {value}")
 
 
 def require_finite(name: str, value: float | Tensor, error: type[StakesError] = SettingError) -> None:
-    """Raise unless the number, or every number of the tensor, is finite."""
+    """Raise unless the number, or every number of the tensor, is finite.
+
+    Args:
+        name: What the message calls it.
+        value: What came.
+        error: The class of the error.
+    """
     _require_number(name, value, error)
     if known_false((value > -float("inf")) & (value < float("inf"))):
         raise error(f"{name} must be finite, got {value}")
@@ -133,26 +159,60 @@ def require_decision_weight(
 
 
 def require_count(name: str, value: object, least: int = 1) -> None:
-    """Raise unless the value is a whole number of at least `least`."""
+    """Raise unless the value is a whole number of at least `least`.
+
+    Args:
+        name: What the message calls it.
+        value: What came.
+        least: The smallest number that passes.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise SettingError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
+def require_counts(**counts: int) -> None:
+    """Raise unless every one of these is a whole number of at least 1.
+
+    Args:
+        counts: The numbers by the names that a message calls them.
+    """
+    for name, count in counts.items():
+        require_count(name, count)
+
+
 def whole_number(name: str, value: object, least: int = 1) -> int:
-    """The whole number of at least `least` that the value is, also one of numpy, as a grid of parameters has them."""
+    """The value as a whole number of Python, also where it is one of numpy, as grids of parameters have them.
+
+    Args:
+        name: What the message calls it.
+        value: What came.
+        least: The smallest number that passes.
+    """
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
     require_count(name, number, least)
     return cast(int, number)
 
 
 def require_one_of(name: str, value: str, choices: tuple[str, ...], error: type[StakesError] = SettingError) -> None:
-    """Raise unless the value is one of the choices."""
+    """Raise unless the value is one of the choices.
+
+    Args:
+        name: What the message calls it.
+        value: What came.
+        choices: The words that pass.
+        error: The class of the error.
+    """
     if value not in choices:
         raise error(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def check_samples(samples: Tensor, name: str = "samples") -> None:
-    """Raise unless `samples` is a floating tensor (..., M, D) with at least one member and one dimension."""
+    """Raise unless this is a floating tensor (..., M, D) with at least one member and one outcome.
+
+    Args:
+        samples: What came as members.
+        name: What the message calls it.
+    """
     if not isinstance(samples, Tensor):
         raise ShapeError(f"{name} must be a torch.Tensor of shape (..., M, D), got {type(samples).__name__}")
     if not samples.is_floating_point():
@@ -164,7 +224,13 @@ def check_samples(samples: Tensor, name: str = "samples") -> None:
 
 
 def check_outcome(outcome: Tensor, samples: Tensor, name: str = "outcome") -> None:
-    """Raise unless `outcome` is a floating tensor whose shape (..., D) fits samples (..., M, D)."""
+    """Raise unless this is a floating tensor whose shape (..., D) fits the members.
+
+    Args:
+        outcome: What came as outcomes.
+        samples: Members (..., M, D) that they must fit.
+        name: What the message calls the outcomes.
+    """
     if not isinstance(outcome, Tensor):
         raise ShapeError(f"{name} must be a torch.Tensor of shape (..., D), got {type(outcome).__name__}")
     if not outcome.is_floating_point():
@@ -179,11 +245,14 @@ def check_outcome(outcome: Tensor, samples: Tensor, name: str = "outcome") -> No
 def check_finite(tensor: Tensor, name: str, wanted: bool | None = None) -> None:
     """Raise if the tensor holds NaN or infinity.
 
-    `wanted` None looks only where `number_on_host` would; True always looks; False never.
+    Args:
+        tensor: What came.
+        name: What the message calls it.
+        wanted: True always looks, False never; None looks only where `known_on_host` would.
     """
     if wanted is False or (wanted is None and tensor.device.type != "cpu"):
         return
     total = tensor.detach().sum()  # NaN and infinity come through; so does a sum that overflows, hence the count
-    number = total.item() if wanted else number_on_host(total)
+    number = total.item() if wanted else _number_on_host(total)
     if number is not None and not math.isfinite(number) and (count := int((~torch.isfinite(tensor)).sum())):
         raise NonFiniteError(f"{name} must be finite, got {count} NaN or infinite values of {tensor.numel()}")

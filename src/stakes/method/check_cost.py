@@ -21,33 +21,58 @@ class GradientMass:
     """Where the decision gradient acts: for bins of the members' value, the share of members and of |d a*/d y_m|.
 
     A bin whose `gradient_share` is near zero gets no help from the decision term, whatever the weight.
+
+    Attributes:
+        edges: Edges (bins + 1,) of the bins, in the outcome's unit; a member counts by its mean over the sites.
+        member_share: Share (bins,) of the members that lie in each bin.
+        gradient_share: Share (bins,) of the sum of |d a*/d y_m| that falls on them.
     """
 
-    edges: Tensor  # (bins + 1,), of the member's mean over the sites
-    member_share: Tensor  # (bins,)
-    gradient_share: Tensor  # (bins,)
+    edges: Tensor
+    member_share: Tensor
+    gradient_share: Tensor
 
 
 @dataclass(frozen=True)
 class CostCheck:
-    """What `check_cost` found over `sets` sets of members; shares lie between 0 and 1. `str()` is a table."""
+    """What `check_cost` saw in the sets of members it was given; `str()` is a table of it.
+
+    It is a survey of these sets and no proof: another forecast may meet a bound, a flat place or a second minimum that
+    none of them did. `ActionSolution` says what it means that an action is certified.
+
+    Attributes:
+        sets: How many sets of members were solved.
+        members: How many members each set has.
+        at_lower: Share of the sets, from 0 to 1, whose action lies at the lower bound.
+        at_upper: Share of the sets whose action lies at the upper bound.
+        interior: Share of the sets whose action lies strictly between the bounds.
+        flagged: Share of the sets whose action is not certified and hence has no gradient: the expected cost is flat,
+            falls again after it has risen in the solver's scan, or its minimum was not reached.
+        curved: Share of the interior sets with curvature H > 0; 1 if there are none.
+        least_curvature: Smallest H at an interior solution; NaN if there are none.
+        derivative_error: Largest difference of d a*/d y from finite differences, relative to the largest derivative,
+            kinks left out.
+        kinked: Share of the compared sets that were left out because they sit at a kink.
+        closed_form: Whether the cost states its best action for these members.
+        gradient_mass: Where the members lie, and where the gradient acts.
+    """
 
     sets: int
     members: int
     at_lower: float
     at_upper: float
     interior: float
-    flagged: float  # share of sets whose action has no certificate, and hence no gradient
-    curved: float  # share of interior sets with H > 0; 1 if there are none
-    least_curvature: float  # smallest H at an interior solution; NaN if there are none
-    derivative_error: float  # largest relative difference of d a*/d y from finite differences, kinks left out
-    kinked: float  # share of the compared sets left out as kinks
+    flagged: float
+    curved: float
+    least_curvature: float
+    derivative_error: float
+    kinked: float
     closed_form: bool
     gradient_mass: GradientMass
 
     @property
     def fit_for_training(self) -> bool:
-        """Some sets have an interior solution, all of those are certified, and the derivatives agree."""
+        """Some sets have an interior solution, every set is certified, and the derivatives agree."""
         curvature_holds = self.curved == 1 or self.closed_form
         return (
             self.interior > 0
@@ -83,9 +108,13 @@ class CostCheck:
 
 
 def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int = 256) -> CostCheck:
-    """Solve every set of members (..., M, D) and report bounds, curvature, derivatives and where the gradient acts.
+    """Solve every set of members and report bounds, curvature, derivatives and where the gradient acts.
 
-    Derivatives are compared with finite differences in float64 on `compared_sets` of the sets.
+    Args:
+        cost: The cost of one decision maker: its parameters are numbers, not tensors.
+        samples: Sets of members (..., M, D) such as the model will make, in physical units.
+        bins: How many bins of the members' value the gradient is counted in.
+        compared_sets: How many of the sets have their derivatives compared with finite differences, in float64.
 
     >>> import torch, stakes
     >>> members = torch.randn(1000, 50, 1, generator=torch.Generator().manual_seed(0))

@@ -12,7 +12,12 @@ ExpectedCost = Callable[[Tensor], Tensor]
 
 
 def slope_of(f: ExpectedCost, action: Tensor) -> Tensor:
-    """f'(a), (...)."""
+    """The slope f'(a) of each row, (...).
+
+    Args:
+        f: Expected costs of actions, each row its own function of its own action.
+        action: Actions (...).
+    """
     if (leaf := _leaf(action)) is None:
         return torch.func.grad(lambda a: f(a).sum())(action)
     with torch.enable_grad():
@@ -20,7 +25,14 @@ def slope_of(f: ExpectedCost, action: Tensor) -> Tensor:
 
 
 def slope_and_curvature(f: ExpectedCost, action: Tensor) -> tuple[Tensor, Tensor]:
-    """f'(a) and f''(a), each (...). Rows are independent, so the derivative of the sum holds every row's own."""
+    """The slope f'(a) and the curvature f''(a) of each row, both (...).
+
+    Rows are independent, so the derivative of their sum holds every row's own.
+
+    Args:
+        f: Expected costs of actions, each row its own function of its own action.
+        action: Actions (...).
+    """
     if (leaf := _leaf(action)) is None:
         curvature, slope = torch.func.grad(lambda a: _with_self(slope_of(f, a)), has_aux=True)(action)
         return slope, curvature
@@ -32,7 +44,13 @@ def slope_and_curvature(f: ExpectedCost, action: Tensor) -> tuple[Tensor, Tensor
 def all_derivatives(
     f: Callable[[Tensor, Tensor], Tensor], action: Tensor, samples: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """f, f', f'' (...) and the cross derivative d f'/d y_m (..., M, D), for f of actions and members."""
+    """The expected cost f, its slope f' and curvature f'', each (...), and d f'/d y_m, (..., M, D).
+
+    Args:
+        f: Expected costs (...) of actions (...) and members (..., M, D), each row its own.
+        action: Actions (...).
+        samples: Members (..., M, D).
+    """
     action_leaf, samples_leaf = _leaf(action), _leaf(samples)
     if action_leaf is None or samples_leaf is None:
         both = torch.func.grad(lambda a, y: _with_self(slope_of(lambda b: f(b, y), a)), argnums=(0, 1), has_aux=True)
@@ -46,10 +64,15 @@ def all_derivatives(
 
 
 def with_gradient(value: Tensor, members: Tensor, jacobian: Tensor) -> Tensor:
-    """The value (...) whose derivative by the members (..., M, D) is the jacobian (..., M, D).
+    """The same value, made differentiable: its derivative by the members is the jacobian.
 
     It adds zero times the jacobian, which costs less than an autograd function and passes through every transform.
     The jacobian counts as a constant: there is no second derivative to be had.
+
+    Args:
+        value: What is to have a gradient, (...).
+        members: What it is differentiated by, (..., M, D).
+        jacobian: d value / d y_m, (..., M, D).
     """
     return value + (jacobian * (members - members.detach())).sum((-2, -1))
 

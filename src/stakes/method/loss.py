@@ -17,9 +17,12 @@ class DecisionAwareLoss(nn.Module):
     Its scales are buffers: `estimate_scales`, called once before training, sets them, they move with the module and
     are saved with it. `terms` holds the means of the last call, detached, for logging.
 
-    `across_processes` is for a batch that is split over the processes of `torch.distributed`, each of which gives its
-    part: the scales are then those of all parts, and the loss of a process is its share of the mean over all cases,
-    whose average over the processes, which DistributedDataParallel takes of gradients, is that mean.
+    Args:
+        objective: The mixture whose mean is the loss.
+        member_dim: The axis of the samples that the members lie on.
+        across_processes: For a batch that is split over the processes of `torch.distributed`, each of which gives its
+            part: the scales are then those of all parts, and the loss of a process is its share of the mean over all
+            cases, whose average over the processes, which DistributedDataParallel takes of gradients, is that mean.
 
     >>> import torch, stakes
     >>> objective = stakes.DecisionAwareObjective(
@@ -47,7 +50,12 @@ class DecisionAwareLoss(nn.Module):
         self.terms: ObjectiveTerms | None = None
 
     def estimate_scales(self, samples: Tensor, outcome: Tensor) -> None:
-        """Set both scales so that each term is one on average for these samples."""
+        """Set both scales so that each term is one on average for these samples.
+
+        Args:
+            samples: Members (..., M, D) of training cases, or with the members on `member_dim`.
+            outcome: Their outcomes (..., D).
+        """
         draw = TrainingDraw.from_samples(samples.detach().movedim(self.member_dim, -2), outcome)
         scaled = self.objective.estimate_scales(draw, across_processes=self.across_processes)
         self.score_scale.fill_(scaled.score_scale)
@@ -61,7 +69,14 @@ class DecisionAwareLoss(nn.Module):
         case_weight: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """The mean objective of samples (..., M, D) and outcome (..., D)."""
+        """The mean objective of a batch, one number.
+
+        Args:
+            samples: Members (..., M, D), or with the members on `member_dim`, in physical units.
+            outcome: Outcomes (..., D).
+            case_weight: What each case counts, (...); None counts all alike.
+            mask: True where the outcome is known, (...), bool; the other cases count nothing. None takes all as known.
+        """
         scaled = replace(self.objective, score_scale=self.score_scale, decision_scale=self.decision_scale)
         cases = scaled.from_samples(samples, outcome, member_dim=self.member_dim, case_weight=case_weight, mask=mask)
         terms = cases.share_of_mean() if self.across_processes else cases.mean()

@@ -28,17 +28,27 @@ __all__ = ["DecisionAwareObjective", "ObjectiveTerms"]
 class ObjectiveTerms:
     """The objective case by case, (...): the total, and both terms in their own units before scaling.
 
-    `decision` is None at the number 0 as weight, where no action is solved. `mean()` is the loss: unlike
-    `total.mean()` it heeds mask and weights of the cases.
+    `mean()` is the loss: unlike `total.mean()` it heeds mask and weights of the cases.
+
+    Attributes:
+        total: The mixture of both scaled terms, (...).
+        score: The score, (...), in its own unit.
+        decision: The cost of the decision, (...), in its own unit; None where the weight is the number 0 and no action
+            is solved.
+        case_weight: What each case counts in the mean, (...); None counts all alike.
     """
 
     total: Tensor
     score: Tensor
     decision: Tensor | None
-    case_weight: Tensor | None = None  # (...)
+    case_weight: Tensor | None = None
 
     def mean(self, dim: int | None = None) -> "ObjectiveTerms":
-        """The (weighted) mean over all cases, or over one axis of them."""
+        """The weighted mean of every term.
+
+        Args:
+            dim: The axis of the cases that the mean is taken over; None takes it over all of them.
+        """
         decision = None if self.decision is None else self._mean(self.decision, dim)
         return ObjectiveTerms(self._mean(self.total, dim), self._mean(self.score, dim), decision)
 
@@ -66,9 +76,16 @@ class DecisionAwareObjective:
     """L = (1 - w_d) score / score_scale + w_d decision / decision_scale                        (eq. combined)
 
     A mixture of a strictly proper and a proper scoring rule is strictly proper for w_d < 1 (the Lemma), which is why
-    `decision_weight` 1 only comes with a warning. `decision` may be another rule in its place; it sees the members in
-    physical units. Weight and scales are numbers or tensors that broadcast against the cases (...), (R, 1) for a stack
-    of R models.
+    `decision_weight` 1 only comes with a warning. Weight and scales are numbers or tensors that broadcast against the
+    cases (...), (R, 1) for a stack of R models.
+
+    Attributes:
+        score: The strictly proper rule; it sees the members in the space that the model predicts in.
+        decision: The cost of the decision, a `DecisionScore`, or another rule in its place; it sees the members in
+            physical units.
+        decision_weight: w_d, the share of the decision, from 0 to 1.
+        score_scale: What the score is divided by; positive.
+        decision_scale: What the decision's cost is divided by; positive. See `estimate_scales`.
 
     >>> import torch, stakes
     >>> objective = stakes.DecisionAwareObjective(
@@ -97,7 +114,11 @@ class DecisionAwareObjective:
         require_positive("decision_scale", self.decision_scale)
 
     def __call__(self, draw: TrainingDraw) -> ObjectiveTerms:
-        """Both terms and their mixture for one draw of a model, case by case."""
+        """Both terms and their mixture, case by case.
+
+        Args:
+            draw: Members and outcomes that a model shows for one training step.
+        """
         score = self.score(draw.score_members, draw.score_outcome)
         if self._ignores_decision:
             return ObjectiveTerms(score / self.score_scale, score, None)
@@ -121,10 +142,15 @@ class DecisionAwareObjective:
         case_weight: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> ObjectiveTerms:
-        """The same for anybody's own model: samples with members on axis `member_dim`, outcome (..., D).
+        """Both terms and their mixture, case by case, for the members of any model.
 
-        `mask` (...) is True where the outcome is known; the other cases count nothing, and their outcome may be NaN.
-        `case_weight` (...) weighs the cases in `mean()`.
+        Args:
+            samples: Members, (..., M, D) unless `member_dim` says otherwise, in physical units.
+            outcome: Outcomes (..., D).
+            member_dim: The axis of the samples that the members lie on.
+            case_weight: What each case counts in `mean()`, (...), finite and not negative; None counts all alike.
+            mask: True where the outcome is known, (...), bool; the other cases count nothing, and their outcome may be
+                NaN. None takes all as known.
         """
         if not isinstance(samples, Tensor) or not -samples.dim() <= member_dim < samples.dim():
             raise ShapeError(f"samples must be a tensor with an axis {member_dim}, its member_dim")
@@ -154,12 +180,16 @@ class DecisionAwareObjective:
     def estimate_scales(
         self, draws: TrainingDraw | Iterable[TrainingDraw], dim: int | None = None, *, across_processes: bool = False
     ) -> "DecisionAwareObjective":
-        """The same objective with both terms scaled to one: the mean score and mean |decision cost| of these draws.
+        """The same objective with both terms scaled to one: by the mean score and mean |decision cost| of these draws.
 
         Done once before training, on training data (appendix B), after the weighting of the decision term; the
-        decision cost is the plain one, whatever the estimator. For an own model see `TrainingDraw.from_samples`.
-        `dim` -1 keeps a pair of scales a model for a stack of cases (R, B), (R, 1). `across_processes` takes the means
-        over the draws of all processes of `torch.distributed`, each of which must call this, so that all have the same.
+        decision cost is the plain one, whatever the estimator.
+
+        Args:
+            draws: One draw or several; `TrainingDraw.from_samples` makes one of the members of any model.
+            dim: None gives one pair of scales; -1 gives a stack of cases (R, B) one pair per model, (R, 1).
+            across_processes: Whether to take the means over the draws of all processes of `torch.distributed`, each of
+                which must call this, so that all have the same scales.
         """
         draws = [draws] if isinstance(draws, TrainingDraw) else list(draws)
         if not draws:

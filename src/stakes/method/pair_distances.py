@@ -16,10 +16,13 @@ _PAIRS_AT_ONCE = 1 << 24  # distances held at one time for D > 1: 64 MiB in floa
 
 
 def pair_distance_sum(samples: Tensor) -> Tensor:
-    """sum_{m<j} |y_m - y_j| of samples (..., M, D), (...).
+    """The sum of all distances between two members, sum_{m<j} |y_m - y_j|, (...), differentiable once.
 
     The sum is homogeneous of degree one, so with g_m = sum_j (y_m - y_j) / |y_m - y_j| it equals sum_m <g_m, y_m>,
     and g is its gradient; tied members push each other nowhere. For D = 1, g_m is a matter of ranks: O(M log M).
+
+    Args:
+        samples: Members (..., M, D).
     """
     if samples.shape[-1] > 1 and samples.dtype == torch.float32 and not torch.is_grad_enabled():
         return _distance_sum(samples)

@@ -37,23 +37,37 @@ __all__ = [
 ]
 
 Estimator = Literal["fair", "biased", "almost_fair"]
+"""How the distances between members are weighted; see `energy_score`."""
 
 
 @runtime_checkable
 class ScoringRule(Protocol):
-    """Samples (..., M, D) and outcome (..., D) to a score (...)."""
+    """What a forecast of members is worth once the outcome is known; lower is better."""
 
-    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor: ...
+    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+        """
+        ...
 
 
 def energy_score(samples: Tensor, outcome: Tensor, estimator: Estimator = "fair", alpha: float = 0.95) -> Tensor:
-    """Energy score, for D = 1 the CRPS, of samples (..., M, D) at outcome (..., D), (...).
+    """Energy score of each case, (...); for D = 1 the CRPS. Differentiable once in the members.
 
     ES = 1/M sum_m |y_m - y| - k sum_{m<j} |y_m - y_j|                                    (eq. energy_score)
 
     k = 1/(M (M - 1)) is the fair estimator, whose mean does not depend on M; k = 1/M^2 the biased one, the score of
     the empirical distribution; "almost_fair" mixes them, alpha fair + (1 - alpha) biased (Lang et al. 2024), so that
-    no member can run away while the others hold. Differentiable once.
+    no member can run away while the others hold.
+
+    Args:
+        samples: Members (..., M, D).
+        outcome: Outcomes (..., D).
+        estimator: "fair", "biased" or "almost_fair", which sets k; only "biased" takes a single member.
+        alpha: Share of the fair estimator in "almost_fair", from 0 to 1; the others ignore it.
 
     >>> import torch, stakes
     >>> members = torch.tensor([[0.0], [1.0], [2.0]])  # (M, D)
@@ -64,12 +78,17 @@ def energy_score(samples: Tensor, outcome: Tensor, estimator: Estimator = "fair"
     members = samples.shape[-2]
     deviations = samples - outcome[..., None, :]
     accuracy = _norm(deviations).mean(-1)
-    return accuracy - _spread_weight(members, estimator, alpha) * pair_distance_sum(deviations)
+    return accuracy - _distance_weight(members, estimator, alpha) * pair_distance_sum(deviations)
 
 
 @dataclass(frozen=True)
 class EnergyScore:
-    """`energy_score` with its settings, as a scoring rule."""
+    """`energy_score` with its settings, as a scoring rule.
+
+    Attributes:
+        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
+    """
 
     estimator: Estimator = "fair"
     alpha: float = 0.95
@@ -78,6 +97,12 @@ class EnergyScore:
         _require_estimator(self.estimator, self.alpha)
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+        """
         return energy_score(samples, outcome, self.estimator, self.alpha)
 
 
@@ -86,7 +111,14 @@ class ThresholdWeightedCRPS:
     """The CRPS of what lies beyond a threshold: members and outcome are first moved up (or down) to it.
 
     twCRPS(F, y) = CRPS(v(F), v(y)), v(z) = max(z, threshold) for side "above", min for "below". It is proper, so it
-    can reward skill in extremes without rewarding exaggeration. For D > 1: the energy score of v, site by site.
+    can reward skill in extremes without rewarding exaggeration. For D > 1 it is the energy score after v has moved
+    every site.
+
+    Attributes:
+        threshold: Where the extremes begin, in the outcome's unit.
+        side: Whether they lie "above" the threshold or "below" it.
+        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
     """
 
     threshold: float
@@ -100,6 +132,12 @@ class ThresholdWeightedCRPS:
         require_finite("threshold", self.threshold)
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+        """
         samples, outcome = _prepare(samples, outcome)
         return energy_score(self._beyond(samples), self._beyond(outcome), self.estimator, self.alpha)
 
@@ -112,6 +150,9 @@ class VariogramScore:
     """VS = sum_{i,j} (|y_i - y_j|^p - 1/M sum_m |y_mi - y_mj|^p)^2 over pairs of sites (Scheuerer and Hamill 2015).
 
     It sees the dependence between sites, which the energy score hardly does, and nothing else. D >= 2.
+
+    Attributes:
+        power: p, the power of the differences between sites; positive.
     """
 
     power: float = 0.5
@@ -120,6 +161,12 @@ class VariogramScore:
         require_positive("power", self.power)
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+        """
         samples, outcome = _prepare(samples, outcome)
         if samples.shape[-1] < 2:
             raise ShapeError(f"the variogram score needs at least two sites, got samples {tuple(samples.shape)}")
@@ -143,6 +190,11 @@ class TotalCRPS:
     """The CRPS of what a decision is about, `cost.total`: the power or the need of all sites as one number.
 
     It is proper and asks for the whole distribution of the total, the decision score only for its best action.
+
+    Attributes:
+        cost: The cost whose `total(outcome)` is scored.
+        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
     """
 
     cost: TotalCost
@@ -159,8 +211,8 @@ class TotalCRPS:
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
         samples, outcome = _prepare(samples, outcome)
-        members, seen = (self.cost.total(values)[..., None] for values in (samples, outcome))
-        return energy_score(members, seen, self.estimator, self.alpha)
+        totals, total = (self.cost.total(values)[..., None] for values in (samples, outcome))
+        return energy_score(totals, total, self.estimator, self.alpha)
 
 
 @dataclass(frozen=True)
@@ -175,6 +227,11 @@ class DecisionScore:
 
     for even M >= 4. It is not proper either, and overshoots where M is not well above the number of members that
     decide (docs/theory.md): an option, never a silent default.
+
+    Attributes:
+        cost: What an action costs at an outcome.
+        estimator: "plain" for S of all members, "debiased" for the formula above.
+        solver: How the best action is found; None takes the cost's closed form, else `NewtonBisection()`.
     """
 
     cost: Cost
@@ -186,6 +243,12 @@ class DecisionScore:
         require_one_of("estimator", self.estimator, ("plain", "debiased"))
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        """The realised cost of each case, (...), with the gradient of its best action.
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+        """
         samples, outcome = _prepare(samples, outcome)
         if self.estimator == "plain":
             return self._score(samples, outcome)
@@ -222,7 +285,8 @@ def _norm(deviations: Tensor) -> Tensor:
     return torch.linalg.vector_norm(deviations, dim=-1)
 
 
-def _spread_weight(members: int, estimator: Estimator, alpha: float) -> float:
+def _distance_weight(members: int, estimator: Estimator, alpha: float) -> float:
+    """k, what the sum of the distances between members is multiplied by."""
     _require_estimator(estimator, alpha)
     biased = 1 / members**2
     if estimator == "biased":

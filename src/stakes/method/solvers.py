@@ -1,7 +1,9 @@
-"""Solvers for the action of least expected cost: many scalar problems at once, one a row.
+"""Solvers for the action of least expected cost: many scalar problems at once, one per row.
 
 A solver is a frozen dataclass whose fields are its settings. It sees only f, the expected cost as a function of the
-action, and the bounds; it knows neither members nor gradients.
+action, and the bounds; it knows neither members nor gradients. It evaluates f at a few actions from bound to bound and
+then refines the best of them: for a convex f that finds the minimum, for any other f it may miss a lower one that lies
+between two of these actions.
 """
 
 from dataclasses import dataclass
@@ -17,31 +19,51 @@ __all__ = ["Located", "NewtonBisection", "ProjectedGradient", "Solver"]
 
 
 class Located(NamedTuple):
-    """What a solver returns for each row (...)."""
+    """What a solver returns for each row (...).
+
+    Attributes:
+        action: Where it stopped, (...).
+        sound: Whether f, at the actions that were scanned, varies, and falls and then only rises, (...), bool.
+        typical_curvature: f'' around the minimum as the scan sees it, (...): the yardstick for a curvature near zero.
+    """
 
     action: Tensor
-    sound: Tensor  # bool: what it saw of f varies, and falls and then only rises
-    typical_curvature: Tensor  # of f around the minimum, at the scale of what it saw
+    sound: Tensor
+    typical_curvature: Tensor
 
 
 class Solver(Protocol):
-    """Finds the minimum of f on [lower, upper], both (...), row by row.
-
-    A row counts as converged when its residual is at most `tolerance` times the distance of the bounds.
-    """
+    """Looks for the minimum of f on [lower, upper], row by row."""
 
     @property
-    def tolerance(self) -> float: ...
+    def tolerance(self) -> float:
+        """The largest residual |f'|/H that counts as none, as a share of the distance between the bounds."""
+        ...
 
-    def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located: ...
+    def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
+        """The action of each row, and what the solver saw of f.
+
+        Args:
+            expected_cost: f, from actions (...) to expected costs (...), each row its own function.
+            lower: Lower bounds (...).
+            upper: Upper bounds (...).
+        """
+        ...
 
 
 @dataclass(frozen=True)
 class NewtonBisection:
     """Newton's method on f', kept inside a bracket that bisection shrinks; exact to rounding for smooth costs.
 
-    A coarse scan of f at `intervals` + 1 actions finds the bracket and flags rows that rise and then fall again.
-    The number of iterations is fixed, so that a step on an accelerator can be captured; on a CPU it stops early.
+    A coarse scan of f at `intervals` + 1 actions finds the bracket and flags rows that rise and then fall again. What
+    lies between two scanned actions is not seen: the result is the global minimum if f is convex, and otherwise the
+    minimum next to the best scanned action.
+
+    Attributes:
+        iterations: How many steps are taken. The number is fixed, so that a training step on an accelerator can be
+            captured; on a CPU the solver stops when no row moves any more.
+        intervals: How many equal intervals the scan divides the bounds into, at least 2.
+        tolerance: The largest residual |f'|/H that counts as none, as a share of the distance between the bounds.
     """
 
     iterations: int = 20
@@ -54,6 +76,13 @@ class NewtonBisection:
         require_count("intervals", self.intervals, 2)
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
+        """The action of the smallest |f'| that Newton's method and bisection came to, in each row.
+
+        Args:
+            expected_cost: f, from actions (...) to expected costs (...), each row its own function.
+            lower: Lower bounds (...).
+            upper: Upper bounds (...).
+        """
         scan = _scan(expected_cost, lower, upper, self.intervals)
         low, action, high = scan.bracket()
         width = upper - lower
@@ -84,7 +113,13 @@ class ProjectedGradient:
     """The paper's solver, for reference: `steps` of a <- clip(a - step_size f'(a)) from the middle of the bounds.
 
     The paper takes 50 steps in training and 200 at inference and does not state their size. A step above 2/L, with L
-    the largest f'', does not converge and a small one does not arrive, hence the wide default tolerance.
+    the largest f'', does not converge and a small one does not arrive, hence the wide default tolerance. It descends
+    into the minimum next to the middle; a scan of f at nine actions flags rows that rise and then fall again.
+
+    Attributes:
+        steps: How many steps are taken.
+        step_size: What the slope is multiplied by, in the square of the action's unit over the cost's.
+        tolerance: The largest residual |f'|/H that counts as none, as a share of the distance between the bounds.
     """
 
     steps: int = 50
@@ -97,6 +132,13 @@ class ProjectedGradient:
         require_positive("tolerance", self.tolerance)
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
+        """The action of each row after the last step.
+
+        Args:
+            expected_cost: f, from actions (...) to expected costs (...), each row its own function.
+            lower: Lower bounds (...).
+            upper: Upper bounds (...).
+        """
         action = (lower + upper) / 2
         for _ in range(self.steps):
             action = torch.clamp(action - self.step_size * slope_of(expected_cost, action), lower, upper)

@@ -19,7 +19,11 @@ _INDEX_BITS = 28  # spare mantissa bits of a float32 held in a float64, less the
 
 
 def sort_members(values: Tensor) -> Tensor:
-    """Values (..., M) in ascending order along the last axis, without gradient."""
+    """The values in ascending order along the last axis, without gradient.
+
+    Args:
+        values: Any floating tensor (..., M).
+    """
     if values.numel() <= _FEW:
         return torch.sort(values.detach(), dim=-1).values
     return _sort_members(values.detach())
@@ -29,6 +33,9 @@ def rank_balance(values: Tensor) -> Tensor:
     """How many members lie below each one, less how many lie above it, (..., M), without gradient.
 
     It is the derivative of sum_{m<j} |y_m - y_j| by y_m; tied members share one number.
+
+    Args:
+        values: Members (..., M) with one value each.
     """
     return _rank_balance(values.detach())
 

@@ -13,18 +13,32 @@ from stakes.method.models.implicit import ImplicitModel
 __all__ = ["Companion", "DiffusionSettings", "ImplicitSettings", "ModelSettings", "TrainingSettings"]
 
 Companion = Literal["decision", "crps_of_total", "variogram"]
+"""What the score is mixed with; see `TrainingSettings`."""
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """How a model is trained; the defaults are the paper's (appendix B), where it states them.
 
-    `pretraining_epochs` on the score alone come first, are not counted in `epochs`, and end with fresh loss scales and
-    a fresh optimiser. Every `validate_every` epochs the objective is taken on the validation cases, with the same
-    noise every time; after `patience` epochs without a better value training stops, and the best weights are restored.
-    An epoch is so many full batches of a fresh shuffle; what is left over waits for the next one. `companion` is what
-    the score is mixed with: the decision's cost or, as its rivals, the CRPS of what the decision is about and the
-    variogram score of the sites.
+    Attributes:
+        epochs: The largest number of epochs. An epoch is as many full batches of a fresh shuffle as the cases give;
+            what is left over waits for the next one.
+        pretraining_epochs: Epochs on the score alone that come first. They are not counted in `epochs` and end with
+            fresh loss scales and a fresh optimiser.
+        batch: Cases per training step.
+        members: Members per case in training.
+        learning_rate: Adam's, at the start.
+        validate_every: Every so many epochs the objective is taken on the validation cases, with the same noise every
+            time.
+        validation_members: Members per case in validation.
+        patience: After so many epochs without a better validation training stops; the best weights are restored.
+        gradient_clip: The largest norm of a step's gradient; None does not clip.
+        weight_decay: Decay of the weights, decoupled from the gradient as in AdamW.
+        schedule: Of the learning rate: "constant", or "cosine", which falls to zero at the last epoch.
+        score_estimator: "fair" or "biased", as in `energy_score`.
+        decision_estimator: "plain" or "debiased", as in `DecisionScore`.
+        companion: What the score is mixed with: the cost of the "decision" or, as its rivals, "crps_of_total", the CRPS
+            of what the decision is about, and "variogram", the variogram score of the sites.
     """
 
     epochs: int = 2000
@@ -35,9 +49,9 @@ class TrainingSettings:
     validate_every: int = 10
     validation_members: int = 50
     patience: int = 600
-    gradient_clip: float | None = None  # largest norm of a step's gradient
-    weight_decay: float = 0.0  # decoupled from the gradient, as in AdamW
-    schedule: Literal["constant", "cosine"] = "constant"  # cosine falls to zero at the last epoch
+    gradient_clip: float | None = None
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "cosine"] = "constant"
     score_estimator: Literal["fair", "biased"] = "fair"
     decision_estimator: Literal["plain", "debiased"] = "plain"
     companion: Companion = "decision"
@@ -70,13 +84,24 @@ class ModelSettings(Protocol):
     name: ClassVar[str]
 
     def build(self, features: int, outcomes: int) -> nn.Module:
-        """A fresh model, its weights drawn from torch's global generator."""
+        """A fresh model, its weights drawn from torch's global generator.
+
+        Args:
+            features: F, how many features a case has.
+            outcomes: D, how many outcomes a case has.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class ImplicitSettings:
-    """The implicit generative model (appendix B: 5 x 50)."""
+    """The implicit generative model (appendix B: 5 x 50).
+
+    Attributes:
+        noise: Width of the noise vector of a member.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
+    """
 
     name: ClassVar[str] = "implicit"
     noise: int = 8
@@ -93,7 +118,17 @@ class ImplicitSettings:
 
 @dataclass(frozen=True)
 class DiffusionSettings:
-    """The distributional diffusion model (appendix B: 5 x 50, 100 steps)."""
+    """The distributional diffusion model (appendix B: 5 x 50, 100 steps).
+
+    Attributes:
+        noise: Width of the noise vector of a member.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
+        steps: How many noise levels the chain has.
+        endpoints: "scaled" or "raw", as in `NoiseSchedule`.
+        prediction: What the network emits, as in `DiffusionModel`.
+        decision_weighting: How much the decision term counts at each noise level, as in `DiffusionModel`.
+    """
 
     name: ClassVar[str] = "diffusion"
     noise: int = 8

@@ -11,7 +11,8 @@ from stakes.data.cases import Cases
 from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.method.argument_checks import require_count, require_positive
 from stakes.method.costs import Cost, Parameter, require_cost
-from stakes.method.models.networks import Perceptron, Scaling
+from stakes.method.models.networks import Perceptron
+from stakes.method.models.scaling import Scaling
 
 __all__ = ["Policy", "PolicySettings", "train_policy"]
 

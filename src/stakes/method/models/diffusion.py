@@ -8,22 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from stakes.errors import SettingError
-from stakes.method.argument_checks import require_one_of
-from stakes.method.models.networks import (
-    FiLMNetwork,
-    Scaling,
-    cases_at_once,
-    draw_normal,
-    draw_shared,
-    require_counts,
-    sinusoidal_embedding,
-)
+from stakes.method.argument_checks import require_counts, require_one_of
+from stakes.method.models.networks import FiLMNetwork, sinusoidal_embedding
 from stakes.method.models.sample_model import TrainingDraw, TrainingNoise
+from stakes.method.models.sampling import cases_at_once, draw_normal, draw_shared
+from stakes.method.models.scaling import Scaling
 
 __all__ = ["DecisionWeighting", "DiffusionModel", "NoiseSchedule", "Prediction", "reverse_chain"]
 
 Prediction = Literal["epsilon", "target", "v"]
+"""What the network emits; see `DiffusionModel`."""
+
 DecisionWeighting = Literal["paper", "signal", "snr"]
+"""How much the decision term counts at each noise level; see `DiffusionModel`."""
 
 _TIME_EMBEDDING = 16
 
@@ -33,10 +30,14 @@ class NoiseSchedule(nn.Module):
 
     The variances beta_t rise linearly. DDPM's endpoints (1e-4, 0.02) belong to T = 1000; at T = 100 they leave 36 % of
     the signal, and a chain that starts from pure noise starts from the wrong distribution. "scaled" multiplies them
-    by 1000 / T; "raw" keeps them.
+    by 1000 / T; "raw" keeps them. `signal` holds s_0 = 1 to s_T, (T + 1,).
+
+    Args:
+        steps: T, how many noise levels there are: at least 21 with scaled endpoints, 2 with raw ones.
+        endpoints: "scaled" or "raw".
     """
 
-    signal: Tensor  # (T + 1,), signal[0] = 1
+    signal: Tensor
 
     def __init__(self, steps: int = 100, endpoints: Literal["scaled", "raw"] = "scaled") -> None:
         super().__init__()
@@ -54,12 +55,22 @@ class NoiseSchedule(nn.Module):
 class DiffusionModel(nn.Module):
     """A denoiser that samples what is left of the target in y_t, modulated by features, time and noise (FiLM).
 
-    `prediction` names what the network emits and the score is taken on: "epsilon" (the paper), "target" or "v" =
-    sqrt(s) epsilon - sqrt(1 - s) y_0, with s = alpha-bar, the signal left. The decision term acts on the implied
-    members of y_0 in physical units, whose error is sqrt((1 - s) / s) times that of epsilon, 221 at the noisy
-    end; "v" and "target" keep it in bounds, which is why "v" is the default (docs/diffusion.md has the measurements).
-    `decision_weighting` says how much the decision term counts at signal s: "paper" 1, "signal" s,
-    "snr" min(1, s / (1 - s)).
+    The decision term acts on the implied members of y_0 in physical units, whose error is sqrt((1 - s) / s) times that
+    of epsilon, 221 at the noisy end, with s = alpha-bar, the signal left. Predictions "v" and "target" keep it in
+    bounds, which is why "v" is the default (docs/diffusion.md has the measurements).
+
+    Args:
+        features: F, how many features a case has.
+        outcomes: D, how many outcomes a case has.
+        noise: K, the width of the noise vector of a member.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
+        steps: T, how many noise levels the chain has.
+        endpoints: "scaled" or "raw", as in `NoiseSchedule`.
+        prediction: What the network emits and the score is taken on: "epsilon" (the paper), "target", or "v" =
+            sqrt(s) epsilon - sqrt(1 - s) y_0.
+        decision_weighting: How much the decision term counts at signal s: "paper" 1, "signal" s, "snr"
+            min(1, s / (1 - s)).
 
     >>> import torch, stakes
     >>> model = stakes.DiffusionModel(features=3, outcomes=2)
@@ -93,16 +104,36 @@ class DiffusionModel(nn.Module):
         self.outcome_scaling = Scaling(outcomes)
 
     def forward(self, noisy: Tensor, features: Tensor, step: Tensor, noise: Tensor) -> Tensor:
-        """Members (..., M, D) of the predicted quantity, from y_t (..., M or 1, D), x (..., F), t (...) and noise."""
+        """Members (..., M, D) of the predicted quantity, in standardised units.
+
+        Args:
+            noisy: y_t, (..., M, D), or (..., 1, D) where all members of a case see the same one.
+            features: Features (..., F) in physical units.
+            step: t, the noise level of each case, (...), from 1 to T.
+            noise: Noise vectors (..., M, K), one per member.
+        """
         time = sinusoidal_embedding(step.to(noise.dtype) / self.schedule.steps, _TIME_EMBEDDING)
         context = torch.cat([self.feature_scaling.standardise(features), time], -1)
         return self.network(noisy, context, noise)
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
+        """Take means and scales from the training split.
+
+        Args:
+            features: Features (N, F).
+            outcome: Outcomes (N, D).
+        """
         self.feature_scaling.fit(features)
         self.outcome_scaling.fit(outcome)
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
+        """The noise of one training step: "members" (cases, M, K), "target" (cases, D) and "time" (cases,) in [0, 1).
+
+        Args:
+            cases: How many cases the step has.
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
+        """
         like = self.outcome_scaling.mean
         return {
             "members": draw_normal(like, cases, members, self.noise, generator=generator),
@@ -113,13 +144,25 @@ class DiffusionModel(nn.Module):
     def validation_noise(
         self, cases: int, members: int, generator: torch.Generator | None = None
     ) -> Mapping[str, Tensor]:
-        """As `draw_noise`, with the noise levels evenly spread over the cases."""
+        """The noise of a validation: that of `draw_noise`, with the noise levels evenly spread over the cases.
+
+        Args:
+            cases: How many cases are validated.
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
+        """
         noise = dict(self.draw_noise(cases, members, generator))
         order = torch.rand(cases, generator=generator, device=noise["time"].device).argsort()
         return noise | {"time": (order.to(noise["time"].dtype) + 0.5) / cases}
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
-        """One noise level a case, t uniform on 1..T, and M denoised members of it."""
+        """One noise level per case, t uniform on 1..T, and M denoised members of it.
+
+        Args:
+            features: Features (..., F).
+            outcome: Outcomes (..., D).
+            noise: What `draw_noise` drew.
+        """
         step = 1 + (noise["time"] * self.schedule.steps).long().clamp(max=self.schedule.steps - 1)
         signal = self.schedule.signal[step][..., None]  # (..., 1)
         target, epsilon = self.outcome_scaling.standardise(outcome), noise["target"]
@@ -147,11 +190,19 @@ class DiffusionModel(nn.Module):
         stochastic: bool = True,
         memory_budget: int | None = None,
     ) -> Tensor:
-        """Members (N, M, D) by one reverse chain each; all cases and chains run as one batch, in chunks.
+        """Members (N, M, D) in physical units, by one reverse chain each, computed in chunks of cases.
 
-        `steps` below T runs the chain on a subset of the noise levels; `stochastic` False is DDIM's deterministic
-        step. Deterministic given the generator and `memory_budget`, in bytes, which sets the size of the chunks; by
-        default 8 MiB on a CPU, what its caches hold, and 1 GiB elsewhere.
+        The result is deterministic given the generator and the memory budget.
+
+        Args:
+            features: Features (N, F).
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from; None takes torch's global one.
+            share_noise: Whether every case gets the same noise, so that its members do not depend on its neighbours.
+            steps: How many of the T noise levels the chain visits; None visits all.
+            stochastic: Whether every step adds fresh noise; False is DDIM's deterministic step.
+            memory_budget: The memory of a chunk in bytes; None takes 8 MiB on a CPU, what its caches hold, and 1 GiB
+                elsewhere.
         """
         require_counts(members=members)
         if share_noise and generator is None:
@@ -204,12 +255,19 @@ def reverse_chain(
     steps: int | None = None,
     stochastic: bool = True,
 ) -> Tensor:
-    """Run the chain from pure noise to y_0; `denoise(y_t, t)` draws ONE fresh y_0 for every chain, `normal()` noise.
+    """Run the chain from pure noise to y_0.
 
     From t to s < t, with y_0 drawn and epsilon = (y_t - sqrt(s_t) y_0) / sqrt(1 - s_t):
     stochastic: the Gaussian q(y_s | y_t, y_0); else y_s = sqrt(s_s) y_0 + sqrt(1 - s_s) epsilon (DDIM).
     Both keep the distribution of y_s exact for any choice of steps if y_0 comes from the exact posterior, up to the
     start: pure noise is not quite y_T.
+
+    Args:
+        denoise: From y_t and t to ONE fresh draw of y_0 for every chain.
+        schedule: How much of the target is left at each noise level.
+        normal: Draws standard normal noise of the shape of y_t.
+        steps: How many of the T noise levels the chain visits; None visits all.
+        stochastic: Whether every step adds fresh noise.
     """
     steps = schedule.steps if steps is None else steps
     if not 1 <= steps <= schedule.steps:

@@ -5,14 +5,24 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from stakes.method.models.networks import Perceptron, Scaling, cases_at_once, draw_normal, draw_shared, require_counts
+from stakes.method.argument_checks import require_counts
+from stakes.method.models.networks import Perceptron
 from stakes.method.models.sample_model import TrainingDraw, TrainingNoise
+from stakes.method.models.sampling import cases_at_once, draw_normal, draw_shared
+from stakes.method.models.scaling import Scaling
 
 __all__ = ["ImplicitModel"]
 
 
 class ImplicitModel(nn.Module):
     """y_m = f(x, noise_m): one network maps features and a noise vector to a member (appendix B: 5 x 50, ReLU).
+
+    Args:
+        features: F, how many features a case has.
+        outcomes: D, how many outcomes a case has.
+        noise: K, the width of the noise vector of a member.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
 
     >>> import torch, stakes
     >>> model = stakes.ImplicitModel(features=3, outcomes=2)
@@ -29,19 +39,44 @@ class ImplicitModel(nn.Module):
         self.outcome_scaling = Scaling(outcomes)
 
     def forward(self, features: Tensor, noise: Tensor) -> Tensor:
-        """Standardised members (..., M, D) of features (..., F) for noise vectors (..., M, K)."""
+        """Standardised members (..., M, D).
+
+        Args:
+            features: Features (..., F) in physical units.
+            noise: Noise vectors (..., M, K), one per member.
+        """
         inputs = self.feature_scaling.standardise(features)[..., None, :]
         inputs = inputs.expand(*noise.shape[:-1], inputs.shape[-1])
         return self.network(torch.cat([inputs, noise], -1))
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
+        """Take means and scales from the training split.
+
+        Args:
+            features: Features (N, F).
+            outcome: Outcomes (N, D).
+        """
         self.feature_scaling.fit(features)
         self.outcome_scaling.fit(outcome)
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
+        """The noise of one training step: "members" (cases, M, K).
+
+        Args:
+            cases: How many cases the step has.
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
+        """
         return {"members": self._draw(cases, members, generator)}
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
+        """The members of one training step: standardised for the score, in physical units for the decision.
+
+        Args:
+            features: Features (..., F).
+            outcome: Outcomes (..., D).
+            noise: What `draw_noise` drew.
+        """
         standardised = self(features, noise["members"])
         return TrainingDraw(
             score_members=standardised,
@@ -61,9 +96,15 @@ class ImplicitModel(nn.Module):
         share_noise: bool = False,
         memory_budget: int | None = None,
     ) -> Tensor:
-        """Members (N, M, D), in chunks of cases that keep within `memory_budget` bytes.
+        """Members (N, M, D) in physical units, computed in chunks of cases.
 
-        By default 8 MiB on a CPU, what its caches hold, and 1 GiB elsewhere.
+        Args:
+            features: Features (N, F).
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from; None takes torch's global one.
+            share_noise: Whether every case gets the same noise, so that its members do not depend on its neighbours.
+            memory_budget: The memory of a chunk in bytes; None takes 8 MiB on a CPU, what its caches hold, and 1 GiB
+                elsewhere.
         """
         require_counts(members=members)
         shared = draw_shared(self.outcome_scaling.mean, members, self.noise, generator) if share_noise else None

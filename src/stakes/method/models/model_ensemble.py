@@ -19,6 +19,10 @@ _MEMBERS_HELD = 1 << 21
 def member_shares(members: int, models: int) -> list[int]:
     """How many members each model gives; where they cannot share evenly, the first ones give one more.
 
+    Args:
+        members: How many members there are in all.
+        models: How many models there are.
+
     >>> member_shares(10, 4)
     [3, 3, 2, 2]
     """
@@ -35,7 +39,18 @@ def pooled_parts(
     *,
     share_noise: bool = True,
 ) -> Iterator[tuple[slice, Tensor]]:
-    """`pooled_members` of some rows after the other, with their place; nothing where there is no model."""
+    """`pooled_members` of as many rows at a time as memory should hold, with their place; nothing without a model.
+
+    Without shared noise a part draws from a seed of its own, `seed` plus the place of its first row.
+
+    Args:
+        models: The models, each a `SampleModel`; all must have the same features and outcomes.
+        features: Features (N, F).
+        members: M, how many members each row gets in all; `member_shares` says how many from each model.
+        seed: Model k draws its noise from the seed `seed` + k.
+        device: Where the models run; the members come back to the CPU.
+        share_noise: Whether every row sees the same noise; otherwise each row has its own.
+    """
     size = max(1, _MEMBERS_HELD // members)
     for start in range(0, len(features) if models else 0, size):
         rows = slice(start, start + size)
@@ -53,10 +68,18 @@ def pooled_members(
     *,
     share_noise: bool = True,
 ) -> Tensor:
-    """Members (N, M, D) for features (N, F), on the CPU.
+    """Members (N, M, D) of all models together, in physical units, on the CPU.
 
-    Every row sees the same noise, which each model draws from its own seed. Rows are computed in parts of one size,
-    the last one filled up: float32 sums depend on the shape of a product, and so a row would on its neighbours.
+    Rows are computed in parts of one size, the last one filled up: float32 sums depend on the shape of a product, and
+    so a row would depend on its neighbours.
+
+    Args:
+        models: The models, each a `SampleModel`; all must have the same features and outcomes.
+        features: Features (N, F).
+        members: M, how many members each row gets in all; `member_shares` says how many from each model.
+        seed: Model k draws its noise from the seed `seed` + k.
+        device: Where the models run; the members come back to the CPU.
+        share_noise: Whether every row sees the same noise; otherwise each row has its own.
     """
     shares = member_shares(members, len(models))
     parts = [
@@ -72,11 +95,11 @@ def _members(model: nn.Module, features: Tensor, members: int, seed: int, device
     at_once = _MEMBERS_AT_ONCE.get(torch.device(device).type, _MEMBERS_ELSEWHERE)
     size = max(1, at_once // members)
     generator = torch.Generator(device).manual_seed(seed)
-    found = []
+    parts = []
     for part in features.split(size):
         filled = torch.cat([part, part[-1:].expand(size - len(part), -1)]).to(device)
         if share_noise:
             generator.manual_seed(seed)
         drawn = cast(SampleModel, moved).sample(filled, members, generator, share_noise=share_noise)
-        found.append(drawn[: len(part)].cpu())
-    return torch.cat(found)
+        parts.append(drawn[: len(part)].cpu())
+    return torch.cat(parts)

@@ -7,28 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from stakes.errors import ShapeError
-from stakes.method.argument_checks import check_finite, require_count
+from stakes.method.argument_checks import require_counts
 
-__all__ = [
-    "FiLMNetwork",
-    "Linear",
-    "Perceptron",
-    "Scaling",
-    "cases_at_once",
-    "draw_normal",
-    "draw_shared",
-    "linear_in_parts",
-    "require_counts",
-    "sinusoidal_embedding",
-]
-
-_ENOUGH_TO_BALANCE = 4  # members for each dimension of the noise
-
+__all__ = ["FiLMNetwork", "Linear", "Perceptron", "linear_in_parts", "sinusoidal_embedding"]
 
 _ROWS = 1024  # of a part
-_CACHE = 1 << 23  # bytes that the caches of a CPU hold
-_BATCH = 1 << 30  # bytes that fill an accelerator
 
 
 class Linear(nn.Linear):
@@ -41,8 +24,14 @@ class Linear(nn.Linear):
 def linear_in_parts(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, parts: int | None = None) -> Tensor:
     """`torch.nn.functional.linear`, on a GPU with its rows in equal parts of a thousand or more.
 
-    The gradient of a weight is a sum over all rows, one long sum a replica; the parts are summed side by side, which
+    The gradient of a weight is a sum over all rows, one long sum per replica; the parts are summed side by side, which
     takes a fifth to a quarter off a training step (docs/benchmarks.md).
+
+    Args:
+        inputs: Rows (..., inputs).
+        weight: The map, (outputs, inputs).
+        bias: What is added to every row, (outputs,); None adds nothing.
+        parts: How many parts the rows are divided into, a divisor of their number; None chooses it, 1 on a CPU.
     """
     rows = inputs.shape[:-1].numel()
     if parts is None:
@@ -55,12 +44,20 @@ def linear_in_parts(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
 
 def _parts(rows: int) -> int:
+    """The largest number of equal parts with at least `_ROWS` rows each."""
     most = max(1, rows // _ROWS)
     return next(parts for parts in range(most, 0, -1) if rows % parts == 0)
 
 
 class Perceptron(nn.Module):
-    """A multilayer perceptron with ReLU between its layers."""
+    """A multilayer perceptron with ReLU between its layers.
+
+    Args:
+        inputs: Width of what comes in.
+        outputs: Width of what goes out.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
+    """
 
     def __init__(self, inputs: int, outputs: int, hidden: int = 50, layers: int = 5) -> None:
         super().__init__()
@@ -81,7 +78,15 @@ class FiLMNetwork(nn.Module):
     """A perceptron whose every hidden layer is modulated by its condition: relu((1 + gamma) h + beta).
 
     gamma and beta of all layers are one linear map of [condition, noise] (feature-wise linear modulation). The
-    condition is one a case and the noise one a member, so the case's part is computed once for all its members.
+    condition is one per case and the noise one per member, so the case's part is computed once for all its members.
+
+    Args:
+        inputs: Width of what comes in.
+        outputs: Width of what goes out.
+        condition: Width of the condition.
+        noise: Width of the noise.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
     """
 
     def __init__(
@@ -111,75 +116,13 @@ class FiLMNetwork(nn.Module):
         return self.output(state)
 
 
-class Scaling(nn.Module):
-    """Mean and scale of one kind of quantity, kept as buffers: physical units outside, standardised inside."""
-
-    mean: Tensor
-    scale: Tensor
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        require_counts(width=width)
-        self.register_buffer("mean", torch.zeros(width))
-        self.register_buffer("scale", torch.ones(width))
-
-    @torch.no_grad()
-    def fit(self, values: Tensor) -> None:
-        """Take mean and standard deviation over the rows of values (N, width); a constant column keeps scale 1."""
-        if values.dim() != 2 or values.shape[1] != len(self.mean) or not len(values):
-            raise ShapeError(f"scaling needs values of shape (N, {len(self.mean)}), got {tuple(values.shape)}")
-        check_finite(values, "values for scaling", True)
-        mean, deviation = values.double().mean(0), values.double().std(0, correction=0)
-        constant = deviation <= 8 * torch.finfo(values.dtype).eps * mean.abs()
-        self.mean.copy_(mean)
-        self.scale.copy_(torch.where(constant, 1.0, deviation))
-
-    def standardise(self, values: Tensor) -> Tensor:
-        if values.shape[-1:] != self.mean.shape[-1:]:
-            raise ShapeError(f"expected {self.mean.shape[-1]} columns, (..., columns), got shape {tuple(values.shape)}")
-        return (values - self.mean) / self.scale
-
-    def restore(self, values: Tensor) -> Tensor:
-        return values * self.scale + self.mean
-
-
-def cases_at_once(width: int, members: int, like: Tensor, memory_budget: int | None) -> int:
-    """How many cases fit the budget in bytes if every member needs three times `width` numbers on its way.
-
-    Without a budget: 8 MiB on a CPU, where chunks that leave its caches take twice as long, and 1 GiB elsewhere.
-    """
-    if memory_budget is None:
-        memory_budget = _CACHE if like.device.type == "cpu" else _BATCH
-    return max(1, memory_budget // (3 * width * members * like.element_size()))
-
-
-def draw_normal(like: Tensor, *shape: int, generator: torch.Generator | None) -> Tensor:
-    """Standard normal numbers of the type and on the device of another tensor."""
-    return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
-
-
-def draw_shared(like: Tensor, members: int, width: int, generator: torch.Generator | None) -> Tensor:
-    """Normal noise (1, M, K) for all cases alike, made to have mean 0 and covariance 1 where M is at least 4 K.
-
-    What a draw has too much or too little would else be in every forecast, and in the same direction. Fewer members
-    are left as they are: to force them would change more than it mends.
-    """
-    drawn = draw_normal(like, 1, members, width, generator=generator)
-    if members < _ENOUGH_TO_BALANCE * width:
-        return drawn
-    centred = (drawn - drawn.mean(1, keepdim=True)).double()
-    factor = torch.linalg.cholesky(centred.mT @ centred / members)
-    return torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT.to(like.dtype)
-
-
 def sinusoidal_embedding(time: Tensor, width: int) -> Tensor:
-    """Sin and cos of a time in [0, 1] at `width` / 2 frequencies from 1 to 1000, (...) to (..., width)."""
+    """Sine and cosine of a time at frequencies from 1 to 1000, (..., width).
+
+    Args:
+        time: Times (...) in [0, 1].
+        width: How many numbers stand for a time, even: half are sines, half cosines.
+    """
     frequencies = torch.exp(torch.linspace(0.0, math.log(1000.0), width // 2, device=time.device, dtype=time.dtype))
     angles = time[..., None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], -1)
-
-
-def require_counts(**counts: int) -> None:
-    """Raise unless every named number is at least 1."""
-    for name, count in counts.items():
-        require_count(name, count)

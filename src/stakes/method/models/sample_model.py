@@ -16,18 +16,30 @@ class TrainingDraw(NamedTuple):
     """What one training step shows the objective; a tuple, so that it passes through `torch.func.vmap`.
 
     The score pair lives in the space that the model predicts in (standardised; for a diffusion model epsilon, v or
-    the target), the decision pair in physical units. `decision_term_weight` (...) weighs each case's decision term.
+    the target), the decision pair in physical units.
+
+    Attributes:
+        score_members: Members (..., M, D) that the score sees.
+        score_outcome: Outcomes (..., D) that it sees.
+        decision_members: Members (..., M, D) that the decision is made from.
+        decision_outcome: Outcomes (..., D) that it is paid at.
+        decision_term_weight: What each case's decision term is multiplied by, (...); None leaves it as it is.
     """
 
-    score_members: Tensor  # (..., M, D)
-    score_outcome: Tensor  # (..., D)
-    decision_members: Tensor  # (..., M, D)
-    decision_outcome: Tensor  # (..., D)
-    decision_term_weight: Tensor | None = None  # (...), ones by default
+    score_members: Tensor
+    score_outcome: Tensor
+    decision_members: Tensor
+    decision_outcome: Tensor
+    decision_term_weight: Tensor | None = None
 
     @classmethod
     def from_samples(cls, samples: Tensor, outcome: Tensor) -> "TrainingDraw":
-        """The draw of a model whose members (..., M, D) serve both terms as they are."""
+        """The draw of a model whose members serve both terms as they are.
+
+        Args:
+            samples: Members (..., M, D) in physical units.
+            outcome: Outcomes (..., D).
+        """
         return cls(samples, outcome, samples, outcome)
 
 
@@ -40,15 +52,32 @@ class SampleModel(Protocol):
     """
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Take means and scales from the training split: features (N, F), outcome (N, D)."""
+        """Take means and scales from the training split.
+
+        Args:
+            features: Features (N, F).
+            outcome: Outcomes (N, D).
+        """
         ...
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> TrainingNoise:
-        """The noise of one training step, cases on the first axis, from a generator on the model's device."""
+        """The noise of one training step by name, cases on the first axis of each.
+
+        Args:
+            cases: How many cases the step has.
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
+        """
         ...
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
-        """Features (..., F) and outcome (..., D) with the noise of `draw_noise` to what the objective takes."""
+        """What the objective takes, as a pure function of its arguments.
+
+        Args:
+            features: Features (..., F).
+            outcome: Outcomes (..., D).
+            noise: What `draw_noise` drew.
+        """
         ...
 
     def sample(
@@ -59,5 +88,12 @@ class SampleModel(Protocol):
         *,
         share_noise: bool = False,
     ) -> Tensor:
-        """Members (N, M, D) for features (N, F); `share_noise` gives every case the same noise."""
+        """Members (N, M, D) in physical units.
+
+        Args:
+            features: Features (N, F).
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from; None takes torch's global one.
+            share_noise: Whether every case gets the same noise, so that its members do not depend on its neighbours.
+        """
         ...
