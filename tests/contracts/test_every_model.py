@@ -311,10 +311,3 @@ def test_wrong_widths_and_member_counts_are_named(name: str) -> None:
         model.training_draw(features, torch.rand(6, 2), model.draw_noise(6, 4))
     with pytest.raises(StakesError, match="members"):
         model.sample(features, 0)
-
-
-@pytest.mark.parametrize("value", [273.15, 101325.1, 0.0])
-def test_a_constant_column_keeps_scale_one(value: float) -> None:
-    model = ImplicitModel(1, 1)
-    model.fit_scaling(torch.full((1000, 1), value), torch.rand(1000, 1))
-    assert model.feature_scaling.scale.item() == 1

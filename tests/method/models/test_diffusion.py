@@ -216,3 +216,11 @@ def test_chain_visits_falling_levels_from_the_noisiest(steps: int | None) -> Non
     assert seen[0] == 100
     assert seen == sorted(seen, reverse=True)
     assert seen[-1] >= 1
+
+
+def test_validation_noise_of_diffusion_spreads_the_levels_evenly() -> None:
+    model = DiffusionModel(1, 1)
+    first, second = (model.validation_noise(50, 3, torch.Generator().manual_seed(0)) for _ in range(2))
+    assert torch.equal(first["time"], second["time"])
+    torch.testing.assert_close(first["time"].sort().values, (torch.arange(50) + 0.5) / 50)
+    assert not torch.equal(first["time"], first["time"].sort().values)

@@ -1,9 +1,11 @@
+"""The small networks: their maps against plain torch, row by row and in stacks."""
+
 import pytest
 import torch
 from torch.nn.functional import linear
 
-import stakes
-from stakes.method.models.networks import FiLMNetwork, _parts, cases_at_once, linear_in_parts
+from stakes.errors import SettingError
+from stakes.method.models.networks import FiLMNetwork, Perceptron, _parts, linear_in_parts, sinusoidal_embedding
 
 
 @pytest.mark.parametrize("parts", [1, 2, 6])
@@ -52,21 +54,25 @@ def test_film_network_modulates_every_layer_by_condition_and_noise() -> None:
     torch.testing.assert_close(network(inputs, condition, noise), expected)
 
 
-def test_validation_noise_of_diffusion_spreads_the_levels_evenly() -> None:
-    model = stakes.DiffusionModel(1, 1)
-    first, second = (model.validation_noise(50, 3, torch.Generator().manual_seed(0)) for _ in range(2))
-    assert torch.equal(first["time"], second["time"])
-    torch.testing.assert_close(first["time"].sort().values, (torch.arange(50) + 0.5) / 50)
-    assert not torch.equal(first["time"], first["time"].sort().values)
+def test_perceptron_is_linear_maps_with_relu_between() -> None:
+    network = Perceptron(inputs=3, outputs=2, hidden=5, layers=2).double()
+    inputs = torch.randn(7, 4, 3, dtype=torch.float64)
+    state = inputs
+    first, _, second, _, last = network.layers
+    for layer in (first, second):
+        state = torch.relu(linear(state, layer.weight, layer.bias))
+    torch.testing.assert_close(network(inputs), linear(state, last.weight, last.bias))
+    assert network.widest == 5
 
 
-@pytest.mark.parametrize(("device", "budget"), [("cpu", 8 << 20), ("meta", 1 << 30)])
-def test_chunks_fit_the_caches_of_a_cpu_and_fill_other_devices(device: str, budget: int) -> None:
-    like = torch.zeros(1, device=device)
-    by_default = cases_at_once(100, 500, like, None)
-    assert by_default == cases_at_once(100, 500, like, budget)
-    assert by_default * 3 * 100 * 500 * 4 <= budget < (by_default + 1) * 3 * 100 * 500 * 4
+@pytest.mark.parametrize("name", ["inputs", "outputs", "hidden", "layers"])
+def test_widths_below_one_are_named(name: str) -> None:
+    with pytest.raises(SettingError, match=f"{name} must be a whole number of at least 1"):
+        Perceptron(**({"inputs": 1, "outputs": 1, "hidden": 1, "layers": 1} | {name: 0}))
 
 
-def test_chunk_holds_at_least_one_case() -> None:
-    assert cases_at_once(100, 500, torch.zeros(1), 1) == 1
+def test_time_embedding_holds_sines_and_cosines_of_rising_frequency() -> None:
+    time = torch.tensor([0.0, 0.37], dtype=torch.float64)
+    embedded = sinusoidal_embedding(time, 6)
+    angles = time[:, None] * torch.tensor([1.0, 1000**0.5, 1000.0], dtype=torch.float64)
+    torch.testing.assert_close(embedded, torch.cat([angles.sin(), angles.cos()], -1))
