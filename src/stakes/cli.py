@@ -10,7 +10,7 @@ from stakes import __version__
 from stakes.commands.arguments import examples
 from stakes.commands.decision_line import decisions
 from stakes.commands.run_line import runs
-from stakes.exit_codes import complain, guarded
+from stakes.exit_codes import complain, exit_code_of
 
 __all__ = ["app", "main"]
 
@@ -45,7 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _called(arguments: list[str] | None) -> int:
     try:
-        return guarded(lambda: app(arguments, exit_on_error=False, print_error=False, result_action="return_value"))
+        return exit_code_of(
+            lambda: app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        )
     except CycloptsError as error:
         return complain(str(error), 2)
     except SystemExit as ending:  # --help and --version

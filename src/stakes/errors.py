@@ -20,7 +20,7 @@ __all__ = [
     "TableError",
     "WheelError",
 ]
-__all__ += ["did_you_mean"]
+__all__ += ["did_you_mean", "one_line"]
 
 
 class StakesError(ValueError):
@@ -92,3 +92,8 @@ def did_you_mean(wrong: str, known: Sequence[str]) -> str:
     small = {name.casefold(): name for name in known}
     close = [small[name] for name in get_close_matches(wrong.casefold(), small, n=1)]
     return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, without line breaks."""
+    return " ".join(str(error).split()) or type(error).__name__

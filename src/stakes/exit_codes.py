@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from stakes.errors import StakesError
 
-__all__ = ["complain", "guarded"]
+__all__ = ["complain", "exit_code_of"]
 
 
-def guarded(command: Callable[[], object]) -> int:
+def exit_code_of(command: Callable[[], object]) -> int:
     """Run a command; 0, 2 for what the user can mend, 130 for an interruption. A fault of ours keeps its traceback."""
     try:
         command()

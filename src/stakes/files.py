@@ -17,6 +17,7 @@ __all__ = [
     "JSON_LIMIT",
     "canonical_json",
     "check_sha256",
+    "content_digest",
     "json_document",
     "locked",
     "read_bytes",
@@ -26,6 +27,7 @@ __all__ = [
 __all__ += ["sync_folder", "write_atomically", "write_json"]
 
 JSON_LIMIT = 64 * 2**20  # bytes
+_BLOCK = 1 << 20  # bytes read at once
 _DOCUMENT = re.compile(rb'\{"sha256":"([0-9a-f]{64})","payload":(.*)\}\n', re.DOTALL)
 
 
@@ -117,6 +119,21 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def content_digest(path: Path) -> str:
+    """The SHA-256 of a file, or of the names and contents of all files in a folder."""
+    digest = hashlib.sha256()
+    folder = path.is_dir()
+    for file in sorted(path.rglob("*")) if folder else [path]:
+        if folder and not file.is_file():
+            continue
+        if folder:
+            digest.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 def check_sha256(source: str, content: bytes, expected: str) -> None:

@@ -14,7 +14,6 @@ from stakes.commands.member_files import members_of
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.case_labels import case_labels, in_utc
-from stakes.data.datasets import content_digest
 from stakes.data.members import MembersFile, read_outcomes
 from stakes.data.quality import left_out_notes
 from stakes.data.tables import read_table, zone_notes
@@ -23,6 +22,7 @@ from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.forecast_table import todays_cost
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.metrics import Assessor
+from stakes.files import content_digest
 from stakes.fitting.notes import part_of_the_fit, unlike_the_fit
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import require_count

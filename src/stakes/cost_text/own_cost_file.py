@@ -16,7 +16,7 @@ from torch import Tensor
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.method.costs import Cost, Parameter, cost_function, require_cost
 
-__all__ = ["OwnCost", "OwnCostSpec", "file_hash", "naming_own_cost"]
+__all__ = ["OwnCost", "OwnCostSpec", "file_hash", "naming_own_cost", "type_and_text"]
 
 _BOUNDS = ("lower", "upper")
 
@@ -76,7 +76,9 @@ class OwnCost:
         try:
             return self.cost(action, outcome)
         except SystemExit as error:  # which would end the command
-            raise CostError(f"{self.spec.function!r} of {self.spec.path.name!r} fails: {_said(error)}") from error
+            raise CostError(
+                f"{self.spec.function!r} of {self.spec.path.name!r} fails: {type_and_text(error)}"
+            ) from error
 
     def __repr__(self) -> str:
         return f"OwnCost({str(self.spec)!r})"
@@ -122,7 +124,7 @@ def _module(spec: OwnCostSpec) -> ModuleType:
         exec(compile(content, str(spec.path), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         raise CostError(
-            f"the cost's file {spec.path.name!r} fails{_line_of(error, spec.path)}: {_said(error)}"
+            f"the cost's file {spec.path.name!r} fails{_line_of(error, spec.path)}: {type_and_text(error)}"
         ) from error
     return module
 
@@ -157,7 +159,7 @@ def _made(spec: OwnCostSpec, factory: Callable[..., Any], keys: Mapping[str, Any
     except StakesError:
         raise
     except (Exception, SystemExit) as error:
-        raise CostError(f"{spec.function!r} of {spec.path.name!r} fails: {_said(error)}") from error
+        raise CostError(f"{spec.function!r} of {spec.path.name!r} fails: {type_and_text(error)}") from error
 
 
 def _bounded(spec: OwnCostSpec, function: Callable[..., Tensor], keys: dict[str, Any]) -> Cost:
@@ -203,7 +205,12 @@ def _line_of(error: BaseException, path: Path) -> str:
     return f" in line {lines[-1]}" if lines else ""
 
 
-def _said(error: BaseException) -> str:
+def type_and_text(error: BaseException) -> str:
+    """The type of an error and what it says, in one line.
+
+    Args:
+        error: Whatever a user's own code raised.
+    """
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     words = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return " ".join(words.split())
@@ -223,5 +230,4 @@ def naming_own_cost(cost: Cost) -> Iterator[None]:
     except Exception as error:
         if not isinstance(cost, OwnCost):
             raise
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise CostError(f"the cost {cost.spec.name} fails: {said}") from error
+        raise CostError(f"the cost {cost.spec.name} fails: {type_and_text(error)}") from error

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from stakes.cost_text.own_cost_file import OwnCost
+from stakes.cost_text.own_cost_file import OwnCost, type_and_text
 from stakes.errors import CostError, ShapeError, StakesError
 from stakes.method.actions import solve_action
 from stakes.method.costs import Cost
@@ -93,5 +93,4 @@ def _actions(name: str, cost: Cost, samples: torch.Tensor) -> torch.Tensor:
     except StakesError:
         raise
     except Exception as error:  # a user's own function may raise anything
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise CostError(f"the cost {name} fails for the outcomes of the table: {said}") from error
+        raise CostError(f"the cost {name} fails for the outcomes of the table: {type_and_text(error)}") from error

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.data.gridded import open_dataset
 from stakes.data.member_columns import chosen_columns, member_columns, target_columns, without_coordinates
 from stakes.data.tables import is_numeric, numbers, read_table, require_columns, times, zone_notes
-from stakes.errors import TableError, did_you_mean
+from stakes.data.xarray_files import open_dataset
+from stakes.errors import TableError, did_you_mean, one_line
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a NetCDF file needs
     from xarray import DataArray, Dataset
@@ -216,8 +216,7 @@ def _from_dataset(dataset: "Dataset", name: str, variable: str | None) -> Member
     try:
         members = array.transpose(case, number, _SITE).to_numpy().astype(np.float64)
     except Exception as error:  # which ones damaged content can provoke is not documented
-        said = " ".join(str(error).split())
-        raise TableError(f"variable {array.name!r} of {name} cannot be read: {said}") from error
+        raise TableError(f"variable {array.name!r} of {name} cannot be read: {one_line(error)}") from error
     if np.isinf(members).any():
         raise TableError(f"variable {array.name!r} of {name} must be finite or missing, got infinite values")
     index = _dataset_index(array, case)

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from stakes.data.csv_files import parse_delimited
-from stakes.data.datasets import is_gridded
-from stakes.data.gridded import open_series
+from stakes.data.record_files import read_series
 from stakes.data.time_axis import Times
-from stakes.errors import StakesError, TableError, did_you_mean
+from stakes.data.xarray_files import is_gridded
+from stakes.errors import StakesError, TableError, did_you_mean, one_line
 from stakes.files import write_atomically
 from stakes.settings import shown
 
@@ -38,9 +38,14 @@ _EXAMPLE = "2020-02-01 13:00"
 def read_table(path: Path, *, separator: str | None = None, encoding: str | None = None) -> pd.DataFrame:
     """The table in a CSV file (any usual separator, also .tsv, .txt, .gz) or a parquet file, with at least one row.
 
-    A NetCDF file or a Zarr store becomes the column `time` and the columns of `stakes.data.gridded.open_series`. Of
-    text, separator, encoding (UTF-8, UTF-16, else Latin-1) and decimal comma are found out by default, and missing
-    values are empty fields, NA, NaN, null, None and a hyphen.
+    A NetCDF file or a Zarr store becomes the column `time` and the columns of `stakes.data.record_files.read_series`.
+    The decimal comma of a text file is recognised, and its missing values are empty fields, NA, NaN, null, None and a
+    hyphen.
+
+    Args:
+        path: The file, or the folder of a Zarr store; its name says what it is.
+        separator: The character between the fields of a text file; None finds it out.
+        encoding: The encoding of a text file; None finds it out: UTF-8, UTF-16, else Latin-1.
     """
     path = Path(path)
     if is_gridded(path):
@@ -160,7 +165,7 @@ def _content(path: Path) -> bytes:
 
 def _series_table(path: Path) -> pd.DataFrame:
     try:
-        record = open_series(str(path))
+        record = read_series(str(path))
     except StakesError as error:
         raise TableError(str(error)) from error
     if "time" in record.columns:
@@ -178,7 +183,7 @@ def _parquet(content: bytes, name: str) -> pd.DataFrame:
     try:
         table = pd.read_parquet(io.BytesIO(content))
     except Exception as error:  # as above
-        raise TableError(f"{name} cannot be read: {' '.join(str(error).split())}") from error
+        raise TableError(f"{name} cannot be read: {one_line(error)}") from error
     if table.index.names == [None] and isinstance(table.index, pd.DatetimeIndex) and "time" not in table.columns:
         table = table.rename_axis("time")
     table = table.reset_index(drop=table.index.names == [None])  # row numbers are no column

@@ -20,14 +20,13 @@ from stakes.bundle import bundle_files, is_bundle, load_bundle, record_file, sav
 from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
-from stakes.data.datasets import content_digest
 from stakes.data.layout import TableCases, TableLayout
 from stakes.data.stored_cases import save_cases
 from stakes.data.tables import read_table
 from stakes.errors import InterruptedTraining, TableError
 from stakes.evaluation.case_metrics import summary_table
 from stakes.evaluation.headroom import Headroom
-from stakes.files import locked, read_json, write_json
+from stakes.files import content_digest, locked, read_json, write_json
 from stakes.fitting.judgement import judge_fit
 from stakes.fitting.request import FitRequest, asked_of, claim, read_asked
 from stakes.forecaster import DecisionAwareForecaster

@@ -24,7 +24,7 @@ import stakes
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StudyError
 from stakes.evaluation.study import Study
 from stakes.evaluation.summary import summarise
-from stakes.exit_codes import guarded
+from stakes.exit_codes import exit_code_of
 from stakes.files import locked, read_json, write_atomically, write_json
 from stakes.paper.assess import Assessment, assess, evaluate_runs
 from stakes.paper.claims.register import judge_all
@@ -305,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = reproduce(wanted, chosen.out or wanted.folder, Execution(chosen.device, chosen.workers, chosen.quiet))
         sys.stdout.write(f"{path}\n")
 
-    return guarded(command)
+    return exit_code_of(command)
 
 
 if __name__ == "__main__":

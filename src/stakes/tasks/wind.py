@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from stakes.data.gridded import read_wind
+from stakes.data.record_files import read_wind
 from stakes.data.records import Record, load_record
 from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.method.named_costs import WindDispatchCost

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stakes.errors import InterruptedTraining, SettingError, StakesError
-from stakes.exit_codes import guarded
+from stakes.exit_codes import exit_code_of
 from stakes.files import locked, read_json, write_atomically, write_json
 from stakes.method.training_settings import ModelSettings
 from stakes.settings import read_settings_file, set_dotted, shown, to_plain
@@ -303,7 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         execution = Execution(chosen.device, chosen.workers, chosen.quiet, chosen.checkpoint_seconds)
         sys.stdout.write(f"{run_sweep(sweep, chosen.out, execution)}\n")
 
-    return guarded(command)
+    return exit_code_of(command)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from made_era5 import Layout, RecordingClient, downloaded, make_store, values
 from stakes.data.era5 import Fetched, fetch_era5, find_source
 from stakes.data.era5.arco import ArcoStore
 from stakes.data.era5.cds import ClimateDataStore, cds_request
-from stakes.data.era5.layout import ATTRIBUTION
 from stakes.data.era5.request import UNITS, VARIABLES, Era5Request, Piece, variable_names, years_of
-from stakes.data.gridded import open_series, read_temperature, read_wind
+from stakes.data.era5.standard_form import ATTRIBUTION
+from stakes.data.record_files import read_series, read_temperature, read_wind
 from stakes.errors import Era5Error, SettingError, StakesError
 
 BERLIN = Era5Request(("t2m",), (52.52, 13.4), (2019, 2021), patch=3, step=24)
@@ -176,7 +176,7 @@ def test_missing_values_stay_missing_and_are_told(tmp_path: Path) -> None:
     found = fetched(OverSea(), tmp_path / "a.nc", Era5Request(("t2m", "stl1"), (52.5, 13.5), (2021, 2021), 3, 24))
     assert found.missing == {"t2m": 0, "stl1": 365 * 3}
     assert found.notes == ("stl1: 1095 of 3285 values are missing",)
-    assert "stl1[-1,0]" not in open_series(str(tmp_path / "a.nc")).columns
+    assert "stl1[-1,0]" not in read_series(str(tmp_path / "a.nc")).columns
 
 
 class Sends(RecordingClient):

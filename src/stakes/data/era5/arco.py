@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stakes.data.datasets import one_line
-from stakes.data.era5.layout import standard
 from stakes.data.era5.request import VARIABLES, Era5Request, Piece
-from stakes.errors import Era5Error, SettingError, did_you_mean
+from stakes.data.era5.standard_form import standard
+from stakes.errors import Era5Error, SettingError, did_you_mean, one_line
 
 if TYPE_CHECKING:
     from xarray import Dataset

@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stakes.data.datasets import one_line, open_dataset
-from stakes.data.era5.layout import standard
 from stakes.data.era5.request import VARIABLES, Era5Request, Piece
-from stakes.errors import Era5Error, SettingError
+from stakes.data.era5.standard_form import standard
+from stakes.data.xarray_files import open_dataset
+from stakes.errors import Era5Error, SettingError, one_line
 
 if TYPE_CHECKING:
     from xarray import Dataset

@@ -1,10 +1,11 @@
-"""Any file of series as xarray has it: NetCDF, a Zarr store, or a table, CSV or parquet, with a column of times.
+"""A file of series opened as an xarray Dataset, whatever its format: NetCDF, Zarr, or a table with a column of times.
+
+What the file holds is not judged here: `stakes.data.record_files` makes a `Record` of it.
 
 A table has no units of its own: a column may say its unit in its name, `t2m (K)` or `u10 [m/s]`; a 10 m wind without
 one is taken to be in m/s.
 """
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -14,14 +15,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stakes.errors import NetCDFError
+from stakes.errors import NetCDFError, one_line
 
 if TYPE_CHECKING:  # importing them for real takes a second, which only a file needs
     import pandas as pd
     from xarray import DataArray, Dataset
 
-__all__ = ["COMPONENTS", "GRIDDED", "SPEEDS", "content_digest", "is_gridded", "one_line"]
-__all__ += ["one_version", "open_dataset"]
+__all__ = ["COMPONENTS", "GRIDDED", "SPEEDS", "is_gridded", "one_version", "open_dataset"]
 
 GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
 SPEEDS = ("ws10", "si10", "10si", "w10")
@@ -32,7 +32,6 @@ _ENGINES = ((b"\x89HDF", ("xarray", "h5netcdf", "h5py")), (b"CDF", ("xarray", "s
 _ZARR_FILES = ("zarr.json", ".zgroup", ".zmetadata")
 _WITH_UNIT = re.compile(r"(.*\S)\s*[(\[]\s*([^()\[\],]+?)\s*[)\]]")  # no comma: "t2m[0,1]" is a point of a grid
 _VERSION = "expver"
-_BLOCK = 1 << 20  # bytes
 
 
 def is_gridded(path: str | Path) -> bool:
@@ -55,32 +54,12 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
         yield dataset
 
 
-def content_digest(path: Path) -> str:
-    """The SHA-256 of a file, or of the names and contents of all files in a folder."""
-    digest = hashlib.sha256()
-    folder = path.is_dir()
-    for file in sorted(path.rglob("*")) if folder else [path]:
-        if folder and not file.is_file():
-            continue
-        if folder:
-            digest.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
-        with file.open("rb") as stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
-    return digest.hexdigest()
-
-
 def one_version(array: "DataArray") -> "DataArray":
     """Of the dimension `expver` the first, the final version, and the preliminary one where that is missing."""
     if array.sizes.get(_VERSION, 1) == 1:
         return array
     versions = [array.isel({_VERSION: place}) for place in range(array.sizes[_VERSION])]
     return reduce(lambda final, preliminary: final.fillna(preliminary), versions)
-
-
-def one_line(error: BaseException) -> str:
-    """What an error says, without line breaks."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _opened(path: str, kind: str, function: str, **options: Any) -> "Dataset":

@@ -1,9 +1,10 @@
-"""A user's own file as a `Record`: all of it, the 10 m wind speed, or the 2 m temperature and all else in the file.
+"""A user's own file of series read as a `Record`: all of it, the 10 m wind, or the 2 m temperature and all else.
 
-It may be NetCDF, a Zarr store, CSV or parquet. Both layouts of the Climate Data Store are read, with times named `time`
-or `valid_time`; times are UTC. Dimensions of length 1 (`number`, a single point) are dropped, and of two `expver`, of
-which each has what the other lacks, one is made. On a grid of latitude and longitude, the central point is the middle
-one of each, the earlier of two. Infinite values count as missing, and nothing is filled in.
+`stakes.data.xarray_files` opens the file; here its times are checked, its variables chosen, and its grid and units
+brought into columns. Both layouts of the Climate Data Store are read, with times named `time` or `valid_time`; times
+are UTC. Dimensions of length 1 (`number`, a single point) are dropped, and of two `expver`, of which each has what the
+other lacks, one is made. On a grid of latitude and longitude, the central point is the middle one of each, the earlier
+of two. Infinite values count as missing, and nothing is filled in.
 """
 
 from collections.abc import Iterator
@@ -17,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.datasets import COMPONENTS, SPEEDS, one_line, one_version, open_dataset
 from stakes.data.records import Record
 from stakes.data.time_axis import Times, check_regular, to_utc
-from stakes.errors import NetCDFError, SeriesError
+from stakes.data.xarray_files import COMPONENTS, SPEEDS, one_version, open_dataset
+from stakes.errors import NetCDFError, SeriesError, one_line
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a file needs
     from xarray import DataArray, Dataset
 
-__all__ = ["NetCDFError", "open_dataset", "open_series", "read_temperature", "read_wind"]
+__all__ = ["read_series", "read_temperature", "read_wind"]
 
 Floats = NDArray[np.float64]
 _TEMPERATURES = ("t2m", "2t")
@@ -98,7 +99,7 @@ class _File:
         )
 
 
-def open_series(path: str) -> Record:
+def read_series(path: str) -> Record:
     """Every time series of a file, at all its times; the columns are named as by `read_temperature`.
 
     Where there are the components of the 10 m wind and no speed, the columns ws10, sqrt(u10^2 + v10^2), come last.

@@ -10,11 +10,11 @@ import pytest
 import xarray as xr
 from made_era5 import values
 
-from stakes.data.datasets import content_digest
-from stakes.data.gridded import open_series, read_temperature, read_wind
+from stakes.data.record_files import read_series, read_temperature, read_wind
 from stakes.data.records import Record
 from stakes.data.tables import read_table
 from stakes.errors import NetCDFError, StakesError, TableError
+from stakes.files import content_digest
 from stakes.tasks.frost import FrostTask
 from stakes.tasks.wind import WindTask
 
@@ -56,7 +56,7 @@ def saved(dataset: xr.Dataset, path: Path) -> str:
 @pytest.mark.parametrize("suffix", [".nc", ".zarr", ".csv", ".parquet"])
 def test_every_format_gives_the_same(tmp_path: Path, suffix: str) -> None:
     path = saved(point("sp", "t2m", "u10", "v10"), tmp_path / f"a{suffix}")
-    found = open_series(path)
+    found = read_series(path)
     assert found.columns == ("sp", "t2m", "u10", "v10", "ws10")
     assert found.units == ("Pa", "degC", "m s**-1", "m s**-1", "m s**-1")
     np.testing.assert_array_equal(found.times, TIMES.astype("datetime64[s]"))
@@ -70,7 +70,7 @@ def test_every_format_gives_the_same(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_a_grid_becomes_columns(tmp_path: Path, suffix: str) -> None:
     path = saved(grid("t2m", "u10", "v10"), tmp_path / f"a{suffix}")
-    found = open_series(path)
+    found = read_series(path)
     assert len(found.columns) == 36
     assert found.columns[:3] == ("t2m[0,0]", "t2m[-1,-1]", "t2m[-1,0]")
     assert "ws10[1,-1]" in found.columns
@@ -93,17 +93,17 @@ def test_a_table_of_a_grid_is_read_like_the_grid(tmp_path: Path) -> None:
 
 def test_names_of_places_are_kept_with_the_speed(tmp_path: Path) -> None:
     dataset = point("u10", "v10", "t2m").rename(u10="u10_berlin", v10="v10_berlin").assign(u100=point("u10")["u10"])
-    assert open_series(saved(dataset, tmp_path / "a.nc")).columns == (
+    assert read_series(saved(dataset, tmp_path / "a.nc")).columns == (
         *("u10_berlin", "v10_berlin", "t2m", "u100", "ws10_berlin"),
     )
 
 
 def test_a_speed_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     dataset = point("u10", "v10").assign(si10=point("u10")["u10"])
-    assert open_series(saved(dataset, tmp_path / "a.nc")).columns == ("u10", "v10", "si10")
+    assert read_series(saved(dataset, tmp_path / "a.nc")).columns == ("u10", "v10", "si10")
 
 
-@pytest.mark.parametrize("read", [lambda path: read_temperature(path, 1), open_series])
+@pytest.mark.parametrize("read", [lambda path: read_temperature(path, 1), read_series])
 def test_preliminary_values_stand_in_for_final_ones(tmp_path: Path, read: Any) -> None:
     """The old layout of the Climate Data Store has both, one where the other is missing."""
     final = xr.DataArray(np.arange(48) < 30, dims=["time"])
@@ -119,7 +119,7 @@ def test_values_that_are_missing_everywhere_make_no_column(tmp_path: Path) -> No
     dataset = grid("t2m", "sp")
     dataset["sp"][:, :, 0] = np.nan  # as soil over sea
     dataset["t2m"][5, 1, 1] = np.nan
-    found = open_series(saved(dataset, tmp_path / "a.nc"))
+    found = read_series(saved(dataset, tmp_path / "a.nc"))
     assert [column for column in found.columns if column.startswith("sp")] == [
         *("sp[0,0]", "sp[-1,0]", "sp[-1,1]", "sp[0,1]", "sp[1,0]", "sp[1,1]")
     ]
@@ -174,18 +174,18 @@ def test_tables_that_are_no_series(tmp_path: Path, text: str, message: str) -> N
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "a.zarr").mkdir()
     with pytest.raises(NetCDFError, match="is a folder, expected a NetCDF file or a Zarr store"):
-        open_series(str(tmp_path / "a.zarr"))
+        read_series(str(tmp_path / "a.zarr"))
     (tmp_path / "a.zarr" / "zarr.json").write_text("{")
     with pytest.raises(NetCDFError, match=r"a.zarr' cannot be read as Zarr: [^\n]+$"):
-        open_series(str(tmp_path / "a.zarr"))
+        read_series(str(tmp_path / "a.zarr"))
     for name in ("absent.nc", "absent.zarr", f"{'x' * 5000}.nc"):
         with pytest.raises(NetCDFError, match=r"there is no file|cannot be read"):
-            open_series(name)
+            read_series(name)
         with pytest.raises(TableError, match=r"there is no file|cannot be read"):
             read_table(Path(name))
     (tmp_path / "a.parquet").write_bytes(b"PAR1" + bytes(40))
     with pytest.raises(TableError, match="is no parquet file"):
-        open_series(str(tmp_path / "a.parquet"))
+        read_series(str(tmp_path / "a.parquet"))
 
 
 def test_a_damaged_store_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -194,12 +194,12 @@ def test_a_damaged_store_is_refused_in_one_line(tmp_path: Path) -> None:
     chunk = chunk if chunk.is_file() else next(file for file in chunk.rglob("*") if file.is_file())
     chunk.write_bytes(chunk.read_bytes()[:20])
     with pytest.raises(NetCDFError, match=r"variable 't2m' of '.*a.zarr' cannot be read: [^\n]+$"):
-        open_series(str(path))
+        read_series(str(path))
 
 
 def test_a_file_without_series(tmp_path: Path) -> None:
     with pytest.raises(NetCDFError, match="lacks a time series with values along time, latitude and longitude"):
-        open_series(saved(grid("t2m").expand_dims(level=2), tmp_path / "a.nc"))
+        read_series(saved(grid("t2m").expand_dims(level=2), tmp_path / "a.nc"))
     with pytest.raises(TableError, match="has a variable 'time' besides its times"):
         read_table(Path(saved(point("t2m").rename(time="valid_time").rename(t2m="time"), tmp_path / "b.nc")))
 
@@ -208,7 +208,7 @@ def test_zarr_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.M
     path = saved(point("t2m"), tmp_path / "a.zarr")
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(NetCDFError, match=r'can only be read with zarr; pip install "stakes\[era5\]"'):
-        open_series(path)
+        read_series(path)
 
 
 def test_the_digest_of_a_folder_knows_names_and_contents(tmp_path: Path) -> None:
@@ -251,11 +251,11 @@ def test_frost_takes_a_patch_as_the_paper_has_it(tmp_path: Path) -> None:
 
 
 def test_the_reference_files() -> None:
-    wind = open_series(reference("wind_era5_hornsrev_hourly_1997_2008.nc"))
+    wind = read_series(reference("wind_era5_hornsrev_hourly_1997_2008.nc"))
     assert wind.values.shape == (105_192, 20)
     assert wind.columns[-4:] == ("ws10[0,0]", "ws10[0,1]", "ws10[1,0]", "ws10[1,1]")
     np.testing.assert_allclose(thinned(wind, "ws10[0,0]"), read_wind(wind.name, 6).values[:, 0])
-    frost = open_series(reference("frost_era5_berlin_hourly_1980_2019.nc"))
+    frost = read_series(reference("frost_era5_berlin_hourly_1980_2019.nc"))
     assert frost.columns[-1] == "ws10_berlin"
     assert frost.units[0] == "degC"
     table = read_table(Path(reference("era5_berlin_2x3grid_hourly_2017.nc")))

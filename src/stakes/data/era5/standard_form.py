@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stakes.data.datasets import one_line, one_version, open_dataset
 from stakes.data.era5.request import UNITS, VARIABLES, Era5Request
 from stakes.data.time_axis import Times
-from stakes.errors import Era5Error, StakesError
+from stakes.data.xarray_files import one_version, open_dataset
+from stakes.errors import Era5Error, StakesError, one_line
 
 if TYPE_CHECKING:
     from xarray import DataArray, Dataset
