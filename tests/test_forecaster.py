@@ -86,7 +86,8 @@ def test_forecast_and_decision_agree(fitted: stakes.DecisionAwareForecaster) -> 
     np.testing.assert_allclose(found.action, expected.action[:, 0], rtol=1e-5)
     np.testing.assert_array_equal(fitted.decide(features), found.action)
     np.testing.assert_allclose(fitted.expected_cost(features), expected.expected_cost, rtol=1e-5)
-    assert found.converged.all()
+    assert found.certified.all()
+    assert found.converged is found.certified  # its former name
     gap = np.maximum(outcome - found.action, 0), np.maximum(found.action - outcome, 0)
     assert fitted.score(features, outcome) == pytest.approx(-(10 * gap[0] ** 2 + gap[1] ** 2).mean(), rel=1e-5)
 

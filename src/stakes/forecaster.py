@@ -2,7 +2,7 @@
 """The estimator: from a table and a cost to forecasts and decisions, by the conventions of scikit-learn."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -25,13 +25,14 @@ from torch import Tensor, nn
 from stakes.data.cases import Cases
 from stakes.data.estimator_input import alternate_blocks, as_table, as_tensor, checked_times, outcome_names
 from stakes.data.time_axis import Times
+from stakes.decisions import Decisions, solve_decisions
 from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.forecast_table import forecast_table, todays_cost
 from stakes.evaluation.headroom import Headroom, resolved_block
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.evaluation.weight_frontier import frontier
-from stakes.method.actions import optimal_action, solve_action
+from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import require_finite, whole_number
 from stakes.method.costs import Cost, require_cost
 from stakes.method.models.model_ensemble import pooled_parts
@@ -47,23 +48,12 @@ from stakes.training.many_weights import (
     without_failures,
 )
 
-__all__ = ["DecisionAwareForecaster", "Decisions"]
+__all__ = ["DecisionAwareForecaster"]
 
 Floats = NDArray[np.float64]
 Which = Literal["chosen", "baseline"]
 
 _MEMBERS_TO_CHOOSE = 200  # of the pooled forecasts by which a weight is chosen
-
-
-@dataclass(frozen=True, eq=False)
-class Decisions:
-    """The best actions of n forecasts with their certificate, each (n,); as `stakes.ActionSolution`."""
-
-    action: Floats
-    expected_cost: Floats
-    interior: NDArray[np.bool_]
-    residual: Floats
-    converged: NDArray[np.bool_]
 
 
 class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -197,13 +187,9 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return self._as_outcome(np.concatenate(parts))
 
     def solve(self, X: Any) -> Decisions:
-        """The action of least expected cost for each row, and whether it can be trusted."""
-        parts = [solve_action(self.cost, part) for _, part in self._forecast(self._features(X))]
-        names = ("action", "expected_cost", "interior", "residual", "converged")
-        found = {name: torch.cat([getattr(part, name) for part in parts]).numpy() for name in names}
-        action = np.clip(found["action"][:, 0].astype(np.float64), float(self.cost.lower), float(self.cost.upper))
-        expected, residual = (found[name].astype(np.float64) for name in ("expected_cost", "residual"))
-        return Decisions(action, expected, found["interior"], residual, found["converged"])
+        """The action of least expected cost for each row, what it is expected to cost, and whether it is certified."""
+        members = (part for _, part in self._forecast(self._features(X)))
+        return solve_decisions(self.cost, members, double=True)
 
     def decide(self, X: Any) -> Floats:
         """The action of least expected cost for each row, (n,)."""

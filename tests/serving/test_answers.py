@@ -61,7 +61,7 @@ def test_decisions_are_those_of_the_forecaster(client: httpx.Client, forecaster:
         assert decision["expected_cost"] == expected.expected_cost[place]
         assert decision["certificate"]["interior"] == expected.interior[place]
         assert decision["certificate"]["residual"] == expected.residual[place]
-        assert decision["certificate"]["converged"] == expected.converged[place]
+        assert decision["certificate"]["certified"] == expected.certified[place]
     quantiles = [list(decision["quantiles"].values()) for decision in answer["decisions"]]
     np.testing.assert_allclose(quantiles, forecaster.predict_quantiles(ROWS, [0.1, 0.5, 0.9]))
     assert (answer["member_count"], answer["unit"], answer["action_unit"]) == (50, "EUR", "MW")
@@ -112,7 +112,7 @@ def test_members_that_are_there_already(client: httpx.Client, deep: bool) -> Non
 def test_the_action_at_a_bound_is_said_to_be_there(client: httpx.Client) -> None:
     (decision,) = asked(client, "/v1/decide", members=[[50.0, 51.0]])["decisions"]
     assert decision["action"] == 9.0
-    assert decision["certificate"] == {"interior": False, "residual": 0.0, "converged": True}
+    assert decision["certificate"] == {"interior": False, "residual": 0.0, "certified": True, "converged": True}
 
 
 def test_forecasts(client: httpx.Client, forecaster: DecisionAwareForecaster) -> None:

@@ -14,16 +14,22 @@ from stakes.data.case_labels import case_labels, in_utc
 from stakes.data.members import MembersFile
 from stakes.data.quality import left_out_notes
 from stakes.data.tables import read_table, zone_notes
-from stakes.decisions import decisions, uncertified
+from stakes.decisions import decision_table, uncertified_notes
 from stakes.errors import SettingError
 from stakes.fitting.notes import unlike_the_fit
 
-__all__ = ["Decisions", "decide", "decide_folder", "decide_members"]
+__all__ = ["DecidedCases", "decide", "decide_folder"]
 
 
 @dataclass(frozen=True, eq=False)
-class Decisions:
-    """One row a case, its time or row first, and what is good to know about them."""
+class DecidedCases:
+    """The decisions of a run of `stakes decide`.
+
+    Attributes:
+        table: One row per case, its time or row first; see `stakes.decisions.decision_table`.
+        cost: The cost that is decided for, in words; None where the fit kept none.
+        notes: Sentences for the user about the data and the decisions.
+    """
 
     table: pd.DataFrame
     cost: CostSpec | None
@@ -50,8 +56,17 @@ def decide(
     cost: str | None,
     levels: Sequence[float],
     target: tuple[str, ...] = (),
-) -> Decisions:
-    """Either of the two below, by what is given."""
+) -> DecidedCases:
+    """Decide for new data with a fitted forecaster, or for an ensemble from a file, by what is given.
+
+    Args:
+        folder: Of a fit; None with members.
+        data: The table of what is known now, for the fit; None with members.
+        files: How text files are read, and the file of members with its columns; its `members` is None with a folder.
+        cost: The cost in words; with a folder None takes that of the fit.
+        levels: Levels of the quantiles in the table, between 0 and 1.
+        target: Which columns of a file of members are outcomes; () takes the only one there is.
+    """
     for level in levels:
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
@@ -68,32 +83,39 @@ def decide(
     if cost is None:
         raise SettingError("--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150")
     spec = CostSpec.parse(cost)
-    found = members_of(files, target)
-    require_targets(found, target, files.members)
-    return decide_members(found, spec, levels)
+    ensemble = members_of(files, target)
+    require_targets(ensemble, target, files.members)
+    return _decide_members(ensemble, spec, levels)
 
 
-def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: Sequence[float]) -> Decisions:
-    """The actions of a fitted forecaster for every row, or target time, whose features are there."""
+def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: Sequence[float]) -> DecidedCases:
+    """The actions of a fitted forecaster for every row, or target time, whose features are there.
+
+    Args:
+        folder: Of the fit.
+        table: What is known now, with the columns of the fit.
+        cost: The cost in words; None takes that of the fit.
+        levels: Levels of the quantiles in the table, between 0 and 1.
+    """
     from stakes.bundle.open_fit import layout_of, open_folder  # not needed where there are members already
 
     bundle = open_folder(folder, cost)
     layout = layout_of(bundle, folder)
     inputs = layout.inputs(table)
     forecaster = bundle.forecaster
-    found = decisions(forecaster.cost, forecaster.sample(inputs.features), inputs.features.index, levels)
+    decided = decision_table(forecaster.cost, forecaster.sample(inputs.features), inputs.features.index, levels)
     notes = (
         *bundle.notes,
         *zone_notes(table, layout.time),
         *left_out_notes(inputs.quality),
         *unlike_the_fit(bundle.about, layout, inputs.quality),
-        *uncertified(found),
+        *uncertified_notes(decided),
     )
-    return Decisions(in_utc(found), bundle.cost_spec, notes)
+    return DecidedCases(in_utc(decided), bundle.cost_spec, notes)
 
 
-def decide_members(found: MembersFile, spec: CostSpec, levels: Sequence[float]) -> Decisions:
+def _decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float]) -> DecidedCases:
     """The actions of least expected cost over the members, without any fitting."""
-    doubts = spec.doubts(found.members.reshape(-1, found.members.shape[2]))
-    table = decisions(spec.build(), found.members, case_labels(found.index), levels)
-    return Decisions(in_utc(table), spec, (*found.notes, *doubts, *uncertified(table)))
+    doubts = spec.doubts(ensemble.members.reshape(-1, ensemble.members.shape[2]))
+    decided = decision_table(spec.build(), ensemble.members, case_labels(ensemble.index), levels)
+    return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *uncertified_notes(decided)))

@@ -120,7 +120,11 @@ class Certificate(BaseModel):
 
     interior: bool = Field(description="strictly between the bounds of the action")
     residual: float | None = Field(description="how far a further step of the solver would go; null where unknown")
-    converged: bool = Field(description="whether this is certainly the action of least expected cost")
+    certified: bool = Field(
+        description="whether it is certified that no action is expected to cost less: for a closed form or a convex "
+        "cost between the bounds, for any other cost at the nine actions where it was scanned"
+    )
+    converged: bool = Field(description="the former name of certified; goes in the next version", deprecated=True)
 
 
 class Decision(BaseModel):

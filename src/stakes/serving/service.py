@@ -13,7 +13,7 @@ from stakes.data.case_labels import in_utc
 from stakes.data.csv_files import parse_delimited
 from stakes.data.quality import left_out_notes
 from stakes.data.tables import zone_notes
-from stakes.decisions import decisions, uncertified
+from stakes.decisions import decision_table, uncertified_notes
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
 from stakes.fitting.notes import unlike_the_fit
@@ -128,17 +128,17 @@ class Service:
             go_on()
             members.append(part)
         with priced.naming("csv"):
-            found = decisions(priced.cost, torch.cat(members).numpy(), inputs.features.index, request.quantiles)
+            decided = decision_table(priced.cost, torch.cat(members).numpy(), inputs.features.index, request.quantiles)
         return schemas.TableAnswer(
             forecast=forecast.name,
             cost=priced.text,
-            columns=[str(column) for column in found.columns],
-            rows=[json_value(row) for row in in_utc(found).itertuples(index=False, name=None)],
+            columns=[str(column) for column in decided.columns],
+            rows=[json_value(row) for row in in_utc(decided).itertuples(index=False, name=None)],
             notes=[
                 *zone_notes(given, layout.time),
                 *left_out_notes(inputs.quality),
                 *unlike_the_fit(self._opened.first.about, layout, inputs.quality),
-                *uncertified(found),
+                *uncertified_notes(decided),
             ],
         )
 

@@ -1,13 +1,13 @@
 """From members to decisions and forecasts, as they are sent."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.evaluation.metrics import Assessor
-from stakes.method.actions import solve_action
+from stakes.decisions import Decisions, solve_decisions
 from stakes.serving.refusals import RefusedError
 from stakes.serving.schemas import Certificate, Decision, ForecastRow
 from stakes.serving.served_cost import PricedCost
@@ -20,23 +20,18 @@ LEVELS = (0.1, 0.5, 0.9)
 
 def solved(priced: PricedCost, samples: Tensor, levels: Sequence[float], field: str) -> list[Decision]:
     """The best actions for members (n, M, D), and quantiles of what the decision is about."""
-    cost = priced.cost
     with priced.naming(field):
-        solution = solve_action(cost, samples)
-        total = Assessor(cost).total(samples).double().numpy()
-    action = np.clip(solution.action[..., 0].double().numpy(), float(cost.lower), float(cost.upper))
-    action, expected = finite(action, field), finite(solution.expected_cost.double().numpy(), field)
-    quantiles = finite(_quantiles(total, levels), field)
-    residual = [value if np.isfinite(value) else None for value in solution.residual.double().tolist()]
-    certificates = zip(solution.interior.tolist(), residual, solution.converged.tolist(), strict=True)
+        decisions = solve_decisions(priced.cost, [samples], levels, double=True)
+    for values in (decisions.action, decisions.expected_cost, decisions.quantiles):
+        finite(values, field)
     return [
         Decision(
-            action=action[row],
-            expected_cost=expected[row],
-            quantiles=dict(zip(_names(levels), quantiles[:, row].tolist(), strict=True)),
-            certificate=Certificate(interior=interior, residual=distance, converged=converged),
+            action=decisions.action[row],
+            expected_cost=decisions.expected_cost[row],
+            quantiles=dict(zip(_names(levels), decisions.quantiles[row].tolist(), strict=True)),
+            certificate=_certificate(decisions, row),
         )
-        for row, (interior, distance, converged) in enumerate(certificates)
+        for row in range(len(samples))
     ]
 
 
@@ -64,6 +59,16 @@ def finite(values: Floats, field: str) -> Floats:
     if not np.isfinite(values).all():
         raise RefusedError(field, "the numbers are too large for an answer that is finite")
     return values
+
+
+def _certificate(decisions: Decisions, row: int) -> Certificate:
+    residual, certified = float(decisions.residual[row]), bool(decisions.certified[row])
+    return Certificate(
+        interior=bool(decisions.interior[row]),
+        residual=residual if math.isfinite(residual) else None,
+        certified=certified,
+        converged=certified,
+    )
 
 
 def _quantiles(values: Floats, levels: Sequence[float]) -> Floats:
