@@ -20,6 +20,7 @@ __all__ = [
     "content_digest",
     "json_document",
     "locked",
+    "parse_json",
     "read_bytes",
     "read_json",
     "short_ascii",
@@ -57,16 +58,22 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """What `write_json` wrote; anything else is refused."""
-    found = _DOCUMENT.fullmatch(read_bytes(path, JSON_LIMIT))
-    if not found:
-        raise CheckpointError(f"{path} is damaged: it must be one JSON object of sha256 and payload")
-    check_sha256(str(path), found[2], found[1].decode())
+    return parse_json(str(path), read_bytes(path, JSON_LIMIT))
+
+
+def parse_json(source: str, content: bytes) -> Any:
+    """The value in the bytes that `write_json` wrote; `source` begins the message of an error."""
+    document = _DOCUMENT.fullmatch(content)
+    if not document:
+        raise CheckpointError(f"{source} is damaged: it must be one JSON object of sha256 and payload")
+    sha256, payload = document.groups()
+    check_sha256(source, payload, sha256.decode())
     try:
-        value = json.loads(found[2].decode("ascii"))
-        if canonical_json(value).encode() != found[2]:
+        value = json.loads(payload.decode("ascii"))
+        if canonical_json(value).encode() != payload:
             raise ValueError("keys must be sorted and each there once, without spaces")
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} holds no JSON that stakes writes: {short_ascii(str(error))}") from error
+        raise CheckpointError(f"{source} holds no JSON that stakes writes: {short_ascii(str(error))}") from error
     return value
 
 

@@ -97,7 +97,7 @@ def set_dotted(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:
-    """The table that a .toml or .json file of at most 1 MiB holds."""
+    """The table that a .toml or .json file of at most 1 MiB holds; the settings.json of a run folder will do, too."""
     name = repr(str(path))
     try:
         text = _read_text(path, name)
@@ -110,6 +110,8 @@ def read_settings_file(path: Path) -> dict[str, Any]:
         raise SettingError(f"{name} is nested too deeply") from None
     if not isinstance(values, dict):
         raise SettingError(f"{name} must hold a table, got {shown(values)}")
+    if values.keys() == {"sha256", "payload"} and isinstance(values["payload"], dict):
+        values = values["payload"]
     if _is_deep(values):
         raise SettingError(f"{name} is nested too deeply")
     return values

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from stakes import ImplicitModel, NewsvendorCost, ProtectionCost, ShortfallCost, WindDispatchCost, cost_function
 from stakes.bundle import DataFingerprint, bundle_files, is_bundle, load_bundle, record_file, save_bundle
-from stakes.bundle.state import EstimatorSettings
+from stakes.bundle.estimator_settings import EstimatorSettings
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import BundleError, SettingError, StakesError
 from stakes.evaluation.headroom import Headroom
@@ -190,6 +190,35 @@ def test_the_golden_bundles_give_the_golden_decisions() -> None:
         expected = json.loads((GOLDEN / f"{folder.name.replace('bundle', 'decisions')}.json").read_text())
         for name, values in decisions(found.forecaster).items():
             np.testing.assert_allclose(values, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_every_part_is_opened_once(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def counted(file: Any, *args: Any, **kwargs: Any) -> Any:
+        if Path(file).parent == saved:
+            opened.append(Path(file).name)
+        return real(file, *args, **kwargs)
+
+    real = open
+    monkeypatch.setattr("builtins.open", counted)
+    monkeypatch.setattr("io.open", counted)
+    load_bundle(saved)
+    assert sorted(opened) == sorted({*PARTS, "bundle.json"})
+
+
+def test_files_are_added_to_a_bundle_of_format_1(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(GOLDEN / "bundle-1", tmp_path / "bundle"))
+    (folder / "report.html").write_text("a report")
+    record_file(folder, "report.html")
+    assert read_json(folder / "bundle.json")["format"] == 1
+    assert bundle_files(folder).keys() == PARTS | {"report.html"}
+    bundle = load_bundle(folder)
+    assert bundle.about["versions"]["stakes"] == "0.1.0"
+    save_bundle(folder, bundle.forecaster, cost_spec=bundle.cost_spec, layout=bundle.layout, about=bundle.about)
+    assert read_json(folder / "bundle.json")["format"] == 2
+    features = table(9)[FEATURES]
+    assert np.array_equal(load_bundle(folder).forecaster.decide(features), bundle.forecaster.decide(features))
 
 
 # Costs
@@ -602,17 +631,16 @@ BUNDLE: dict[str, tuple[Callable[[Path], None], str]] = {
     "too large": (moved("bundle.json", sparse), "bytes, at most"),
     "a pipe": (moved("bundle.json", os.mkfifo), "must be a regular file"),
     "a link": (moved("bundle.json", link), "must be a regular file"),
-    "a newer format": (forged("format", 2), "was made by a newer version of stakes: it has format 2, this one reads 1"),
+    "a newer format": (forged("format", 3), "was made by a newer version of stakes: it has format 3, this one reads 2"),
     "a far newer format": (forged("format", 10**400), "was made by a newer version"),
-    "format 0": (forged("format", 0), "format must be 1, got 0"),
-    "format true": (forged("format", True), "format must be 1, got True"),
-    "no format": (forged("format", ...), "format must be 1, got None"),
+    "format 0": (forged("format", 0), "format must be 1 or 2, got 0"),
+    "format true": (forged("format", True), "format must be 1 or 2, got True"),
+    "no format": (forged("format", ...), "format must be 1 or 2, got None"),
     "a field too many": (forged("secret", 1), "there is no setting 'secret'"),
     "a field with an escape": (forged("\x1b[2J\n", 1), "there is no setting"),
-    "a field missing": (forged("targets", ...), "targets must be given"),
-    "numbers for names": (forged("features", [1, 2, 3]), r"features\[0\] must be text"),
-    "other features": (forged("features", ["a", "b", "c"]), r"layout\.feature_names must be 'a'"),
-    "versions": (forged("versions", {"stakes": 1}), "versions.stakes must be text"),
+    "a field missing": (forged("created", ...), "created must be given"),
+    "a field of format 1": (forged("versions", {"stakes": "1"}), "there is no setting 'versions'"),
+    "a number for a time": (forged("created", 1), "created must be text"),
     "a file above": (forged("files", {"../x": "0" * 64}), "plain relative paths"),
     "an absolute file": (forged("files", {"/etc/passwd": "0" * 64}), "plain relative paths"),
     "a hidden file": (forged("files", {".profile": "0" * 64}), "plain relative paths"),
@@ -657,14 +685,23 @@ STATE: dict[str, tuple[Callable[[Path], None], str]] = {
     "a negative seed": (forged("noise_seed", -1, "state.json"), "noise_seed must be"),
     "a weight above 1": (forged("decision_weight", 2, "state.json"), r"decision_weight must lie in \[0, 1\]"),
     "no targets": (forged("target_names", [], "state.json"), "target_names must be"),
-    "other targets": (forged("target_names", ["demand"], "state.json"), "targets must be 'load', got 'demand'"),
+    "other targets": (
+        forged("target_names", ["demand"], "state.json"),
+        "layout.targets must be 'demand' as in state.json, got 'load'",
+    ),
     "fewer names": (forged("feature_names", ["wind"], "state.json"), "feature_names must be 3 names, got 1"),
-    "other names": (forged("feature_names", ["a", "b", "c"], "state.json"), "features must be 'wind'"),
+    "other names": (
+        forged("feature_names", ["a", "b", "c"], "state.json"),
+        "layout.feature_names must be 'a', 'b', 'c' as in state.json, got 'wind'",
+    ),
     "no models": (forged("models", 0, "state.json"), "models must be"),
     "many models": (forged("models", 10**9, "state.json"), "models must be at most"),
     "baselines below zero": (forged("baselines", -1, "state.json"), "baselines must be"),
     "an infinite action": (forged("climatology_action", 10**400, "state.json"), "climatology_action must be a number"),
     "another frontier": (forged("frontier", {"points": 3}, "state.json"), r"frontier\.chosen"),
+    "numbers for names": (forged("feature_names", [1, 2, 3], "state.json"), r"feature_names\[0\] must be text"),
+    "versions": (forged("versions", {"stakes": 1}, "state.json"), "versions.stakes must be text"),
+    "no versions": (forged("versions", ..., "state.json"), "versions must be given"),
     "unknown": (forged("extra", 1, "state.json"), "there is no setting 'extra'"),
 }
 WEIGHTS: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -695,6 +732,16 @@ METRICS: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 FILES = {"bundle.json": BUNDLE, "settings.json": SETTINGS, "state.json": STATE, "weights.safetensors": WEIGHTS}
 FILES["metrics.jsonl"] = METRICS
+FORMAT_1: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a field missing": (forged("targets", ...), "targets must be given"),
+    "numbers for names": (forged("features", [1, 2, 3]), r"features\[0\] must be text"),
+    "other features": (forged("features", ["a", "b", "c"]), "features must be 'wind', .* in state.json, got 'a', 'b'"),
+    "versions": (forged("versions", {"stakes": 1}), "versions.stakes must be text"),
+    "of another format": (forged("format", 2), "there is no setting 'features'"),
+    "other targets": (forged("target_names", ["demand"], "state.json"), "targets must be 'demand' .* got 'load'"),
+    "other names": (forged("feature_names", ["a", "b", "c"], "state.json"), "features must be 'a', 'b', 'c'"),
+    "another layout": (forged("layout.features", ["sun"]), r"layout\.feature_names must be"),
+}
 
 
 def exchanged(folder: Path) -> dict[str, str]:
@@ -713,6 +760,16 @@ def test_hostile_and_damaged_files_are_refused(name: str, case: str, folder: Pat
     assert text.isprintable()  # on one line, too
     assert len(text) < 800
     assert not (folder / "marker").exists()
+
+
+@pytest.mark.parametrize("case", FORMAT_1)
+def test_hostile_and_damaged_bundles_of_format_1_are_refused(case: str, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(GOLDEN / "bundle-1", tmp_path / "bundle"))
+    damage, message = FORMAT_1[case]
+    damage(folder)
+    with pytest.raises(BundleError, match=message) as raised:
+        load_bundle(folder)
+    assert "bundle.json: " in str(raised.value)
 
 
 def test_a_pickle_of_the_bomb_would_make_the_marker(tmp_path: Path) -> None:

@@ -303,10 +303,10 @@ def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     about = {name: to_plain(getattr(told, name)) for name in ("frontier", "headroom", "quality")}
     about |= {"settings": told.settings, "provenance": told.provenance, "outcomes": told.outcomes.tolist()}
     bundle = SimpleNamespace(forecaster=SimpleNamespace(cost=told.cost), cost_spec=told.cost_spec, about=about)
+    bundle.require_recorded = lambda subfolder: None
     recorded: list[str] = []
     monkeypatch.setattr("stakes.bundle.load_bundle", lambda folder, cost: bundle)
     monkeypatch.setattr("stakes.bundle.record_file", lambda folder, name: recorded.append(name))
-    monkeypatch.setattr("stakes.bundle.files.require_recorded", lambda folder, under: None)
     with pytest.raises(StudyError):
         write_fit_report(tmp_path)
     told.study.save(tmp_path / "evaluation")

@@ -3,6 +3,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,18 +13,21 @@ from typing import Any
 
 import pytest
 import torch
+from golden.make_run import FOLDER as GOLDEN
+from golden.make_run import RUN as GOLDEN_RUN
+from golden.make_run import data_sha256, train_in
 
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
 from stakes.files import locked
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
-from stakes.settings import to_plain
+from stakes.settings import read_settings_file, to_plain
 from stakes.tasks.synthetic import SyntheticTask
 from stakes.tasks.wind import WindTask
 from stakes.training.replicas import Replica
 from stakes.training.results import Trained
-from stakes.training.run_folder import RunFolder, RunRecorder
+from stakes.training.run_folder import RunFolder, RunRecorder, is_run
 from stakes.training.run_settings import RunSettings, prepare, run_from_plain, task_data
-from stakes.training.tensor_files import save_tensors
+from stakes.training.tensor_files import load_tensors, save_tensors
 from stakes.training.trainer import train
 
 TRAINING = TrainingSettings(epochs=3, batch=800, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
@@ -268,6 +272,60 @@ def test_a_damaged_state_is_refused(folder: RunFolder, trained: Trained) -> None
     file.write_bytes(file.read_bytes().replace(b"finished", b"failed"))
     with pytest.raises(CheckpointError, match=r"state\.json"):
         folder.state()
+
+
+def test_the_weights_are_those_of_model_0(folder: RunFolder, trained: Trained) -> None:
+    folder.finish(trained)
+    tensors = load_tensors(folder.path / "weights.safetensors", None)
+    assert tensors.keys() == {f"model.0.{name}" for name in trained.weights}
+
+
+def test_changed_settings_are_refused(folder: RunFolder) -> None:
+    file = folder.path / "settings.json"
+    file.write_bytes(file.read_bytes().replace(b'"seed":3', b'"seed":4'))
+    with pytest.raises(CheckpointError, match=r"settings\.json is damaged: its SHA-256 is"):
+        folder.settings()
+
+
+def test_the_settings_of_a_run_are_a_settings_file(folder: RunFolder) -> None:
+    assert run_from_plain(read_settings_file(folder.path / "settings.json")) == RUN
+
+
+def test_where_there_is_a_run(folder: RunFolder) -> None:
+    assert is_run(folder.path)
+    assert not is_run(folder.path.parent)
+    assert not is_run(GOLDEN / "bundle-2")
+
+
+@pytest.mark.parametrize("kept", sorted(GOLDEN.glob("run-*")), ids=lambda path: path.name)
+def test_run_folders_of_every_version_are_read(kept: Path) -> None:
+    folder = RunFolder(kept / "finished")
+    assert folder.settings() == GOLDEN_RUN
+    state = folder.state()
+    assert state is not None
+    assert (state.status, state.epoch, len(folder.metrics())) == ("finished", 6, 7)
+    weights = folder.model().state_dict()
+    prepared = prepare(replace(RUN, start_from=str(folder.path))).model.state_dict()
+    assert all(torch.equal(values, prepared[name]) for name, values in weights.items())
+    folder.create(GOLDEN_RUN)  # which is the same run
+
+
+@pytest.mark.parametrize("kept", sorted(GOLDEN.glob("run-*")), ids=lambda path: path.name)
+def test_runs_that_any_version_left_go_on(kept: Path, tmp_path: Path) -> None:
+    if (kept / "data.sha256").read_text() != data_sha256():
+        pytest.skip("the data of the task have other last digits on this machine, and the checkpoint is not of these")
+    folder = RunFolder(Path(shutil.copytree(kept / "interrupted", tmp_path / "run")))
+    assert folder.state() is None
+    train_in(folder)
+    finished = RunFolder(kept / "finished")
+    state, whole = folder.state(), finished.state()
+    assert state is not None
+    assert whole is not None
+    assert (state.epoch, state.steps) == (whole.epoch, whole.steps)
+    assert state.best_loss == pytest.approx(whole.best_loss, rel=1e-5)
+    assert [line["epoch"] for line in folder.metrics()] == [line["epoch"] for line in finished.metrics()]
+    for name, values in folder.model().state_dict().items():
+        torch.testing.assert_close(values, finished.model().state_dict()[name], rtol=1e-5, atol=1e-5)
 
 
 # -- metrics

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from stakes.bundle.files import RECORD, naming, read_record
+from stakes.bundle.manifest import errors_name, read_manifest
 from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError
 from stakes.reports.fit_report import REPORT, write_fit_report
+from stakes.training.model_folder import MANIFEST
 
 __all__ = ["write_report"]
 
@@ -19,11 +20,11 @@ def write_report(folder: Path, cost: str | None, out: Path | None) -> Path:
     """
     if out is not None and out.resolve() == (folder / REPORT).resolve():
         raise SettingError(f"{str(out)!r} is the report of the folder itself, which is written without --out")
-    record = read_record(folder)
-    if record.cost is None:
+    manifest = read_manifest(folder)
+    if manifest.cost is None:
         raise SettingError(f"{folder} was not made by `stakes fit`: it does not say what its cost is")
-    with naming(folder / RECORD):
-        kept = CostSpec.from_record(record.cost)
+    with errors_name(folder / MANIFEST):
+        kept = CostSpec.from_record(manifest.cost)
     found = cost_again(kept, cost).build()
     with naming_own_cost(found):
         return write_fit_report(folder, found, out)

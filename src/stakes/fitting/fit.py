@@ -214,9 +214,9 @@ def _finished(problem: Problem, out: Path, about: Mapping[str, Any], weight: flo
     shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
     table = summary_table(about["metrics"])
     recorded = bundle_files(out)
-    for file in sorted(path for path in out.glob("evaluation/*") if path.is_file()):
-        if (name := str(file.relative_to(out))) not in recorded:
-            record_file(out, name)
+    evaluation = sorted(str(path.relative_to(out)) for path in out.glob("evaluation/*") if path.is_file())
+    if fresh := [name for name in evaluation if name not in recorded]:
+        record_file(out, *fresh)
     if len(table) and not (out / REPORT).exists():
         write_fit_report(out, problem.cost)
     return FitResult(out, table, _sentences(problem, about, out), weight, problem.spec.unit)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from stakes.bundle.files import DataFingerprint
+from stakes.bundle import DataFingerprint
 from stakes.data.layout import TableCases, TableLayout
 from stakes.data.quality import DataQuality
 from stakes.settings import from_plain

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stakes.bundle import bundle_files, load_bundle
-from stakes.bundle.files import WEIGHTS
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.errors import SettingError, StakesError
@@ -20,6 +19,7 @@ from stakes.method.argument_checks import require_count, require_finite, require
 from stakes.method.costs import Cost
 from stakes.settings import canonical_text, from_plain, to_plain
 from stakes.training.execution import Execution
+from stakes.training.model_folder import WEIGHTS
 
 __all__ = ["FitRequest", "asked_of", "claim", "read_asked"]
 

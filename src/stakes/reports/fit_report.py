@@ -81,10 +81,9 @@ def write_fit_report(folder: Path, cost: Cost | None = None, out: Path | None = 
 def read_judged_fit(folder: Path, cost: Cost | None = None) -> JudgedFit:
     """What the report tells of, from the bundle in the folder and the evaluation beside it."""
     from stakes.bundle import load_bundle  # with the models, which no other report needs
-    from stakes.bundle.files import require_recorded
 
     bundle = load_bundle(folder, cost=cost)
-    require_recorded(folder, _EVALUATION)
+    bundle.require_recorded(_EVALUATION)
     about = bundle.about
     return JudgedFit(
         study=Study.load(folder / _EVALUATION),

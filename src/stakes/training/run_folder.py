@@ -1,9 +1,8 @@
-"""A run on disk: settings.json, state.json, metrics.jsonl, weights.safetensors and checkpoints/."""
+"""A run on disk: the files of `stakes.training.model_folder`, and checkpoints/ while it is trained."""
 
 import json
 import math
 import os
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,22 +10,50 @@ from typing import Any
 
 import torch
 
-import stakes
 from stakes.errors import CheckpointError, SettingError, StakesError
-from stakes.files import read_bytes, read_json, write_atomically, write_json
+from stakes.files import write_json
 from stakes.settings import canonical_text, from_plain, read_settings_file, to_plain
+from stakes.training.model_folder import (
+    MANIFEST,
+    METRICS,
+    SETTINGS,
+    STATE,
+    WEIGHTS,
+    load_model_weights,
+    model_keys,
+    read_json_table,
+    read_lines,
+    save_models,
+    state_layout,
+    versions_here,
+    write_lines,
+)
 from stakes.training.results import Observer, Phase, ReplicaRecord, Trained
 from stakes.training.run_settings import RunSettings, build_model, run_from_plain
-from stakes.training.tensor_files import load_tensors, save_tensors
 
-__all__ = ["RunFolder", "RunRecorder", "RunState"]
+__all__ = ["RunFolder", "RunRecorder", "RunState", "is_run"]
 
-_METRICS_LIMIT = 1 << 28  # bytes
+
+def is_run(path: Path) -> bool:
+    """Whether the folder is that of a run, finished or not, by the names of its files: a bundle has a manifest, too.
+
+    Args:
+        path: The folder.
+    """
+    return (path / SETTINGS).exists() and not (path / MANIFEST).exists()
 
 
 @dataclass(frozen=True)
 class RunState(ReplicaRecord):
-    """How a run ended."""
+    """How a run ended.
+
+    Attributes:
+        seconds: How long the stack that it was trained in had taken by then.
+        score_scale: What the score is divided by in the objective; None if training failed before it was known.
+        decision_scale: What the cost of the decisions is divided by; None if training failed before it was known.
+        weights_sha256: The SHA-256 of weights.safetensors.
+        versions: The versions of stakes, torch and Python that trained it.
+    """
 
     seconds: float
     score_scale: float | None
@@ -37,7 +64,11 @@ class RunState(ReplicaRecord):
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of one run."""
+    """The files of one run.
+
+    Attributes:
+        path: The folder.
+    """
 
     path: Path
 
@@ -47,12 +78,11 @@ class RunFolder:
 
     @property
     def metrics_file(self) -> Path:
-        return self.path / "metrics.jsonl"
+        return self.path / METRICS
 
     def create(self, run: RunSettings) -> None:
         """Make the folder, or see that it belongs to the same run."""
-        file = self.path / "settings.json"
-        if file.exists():
+        if (self.path / SETTINGS).exists():
             if canonical_text(to_plain(self.settings().distinct)) != canonical_text(to_plain(run.distinct)):
                 raise SettingError(f"{self.path} holds a run with other settings; choose another folder")
             return
@@ -60,11 +90,12 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SettingError(f"the run folder {self.path} cannot be made: {error.strerror}") from error
-        write_atomically(file, (json.dumps(to_plain(run), indent=1) + "\n").encode())
+        write_json(self.path / SETTINGS, to_plain(run))
 
     def settings(self) -> RunSettings:
-        file = self.path / "settings.json"
-        values = read_settings_file(file)
+        """What was asked for."""
+        file = self.path / SETTINGS
+        values = read_json_table(file) if _is_signed(file) else read_settings_file(file)
         try:
             return run_from_plain(values)
         except StakesError as error:
@@ -72,20 +103,21 @@ class RunFolder:
 
     def state(self) -> RunState | None:
         """How the run ended, or None while it has not."""
-        file = self.path / "state.json"
-        return from_plain(RunState, read_json(file)) if os.path.lexists(file) else None
+        file = self.path / STATE
+        return from_plain(RunState, read_json_table(file)) if os.path.lexists(file) else None
 
     def finish(self, trained: Trained) -> None:
         """Write the weights, and then the state that says they are there."""
+        (key,) = model_keys(1)
         state = RunState(
             **to_plain(trained.record()),
             score_scale=_finite(trained.score_scale),
             decision_scale=_finite(trained.decision_scale),
             seconds=round(trained.seconds, 3),
-            weights_sha256=save_tensors(self.path / "weights.safetensors", trained.weights),
-            versions={"stakes": stakes.__version__, "torch": torch.__version__, "python": platform.python_version()},
+            weights_sha256=save_models(self.path / WEIGHTS, {key: trained.weights}),
+            versions=versions_here(),
         )
-        write_json(self.path / "state.json", to_plain(state))
+        write_json(self.path / STATE, to_plain(state))
         for stale in self.path.glob(".*.tmp"):  # of writers that were killed
             stale.unlink(missing_ok=True)
 
@@ -95,25 +127,20 @@ class RunFolder:
         if state is None:
             raise SettingError(f"the run in {self.path} has not finished; `stakes resume {self.path}` goes on with it")
         model = build_model(run)
-        expected = {name: (value.dtype, tuple(value.shape)) for name, value in model.state_dict().items()}
-        model.load_state_dict(load_tensors(self.path / "weights.safetensors", state.weights_sha256, expected))
+        model.load_state_dict(load_model_weights(self.path / WEIGHTS, state.weights_sha256, state_layout(model)))
         return model
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, up to the last whole one."""
         if not self.metrics_file.exists():
             return []
-        lines = read_bytes(self.metrics_file, _METRICS_LIMIT).decode(errors="replace").split("\n")[:-1]
-        try:
-            found = [json.loads(line) for line in lines]
-        except ValueError as error:
-            raise CheckpointError(f"{self.metrics_file} is damaged: {error}") from error
-        for line in found:
-            if not isinstance(line, dict) or not isinstance(line.get("epoch"), int) or "phase" not in line:
+        lines = read_lines(self.metrics_file)
+        for line in lines:
+            if not isinstance(line.get("epoch"), int) or "phase" not in line:
                 raise CheckpointError(
                     f"{self.metrics_file} is damaged: a line must have a phase and an epoch, got {line}"
                 )
-        return found
+        return lines
 
     def add_metrics(self, line: dict[str, Any]) -> None:
         plain = {name: _finite(value) if isinstance(value, float) else value for name, value in line.items()}
@@ -139,11 +166,15 @@ class RunFolder:
             return
         # "pretraining" comes before "training" in the alphabet too
         kept = [line for line in self.metrics() if (line["phase"], line["epoch"]) <= (phase, epoch)]
-        write_atomically(self.metrics_file, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        write_lines(self.metrics_file, kept)
 
 
 class RunRecorder(Observer):
-    """Keeps the run folders of a stack."""
+    """Keeps the run folders of a stack.
+
+    Args:
+        folders: The folder of each replica.
+    """
 
     def __init__(self, folders: Sequence[RunFolder]) -> None:
         self.folders = folders
@@ -167,6 +198,14 @@ class RunRecorder(Observer):
 
     def done(self, replica: int, trained: Trained) -> None:
         self.folders[replica].finish(trained)
+
+
+def _is_signed(file: Path) -> bool:
+    """Whether the JSON comes with its SHA-256; older versions wrote the settings of a run without."""
+    if not file.is_file():
+        return False  # and reading it says why
+    with file.open("rb") as stream:
+        return stream.read(10) == b'{"sha256":'
 
 
 def _finite(value: float) -> float | None:

@@ -15,8 +15,8 @@ from stakes.method.training_settings import DiffusionSettings, ImplicitSettings,
 from stakes.settings import Registry, canonical_text, from_plain, to_plain
 from stakes.tasks import find_task, task_types
 from stakes.tasks.task import Task, TaskData
+from stakes.training.model_folder import WEIGHTS, load_model_weights, state_layout
 from stakes.training.replicas import Replica
-from stakes.training.tensor_files import load_tensors
 
 __all__ = ["MODELS", "RunSettings", "build_model", "prepare", "run_from_plain", "task_data"]
 
@@ -113,10 +113,9 @@ def build_model(run: RunSettings) -> torch.nn.Module:
 
 
 def _starting_weights(path: Path, model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    file = path / "weights.safetensors" if path.is_dir() else path
-    expected = {name: (value.dtype, tuple(value.shape)) for name, value in model.state_dict().items()}
+    file = path / WEIGHTS if path.is_dir() else path
     try:
-        return load_tensors(file, None, expected)
+        return load_model_weights(file, None, state_layout(model))
     except (CheckpointError, ValueError) as error:  # a path with a null character is a ValueError
         raise SettingError(f"start_from cannot be used: {error}") from error
 

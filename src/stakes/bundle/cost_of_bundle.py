@@ -1,0 +1,83 @@
+"""The cost of a bundle: in words in its manifest, unless it is code; and the one to decide for when it is loaded."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from stakes.cost_text.library_costs import cost_names
+from stakes.cost_text.own_cost_file import OwnCost
+from stakes.cost_text.written_cost import CostSpec
+from stakes.errors import SettingError, StakesError
+from stakes.method.costs import Cost, require_cost
+from stakes.settings import shown
+
+__all__ = ["checked_words", "chosen_cost", "words_for"]
+
+
+def chosen_cost(
+    record: Mapping[str, Any] | None, given: Cost | CostSpec | None
+) -> tuple[Cost, CostSpec | None, tuple[str, ...]]:
+    """The cost to decide for, its words where there are any, and what the user should know about it.
+
+    Args:
+        record: What the manifest says of the cost; None where it has no words.
+        given: The cost that the user gives, as an object or in words; None takes the one on record.
+    """
+    kept = None if record is None else checked_words(CostSpec.from_record(record))
+    if given is None:
+        if kept is None:
+            raise SettingError("the cost is the user's own and is not in the bundle; pass it as cost=")
+        return kept.build(), kept, ()
+    words = given if isinstance(given, CostSpec) else words_for(given)
+    cost = given.build() if isinstance(given, CostSpec) else given
+    require_cost(cost)
+    if kept is None or words is None:
+        return cost, kept if kept is not None and kept.is_own else words, ()
+    if words.name.endswith(kept.name):  # the units that it was fitted with
+        words = replace(words, unit=words.unit or kept.unit, action_unit=words.action_unit or kept.action_unit)
+    return cost, words, _differences(kept, words)
+
+
+def words_for(cost: Cost) -> CostSpec | None:
+    """The words for a cost of the library, or from a user's file; None for any other.
+
+    Args:
+        cost: The cost.
+    """
+    if isinstance(cost, OwnCost):
+        return cost.spec if isinstance(cost.spec, CostSpec) else None
+    classes = {f"{name.title().replace('_', '')}Cost": name for name in cost_names()}
+    name = classes.get(type(cost).__name__)
+    if name is None or not is_dataclass(cost):
+        return None
+    values = {field.name: getattr(cost, field.name) for field in fields(cost)}
+    curve = values.pop("power_curve", None)
+    values |= {} if curve is None else {field.name: getattr(curve, field.name) for field in fields(curve)}
+    try:
+        words = CostSpec(name, values)
+    except StakesError:  # parameters that are tensors
+        return None
+    return words if words.build() == cost else None
+
+
+def checked_words(words: CostSpec) -> CostSpec:
+    """The words for a cost, which are shown to the user, on one line and without control characters.
+
+    Args:
+        words: As a file or the user has them.
+    """
+    if not str(words).isprintable():
+        raise SettingError(f"cost must be printable text, got {shown(str(words))}")
+    return words
+
+
+def _differences(kept: CostSpec, given: CostSpec) -> tuple[str, ...]:
+    before, now = kept.record(), given.record()
+    if now == before:
+        return ()
+    if now | {"sha256": ""} == before | {"sha256": ""}:
+        return (f"the file of the cost {shown(kept.name)} has changed since the forecaster was fitted",)
+    return (
+        f"the forecaster was fitted for the cost {shown(str(kept))}; it now decides for {given}, and the constant "
+        "action it is compared with is still that of the former",
+    )

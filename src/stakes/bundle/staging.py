@@ -1,0 +1,66 @@
+"""All files of a bundle at once: written beside their place first, then renamed, the manifest last.
+
+The old manifest goes, the parts are renamed, and the new manifest comes last: a crash leaves the old bundle, none, or
+the new one. One process writes to a folder at a time; POSIX.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stakes.bundle.manifest import is_bundle
+from stakes.errors import BundleError
+from stakes.files import sync_folder
+from stakes.training.model_folder import MANIFEST, PARTS
+
+__all__ = ["committed_at_once"]
+
+_STAGE = ".saving-"
+
+
+@contextmanager
+def committed_at_once(folder: Path) -> Iterator[Path]:
+    """A folder to write the parts and the manifest to: a bundle when the block ends; on an error nothing changes.
+
+    Args:
+        folder: Where the bundle shall be; made if need be.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _require_own(folder)
+        left = list(folder.glob(f"{_STAGE}*"))  # by writers that were killed
+        stage = Path(tempfile.mkdtemp(prefix=_STAGE, dir=folder))
+    except OSError as error:
+        raise BundleError(f"the folder {folder} cannot be written: {error.strerror}") from error
+    try:
+        yield stage
+    except BaseException:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise
+    _commit(stage, folder)
+    for each in (*left, stage):
+        shutil.rmtree(each, ignore_errors=True)
+
+
+def _commit(stage: Path, folder: Path) -> None:
+    try:
+        (folder / MANIFEST).unlink(missing_ok=True)
+        for name in PARTS:
+            os.replace(stage / name, folder / name)
+        sync_folder(folder)
+        os.replace(stage / MANIFEST, folder / MANIFEST)
+        sync_folder(folder)
+    except OSError as error:
+        raise BundleError(f"{folder} holds no bundle now, save it again: {error}") from error
+
+
+def _require_own(folder: Path) -> None:
+    """Refuse a folder with files of these names that belong to something else, such as a training run."""
+    if is_bundle(folder) or any(folder.glob(f"{_STAGE}*")):
+        return
+    for name in PARTS:
+        if os.path.lexists(folder / name):
+            raise BundleError(f"{folder} holds {name} of something else than a bundle; choose another folder")
