@@ -24,6 +24,7 @@ html_css_files = ["site.css"]
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 copybutton_line_continuation_character = "\\"
+napoleon_use_ivar = True  # fields as a list; the docstring would else escape the underscores of their directives
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
