@@ -1,7 +1,6 @@
 import gzip
 import io
 import os
-from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stakes.data.tables import numbers, read_table, times, write_table
-from stakes.errors import CheckpointError, StakesError, TableError
+from stakes.data.table_columns import column_numbers, column_times
+from stakes.data.tables import read_table, write_table
+from stakes.errors import CheckpointError, TableError
 
 SIMPLE = "time,load\n2020-01-01,1.5\n2020-01-02,2.5\n"
 
@@ -92,13 +92,13 @@ def test_a_separator_at_the_end_of_every_line_makes_no_column(tmp_path: Path) ->
 @pytest.mark.parametrize("marker", ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "-", "#N/A", "<NA>"])
 def test_missing_values(tmp_path: Path, marker: str) -> None:
     table = read_table(written(tmp_path, f"a,b\n1,{marker}\n2,5\n"))
-    np.testing.assert_array_equal(numbers(table, ["b", "a"], "features"), [[np.nan, 1], [5, 2]])
+    np.testing.assert_array_equal(column_numbers(table, ["b", "a"], "features"), [[np.nan, 1], [5, 2]])
 
 
 def test_true_and_false_are_1_and_0(tmp_path: Path) -> None:
     table = read_table(written(tmp_path, "a,b\nTrue,false\nFALSE,\n"))
-    np.testing.assert_array_equal(numbers(table, ["a", "b"], "features"), [[1, 0], [0, np.nan]])
-    assert numbers(pd.DataFrame({"a": [True, False]}), ["a"], "features").tolist() == [[1], [0]]
+    np.testing.assert_array_equal(column_numbers(table, ["a", "b"], "features"), [[1, 0], [0, np.nan]])
+    assert column_numbers(pd.DataFrame({"a": [True, False]}), ["a"], "features").tolist() == [[1], [0]]
 
 
 def test_numbers_are_read_to_the_last_digit(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_parquet_with_nullable_integers_zones_and_an_index(tmp_path: Path) -> No
     table = pd.DataFrame({"n": pd.array([1, None, 3], "Int64"), "d": [Decimal("1.5")] * 3}, index)
     found = read_table(written(tmp_path, parquet(table), "a.parquet"))
     assert list(found.columns) == ["time", "n", "d"]
-    np.testing.assert_array_equal(numbers(found, ["n", "d"], "features"), [[1, 1.5], [np.nan, 1.5], [3, 1.5]])
-    assert times(found, "time").tolist() == index.tz_convert(None).to_pydatetime().tolist()
+    np.testing.assert_array_equal(column_numbers(found, ["n", "d"], "features"), [[1, 1.5], [np.nan, 1.5], [3, 1.5]])
+    assert column_times(found, "time").tolist() == index.tz_convert(None).to_pydatetime().tolist()
 
 
 def test_row_numbers_of_a_parquet_file_are_no_column(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     found = read_table(tmp_path / name)
     assert list(found.columns) == ["time", "a", "é"]
     assert found["é"].tolist() == ["x,y", 'z"']
-    assert times(found, "time").tolist() == index.to_pydatetime().tolist()
+    assert column_times(found, "time").tolist() == index.to_pydatetime().tolist()
     assert [path.name for path in (tmp_path / name).parent.iterdir()] == [Path(name).name]
 
 
@@ -141,31 +141,6 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
         write_table(pd.DataFrame({"a": [1]}), tmp_path / "a.xlsx")
     with pytest.raises(CheckpointError, match="cannot be written"):
         write_table(pd.DataFrame({"a": [1]}), written(tmp_path, "") / "a.csv")
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ["2020-01-01", "2020-01-02"],
-        ["2020-01-01 00:00", "2020-01-02 00:00:00"],
-        ["2020/01/01 0:00", "2020/01/02 0:00"],
-        ["2020-01-01T00:00Z", "2020-01-02T00:00Z"],
-        ["2020-01-01T01:00+01:00", "2020-01-02 02:00:00+0200"],
-        ["2019-12-31T19:00:00-05", "2020-01-01T19:00:00-05"],
-        [date(2020, 1, 1), date(2020, 1, 2)],
-    ],
-)
-def test_times_are_utc(texts: list[object]) -> None:
-    found = times(pd.DataFrame({"t": texts}), "t")
-    assert found.dtype == "datetime64[s]"
-    assert found.tolist() == np.array(["2020-01-01", "2020-01-02"], "datetime64[s]").tolist()
-
-
-def test_times_stay_in_the_order_of_the_rows() -> None:
-    assert times(pd.DataFrame({"t": ["2020-01-02", "2020-01-01"]}), "t").astype(str).tolist() == [
-        "2020-01-02T00:00:00",
-        "2020-01-01T00:00:00",
-    ]
 
 
 FILES: dict[str, tuple[str, str | bytes, str]] = {
@@ -255,91 +230,3 @@ def test_a_file_without_permission(tmp_path: Path) -> None:
 def test_bad_options(tmp_path: Path, options: dict[str, str], expected: str) -> None:
     with pytest.raises(TableError, match=expected):
         read_table(written(tmp_path, "ä,b\n1,2\n"), **options)
-
-
-CELLS: dict[str, tuple[str, str]] = {
-    "decimal comma between commas": ('"12,5"', "got '12,5' in data row 2; write decimals with a point"),
-    "space between thousands": ("1 234", "got '1 234' in data row 2; write numbers without spaces"),
-    "narrow space between thousands": ("1\u202f234.5", "in data row 2; write numbers without spaces"),
-    "comma between thousands": ('"1,234"', "got '1,234' in data row 2; write numbers without a mark between thousands"),
-    "points between thousands": ('"1.234.567,8"', "in data row 2; write numbers without a mark between thousands"),
-    "apostrophe between thousands": ("1'234", "in data row 2; write numbers without a mark between thousands"),
-    "dash": ("—", "got '—' in data row 2"),
-    "word": ("calm", "got 'calm' in data row 2"),
-    "unit": ("5 MW", "got '5 MW' in data row 2"),
-    "underscore": ("1_000", "got '1_000' in data row 2"),
-    "hexadecimal": ("0x10", "got '0x10' in data row 2"),
-    "per cent": ("5%", "got '5%' in data row 2"),
-    "infinite": ("inf", "must be finite, got inf in data row 2"),
-    "minus infinite": ("-Infinity", "must be finite, got -inf in data row 2"),
-    "beyond the largest number": ("1e999", "must be finite, got inf in data row 2"),
-}
-
-
-@pytest.mark.parametrize(("cell", "expected"), CELLS.values(), ids=CELLS)
-def test_a_cell_that_is_no_number_is_named(tmp_path: Path, cell: str, expected: str) -> None:
-    table = read_table(written(tmp_path, f"a,load\n1,3\n2,{cell}\n3,5\n"))
-    with pytest.raises(TableError, match=expected) as caught:
-        numbers(table, ["a", "load"], "features")
-    assert str(caught.value).startswith("features: column 'load' must")
-    assert len(str(caught.value).splitlines()) == 1
-
-
-def test_commas_between_thousands_are_no_decimal_commas(tmp_path: Path) -> None:
-    table = read_table(written(tmp_path, "a\tload\n1\t987\n2\t1,234\n3\t\n"))
-    with pytest.raises(TableError, match="got '1,234' in data row 2; write numbers without a mark between thousands"):
-        numbers(table, ["load"], "features")
-    for cells in (("1,234", "1,500"), ("987", "1,23"), ("1,234", "0,5"), ("1,234", "9876")):
-        table = read_table(written(tmp_path, "a\tload\n" + "".join(f"1\t{cell}\n" for cell in cells)))
-        assert table["load"].tolist() == [float(cell.replace(",", ".")) for cell in cells]
-
-
-def test_the_bad_cell_is_named_among_decimal_commas(tmp_path: Path) -> None:
-    table = read_table(written(tmp_path, "a;load\n1;3,5\n2;calm\n"))
-    with pytest.raises(TableError, match="got 'calm' in data row 2"):
-        numbers(table, ["load"], "features")
-
-
-def test_columns_that_hold_no_numbers() -> None:
-    table = pd.DataFrame({"when": pd.to_datetime(["2020-01-01"]), "lists": [[1, 2]], "temperature": [1.0]})
-    for column, expected in (
-        ("when", "column 'when' must hold numbers, got dates and times"),
-        ("lists", "column 'lists' must hold numbers, got a list of 2 in data row 1"),
-        ("temprature", "no column 'temprature'; did you mean 'temperature'"),
-    ):
-        with pytest.raises(TableError, match=expected):
-            numbers(table, [column], "features")
-    assert numbers(table, [], "features").shape == (1, 0)
-
-
-TIMES: dict[str, tuple[list[object], str]] = {
-    "day or month first": (
-        ["01.02.2020", "02.02.2020"],
-        "got '01.02.2020' in data row 1, where it is not certain which",
-    ),
-    "slashes": (["2020-01-01", "1/2/2020"], "got '1/2/2020' in data row 2, where it is not certain which is the day"),
-    "no date": (["2020-01-01", "soon"], "must hold ISO times such as 2020-02-01 13:00, got 'soon' in data row 2"),
-    "now": (["now", "2020-01-01"], "got 'now' in data row 1"),
-    "no such day": (["2020-01-01", "2020-02-30"], "got '2020-02-30' in data row 2"),
-    "hour 24": (["2020-01-01 24:00"], "got '2020-01-01 24:00' in data row 1"),
-    "missing": (["2020-01-01", None], "must hold a time in every row, but data row 2 has none"),
-    "missing among times": ([pd.Timestamp("2020-01-01"), pd.NaT], "data row 2 has none"),
-    "number": ([20200101, 20200102], "must hold ISO times such as 2020-02-01 13:00, got the number 20200101"),
-    "twice": (["2020-01-01", "2020-01-02", "2020-01-01"], "data rows 1 and 3 are both 2020-01-01T00:00:00 .1 such."),
-    "clocks set back": (["2020-10-25 02:00", "2020-10-25 02:00"], "where clocks are set back, write UTC or the zone"),
-    "zone in some rows": (["2020-01-01T00:00Z", "2020-01-01T01:00"], "time zone in every row or in none.* 1 and 2"),
-    "fractions of a second": (["2020-01-01T00:00:00.5"], "must hold whole seconds"),
-}
-
-
-@pytest.mark.parametrize(("cells", "expected"), TIMES.values(), ids=TIMES)
-def test_times_that_are_none_are_named(cells: list[object], expected: str) -> None:
-    with pytest.raises(StakesError, match=expected) as caught:
-        times(pd.DataFrame({"when": cells}), "when")
-    assert str(caught.value).startswith("column 'when' must")
-    assert len(str(caught.value).splitlines()) == 1
-
-
-def test_a_time_column_that_is_not_there() -> None:
-    with pytest.raises(TableError, match="time: the table has no column 'tme'; did you mean 'time'"):
-        times(pd.DataFrame({"time": ["2020-01-01"]}), "tme")

@@ -13,7 +13,8 @@ from stakes.commands.arguments import NO_MEMBERS, Files
 from stakes.commands.member_files import members_of, require_targets
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
-from stakes.data.tables import numbers, read_table
+from stakes.data.table_columns import column_numbers
+from stakes.data.tables import read_table
 from stakes.errors import SettingError
 from stakes.files import write_atomically
 from stakes.method.check_cost import CostCheck
@@ -131,7 +132,7 @@ def check_cost(
         samples = torch.from_numpy(ensemble.members)
         source = f"the members of {files.members.name}"
     elif data is not None:
-        samples = _neighbours(numbers(read_table(data, **files.text), targets, "targets"))
+        samples = _neighbours(column_numbers(read_table(data, **files.text), targets, "targets"))
         source = f"outcomes of {data.name} that are alike in size"
     else:
         low, high = _range(built)

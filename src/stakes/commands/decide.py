@@ -13,7 +13,8 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.case_labels import case_labels, in_utc
 from stakes.data.members import MembersFile
 from stakes.data.quality import left_out_notes
-from stakes.data.tables import read_table, zone_notes
+from stakes.data.table_columns import zone_notes
+from stakes.data.tables import read_table
 from stakes.decisions import decision_table, uncertified_notes
 from stakes.errors import SettingError
 from stakes.fitting.notes import unlike_the_fit

@@ -16,7 +16,8 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.case_labels import case_labels, in_utc
 from stakes.data.members import MembersFile, read_outcomes
 from stakes.data.quality import left_out_notes
-from stakes.data.tables import read_table, zone_notes
+from stakes.data.table_columns import zone_notes
+from stakes.data.tables import read_table
 from stakes.errors import SettingError, TableError
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.forecast_table import todays_cost

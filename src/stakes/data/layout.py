@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stakes.data.columns import check_names
 from stakes.data.quality import DataQuality, data_quality
 from stakes.data.series import Calendar, LaggedInput, LaggedSeries, Split, TimeSeries, calendar_waves
-from stakes.data.tables import is_numeric, numbers, require_columns, times
+from stakes.data.table_columns import column_numbers, column_times, is_numeric, require_columns
 from stakes.data.time_axis import Times, hours_to_seconds, most_frequent_step
 from stakes.errors import SeriesError, SettingError, TableError
 
@@ -227,27 +227,27 @@ class TableLayout:
         """The times of the rows as they stand, if there are any, and the order in which they increase."""
         if self.time is None:
             return None, np.arange(len(table))
-        at = times(table, self.time)
+        at = column_times(table, self.time)
         return at, np.argsort(at, kind="stable")
 
     def _baseline(self, table: pd.DataFrame, required: bool) -> Floats | None:
         """Today's action in each row; where a decision is yet to come, the column need not be there."""
         if self.baseline_action is None or not (required or self.baseline_action in table.columns):
             return None
-        return numbers(table, [self.baseline_action], "baseline_action")[:, 0]
+        return column_numbers(table, [self.baseline_action], "baseline_action")[:, 0]
 
     def _quality(
         self, table: pd.DataFrame, at: Times | None, used: int, left_out: dict[str, int], with_outcomes: bool
     ) -> DataQuality:
         optional = (self.targets if with_outcomes else ()) + ((self.baseline_action,) if self.baseline_action else ())
         columns = dict.fromkeys((*self.features, *self.known, *optional))
-        facts = {name: numbers(table, [name], "the table")[:, 0] for name in columns if name in table.columns}
+        facts = {name: column_numbers(table, [name], "the table")[:, 0] for name in columns if name in table.columns}
         return data_quality(facts, at, len(table), used, left_out)
 
 
 def _usable(table: pd.DataFrame, columns: Sequence[str], what: str) -> Floats:
     """The columns as numbers, each with some value, and within what models compute with."""
-    found = numbers(table, columns, what)
+    found = column_numbers(table, columns, what)
     for name, values in zip(columns, found.T, strict=True):
         if np.isnan(values).all():
             raise TableError(f"{what}: column {name!r} has no value in any row")
@@ -285,7 +285,7 @@ def _holds_numbers(column: "pd.Series[Any]", name: str) -> bool:
     if is_numeric(column):
         return True
     if pd.to_numeric(present.astype("str"), errors="coerce").notna().mean() >= 0.5:
-        numbers(column.to_frame(name), [name], "features")
+        column_numbers(column.to_frame(name), [name], "features")
     return False
 
 

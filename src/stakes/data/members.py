@@ -16,7 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.member_columns import chosen_columns, member_columns, target_columns, without_coordinates
-from stakes.data.tables import is_numeric, numbers, read_table, require_columns, times, zone_notes
+from stakes.data.table_columns import column_numbers, column_times, is_numeric, require_columns, zone_notes
+from stakes.data.tables import read_table
 from stakes.data.xarray_files import open_dataset
 from stakes.errors import TableError, did_you_mean, one_line
 
@@ -104,7 +105,7 @@ def read_outcomes(
     if index is None and members.index.name != _ROW:
         raise TableError(f"{name} has no column of times or cases, which its {len(table)} outcomes are matched by")
     columns = _outcome_columns(table, name, members, index, targets)
-    values = pd.DataFrame(numbers(table, columns, name), columns=pd.Index(members.targets))
+    values = pd.DataFrame(column_numbers(table, columns, name), columns=pd.Index(members.targets))
     if index is None or members.index.name == _ROW:
         cases = len(members.index) if members.cases is None else members.cases
         if len(table) != cases:
@@ -135,7 +136,7 @@ def _wide(table: pd.DataFrame, name: str, time: str | None, wanted: Sequence[str
             "is called time or case"
         )
     columns = columns if wanted else member_columns(columns, name)
-    values = numbers(table, columns, name)
+    values = column_numbers(table, columns, name)
     notes += zone_notes(table, index.name if isinstance(index, pd.DatetimeIndex) else None)
     index = pd.RangeIndex(len(table), name=_ROW) if index is None else index
     _require_once(index, name)
@@ -151,13 +152,13 @@ def _long(table: pd.DataFrame, name: str, time: str | None, number: str, wanted:
         raise TableError(f"{name} has no column of numbers besides {number!r} and {index.name!r}")
     values, notes = (found, ()) if wanted and set(wanted) <= set(found) else without_coordinates(found)
     targets = target_columns(wanted, values, name)
-    keys = pd.MultiIndex.from_arrays([index, numbers(table, [number], name)[:, 0]])
+    keys = pd.MultiIndex.from_arrays([index, column_numbers(table, [number], name)[:, 0]])
     if keys.get_level_values(1).hasnans:
         raise TableError(f"{name} must have a member in the column {number!r} of every row")
     if len(twice := np.flatnonzero(keys.duplicated())):
         case, member = keys[twice[0]]
         raise TableError(f"{name} has member {member:g} of case {case} more than once")
-    wide = pd.DataFrame(numbers(table, targets, name), keys).unstack().sort_index()
+    wide = pd.DataFrame(column_numbers(table, targets, name), keys).unstack().sort_index()
     members = wide.to_numpy(np.float64).reshape(len(wide), len(targets), -1).swapaxes(1, 2)
     notes += zone_notes(table, index.name if isinstance(index, pd.DatetimeIndex) else None)
     return MembersFile(members, wide.index.set_names(index.name), tuple(targets), notes=notes)
@@ -171,7 +172,7 @@ def _case_index(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | None"
     if time is None:
         return None
     if time.lower() != _CASE:
-        return pd.DatetimeIndex(times(table, time, unique=False), name=time)
+        return pd.DatetimeIndex(column_times(table, time, unique=False), name=time)
     require_columns(table, [time], "case")
     if len(missing := np.flatnonzero(table[time].isna().to_numpy())):
         raise TableError(f"column {time!r} must hold a label in every row, but data row {missing[0] + 1} has none")

@@ -8,7 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.layout import TableCases
-from stakes.data.tables import numbers, read_table, write_table
+from stakes.data.table_columns import column_numbers
+from stakes.data.tables import read_table, write_table
 from stakes.errors import TableError
 
 __all__ = ["STORED_CASES", "StoredCases", "load_cases", "save_cases"]
@@ -49,7 +50,7 @@ def load_cases(folder: Path, features: tuple[str, ...], targets: tuple[str, ...]
     if _LABEL not in table.columns:
         raise TableError(f"{str(path)!r} has no column {_LABEL!r}")
     wanted = ([f"{_FEATURE}{name}" for name in features], [f"{_OUTCOME}{name}" for name in targets])
-    found = [numbers(table, columns, str(path)) for columns in wanted]
+    found = [column_numbers(table, columns, str(path)) for columns in wanted]
     if any(np.isnan(values).any() for values in found):
         raise TableError(f"{str(path)!r} has missing values")
     return StoredCases(tuple(map(str, table[_LABEL])), *found)

@@ -87,11 +87,12 @@ def _table(path: str) -> "Dataset":
     import pandas as pd
     import xarray
 
-    from stakes.data.tables import is_numeric, read_table, times
+    from stakes.data.flat_files import read_flat_file
+    from stakes.data.table_columns import column_times, is_numeric
 
-    table = read_table(Path(path))
+    table = read_flat_file(Path(path))
     column = _time_column(path, table)
-    at = times(table, column)
+    at = column_times(table, column)
     order = at.argsort(kind="stable")
     numeric = [str(name) for name in table.columns if name != column and is_numeric(table[name])]
     variables = {

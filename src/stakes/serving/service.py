@@ -12,7 +12,7 @@ from torch import Tensor
 from stakes.data.case_labels import in_utc
 from stakes.data.csv_files import parse_delimited
 from stakes.data.quality import left_out_notes
-from stakes.data.tables import zone_notes
+from stakes.data.table_columns import zone_notes
 from stakes.decisions import decision_table, uncertified_notes
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor

@@ -1,0 +1,82 @@
+"""CSV and parquet files as tables, or one sentence about why a file is none."""
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from stakes.data.csv_files import parse_delimited
+from stakes.errors import TableError, did_you_mean, one_line
+
+__all__ = ["PARQUET", "file_suffix", "read_flat_file"]
+
+PARQUET = (".parquet", ".pq")
+_TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+
+
+def read_flat_file(path: Path, separator: str | None = None, encoding: str | None = None) -> pd.DataFrame:
+    """The table in a CSV or parquet file, with at least one row and one column.
+
+    Args:
+        path: A file .csv, .tsv or .txt, each also with .gz, or .parquet.
+        separator: The character between the fields of a text file; None finds it out.
+        encoding: The encoding of a text file; None finds it out.
+    """
+    name, content = repr(str(path)), _content(path)
+    if file_suffix(path) in PARQUET:
+        table = _parquet(content, name)
+    else:
+        table = parse_delimited(content, name, separator, encoding)
+    if not len(table) or not len(table.columns):
+        raise TableError(f"{name} has {len(table)} rows and {len(table.columns)} columns, expected at least one each")
+    return table
+
+
+def file_suffix(path: Path) -> str:
+    """The suffix of a file in lower case, with the one before .gz.
+
+    Args:
+        path: The file, such as data/Load.CSV.gz, which gives ".csv.gz".
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return "".join(suffixes[-2:]) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
+
+
+def _content(path: Path) -> bytes:
+    name, suffix = repr(str(path)), file_suffix(path)
+    if path.is_dir():
+        raise TableError(f"{name} is a folder, expected a CSV, parquet or NetCDF file, or a Zarr store, *.zarr")
+    if not path.exists():
+        same = sorted(other.name for other in path.parent.glob("*") if other.is_file()) if path.parent.is_dir() else []
+        hint = did_you_mean(path.name, same)
+        raise TableError(f"there is no file {name}" + (f"; {hint}" if hint.startswith("did you mean") else ""))
+    if suffix in _SHEETS:
+        raise TableError(f"{name} is a spreadsheet; export the sheet as CSV and give that file")
+    if suffix not in (*_TEXT, *PARQUET):
+        raise TableError(f"{name} must end in .csv, .tsv, .txt (or these with .gz), .parquet, .nc or .zarr")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TableError(f"{name} cannot be read: {error.strerror}") from error
+
+
+def _parquet(content: bytes, name: str) -> pd.DataFrame:
+    try:
+        columns = list(pq.ParquetFile(io.BytesIO(content)).schema_arrow.names)
+    except Exception as error:  # which ones damaged content can provoke is not documented
+        raise TableError(f"{name} is no parquet file, or a damaged one") from error
+    if twice := [column for place, column in enumerate(columns) if column in columns[:place]]:
+        raise TableError(f"{name} has the column {twice[0]!r} twice; column names must differ")
+    try:
+        table = pd.read_parquet(io.BytesIO(content))
+    except Exception as error:  # as above
+        raise TableError(f"{name} cannot be read: {one_line(error)}") from error
+    if table.index.names == [None] and isinstance(table.index, pd.DatetimeIndex) and "time" not in table.columns:
+        table = table.rename_axis("time")
+    table = table.reset_index(drop=table.index.names == [None])  # row numbers are no column
+    if isinstance(table.columns, pd.MultiIndex):
+        raise TableError(f"{name} has several levels of column names, expected one")
+    table.columns = pd.Index([str(column) for column in table.columns])
+    return table

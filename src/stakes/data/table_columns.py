@@ -1,0 +1,163 @@
+"""The numbers and times in the columns of a table, or one sentence about what is wrong with them.
+
+Rows are counted as a reader of the file does: data row 1 is the first below the header.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.data.time_axis import Times
+from stakes.errors import TableError, did_you_mean
+from stakes.settings import shown
+
+__all__ = ["column_numbers", "column_times", "is_numeric", "require_columns", "zone_notes"]
+
+_ISO = re.compile(r"\d{4}.*")
+_ZONED = r"[T:].*(?:Z|[+-]\d\d(?::?\d\d)?)$"
+_ZERO = r"(?:Z|[+-]00(?::?00)?)$"
+_EXAMPLE = "2020-02-01 13:00"
+
+
+def require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> None:
+    """Raise unless the table has the columns.
+
+    Args:
+        table: The table.
+        columns: The names that must be there.
+        what: What the columns are for, such as "features"; it begins the message.
+    """
+    known = [str(column) for column in table.columns]
+    for column in columns:
+        if column not in known:
+            raise TableError(f"{what}: the table has no column {shown(column)}; {did_you_mean(column, known)}")
+
+
+def is_numeric(column: "pd.Series[Any]") -> bool:
+    """Whether a column holds numbers, or true and false.
+
+    Args:
+        column: A column of a table.
+    """
+    return bool(pd.api.types.is_numeric_dtype(column.dtype)) and not pd.api.types.is_complex_dtype(column.dtype)
+
+
+def column_numbers(table: pd.DataFrame, columns: Sequence[str], what: str) -> NDArray[np.float64]:
+    """The columns as numbers (N, C), NaN where they are missing.
+
+    Args:
+        table: The table, of N rows.
+        columns: The names of C columns.
+        what: What the columns are for, such as "features"; it begins the message of an error.
+    """
+    require_columns(table, columns, what)
+    values = [_numbers_of(table[column], column, what) for column in columns]
+    return np.stack(values, axis=1) if values else np.empty((len(table), 0))
+
+
+def column_times(table: pd.DataFrame, column: str, *, unique: bool = True) -> Times:
+    """The column as times in UTC, (N,) of datetime64[s] in the order of the rows, every one known.
+
+    Times without a zone are taken as UTC. Texts must be ISO: whether 01.02.2020 is in January or in February is not
+    guessed.
+
+    Args:
+        table: The table, of N rows.
+        column: The name of the column of times.
+        unique: Whether to refuse a time that is there more than once.
+    """
+    require_columns(table, [column], "time")
+    values = table[column]
+    if not pd.api.types.is_datetime64_any_dtype(values.dtype):
+        values = _parsed_times(values, column)
+    if len(missing := np.flatnonzero(values.isna().to_numpy())):
+        raise TableError(f"column {column!r} must hold a time in every row, but data row {missing[0] + 1} has none")
+    naive = values.dt.tz_convert(None) if values.dt.tz is not None else values
+    exact = naive.to_numpy()
+    seconds: Times = exact.astype("datetime64[s]")
+    if len(fractional := np.flatnonzero(seconds != exact)):
+        raise TableError(f"column {column!r} must hold whole seconds, got {naive.iloc[fractional[0]]}")
+    if unique:
+        _require_unique(seconds, column)
+    return seconds
+
+
+def zone_notes(table: pd.DataFrame, column: Any) -> tuple[str, ...]:
+    """A sentence where the column of times is written in a zone other than UTC; none where it is not.
+
+    Args:
+        table: The table.
+        column: The name of the column of times; None where there is none.
+    """
+    if column is None:
+        return ()
+    values = table[column]
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        another = values.dt.tz is not None and str(values.dt.tz) != "UTC"
+    else:
+        text = values.astype("str").str.strip()
+        another = bool((text.str.contains(_ZONED, regex=True) & ~text.str.contains(_ZERO, regex=True)).any())
+    return ("times are UTC here, although the table has them in another zone",) if another else ()
+
+
+def _numbers_of(column: "pd.Series[Any]", name: str, what: str) -> NDArray[np.float64]:
+    if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
+        raise TableError(f"{what}: column {name!r} must hold numbers, got dates and times")
+    values = column if is_numeric(column) else pd.to_numeric(column, errors="coerce")
+    if len(bad := np.flatnonzero((values.isna() & column.notna()).to_numpy())):
+        raise TableError(
+            f"{what}: column {name!r} must hold numbers, got {shown(column.iloc[bad[0]])} in data row {bad[0] + 1}"
+            f"{_spelling_hint(str(column.iloc[bad[0]]))}"
+        )
+    floats = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if len(infinite := np.flatnonzero(np.isinf(floats))):
+        raise TableError(
+            f"{what}: column {name!r} must be finite, got {floats[infinite[0]]} in data row {infinite[0] + 1}"
+        )
+    return floats
+
+
+def _spelling_hint(text: str) -> str:
+    if re.fullmatch(r"[+-]?\d{1,3}(\s\d{3})+([.,]\d+)?", text):
+        return "; write numbers without spaces"
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2}([.,']\d{3})+([.,]\d+)?", text):
+        return "; write numbers without a mark between thousands, and decimals with a point"
+    if re.fullmatch(r"[+-]?\d+,\d+", text):
+        return "; write decimals with a point, or separate the columns by semicolons"
+    return ""
+
+
+def _parsed_times(column: "pd.Series[Any]", name: str) -> "pd.Series[Any]":
+    if is_numeric(column):
+        raise TableError(f"column {name!r} must hold ISO times such as {_EXAMPLE}, got the number {column.iloc[0]}")
+    text = column.astype("str").str.strip().mask(column.isna())
+    parsed = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
+    parsed = parsed.mask(~text.str.fullmatch(_ISO).fillna(False).astype(bool))
+    if len(bad := np.flatnonzero((parsed.isna() & text.notna()).to_numpy())):
+        dotted = re.match(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}", text.iloc[bad[0]])
+        hint = ", where it is not certain which is the day and which the month" if dotted else ""
+        raise TableError(
+            f"column {name!r} must hold ISO times such as {_EXAMPLE}, got {shown(text.iloc[bad[0]])} in data row "
+            f"{bad[0] + 1}{hint}"
+        )
+    zoned = text[text.notna()].str.contains(_ZONED, regex=True)
+    if zoned.nunique() > 1:
+        row = int(np.flatnonzero((zoned != zoned.iloc[0]).to_numpy())[0])
+        raise TableError(
+            f"column {name!r} must have a time zone in every row or in none, but data rows 1 and {row + 1} differ"
+        )
+    return parsed
+
+
+def _require_unique(seconds: Times, column: str) -> None:
+    order = np.argsort(seconds, kind="stable")
+    if len(twice := np.flatnonzero(np.diff(seconds[order]).astype(np.int64) == 0)):
+        first, second = sorted(order[twice[0] : twice[0] + 2] + 1)
+        raise TableError(
+            f"column {column!r} must have each time once, but data rows {first} and {second} are both "
+            f"{seconds[first - 1]} ({len(twice)} such); where clocks are set back, write UTC or the zone with each time"
+        )
