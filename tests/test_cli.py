@@ -17,11 +17,11 @@ from calls import called, complaint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stakes
+import stakes.cli
 from stakes.cli import main
 from stakes.files import locked
 from stakes.tasks import task_types
-from stakes.training import commands, sweep
+from stakes.training import sweep, train_and_resume
 from stakes.training.run_folder import RunFolder
 from stakes.training.run_settings import RunSettings, run_from_plain
 
@@ -75,8 +75,8 @@ def instead_of_training() -> Iterator[list[RunSettings]]:
         return folder / "table.csv"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "train_folders", no_training)
-        patch.setattr(commands, "prepare", lambda run: None)
+        patch.setattr(train_and_resume, "train_folders", no_training)
+        patch.setattr(train_and_resume, "prepare", lambda run: None)
         patch.setattr(sweep, "run_sweep", no_sweep)
         yield runs
 
@@ -90,15 +90,34 @@ def python(code: str) -> str:
 # Help
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["--help"], ["--version"], [], *([name, "--help"] for name in ("train", "sweep", "fit", "decide", "check-cost"))],
-    ids=" ".join,
+COMMANDS = (
+    "fit decide evaluate report check-cost backtest refit serve demo train sweep resume reproduce completion data"
 )
-def test_help_imports_nothing_heavy(words: list[str]) -> None:
-    heavy = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.training")
+HEAVY = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.training")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], []], ids=" ".join)
+def test_the_list_of_commands_imports_none_of_them(words: list[str]) -> None:
+    heavy = (*HEAVY, "stakes.commands")
     code = f"import sys, stakes.cli; print(stakes.cli.main({words}), [name for name in {heavy} if name in sys.modules])"
     assert python(code).splitlines()[-1] == "0 []"
+
+
+def test_no_help_of_a_command_imports_anything_heavy() -> None:
+    """Asked in one process: what the help of any command imports would be there in the end."""
+    asked = [*([name] for name in COMMANDS.split()), *(["data", name] for name in ("list", "export", "era5"))]
+    code = (
+        f"import sys, stakes.cli; codes = {{stakes.cli.main([*words, '--help']) for words in {asked}}}\n"
+        f"print(codes, [name for name in {HEAVY} if name in sys.modules])"
+    )
+    assert python(code).splitlines()[-1] == "{0} []"
+
+
+def test_every_command_is_a_file() -> None:
+    listed = {name for name in stakes.cli.app if not name.startswith("-")}
+    assert listed == set(COMMANDS.split())
+    files = {path.stem.replace("_", "-") for path in (Path(stakes.__file__).parent / "commands").glob("[a-z]*.py")}
+    assert files - listed == {"flags", "ensemble-flags", "output"}
 
 
 def test_the_command_is_installed() -> None:
@@ -420,7 +439,7 @@ def test_what_does_not_fit_into_the_memory_is_refused(monkeypatch: pytest.Monkey
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20 GiB")
 
-    monkeypatch.setattr(commands, "train_folders", full)
+    monkeypatch.setattr(train_and_resume, "train_folders", full)
     assert "memory" in complaint("train", "tiny.toml", "--out", "b", "--device", "cpu")
 
 

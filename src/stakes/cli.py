@@ -1,49 +1,75 @@
-"""The command line; its words are in `commands.decision_line` and `commands.run_line`, and light."""
+"""The command line: the commands by name, each imported when it is called."""
 
 import sys
 import warnings
-from typing import Annotated, Literal, TextIO
+from typing import TextIO
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group
 
 from stakes import __version__
-from stakes.commands.arguments import examples
-from stakes.commands.decision_line import decisions
-from stakes.commands.run_line import runs
 from stakes.exit_codes import complain, exit_code_of
 
 __all__ = ["app", "main"]
+
+_DECISIONS = Group("From a table and a cost to decisions", sort_key=1)
+_RUNS = Group("Training runs, and the paper", sort_key=2)
+_RUN_FLAGS = (
+    "Any setting of a run can be given as a flag on top of the file: `--decision-weight 0.5`, `--seed 3`, "
+    "`--task.penalty 10`, `--model diffusion`, `--training.epochs 100`."
+)
+_COMMANDS: dict[Group | None, dict[str, str]] = {
+    _DECISIONS: {
+        "data": "Real records: those inside the package, and ERA5.",
+        "fit": "Fit a forecaster to a table and a cost, and choose how much the decision weighs. A second start goes "
+        "on where the first was interrupted.",
+        "decide": "The action for every row: with a fitted forecaster and new data, or with an ensemble that you "
+        "already have.",
+        "evaluate": "What a fitted forecaster, or an ensemble that you already have, was worth where the outcomes are "
+        "known.",
+        "report": "Write the report of a fit again: one HTML file that needs no network.",
+        "check-cost": "Whether a cost is fit for training, and where it will act: over the members of an ensemble, "
+        "the outcomes of a table, or, without either, draws where it makes a difference.",
+        "backtest": "Fit and judge as time goes on: at each origin on all cases before it, judged on those up to the "
+        "next. A second start goes on where the first was interrupted.",
+        "refit": "Fit the same again, layout, cost and settings, to new data.",
+        "serve": "Serve a fit, or two to compare, over HTTP, with a page to look at its decisions; needs the extra "
+        "`serve`.",
+        "demo": "Two decisions on the sum of many sites, from a table to a report: French electricity, and simulated "
+        "wind sites of which the truth is known. Three to four minutes on two cores.",
+    },
+    _RUNS: {
+        "train": f"Train one model of a task.\n\n{_RUN_FLAGS}",
+        "sweep": f"Train a grid of runs, as stacks, on the cores or the GPU.\n\n{_RUN_FLAGS} `--grid.seed '[0, 1]'`",
+        "resume": "Go on with a run, a sweep, a fit or a backtest that was interrupted.",
+        "reproduce": "Reproduce the paper, and the portfolios beyond it, on real records: train, evaluate, draw every "
+        "figure, judge every claim, and write report.html, results.json and summary.parquet.\n\nSays first how long it "
+        "takes. A second start goes on where the first was interrupted.",
+    },
+    None: {"completion": "Print what makes the shell complete the words of `stakes`."},
+}
 
 app = App(
     name="stakes",
     version=__version__,
     help="Forecasts that know what is at stake: decision-aware training of sample-based generative models.",
 )
-app.update(decisions)
-app.update(runs)
-
-
-@app.command(
-    help="Print what makes the shell complete the words of `stakes`.",
-    help_epilogue=examples(
-        "stakes completion bash > ~/.local/share/bash-completion/completions/stakes",
-        "stakes completion fish > ~/.config/fish/completions/stakes.fish",
-    ),
-)
-def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="bash, zsh or fish")] = "bash", /
-) -> None:
-    sys.stdout.write(app.generate_completion(shell=shell))
+for _group, _commands in _COMMANDS.items():
+    for _name, _help in _commands.items():
+        app.command(f"stakes.commands.{_name.replace('-', '_')}:app", name=_name, group=_group, help=_help)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; what goes wrong is one line on standard error. Returns the exit code."""
+    """Run a command; what goes wrong is one line on standard error. Returns the exit code.
+
+    Args:
+        arguments: The words after `stakes`; by default those of this process.
+    """
     with warnings.catch_warnings():
-        warnings.showwarning = _note
-        return _called(arguments)
+        warnings.showwarning = _print_warning
+        return _exit_code(arguments)
 
 
-def _called(arguments: list[str] | None) -> int:
+def _exit_code(arguments: list[str] | None) -> int:
     try:
         return exit_code_of(
             lambda: app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
@@ -54,7 +80,7 @@ def _called(arguments: list[str] | None) -> int:
         return int(ending.code or 0)
 
 
-def _note(
+def _print_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,

@@ -126,20 +126,20 @@ class DemoResult:
     """What an example has to show: its fit, the last decisions and, where the truth is known, their regret."""
 
     example: Example
-    found: FitResult
+    fit: FitResult
     decisions: pd.DataFrame
     regret: str = ""
 
     def record(self) -> dict[str, Any]:
         """All of it for machines."""
         words = {"title": self.example.title, "regret": self.regret, "attribution": self.example.attribution}
-        return {**self.found.record(), **words, "last_decisions": self.decisions}
+        return {**self.fit.record(), **words, "last_decisions": self.decisions}
 
 
 def run_example(example: Example, out: Path, execution: Execution, epochs: int | None = None) -> DemoResult:
     """Fit one example in a folder of its own within `out`, and see what its decisions are worth."""
     request, folder = example.request(out / "data", epochs), out / example.name
-    found = run_fit(
+    fit = run_fit(
         request,
         folder,
         device=execution.device,
@@ -148,7 +148,7 @@ def run_example(example: Example, out: Path, execution: Execution, epochs: int |
         headroom=not example.known_truth,  # what is to be gained is known
     )
     regret = _against_truth(request, folder) if example.known_truth else ""
-    return DemoResult(example, found, _last_decisions(folder), regret)
+    return DemoResult(example, fit, _last_decisions(folder), regret)
 
 
 def _last_decisions(folder: Path) -> pd.DataFrame:

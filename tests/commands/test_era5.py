@@ -8,7 +8,7 @@ import pytest
 from calls import called, complaint
 from made_era5 import RecordingClient, make_store
 
-from stakes.commands.arguments import names
+from stakes.commands.flags import names
 from stakes.data.era5 import cds as era5_cds
 from stakes.data.tables import read_table
 

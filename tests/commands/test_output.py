@@ -4,7 +4,7 @@ from contextlib import redirect_stdout
 import numpy as np
 import pandas as pd
 
-from stakes.commands.output import say_table
+from stakes.commands.output import print_table
 from stakes.data.tables import csv_text
 
 TABLE = pd.DataFrame({"metric": ["cost", "[bold]"], "value": [1234.5678, np.nan], "low": [0.00012345, 2.0]})
@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 def test_a_table_for_a_file() -> None:
     with redirect_stdout(io.StringIO()) as output:
-        say_table(TABLE, "title")
+        print_table(TABLE, "title")
     assert output.getvalue() == (
         "title\nmetric  value        low\ncost    1,235  0.0001234\n[bold]                 2\n"
     )
@@ -25,7 +25,7 @@ def test_a_table_for_a_file() -> None:
 
 def test_a_table_for_a_terminal() -> None:
     with redirect_stdout(Terminal()) as output:
-        say_table(TABLE, "title")
+        print_table(TABLE, "title")
     assert "│ [bold]" in output.getvalue()
     assert "title" in output.getvalue()
 

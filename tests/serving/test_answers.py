@@ -14,11 +14,11 @@ from golden.make_bundle import LAYOUT, table
 
 import stakes
 from stakes.bundle import load_bundle
-from stakes.commands.decide import decide_folder
 from stakes.cost_text.library_costs import cost_names
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.data.stored_cases import STORED_CASES
+from stakes.fitting.decide import decide_folder
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.serving.forecasts import open_folders
 from stakes.serving.refusals import RefusedError

@@ -1,123 +1,58 @@
 """`stakes check-cost`: whether a cost is fit for training, and where it will act, in plain words."""
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from cyclopts import App, Parameter
 
-from stakes.commands.arguments import NO_MEMBERS, Files
-from stakes.commands.member_files import members_of, require_targets
-from stakes.cost_text.own_cost_file import naming_own_cost
-from stakes.cost_text.written_cost import CostSpec
-from stakes.data.table_columns import column_numbers
-from stakes.data.tables import read_table
+from stakes.commands import flags as flag
+from stakes.commands.ensemble_flags import NO_ENSEMBLE, EnsembleFlags
 from stakes.errors import SettingError
-from stakes.files import write_atomically
-from stakes.method.check_cost import CostCheck
-from stakes.method.check_cost import check_cost as check
-from stakes.method.costs import Cost
-from stakes.method.named_costs import ProtectionCost, WindDispatchCost
-from stakes.number_text import number_text
 
-__all__ = ["CheckedCost", "check_cost"]
+if TYPE_CHECKING:
+    from stakes.fitting.checked_cost import CheckedCost
 
-_SETS, _MEMBERS = 400, 50
-_NEIGHBOURS = 0.2  # share of the outcomes, alike in size, that one set is drawn from
-_MUCH = 0.8  # of the gradient
+__all__ = ["app"]
 
-
-@dataclass(frozen=True, eq=False)
-class CheckedCost:
-    """What was found about a cost, over members from `source`."""
-
-    spec: CostSpec
-    cost: Cost
-    samples: Tensor  # (N, M, D)
-    source: str
-    found: CostCheck
-    doubts: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return "\n".join([f"{self.spec}, over {self.source}", "", *self._sentences(), "", *self._bins()])
-
-    def record(self) -> dict[str, Any]:
-        """The same for machines."""
-        found = {key: value for key, value in asdict(self.found).items() if key != "gradient_mass"}
-        mass = {key: value.tolist() for key, value in vars(self.found.gradient_mass).items()}
-        verdict = {"fit_for_training": self.found.fit_for_training}
-        return {"cost": str(self.spec), "source": self.source, **verdict, **found, "gradient_mass": mass} | {
-            "doubts": self.doubts
-        }
-
-    def draw(self, path: Path) -> None:
-        """The cost over actions and outcomes, as SVG."""
-        from stakes.reports.fit_figures import cost_figure
-
-        outcomes = self.samples.reshape(-1, self.samples.shape[-1]).numpy()
-        figure = cost_figure(self.cost, outcomes, self.spec.unit, self.spec.action_unit)
-        write_atomically(path, figure.svg.encode())
-
-    def _sentences(self) -> list[str]:
-        found = self.found
-        how = "by a formula" if found.closed_form else "by a search"
-        lines = [
-            "Fit for training: yes." if found.fit_for_training else f"Fit for training: NO. {self._reason()}",
-            f"The best action lies between {_bound(self.cost.lower)} and {_bound(self.cost.upper)}"
-            f"{_after(self.spec.action_unit)} and is found {how}.",
-            f"It is inside the bounds in {found.interior:.1%} of {found.sets} sets, at the lower bound in "
-            f"{found.at_lower:.1%}, at the upper in {found.at_upper:.1%}; at a bound there is no decision gradient.",
-        ]
-        if found.interior:
-            lines.append(
-                f"Inside the bounds the expected cost is curved in {found.curved:.1%}; the least curvature is "
-                f"{number_text(found.least_curvature, 3)}."
-            )
-        lines.append(
-            f"No certificate in {found.flagged:.1%} of the sets: flat, several minima, or not converged; they get no "
-            "gradient."
-        )
-        lines.append(
-            f"Derivatives agree with finite differences to {found.derivative_error:.1e}; {found.kinked:.1%} of the "
-            "sets were left out because they sit at a kink."
-        )
-        return [*lines, *self._where(), *self.doubts]
-
-    def _reason(self) -> str:
-        found = self.found
-        if not found.interior:
-            return "The best action is at a bound in every set: there is nothing to learn from the decision."
-        if found.flagged:
-            return "Some actions have no certificate."
-        if found.curved < 1 and not found.closed_form:
-            return "The expected cost is not curved at some of the best actions."
-        return "The derivatives of the action do not agree with finite differences."
-
-    def _where(self) -> list[str]:
-        """The narrowest range of neighbouring bins with most of the gradient."""
-        mass = self.found.gradient_mass
-        gradient, members, edges = mass.gradient_share.tolist(), mass.member_share.tolist(), mass.edges.tolist()
-        if sum(gradient) < 0.5:
-            return ["The decision gradient is zero everywhere."]
-        ranges = [(end - start, start, end) for start in range(len(gradient)) for end in range(start + 1, len(edges))]
-        _, start, end = min(each for each in ranges if sum(gradient[each[1] : each[2]]) >= _MUCH - 1e-9)
-        low, high = (number_text(edges[place], 3) for place in (start, end))
-        return [
-            f"The gradient acts on members from {low} to {high}: there are "
-            f"{sum(gradient[start:end]):.0%} of it and {sum(members[start:end]):.0%} of the members."
-        ]
-
-    def _bins(self) -> list[str]:
-        return str(self.found).splitlines()[-len(self.found.gradient_mass.member_share) - 1 :]
+app = App(
+    name="check-cost",
+    help_epilogue=flag.examples(
+        "stakes check-cost --cost protection:threshold=0,false_alarm_ratio=0.2",
+        "stakes check-cost load.csv --target load --cost costs.py:my_cost",
+    ),
+)
 
 
+@app.default
 def check_cost(
-    cost: str, data: Path | None = None, targets: tuple[str, ...] = (), files: Files = NO_MEMBERS
-) -> CheckedCost:
-    """Check a cost over the members of a file, the outcomes of a table, or draws where it makes a difference."""
+    data: flag.SomeTable = None,
+    /,
+    *,
+    cost: Annotated[str, Parameter(help=flag.COST_HELP)],
+    target: Annotated[
+        str | None, Parameter(help="columns of the outcomes in the table, or of the members in a long one")
+    ] = None,
+    files: EnsembleFlags = NO_ENSEMBLE,
+    plot: Annotated[Path | None, Parameter(help="draw the cost into this file, .svg")] = None,
+    force: flag.Force = False,
+    json: flag.Json = False,
+) -> None:
+    from stakes.commands.output import print_json, print_text, require_writable
+
+    require_writable(plot, force, (".svg",))
+    checked = _checked(cost, data, flag.names(target), files)
+    if plot is not None:
+        checked.draw(plot)
+    print_json(checked.record() | {"plot": plot}) if json else print_text(str(checked))
+
+
+def _checked(cost: str, data: Path | None, targets: tuple[str, ...], files: EnsembleFlags) -> "CheckedCost":
+    """The cost over the members of a file, the outcomes of a table, or draws where it makes a difference."""
+    from stakes.cost_text.written_cost import CostSpec
+    from stakes.data.table_columns import column_numbers
+    from stakes.data.tables import read_table
+    from stakes.fitting.checked_cost import check_over_draws, check_over_members, check_over_outcomes
+
     if files.members is not None and data is not None:
         raise SettingError("check-cost takes --members or a table, not both")
     if data is not None and not targets:
@@ -127,58 +62,8 @@ def check_cost(
     spec = CostSpec.parse(cost)
     built = spec.build()
     if files.members is not None:
-        ensemble = members_of(files, targets)
-        require_targets(ensemble, targets, files.members)
-        samples = torch.from_numpy(ensemble.members)
-        source = f"the members of {files.members.name}"
-    elif data is not None:
-        samples = _neighbours(column_numbers(read_table(data, **files.text), targets, "targets"))
-        source = f"outcomes of {data.name} that are alike in size"
-    else:
-        low, high = _range(built)
-        samples, source = _draws(low, high), f"draws between {number_text(low, 6)} and {number_text(high, 6)}"
-    with naming_own_cost(built):
-        found = check(built, samples)
-    given = files.members is not None or data is not None
-    doubts = spec.doubts(samples.reshape(-1, samples.shape[-1]).numpy()) if given else []
-    return CheckedCost(spec, built, samples, source, found, tuple(doubts))
-
-
-def _neighbours(outcomes: NDArray[np.float64]) -> Tensor:
-    """Sets of members as a forecast better than climatology would have: outcomes of similar size."""
-    outcomes = outcomes[~np.isnan(outcomes).any(1)]
-    if len(outcomes) < 2:
-        raise SettingError(f"the table must have at least two complete rows of the targets, got {len(outcomes)}")
-    ordered = outcomes[np.argsort(outcomes.mean(1), kind="stable")]
-    generator = np.random.default_rng(0)
-    width = max(2, round(_NEIGHBOURS * len(ordered)))
-    starts = generator.integers(len(ordered) - width + 1, size=(_SETS, 1))
-    places = generator.permuted(np.tile(np.arange(width), (_SETS, 1)), axis=1)[:, :_MEMBERS]  # each outcome once
-    return torch.from_numpy(ordered[starts + places])
-
-
-def _draws(low: float, high: float) -> Tensor:
-    """Sets of one column, of different widths, everywhere in the range."""
-    generator = np.random.default_rng(0)
-    half = generator.uniform(0.05, 0.25, size=(_SETS, 1)) * (high - low)
-    centre = generator.uniform(low + half, high - half)
-    return torch.from_numpy(generator.uniform(centre - half, centre + half, size=(_SETS, _MEMBERS)))[..., None]
-
-
-def _range(cost: Cost) -> tuple[float, float]:
-    """Outcomes among which the decision changes: between the bounds, unless the cost speaks of something else."""
-    if isinstance(cost, ProtectionCost):
-        threshold, width = float(cost.threshold), 10 / float(cost.sharpness)
-        return threshold - width, threshold + width
-    if isinstance(cost, WindDispatchCost):
-        curve = cost.power_curve
-        return 0.0, 1.2 * curve.cutoff_speed / curve.hub_factor
-    return float(cost.lower), float(cost.upper)
-
-
-def _bound(value: object) -> str:
-    return number_text(float(value), 6) if isinstance(value, int | float) else str(value)
-
-
-def _after(unit: str) -> str:
-    return f" {unit}" if unit else ""
+        return check_over_members(spec, built, files.read_these(targets).members, files.members.name)
+    if data is not None:
+        outcomes = column_numbers(read_table(data, **files.csv_options), targets, "targets")
+        return check_over_outcomes(spec, built, outcomes, data.name)
+    return check_over_draws(spec, built)

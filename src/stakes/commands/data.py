@@ -1,26 +1,99 @@
-"""`stakes data`: the records inside the package, and the tasks."""
+"""`stakes data`: the records inside the package, the tasks, and ERA5."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import pandas as pd
+from cyclopts import App, Parameter
 
-from stakes.data.records import load_record, record_names
-from stakes.data.tables import write_table
-from stakes.tasks import task_types
+from stakes import __version__
+from stakes.commands import flags as flag
+from stakes.commands.flags import examples, whole
 
-__all__ = ["describe", "export", "list_all"]
+__all__ = ["app"]
 
-
-def list_all() -> dict[str, Any]:
-    """Records and tasks with what is known of each."""
-    return {"records": [_record(name) for name in record_names()], "tasks": _tasks()}
+app = App(name="data", version=__version__)
 
 
-def describe(found: dict[str, Any]) -> str:
-    """The same for people."""
+@app.command(
+    name="list",
+    help="Name, content, period, units and attribution of every record, and the tasks.",
+    help_epilogue=examples("stakes data list", "stakes data list --json"),
+)
+def list_all(*, json: flag.Json = False) -> None:
+    from stakes.commands.output import print_json, print_text
+    from stakes.data.records import record_names
+
+    known = {"records": [_record(name) for name in record_names()], "tasks": _tasks()}
+    print_json(known) if json else print_text(_described(known))
+
+
+@app.command(
+    help="Write a record as a table with a column of times, UTC.",
+    help_epilogue=examples("stakes data export wind_north_sea --out wind.csv"),
+)
+def export(
+    name: Annotated[str, Parameter(help="of the record, as `stakes data list` has it")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="file to write, .csv or .parquet")],
+    force: flag.Force = False,
+    json: flag.Json = False,
+) -> None:
+    import pandas as pd
+
+    from stakes.commands.output import print_json, print_text, require_writable
+    from stakes.data.records import load_record
+    from stakes.data.tables import write_table
+
+    require_writable(out, force)
+    record = load_record(name)
+    table = pd.DataFrame(record.values, columns=pd.Index(record.columns))
+    table.insert(0, "time", record.times)
+    write_table(table, out)
+    print_json({"out": str(out), **_record(name)}) if json else print_text(str(out))
+
+
+@app.command(
+    help="Fetch ERA5 at a point, or a patch of points around it, as one NetCDF file for `fit` and `reproduce`. A "
+    "second start goes on where the first was interrupted.",
+    help_epilogue=examples(
+        "stakes data era5 --source cds --variables u10,v10 --at 56.75 5 --years 2005-2021 \\",
+        "  --step 6 --out wind.nc",
+    ),
+)
+def era5(
+    *,
+    source: Annotated[
+        Literal["cds", "arco"],
+        Parameter(help="cds: the Climate Data Store, with your key; arco: a public Zarr store, far more to transfer"),
+    ],
+    variables: Annotated[str, Parameter(help="names, short or long, separated by commas")],
+    at: Annotated[tuple[float, float], Parameter(help="latitude and longitude in degrees", negative="")],
+    years: Annotated[str, Parameter(help="whole years, such as 2005-2021")],
+    out: Annotated[Path, Parameter(help="file to write, .nc")],
+    patch: Annotated[int, whole("points on each side of the patch, odd")] = 1,
+    step: Annotated[int, whole("hours between times")] = 1,
+    store: Annotated[str | None, Parameter(help="another Zarr store for arco")] = None,
+    force: flag.Force = False,
+    json: flag.Json = False,
+    quiet: flag.Quiet = False,
+) -> None:
+    from stakes.commands.output import print_json, print_notes, print_text, require_writable
+    from stakes.data.era5 import Era5Request, fetch_era5, find_source
+    from stakes.data.era5.request import variable_names, years_of
+    from stakes.status_lines import StatusLines
+
+    require_writable(out, force, (".nc",))
+    request = Era5Request(variable_names(variables), at, years_of(years), patch, step)
+    fetched = fetch_era5(request, find_source(source, store), out, StatusLines(quiet))
+    print_notes(fetched.notes, quiet)
+    print_json(fetched.record()) if json else print_text(str(out))
+
+
+def _described(known: dict[str, Any]) -> str:
+    """Records and tasks for people."""
     lines = ["Records, for `stakes data export NAME --out FILE.csv`:"]
-    for record in found["records"]:
+    for record in known["records"]:
         columns = ", ".join(f"{column['name']} ({column['unit']})" for column in record["columns"])
         lines += [
             "",
@@ -30,20 +103,13 @@ def describe(found: dict[str, Any]) -> str:
             f"  {record['attribution']}",
         ]
     lines += ["", "Tasks, for `stakes train` and `stakes reproduce`:", ""]
-    lines += [f"{task['name']}: {task['title']}" for task in found["tasks"]]
+    lines += [f"{task['name']}: {task['title']}" for task in known["tasks"]]
     return "\n".join(lines)
 
 
-def export(name: str, out: Path) -> dict[str, Any]:
-    """Write a record as a table with a column of times, UTC, before its own."""
-    record = load_record(name)
-    table = pd.DataFrame(record.values, columns=pd.Index(record.columns))
-    table.insert(0, "time", record.times)
-    write_table(table, out)
-    return {"out": str(out), **_record(name)}
-
-
 def _record(name: str) -> dict[str, Any]:
+    from stakes.data.records import load_record
+
     record = load_record(name)
     step = (record.times[1] - record.times[0]).astype("timedelta64[s]").astype(int)
     units = zip(record.columns, record.units, strict=True)
@@ -61,6 +127,8 @@ def _record(name: str) -> dict[str, Any]:
 
 
 def _tasks() -> list[dict[str, str]]:
+    from stakes.tasks import task_types
+
     return [
         {"name": name, "title": (task.__doc__ or "").strip().partition("\n")[0].rstrip(".")}
         for name, task in task_types().items()

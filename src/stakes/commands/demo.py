@@ -1,31 +1,52 @@
 """`stakes demo`: both examples fitted, and what their decisions are worth."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from stakes.commands.output import say, say_fit, say_json, say_table
-from stakes.demo import EXAMPLES, DemoResult, run_example
-from stakes.training.execution import Execution
+from cyclopts import App, Parameter
 
-__all__ = ["run_demo"]
+from stakes.commands import flags as flag
+
+if TYPE_CHECKING:
+    from stakes.demo import DemoResult
+
+__all__ = ["app"]
+
+app = App(name="demo", help_epilogue=flag.examples("stakes demo", "stakes demo --epochs 2 --out quick-demo"))
 
 
-def run_demo(out: Path, execution: Execution, epochs: int | None = None, as_json: bool = False) -> None:
-    """Fit both examples and say what their decisions are worth."""
+@app.default
+def demo(
+    *,
+    out: Annotated[Path, Parameter(help="folder to make")] = Path("stakes-demo"),
+    epochs: Annotated[int | None, flag.whole("train so many epochs only, to see that it works")] = None,
+    device: flag.Device = "auto",
+    workers: flag.Workers = None,
+    quiet: flag.Quiet = False,
+    json: flag.Json = False,
+) -> None:
+    from stakes.commands.output import print_json, print_text
+    from stakes.demo import EXAMPLES, run_example
+    from stakes.training.execution import Execution
+
+    execution = Execution(device, workers, quiet)
     records = {}
     for example in EXAMPLES:
-        if not as_json:
-            say(f"\n{example.title}\n")
-        shown = run_example(example, out, execution, epochs)
-        records[example.name] = shown.record()
-        if not as_json:
-            _say(shown)
-    if as_json:
-        say_json(records)
+        if not json:
+            print_text(f"\n{example.title}\n")
+        result = run_example(example, out, execution, epochs)
+        records[example.name] = result.record()
+        if not json:
+            _print(result)
+    if json:
+        print_json(records)
 
 
-def _say(shown: DemoResult) -> None:
-    say_table(shown.decisions, "The last decisions")
-    say("")
-    say_fit(shown.found, as_json=False)
-    for sentence in filter(None, (shown.regret, shown.example.attribution)):
-        say(sentence)
+def _print(result: "DemoResult") -> None:
+    from stakes.commands.output import print_fit, print_table, print_text
+
+    print_table(result.decisions, "The last decisions")
+    print_text("")
+    print_fit(result.fit, as_json=False)
+    for sentence in filter(None, (result.regret, result.example.attribution)):
+        print_text(sentence)

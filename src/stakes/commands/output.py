@@ -16,13 +16,14 @@ from stakes.errors import SettingError
 from stakes.json_values import json_value
 from stakes.number_text import number_text
 
-__all__ = ["TABLE_FILES", "notes", "require_free", "say", "say_fit", "say_json", "say_result", "say_table"]
+__all__ = ["print_fit", "print_json", "print_notes", "print_or_write_table", "print_table", "print_text"]
+__all__ += ["require_writable"]
 
-TABLE_FILES = (".csv", ".csv.gz", ".parquet")
+_TABLE_FILES = (".csv", ".csv.gz", ".parquet")
 
 
-def require_free(
-    path: Path | None, force: bool, endings: Sequence[str] = TABLE_FILES, inputs: Iterable[Path | None] = ()
+def require_writable(
+    path: Path | None, force: bool, endings: Sequence[str] = _TABLE_FILES, inputs: Iterable[Path | None] = ()
 ) -> None:
     """Raise, before any work is done, unless a file of such an ending, none of the inputs, may be written there."""
     if path is None:
@@ -39,7 +40,7 @@ def require_free(
         raise SettingError(f"there is no folder {str(path.parent)!r} for the output")
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """Write to standard output; a reader that has gone, such as `head`, is no fault."""
     try:
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
@@ -48,12 +49,12 @@ def say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def say_json(record: Mapping[str, Any]) -> None:
+def print_json(record: Mapping[str, Any]) -> None:
     """One JSON object, in one line."""
-    say(json.dumps(json_value(record), allow_nan=False, ensure_ascii=False))
+    print_text(json.dumps(json_value(record), allow_nan=False, ensure_ascii=False))
 
 
-def say_table(table: pd.DataFrame, title: str = "") -> None:
+def print_table(table: pd.DataFrame, title: str = "") -> None:
     """The table for people, numbers to four digits: drawn on a terminal, plain otherwise."""
     cells = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
     if sys.stdout.isatty():
@@ -69,10 +70,10 @@ def say_table(table: pd.DataFrame, title: str = "") -> None:
         ).rstrip()
         for line in lines
     ]
-    say("\n".join([title, *rows] if title else rows))
+    print_text("\n".join([title, *rows] if title else rows))
 
 
-class Found(Protocol):
+class Result(Protocol):
     """What a fit or a backtest returns."""
 
     @property
@@ -90,29 +91,29 @@ class Found(Protocol):
     def record(self) -> Mapping[str, Any]: ...
 
 
-def say_fit(found: Found, as_json: bool, columns: Sequence[str] | None = None) -> None:
+def print_fit(result: Result, as_json: bool, columns: Sequence[str] | None = None) -> None:
     """Table with its title, or some columns of it, sentences and folder of a fit."""
     if as_json:
-        say_json(found.record())
+        print_json(result.record())
         return
-    if len(found.table):
-        say_table(found.table if columns is None else found.table[list(columns)], found.title)
-        say("")
-    say("\n".join([*found.sentences, str(found.folder)]))
+    if len(result.table):
+        print_table(result.table if columns is None else result.table[list(columns)], result.title)
+        print_text("")
+    print_text("\n".join([*result.sentences, str(result.folder)]))
 
 
-def say_result(table: pd.DataFrame, record: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
+def print_or_write_table(table: pd.DataFrame, record: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
     """The table to its file, or as CSV to standard output; as JSON its record, with the rows where there is no file."""
     if out is not None:
         write_table(table, out)
         record = {key: value for key, value in record.items() if key != "rows"} | {"out": str(out)}
     if as_json:
-        say_json(record)
+        print_json(record)
     else:
-        say(csv_text(table) if out is None else str(out))
+        print_text(csv_text(table) if out is None else str(out))
 
 
-def notes(sentences: Iterable[str], quiet: bool = False) -> None:
+def print_notes(sentences: Iterable[str], quiet: bool = False) -> None:
     """Something to know, on standard error."""
     for sentence in () if quiet else sentences:
         sys.stderr.write(f"note: {' '.join(sentence.split())}\n")

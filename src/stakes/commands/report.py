@@ -1,23 +1,50 @@
 """`stakes report`: the report of a fit, written again."""
 
 from pathlib import Path
+from typing import Annotated
 
-from stakes.bundle.manifest import errors_name, read_manifest
-from stakes.cost_text.cost_on_record import cost_again
-from stakes.cost_text.own_cost_file import naming_own_cost
-from stakes.cost_text.written_cost import CostSpec
+from cyclopts import App, Parameter
+
+from stakes.commands import flags as flag
 from stakes.errors import SettingError
-from stakes.reports.fit_report import REPORT, write_fit_report
-from stakes.training.model_folder import MANIFEST
 
-__all__ = ["write_report"]
+__all__ = ["app"]
+
+app = App(
+    name="report",
+    help_epilogue=flag.examples("stakes report load", "stakes report crops --cost costs.py:my_cost --out crops.html"),
+)
 
 
-def write_report(folder: Path, cost: str | None, out: Path | None) -> Path:
+@app.default
+def report(
+    folder: flag.Folder,
+    /,
+    *,
+    cost: flag.Cost = None,
+    out: Annotated[Path | None, Parameter(help="write to this file, .html, not into the folder")] = None,
+    force: flag.Force = False,
+    json: flag.Json = False,
+) -> None:
+    from stakes.commands.output import print_json, print_text, require_writable
+
+    require_writable(out, force, (".html",))
+    path = _write(folder, cost, out)
+    print_json({"report": path}) if json else print_text(str(path))
+
+
+def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
     """Write FOLDER/report.html, or, where asked, another file in its place; returns where it is.
 
     The report tells what was measured with the cost of the fit, so that no other cost may be given.
     """
+    from stakes.bundle.manifest import errors_name, read_manifest
+    from stakes.cost_text.cost_on_record import cost_again
+    from stakes.cost_text.own_cost_file import naming_own_cost
+    from stakes.cost_text.written_cost import CostSpec
+    from stakes.reports.fit_report import REPORT, write_fit_report
+    from stakes.training.model_folder import MANIFEST
+
     if out is not None and out.resolve() == (folder / REPORT).resolve():
         raise SettingError(f"{str(out)!r} is the report of the folder itself, which is written without --out")
     manifest = read_manifest(folder)
@@ -25,6 +52,6 @@ def write_report(folder: Path, cost: str | None, out: Path | None) -> Path:
         raise SettingError(f"{folder} was not made by `stakes fit`: it does not say what its cost is")
     with errors_name(folder / MANIFEST):
         kept = CostSpec.from_record(manifest.cost)
-    found = cost_again(kept, cost).build()
-    with naming_own_cost(found):
-        return write_fit_report(folder, found, out)
+    fitted_cost = cost_again(kept, cost).build()
+    with naming_own_cost(fitted_cost):
+        return write_fit_report(folder, fitted_cost, out)

@@ -1,28 +1,61 @@
 """`stakes serve`: a fitted forecaster as a web service, with a page to look at its decisions."""
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+from cyclopts import App, Parameter
+
+from stakes.commands import flags as flag
+from stakes.commands.flags import whole
 from stakes.errors import SettingError
 
-__all__ = ["serve"]
+__all__ = ["app"]
+
+app = App(
+    name="serve",
+    help_epilogue=flag.examples(
+        "stakes serve load", "stakes serve load load-2024 --port 9000", "STAKES_TOKEN=... stakes serve load --host ::"
+    ),
+)
 
 
-def serve(folders: Sequence[Path], cost: str | None, **settings: Any) -> None:
-    """Serve one fit, or two to compare, until a signal ends it; the settings are those of `ServiceSettings`."""
+@app.default
+def serve(
+    folder: flag.Folder,
+    other: Annotated[Path | None, Parameter(help="a second one, to compare with")] = None,
+    /,
+    *,
+    host: Annotated[str, Parameter(help="address; one that others can reach needs a token")] = "127.0.0.1",
+    port: Annotated[int, whole("0 takes a free one")] = 8000,
+    token: Annotated[
+        str | None, Parameter(help="what every request must bring, Authorization: Bearer", env_var="STAKES_TOKEN")
+    ] = None,
+    cost: flag.Cost = None,
+    max_rows: Annotated[int, whole("of one request")] = 10_000,
+    max_members: Annotated[int, whole("of a forecast")] = 2000,
+    max_body_mb: Annotated[float, Parameter(help="size of a request")] = 16.0,
+    timeout: Annotated[float, Parameter(help="seconds after which a request is given up")] = 30.0,
+) -> None:
     if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
         raise SettingError(f'the service needs {" and ".join(missing)}: pip install "stakes[serve]"')
-    from stakes.commands.output import notes
     from stakes.serving.settings import ServiceSettings
 
-    chosen = ServiceSettings(**settings)  # before anything is read
+    settings = ServiceSettings(  # before anything is read
+        host=host,
+        port=port,
+        token=token,
+        max_rows=max_rows,
+        max_members=max_members,
+        max_body_mb=max_body_mb,
+        timeout=timeout,
+    )
+    from stakes.commands.output import print_notes
     from stakes.serving.app import create_app
     from stakes.serving.forecasts import open_folders
     from stakes.serving.run import run_service
     from stakes.serving.service import Service
 
-    opened = open_folders(folders, cost)
-    notes(opened.notes)
-    run_service(create_app(Service(opened, chosen), chosen), chosen)
+    opened = open_folders([folder] if other is None else [folder, other], cost)
+    print_notes(opened.notes)
+    run_service(create_app(Service(opened, settings), settings), settings)

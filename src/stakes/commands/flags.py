@@ -15,24 +15,30 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COST_HELP",
-    "NO_MEMBERS",
     "BaselineAction",
     "Block",
     "Cases",
-    "Columns",
     "Cost",
     "Device",
     "Encoding",
-    "Files",
     "FitFlags",
+    "Folder",
     "Force",
     "Json",
-    "Members",
-    "Out",
-    "Plot",
-    "Quantiles",
+    "NewFolder",
+    "Quiet",
+    "Seconds",
+    "Separator",
+    "SomeFolder",
+    "SomeTable",
+    "Table",
+    "Time",
+    "Workers",
+    "examples",
+    "names",
+    "numbers_of",
+    "whole",
 ]
-__all__ += ["Quiet", "Seconds", "Separator", "Time", "Variable", "Workers", "examples", "names", "numbers_of", "whole"]
 
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|((?:[^,]|,(?=-?\d+\]))+))')  # t2m[-1,0] is one, and "a,b"
 COST_HELP = (
@@ -54,6 +60,13 @@ def whole(about: str) -> Parameter:
     return Parameter(help=about, converter=_whole_number)
 
 
+_TABLE = Parameter(help="table, CSV, parquet, NetCDF or Zarr, one row a case or a time")
+_FOLDER = Parameter(help="folder of a fit")
+Table = Annotated[Path, _TABLE]
+SomeTable = Annotated[Path | None, _TABLE]
+Folder = Annotated[Path, _FOLDER]
+SomeFolder = Annotated[Path | None, _FOLDER]
+NewFolder = Annotated[Path, Parameter(help="folder to make")]
 Cost = Annotated[str | None, Parameter(help=COST_HELP)]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
 Workers = Annotated[int | None, whole("processes at once; one a core, or one on a GPU, by default")]
@@ -64,53 +77,15 @@ Json = Annotated[
     Parameter(name="--json", help="one JSON object on standard output, for machines", negative="", show_default=False),
 ]
 Force = Annotated[bool, Parameter(help="overwrite files that are there already", negative="", show_default=False)]
-Out = Annotated[Path | None, Parameter(help="write the table to this file, .csv or .parquet")]
 Cases = Annotated[Path | None, Parameter(help="write every case to this file, .csv or .parquet")]
-Plot = Annotated[Path | None, Parameter(help="draw the cost into this file, .svg")]
-Members = Annotated[
-    Path | None,
-    Parameter(help="an ensemble that you already have: CSV or parquet with a column a member, or NetCDF with `number`"),
-]
-Columns = Annotated[
-    str | None,
-    Parameter(help="the members in a table with a column each, names or ranges such as m1:m50; found by default"),
-]
 Time = Annotated[str | None, Parameter(help="column with the time, ISO, UTC unless a zone is written")]
-Variable = Annotated[str | None, Parameter(help="variable of a NetCDF file")]
 Block = Annotated[
     int | None,
     whole("neighbouring cases that belong together; a week by default, in short records at least three days"),
 ]
 BaselineAction = Annotated[str | None, Parameter(help="column with the action that is taken today")]
-Quantiles = Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")]
 Separator = Annotated[str | None, Parameter(help="of CSV files; found by itself by default")]
 Encoding = Annotated[str | None, Parameter(help="of CSV files; found by itself by default")]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Files:
-    """The ensemble that a user already has, if any, and how its file, those of its outcomes and tables are read."""
-
-    members: Members = None
-    columns: Columns = None
-    time: Time = None
-    variable: Variable = None
-    separator: Separator = None
-    encoding: Encoding = None
-
-    @property
-    def text(self) -> dict[str, str | None]:
-        """How a CSV file is read."""
-        return {"separator": self.separator, "encoding": self.encoding}
-
-    @property
-    def describes_members(self) -> bool:
-        """Whether there is a flag that only an ensemble needs."""
-        return any(flag is not None for flag in (self.columns, self.time, self.variable))
-
-
-NO_MEMBERS = Files()
 
 
 @Parameter(name="*")

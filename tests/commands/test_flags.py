@@ -1,6 +1,6 @@
 import pytest
 
-from stakes.commands.arguments import names
+from stakes.commands.flags import names
 
 NAMES = {
     "": (),

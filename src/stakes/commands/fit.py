@@ -1,0 +1,43 @@
+"""`stakes fit`: a forecaster fitted to a table and a cost, judged, with its report."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from stakes.commands import flags as flag
+
+__all__ = ["app"]
+
+app = App(
+    name="fit",
+    help_epilogue=flag.examples(
+        "stakes fit load.csv --target load --time time --lags 0,24 --lead 24 \\",
+        "  --cost imbalance:short=10,long=1,upper=150,unit=EUR --out load",
+        "stakes fit crops.parquet --target frost --cost costs.py:my_cost --out crops",
+    ),
+)
+
+
+@app.default
+def fit(
+    data: flag.Table,
+    /,
+    *,
+    flags: flag.FitFlags,
+    out: flag.NewFolder,
+    no_headroom: Annotated[
+        bool, Parameter(help="do not ask first whether there is anything to gain", negative="")
+    ] = False,
+    headroom_only: Annotated[
+        bool, Parameter(help="ask only that, in about a minute", negative="", show_default=False)
+    ] = False,
+    device: flag.Device = "auto",
+    workers: flag.Workers = None,
+    quiet: flag.Quiet = False,
+    json: flag.Json = False,
+) -> None:
+    from stakes.commands.output import print_fit
+    from stakes.fitting.fit import run_fit
+
+    headroom = {"headroom": not no_headroom, "headroom_only": headroom_only}
+    print_fit(run_fit(flags.request(str(data)), out, device=device, workers=workers, quiet=quiet, **headroom), json)

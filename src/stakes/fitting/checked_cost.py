@@ -1,0 +1,205 @@
+"""Whether a cost is fit for training, and where it will act, in the plain words of `stakes check-cost`."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stakes.cost_text.own_cost_file import naming_own_cost
+from stakes.cost_text.written_cost import CostSpec
+from stakes.errors import SettingError
+from stakes.files import write_atomically
+from stakes.method.check_cost import CostCheck, check_cost
+from stakes.method.costs import Cost
+from stakes.method.named_costs import ProtectionCost, WindDispatchCost
+from stakes.number_text import number_text
+
+__all__ = ["CheckedCost", "check_over_draws", "check_over_members", "check_over_outcomes"]
+
+_SETS, _MEMBERS = 400, 50
+_NEIGHBOURS = 0.2  # share of the outcomes, alike in size, that one set is drawn from
+_MUCH = 0.8  # of the gradient
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedCost:
+    """What is known about a cost after a check; `str()` says it in plain words.
+
+    Attributes:
+        spec: The cost in words.
+        cost: The cost itself.
+        samples: The sets of members (N, M, D) it was checked over.
+        source: Where these came from, in words.
+        check: What `stakes.check_cost` says about them.
+        doubts: Sentences about a cost that does not seem to fit the data.
+    """
+
+    spec: CostSpec
+    cost: Cost
+    samples: Tensor
+    source: str
+    check: CostCheck
+    doubts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.spec}, over {self.source}", "", *self._sentences(), "", *self._bins()])
+
+    def record(self) -> dict[str, Any]:
+        """The check for machines."""
+        return {
+            "cost": str(self.spec),
+            "source": self.source,
+            "fit_for_training": self.check.fit_for_training,
+            **{key: value for key, value in asdict(self.check).items() if key != "gradient_mass"},
+            "gradient_mass": {key: value.tolist() for key, value in vars(self.check.gradient_mass).items()},
+            "doubts": self.doubts,
+        }
+
+    def draw(self, path: Path) -> None:
+        """The cost over actions and outcomes, as SVG."""
+        from stakes.reports.fit_figures import cost_figure
+
+        outcomes = self.samples.reshape(-1, self.samples.shape[-1]).numpy()
+        figure = cost_figure(self.cost, outcomes, self.spec.unit, self.spec.action_unit)
+        write_atomically(path, figure.svg.encode())
+
+    def _sentences(self) -> list[str]:
+        check = self.check
+        how = "by a formula" if check.closed_form else "by a search"
+        lines = [
+            "Fit for training: yes." if check.fit_for_training else f"Fit for training: NO. {self._reason()}",
+            f"The best action lies between {_bound(self.cost.lower)} and {_bound(self.cost.upper)}"
+            f"{_after(self.spec.action_unit)} and is found {how}.",
+            f"It is inside the bounds in {check.interior:.1%} of {check.sets} sets, at the lower bound in "
+            f"{check.at_lower:.1%}, at the upper in {check.at_upper:.1%}; at a bound there is no decision gradient.",
+        ]
+        if check.interior:
+            lines.append(
+                f"Inside the bounds the expected cost is curved in {check.curved:.1%}; the least curvature is "
+                f"{number_text(check.least_curvature, 3)}."
+            )
+        lines.append(
+            f"No certificate in {check.flagged:.1%} of the sets: flat, several minima, or not converged; they get no "
+            "gradient."
+        )
+        lines.append(
+            f"Derivatives agree with finite differences to {check.derivative_error:.1e}; {check.kinked:.1%} of the "
+            "sets were left out because they sit at a kink."
+        )
+        return [*lines, *self._where(), *self.doubts]
+
+    def _reason(self) -> str:
+        check = self.check
+        if not check.interior:
+            return "The best action is at a bound in every set: there is nothing to learn from the decision."
+        if check.flagged:
+            return "Some actions have no certificate."
+        if check.curved < 1 and not check.closed_form:
+            return "The expected cost is not curved at some of the best actions."
+        return "The derivatives of the action do not agree with finite differences."
+
+    def _where(self) -> list[str]:
+        """The narrowest range of neighbouring bins with most of the gradient."""
+        mass = self.check.gradient_mass
+        gradient, members, edges = mass.gradient_share.tolist(), mass.member_share.tolist(), mass.edges.tolist()
+        if sum(gradient) < 0.5:
+            return ["The decision gradient is zero everywhere."]
+        ranges = [(end - start, start, end) for start in range(len(gradient)) for end in range(start + 1, len(edges))]
+        _, start, end = min(each for each in ranges if sum(gradient[each[1] : each[2]]) >= _MUCH - 1e-9)
+        low, high = (number_text(edges[place], 3) for place in (start, end))
+        return [
+            f"The gradient acts on members from {low} to {high}: there are "
+            f"{sum(gradient[start:end]):.0%} of it and {sum(members[start:end]):.0%} of the members."
+        ]
+
+    def _bins(self) -> list[str]:
+        return str(self.check).splitlines()[-len(self.check.gradient_mass.member_share) - 1 :]
+
+
+def check_over_members(spec: CostSpec, cost: Cost, members: NDArray[np.float64], file: str) -> CheckedCost:
+    """Check a cost over the members of an ensemble.
+
+    Args:
+        spec: The cost in words.
+        cost: The cost that these words build.
+        members: The ensemble (N, M, D).
+        file: The name of its file, for the text.
+    """
+    return _checked(spec, cost, torch.from_numpy(members), f"the members of {file}", given=True)
+
+
+def check_over_outcomes(spec: CostSpec, cost: Cost, outcomes: NDArray[np.float64], file: str) -> CheckedCost:
+    """Check a cost over sets of outcomes that are alike in size, as a forecast would have.
+
+    Args:
+        spec: The cost in words.
+        cost: The cost that these words build.
+        outcomes: The outcomes (N, D); rows with missing values are left out.
+        file: The name of their file, for the text.
+    """
+    return _checked(spec, cost, _neighbours(outcomes), f"outcomes of {file} that are alike in size", given=True)
+
+
+def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost:
+    """Check a cost over draws where it makes a difference.
+
+    Args:
+        spec: The cost in words.
+        cost: The cost that these words build.
+    """
+    low, high = _range(cost)
+    return _checked(
+        spec, cost, _draws(low, high), f"draws between {number_text(low, 6)} and {number_text(high, 6)}", given=False
+    )
+
+
+def _checked(spec: CostSpec, cost: Cost, samples: Tensor, source: str, given: bool) -> CheckedCost:
+    """Where the samples are given, and not drawn for the cost, they may raise doubts about it."""
+    with naming_own_cost(cost):
+        check = check_cost(cost, samples)
+    doubts = spec.doubts(samples.reshape(-1, samples.shape[-1]).numpy()) if given else []
+    return CheckedCost(spec, cost, samples, source, check, tuple(doubts))
+
+
+def _neighbours(outcomes: NDArray[np.float64]) -> Tensor:
+    """Sets of members as a forecast better than climatology would have: outcomes of similar size."""
+    outcomes = outcomes[~np.isnan(outcomes).any(1)]
+    if len(outcomes) < 2:
+        raise SettingError(f"the table must have at least two complete rows of the targets, got {len(outcomes)}")
+    ordered = outcomes[np.argsort(outcomes.mean(1), kind="stable")]
+    generator = np.random.default_rng(0)
+    width = max(2, round(_NEIGHBOURS * len(ordered)))
+    starts = generator.integers(len(ordered) - width + 1, size=(_SETS, 1))
+    places = generator.permuted(np.tile(np.arange(width), (_SETS, 1)), axis=1)[:, :_MEMBERS]  # each outcome once
+    return torch.from_numpy(ordered[starts + places])
+
+
+def _draws(low: float, high: float) -> Tensor:
+    """Sets of one column, of different widths, everywhere in the range."""
+    generator = np.random.default_rng(0)
+    half = generator.uniform(0.05, 0.25, size=(_SETS, 1)) * (high - low)
+    centre = generator.uniform(low + half, high - half)
+    return torch.from_numpy(generator.uniform(centre - half, centre + half, size=(_SETS, _MEMBERS)))[..., None]
+
+
+def _range(cost: Cost) -> tuple[float, float]:
+    """Outcomes among which the decision changes: between the bounds, unless the cost speaks of something else."""
+    if isinstance(cost, ProtectionCost):
+        threshold, width = float(cost.threshold), 10 / float(cost.sharpness)
+        return threshold - width, threshold + width
+    if isinstance(cost, WindDispatchCost):
+        curve = cost.power_curve
+        return 0.0, 1.2 * curve.cutoff_speed / curve.hub_factor
+    return float(cost.lower), float(cost.upper)
+
+
+def _bound(value: object) -> str:
+    return number_text(float(value), 6) if isinstance(value, int | float) else str(value)
+
+
+def _after(unit: str) -> str:
+    return f" {unit}" if unit else ""

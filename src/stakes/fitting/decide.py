@@ -1,0 +1,85 @@
+"""From new data and a fitted forecaster, or an ensemble and a cost, to the action of every case."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from stakes.cost_text.written_cost import CostSpec
+from stakes.data.case_labels import case_labels, in_utc
+from stakes.data.members import MembersFile
+from stakes.data.quality import left_out_notes
+from stakes.data.table_columns import zone_notes
+from stakes.decisions import decision_table, uncertified_notes
+from stakes.fitting.notes import unlike_the_fit
+
+__all__ = ["DecidedCases", "decide_folder", "decide_members"]
+
+
+@dataclass(frozen=True, eq=False)
+class DecidedCases:
+    """The decisions of a run of `stakes decide`.
+
+    Attributes:
+        table: One row per case, its time or row first; see `stakes.decisions.decision_table`.
+        cost: The cost that is decided for, in words; None where the fit kept none.
+        notes: Sentences for the user about the data and the decisions.
+    """
+
+    table: pd.DataFrame
+    cost: CostSpec | None
+    notes: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it."""
+        unit, action_unit = (self.cost.unit, self.cost.action_unit) if self.cost else ("", "")
+        return {
+            "cost": None if self.cost is None else str(self.cost),
+            "unit": unit,
+            "action_unit": action_unit,
+            "cases": len(self.table),
+            "uncertified": int((~self.table["certified"]).sum()),
+            "notes": self.notes,
+            "rows": self.table,
+        }
+
+
+def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: Sequence[float]) -> DecidedCases:
+    """The actions of a fitted forecaster for every row, or target time, whose features are there.
+
+    Args:
+        folder: Of the fit.
+        table: What is known now, with the columns of the fit.
+        cost: The cost in words; None takes that of the fit.
+        levels: Levels of the quantiles in the table, between 0 and 1.
+    """
+    from stakes.bundle.open_fit import layout_of, open_folder  # not needed where there are members already
+
+    bundle = open_folder(folder, cost)
+    layout = layout_of(bundle, folder)
+    inputs = layout.inputs(table)
+    forecaster = bundle.forecaster
+    decided = decision_table(forecaster.cost, forecaster.sample(inputs.features), inputs.features.index, levels)
+    notes = (
+        *bundle.notes,
+        *zone_notes(table, layout.time),
+        *left_out_notes(inputs.quality),
+        *unlike_the_fit(bundle.about, layout, inputs.quality),
+        *uncertified_notes(decided),
+    )
+    return DecidedCases(in_utc(decided), bundle.cost_spec, notes)
+
+
+def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float]) -> DecidedCases:
+    """The actions of least expected cost over the members, without any fitting.
+
+    Args:
+        ensemble: The members of every case.
+        spec: The cost in words.
+        levels: Levels of the quantiles in the table, between 0 and 1.
+    """
+    doubts = spec.doubts(ensemble.members.reshape(-1, ensemble.members.shape[2]))
+    decided = decision_table(spec.build(), ensemble.members, case_labels(ensemble.index), levels)
+    return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *uncertified_notes(decided)))
