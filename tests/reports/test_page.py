@@ -6,11 +6,14 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure as Drawing
 
 from stakes.errors import SettingError
 from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, ShownCell, Table, render, write_report
+from stakes.reports.style import style, to_svg
 
 HOSTILE = "</script><script>alert('x')</script> \"quoted\" {{ 7 * 7 }} <b> & λ 日本 😀 ]]> --> </style>"
 DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><rect/></svg>'
@@ -73,6 +76,38 @@ def test_ids_are_unique_and_links_lead_to_them(sample_report: Report) -> None:
     targets = {href for each in page.attributes if (href := each.get("href")) and href.startswith("#")}
     assert targets <= {f"#{identifier}" for identifier in page.identifiers}
     assert {"#claims", "#section-results", "#provenance"} <= targets
+
+
+def drawings(report: Report) -> list[str]:
+    return [str(figure.drawing()) for figure in report.sections[0].figures]
+
+
+def test_every_reference_of_a_drawing_leads_to_its_own_ids(sample_report: Report) -> None:
+    for text in drawings(sample_report):
+        identifiers = set(re.findall(r' id="([^"]+)"', text))
+        references = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
+        assert references
+        assert references <= identifiers
+
+
+def test_drawings_share_no_ids(sample_report: Report) -> None:
+    identifiers = [name for text in drawings(sample_report) for name in re.findall(r' id="([^"]+)"', text)]
+    assert len(identifiers) == len(set(identifiers)) > 10
+
+
+def test_a_drawing_is_well_formed_and_named(sample_report: Report) -> None:
+    figure = replace(sample_report.sections[0].figures[0], title='"><script> url(#a)')
+    root = ElementTree.fromstring(str(figure.drawing()))
+    assert (root.get("role"), root.get("aria-label"), root.get("id")) == ("img", '"><script> url(#a)', "drawing-lines")
+
+
+def test_text_in_a_drawing_stays_as_it_is() -> None:
+    words = '<b id="b"> url(#c) href="#d"'
+    drawing = Drawing()
+    drawing.subplots().set_xlabel(words)
+    with style():
+        text = str(Figure("f", "", "", to_svg(drawing), {}).drawing())
+    assert words in [element.text for element in ElementTree.fromstring(text).iter()]
 
 
 def test_cells_carry_what_they_are_sorted_by(sample_report: Report) -> None:

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from stakes.errors import SettingError
 from stakes.files import write_atomically
-from stakes.reports.svg import inline_svg
 from stakes.reports.table_cells import Cell, ShownCell, shown_cells
 
 __all__ = ["Cell", "ClaimRow", "Column", "Figure", "Report", "Section", "ShownCell", "Table", "Verdict"]
@@ -28,6 +27,8 @@ __all__ += ["render", "write_report"]
 Verdict = Literal["holds", "fails", "open"]
 ColumnKind = Literal["text", "number"]
 _IDENTIFIER = re.compile(r"\w+(?:[.:-]\w+)*", re.ASCII)
+_TAG = re.compile(r"<[^>]+>")
+_NAMED_OR_REFERRED_TO = re.compile(r'(\bid="|\bhref="#|\burl\(#)')
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Figure:
 
     def drawing(self, place: int = 0) -> Markup:
         """A drawing, the first unless another is asked for, as an element of the page."""
-        return inline_svg((self.svg, *self.panels)[place], f"drawing-{self.names[place]}", self.title)
+        return _inlined((self.svg, *self.panels)[place], f"drawing-{self.names[place]}", self.title)
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,13 @@ def render(report: Report) -> str:
 def write_report(report: Report, path: Path) -> None:
     """Write the page to the path; a crash leaves the old file or the new one, whole."""
     write_atomically(path, render(report).encode("utf-8", "replace"))
+
+
+def _inlined(svg: str, identifier: str, label: str) -> Markup:
+    """A drawing of matplotlib's as an element of the page, every id in it prefixed: drawings must not share any."""
+    drawing = svg[svg.index("<svg ") :]
+    own = _TAG.sub(lambda tag: _NAMED_OR_REFERRED_TO.sub(rf"\g<1>{identifier}--", tag[0]), drawing)
+    return Markup(own.replace("<svg ", f'<svg id="{identifier}" role="img" aria-label="{escape(label)}" ', 1))
 
 
 @cache

@@ -48,6 +48,7 @@ _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Arial", "Helvetica", "sans-serif"],
 }
+_METADATA = ("Creator", "Date", "Format", "Type")  # none of them
 
 
 @contextmanager
@@ -74,7 +75,7 @@ def to_svg(figure: Figure) -> str:
             axis.set_major_formatter(NumberFormatter())
     text = io.StringIO()
     with style():
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=False)
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(_METADATA), transparent=False)
     return text.getvalue()
 
 
