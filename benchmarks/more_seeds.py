@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.markdown import portfolios_markdown
-from stakes.paper.plan import CHOICES, Part, planned_parts
-from stakes.paper.reproduce import study_parts
+from stakes.paper.plan import CHOICES, PlannedStudy, planned_studies
+from stakes.paper.run_studies import run_studies
 from stakes.paper.tables import portfolio_rows
 from stakes.training.execution import Execution
 
@@ -25,15 +25,15 @@ WEIGHTS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
 QUICK: Mapping[str, Any] = {"training.epochs": 2, "training.pretraining_epochs": 1, "training.validate_every": 1}
 
 
-def part_of(task: str, choice: str, seeds: int, settings: Mapping[str, Any]) -> Part:
-    """The reproduction's part of a task, with more seeds and these settings on top of its own."""
-    found = next(
-        part
-        for part in planned_parts(("portfolio",), model="implicit")
-        if (part.task, part.choice) == (task, "main") and part.settings.get("task.sites") in (None, 60)
+def planned_study(task: str, choice: str, seeds: int, settings: Mapping[str, Any]) -> PlannedStudy:
+    """The reproduction's study of a task, with more seeds and these settings on top of its own."""
+    planned = next(
+        study
+        for study in planned_studies(("portfolio",), model="implicit")
+        if (study.task, study.choice) == (task, "main") and study.key.sites in (None, 60)
     )
-    grid = {**found.grid, "decision_weight": WEIGHTS, "seed": tuple(range(seeds))}
-    return replace(found, choice=choice, grid=grid, settings={**found.settings, **settings})
+    grid = {**planned.grid, "decision_weight": WEIGHTS, "seed": tuple(range(seeds))}
+    return replace(planned, choice=choice, grid=grid, settings={**planned.settings, **settings})
 
 
 def main() -> None:
@@ -51,9 +51,10 @@ def main() -> None:
     settings = dict(QUICK if chosen.quick else {})
     if chosen.pretraining is not None:
         settings["training.pretraining_epochs"] = chosen.pretraining
-    part = part_of(chosen.task, chosen.choice, seeds, settings)
-    out = chosen.out or Path("reproduction", "-".join([str(part.key), f"{seeds}-seeds", *map(str, settings.values())]))
-    rows = portfolio_rows(study_parts([part], out, Execution(chosen.device)))
+    planned = planned_study(chosen.task, chosen.choice, seeds, settings)
+    name = "-".join([str(planned.key), f"{seeds}-seeds", *map(str, settings.values())])
+    out = chosen.out or Path("reproduction", name)
+    rows = portfolio_rows(run_studies([planned], out, Execution(chosen.device)))
     record = json.loads(rows.to_json(orient="records"))
     print(portfolios_markdown(record))
     if chosen.json:

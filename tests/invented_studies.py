@@ -10,7 +10,7 @@ import xarray as xr
 
 from stakes.evaluation.metrics import LEVELS
 from stakes.evaluation.study import AXES, Study
-from stakes.paper.studies import Key, Studies
+from stakes.paper.study_collection import Studies, StudyKey
 
 REGIONS = {"wind": {"ramp": (2.2, 10.8), "rated": (10.8, 14.4), "cut-off": (14.4, 99.0)}}
 WIND = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
@@ -18,7 +18,7 @@ PORTFOLIO = tuple(tenth / 10 for tenth in range(10))
 
 
 def invented_study(
-    key: Key, weights: Sequence[float], parameters: Sequence[float], seeds: int = 3, cases: int = 150
+    key: StudyKey, weights: Sequence[float], parameters: Sequence[float], seeds: int = 3, cases: int = 150
 ) -> Study:
     """Outcomes between 0 and 20; forecasts move, and the metrics with them, as the weight and parameter grow."""
     generator = np.random.default_rng(zlib.crc32(str(key).encode()))
@@ -63,21 +63,21 @@ def invented_study(
 
 
 def invented_studies(reduced: bool = False, european: bool = True) -> Studies:
-    """All studies of wind and portfolios; reduced, only what the figures cannot do without, of one run a weight."""
-    found: dict[Key, Study] = {}
+    """All studies of wind and portfolios; reduced, only what the figures cannot do without, of one run per weight."""
+    studies: dict[StudyKey, Study] = {}
     for model in ("implicit", "diffusion"):
         grid = ((0.0, 0.9), (5.0,), 1) if reduced else (WIND, (3.0, 5.0, 10.0), 3)
-        key = Key("wind", model)
-        found[key] = invented_study(key, *grid)
+        key = StudyKey("wind", model)
+        studies[key] = invented_study(key, *grid)
     if reduced:
-        key = Key("simulated_portfolio", "implicit", sites=60)
-        return Studies(found | {key: invented_study(key, (0.0, 0.9), (20.0,), 1)})
+        key = StudyKey("simulated_portfolio", "implicit", sites=60)
+        return Studies(studies | {key: invented_study(key, (0.0, 0.9), (20.0,), 1)})
     tasks: list[tuple[str, int | None]] = [("simulated_portfolio", sites) for sites in (60, 20, 5)]
     tasks += [("french_load", None), ("irish_wind", None), *([("european_wind", None)] if european else [])]
     for model, (task, sites) in product(("implicit", "diffusion"), tasks):
         rivals = ("crps_of_total", "variogram") if model == "implicit" and sites in (None, 60) else ()
         for choice in ("main", *rivals):
-            key = Key(task, model, choice, sites)
+            key = StudyKey(task, model, choice, sites)
             parameters = (10.0,) if task == "french_load" else (5.0, 20.0)
-            found[key] = invented_study(key, PORTFOLIO, parameters)
-    return Studies(found)
+            studies[key] = invented_study(key, PORTFOLIO, parameters)
+    return Studies(studies)

@@ -10,9 +10,9 @@ from stakes.data.cases import Cases
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.study import Study
 from stakes.paper import assess as assessment
-from stakes.paper.assess import Assessment
-from stakes.paper.plan import planned_parts
-from stakes.paper.studies import Key, Studies
+from stakes.paper.plan import planned_studies
+from stakes.paper.run_evaluations import Assessment
+from stakes.paper.study_collection import Studies, StudyKey
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import TaskData
 from stakes.training.run_settings import task_data
@@ -23,12 +23,12 @@ CASES, MEMBERS, SEEDS = 120, 20, 2
 
 def made_study(points: tuple[Point, ...], settings: Assessment, choice: str = "main") -> Study:
     """A study of these points on a few test cases: members scatter around the outcome, less so with the weight."""
-    found = {}
+    evaluations = {}
     for point in points:
         run = point.run
         if run.seed < SEEDS:
-            found[assessment._place(run, settings)] = _made_metrics(run, settings)
-    tasks = {assessment.data_place(point.run.task, settings): point.run.task for point in points}
+            evaluations[assessment._place_of_run(run, settings)] = _made_metrics(run, settings)
+    tasks = {assessment.place_of_task(point.run.task, settings): point.run.task for point in points}
     first = points[0].run
     about = {
         "task": first.task.name,
@@ -41,7 +41,7 @@ def made_study(points: tuple[Point, ...], settings: Assessment, choice: str = "m
     }
     cases = assessment._cases(tasks).isel(case=_places(len(task_data(first.task).test)))
     cases = cases.assign_coords(case=np.arange(CASES))
-    return Study(assessment._forecasts(found), cases, about, block=min(settings.block, 10))
+    return Study(assessment._forecasts(evaluations), cases, about, block=min(settings.block, 10))
 
 
 def _places(count: int) -> Any:
@@ -69,9 +69,9 @@ def _made_metrics(run: Any, settings: Assessment) -> dict[str, Any]:
 @lru_cache
 def made_studies(subject: str, *choices: str) -> Studies:
     """The studies of a subject (European wind left out, whose data are not shipped), under these choices."""
-    found: dict[Key, Study] = {}
-    for part in planned_parts([subject]):
-        if part.choice in (choices or ("main",)) and part.task != "european_wind":
-            points = tuple(point for point in part.sweep().points if point.run.seed < SEEDS)
-            found[part.key] = made_study(points, part.assessment, part.choice)
-    return Studies(found)
+    studies: dict[StudyKey, Study] = {}
+    for planned in planned_studies([subject]):
+        if planned.choice in (choices or ("main",)) and planned.task != "european_wind":
+            points = tuple(point for point in planned.sweep().points if point.run.seed < SEEDS)
+            studies[planned.key] = made_study(points, planned.assessment, planned.choice)
+    return Studies(studies)

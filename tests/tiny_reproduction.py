@@ -11,10 +11,9 @@ import pytest
 from stakes.evaluation import study
 from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.summary import summarise
-from stakes.paper import assess as assessment
-from stakes.paper import policies
+from stakes.paper import policies, run_evaluations
 from stakes.paper import reproduce as module
-from stakes.paper.plan import Part, planned_parts
+from stakes.paper.plan import PlannedStudy, planned_studies
 from stakes.tasks import find_task, portfolio
 from stakes.training import run_settings, sweep
 from stakes.training.execution import Execution, Stack
@@ -35,24 +34,24 @@ TINY: Mapping[str, Any] = {
 METRICS = ("energy_score", "cost", "gap", "miscalibration")
 
 
-def tiny(part: Part) -> Part:
-    """The part with small networks, two weights, two seeds and the first of everything else."""
-    axes = find_task(part.task).paper.grid
+def tiny(planned: PlannedStudy) -> PlannedStudy:
+    """The study with small networks, two weights, two seeds and the first of everything else."""
+    axes = find_task(planned.task).paper.grid
     grid = {axis: values[:1] for axis, values in axes.items()} | {"decision_weight": (0.0, 0.9), "seed": (0, 1)}
-    chain = {"model.steps": 21} if part.model == "diffusion" else {}
-    settings = {**part.settings, **TINY, **chain}
-    return replace(part, settings=settings, grid=grid, assessment=replace(part.assessment, members=8))
+    chain = {"model.steps": 21} if planned.model == "diffusion" else {}
+    settings = {**planned.settings, **TINY, **chain}
+    return replace(planned, settings=settings, grid=grid, assessment=replace(planned.assessment, members=8))
 
 
 @contextmanager
-def tiny_parts(changed: Callable[[Part], Part] = tiny, workers: bool = False) -> Iterator[None]:
-    """Within, reproductions have a few tiny parts, trained in this process or in workers, and few resamples."""
+def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers: bool = False) -> Iterator[None]:
+    """Within, reproductions have a few tiny studies, trained in this process or in workers, and few resamples."""
 
-    def planned(*arguments: Any) -> list[Part]:
-        return [changed(part) for part in planned_parts(*arguments) if _wanted(part)]
+    def planned(*arguments: Any) -> list[PlannedStudy]:
+        return [changed(study) for study in planned_studies(*arguments) if _wanted(study)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "planned_parts", planned)
+        patch.setattr(module, "planned_studies", planned)
         if not workers:
             patch.setattr(sweep, "train_stacks", train_here)
         patch.setattr(study, "Resampling", partial(Resampling, resamples=40))
@@ -66,7 +65,7 @@ def tiny_parts(changed: Callable[[Part], Part] = tiny, workers: bool = False) ->
 
 def _forget_data() -> None:
     run_settings._load.cache_clear()
-    assessment._TRUTHS.clear()
+    run_evaluations._TRUTHS.clear()
 
 
 def train_here(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
@@ -75,7 +74,7 @@ def train_here(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
     return {}
 
 
-def _wanted(part: Part) -> bool:
+def _wanted(planned: PlannedStudy) -> bool:
     """Of the portfolios those with the implicit model of 60 sites, Irish and European wind, and their policies."""
-    few = part.key.sites in (None, 60) and part.model != "diffusion" and part.task != "french_load"
-    return part.choice == "main" and (few or part.subject != "portfolio")
+    few = planned.key.sites in (None, 60) and planned.model != "diffusion" and planned.task != "french_load"
+    return planned.choice == "main" and (few or planned.subject != "portfolio")

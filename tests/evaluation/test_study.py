@@ -12,7 +12,7 @@ from stakes.errors import SettingError, StudyError
 from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.metrics import LEVELS
 from stakes.evaluation.study import Study
-from stakes.paper.assess import Assessment
+from stakes.paper.run_evaluations import Assessment
 from stakes.training.sweep import read_sweep
 
 MakeStudy = Callable[..., Study]

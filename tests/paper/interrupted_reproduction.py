@@ -20,18 +20,17 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tiny_reproduction import tiny, tiny_parts
+from tiny_reproduction import tiny, tiny_studies
 
-from stakes.paper import assess as assessment
-from stakes.paper import reproduce
-from stakes.paper.plan import Part
+from stakes.paper import reproduce, run_evaluations
+from stakes.paper.plan import PlannedStudy
 
 _PATIENCE = 120.0  # seconds until what is waited for must have come
 
 
-def longer(part: Part) -> Part:
+def longer(planned: PlannedStudy) -> PlannedStudy:
     """Long enough to be interrupted."""
-    small = tiny(part)
+    small = tiny(planned)
     return replace(small, settings={**small.settings, "training.epochs": 150, "training.validate_every": 10})
 
 
@@ -44,8 +43,8 @@ def started(out: Path, workers: bool, pause: bool) -> int:
     for name, stream in (("output", 1), ("errors", 2)):
         os.dup2(os.open(out.with_suffix(f".{name}"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
     if pause:
-        assessment._evaluate = pausing(out, assessment._evaluate)
-    with tiny_parts(longer, workers):
+        run_evaluations._evaluate = pausing(out, run_evaluations._evaluate)
+    with tiny_studies(longer, workers):
         os._exit(reproduce.main(["synthetic", "--quick", "--device", "cpu", "--workers", "1", "--out", str(out)]))
 
 

@@ -11,8 +11,8 @@ from stakes.errors import SettingError, StudyError
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.study import Study
 from stakes.files import read_json, write_json
-from stakes.paper import assess as assessment
-from stakes.paper.assess import Assessment, assess, evaluate_runs
+from stakes.paper.assess import assess
+from stakes.paper.run_evaluations import Assessment, against_truth, evaluate_runs
 from stakes.training.run_folder import RunFolder
 from stakes.training.run_settings import task_data
 from stakes.training.sweep import Point, Sweep, read_sweep
@@ -230,6 +230,6 @@ def test_a_saved_study_of_a_sweep_comes_back(study: Study, tmp_path: Path) -> No
 def test_the_truth_is_worked_out_once_for_a_task(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task: Any = SWEEP.points[0].run.task
     test = task_data(task).test
-    assessment.against_truth(task, test, torch.zeros(len(test), 1))
+    against_truth(task, test, torch.zeros(len(test), 1))
     monkeypatch.setattr(type(task), "truth", lambda *_: pytest.fail("the truth is already known"))
-    assessment.against_truth(task, test, torch.ones(len(test), 1))
+    against_truth(task, test, torch.ones(len(test), 1))

@@ -8,8 +8,8 @@ import torch
 from stakes.evaluation.calibration import skill
 from stakes.evaluation.study import Study
 from stakes.paper import policies
-from stakes.paper.assess import Assessment
 from stakes.paper.policies import assess_policies
+from stakes.paper.run_evaluations import Assessment
 from stakes.tasks.synthetic import SyntheticTask
 
 TASKS = [SyntheticTask(false_alarm_ratio=ratio) for ratio in (0.3, 0.5)]

@@ -14,15 +14,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from tiny_reproduction import EXECUTION, tiny_parts
+from tiny_reproduction import EXECUTION, tiny_studies
 
 from stakes.cli import main
 from stakes.evaluation.study import Study
 from stakes.files import write_json
-from stakes.paper.claims.register import all_claims
-from stakes.paper.figures.registry import known_figures
+from stakes.paper.claims.judging import all_claims
+from stakes.paper.figures.all_figures import all_figures
 from stakes.paper.plan import REDUCED
-from stakes.paper.reproduce import Reproduction, reproduce, study_parts
+from stakes.paper.reproduce import Reproduction, reproduce
+from stakes.paper.run_studies import run_studies
 from stakes.settings import to_plain
 from stakes.status_lines import StatusLines
 from stakes.training.run_folder import RunFolder
@@ -38,7 +39,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input", "path", "use", "circle", "re
 
 def reproduced(subject: str, folder: Path) -> Path:
     """The folder of the tiny reproduction of a subject."""
-    with tiny_parts():
+    with tiny_studies():
         assert reproduce(WANTED[subject], folder, EXECUTION) == folder / "report.html"
     return folder
 
@@ -98,12 +99,12 @@ def check_figures(subject: str, folder: Path) -> None:
     model = WANTED[subject].model
     expected = {
         spec.label
-        for spec in known_figures().values()
+        for spec in all_figures().values()
         if spec.subject in (subject, "method") and all(model in (None, key.model) for key in spec.needs)
     }
     files = {file.stem: file for file in (folder / "figures").glob("*")}
     assert set(files) == expected == set(results(folder)["figures"])
-    assert any(known_figures()[label].needs for label in expected)
+    assert any(all_figures()[label].needs for label in expected)
     for file in files.values():
         assert ElementTree.parse(file).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
@@ -153,7 +154,7 @@ def test_a_file_of_the_user(tmp_path: Path) -> None:
     xr.Dataset(data, {"time": times}).to_netcdf(file, engine="h5netcdf")
     for subject in ("wind", "frost"):
         wanted, folder = Reproduction(subject, True, "implicit", str(file)), tmp_path / subject
-        with tiny_parts():
+        with tiny_studies():
             reproduce(wanted, folder, EXECUTION)
         check_report(folder)
         assert "mine.nc" in results(folder)["provenance"]["data"]
@@ -182,7 +183,7 @@ def test_portfolios_without_european_wind(tmp_path: Path) -> None:
     figure = folder / "figures" / "portfolio_spread.svg"
     before = {file: file.read_bytes() for file in (figure, folder / "report.html", folder / "results.json")}
     figure.unlink()
-    with tiny_parts():
+    with tiny_studies():
         assert reproduce(Reproduction("all", figure="portfolio_spread"), folder, EXECUTION) == figure
     assert {file: file.read_bytes() for file in before} == before, "the figure alone is drawn, as in the report"
 
@@ -204,10 +205,10 @@ def test_a_figure_that_needs_no_training_is_all_that_is_written(
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the trained runs of the synthetic task, of which only three figures are drawn."""
     labels = ("synthetic_setup", "synthetic_aggregate", "synthetic_marginals")
-    few = {label: known_figures()[label] for label in labels}
-    monkeypatch.setattr("stakes.paper.contents.known_figures", lambda: few)
-    with tiny_parts():
-        study_parts(WANTED["synthetic"].parts(), tmp_path, EXECUTION)
+    few = {label: all_figures()[label] for label in labels}
+    monkeypatch.setattr("stakes.paper.drawing.all_figures", lambda: few)
+    with tiny_studies():
+        run_studies(WANTED["synthetic"].planned(), tmp_path, EXECUTION)
     return tmp_path
 
 
@@ -227,7 +228,7 @@ def runs_of(folder: Path) -> list[str]:
 def test_runs_that_failed_are_named_and_left_out(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = next(name for name in runs_of(trained) if "-w0-" in name)
     fail(trained, name)
-    with tiny_parts():
+    with tiny_studies():
         assert main(["reproduce", "synthetic", "--quick", "--workers", "1", "--out", str(trained)]) == 0
     assert f"failed in part: run {name}: the loss is not finite\n" in capsys.readouterr().err
     found = results(trained)
@@ -242,7 +243,7 @@ def test_runs_that_failed_are_named_and_left_out(trained: Path, capsys: pytest.C
     assert np.isnan(study.values("cost", 0.0)).mean() == 0.5
 
 
-def test_a_part_of_which_every_run_failed_has_no_study(trained: Path) -> None:
+def test_a_study_of_which_every_run_failed_is_left_out(trained: Path) -> None:
     fail(trained, *runs_of(trained))
     reproduced("synthetic", trained)
     found = results(trained)
@@ -255,7 +256,7 @@ def test_a_part_of_which_every_run_failed_has_no_study(trained: Path) -> None:
 def test_a_figure_of_which_every_run_failed_is_refused(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fail(trained, *runs_of(trained))
     words = ["synthetic", "--quick", "--quiet", "--workers", "1", "--figure", "synthetic_aggregate"]
-    with tiny_parts():
+    with tiny_studies():
         assert main(["reproduce", *words, "--out", str(trained)]) == 2
     assert capsys.readouterr() == ("", "stakes: this reproduction has no study synthetic-diffusion-main\n")
 

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_reproduction import EXECUTION, tiny_parts
+from tiny_reproduction import EXECUTION, tiny_studies
 
 from stakes.paper import assess as assessment
-from stakes.paper.reproduce import Reproduction, study_parts
+from stakes.paper.reproduce import Reproduction
+from stakes.paper.run_studies import run_studies
 
 DRIVER = Path(__file__).with_name("interrupted_reproduction.py")
 INTERRUPTED = "stakes: interrupted; what is done is kept, and the same command goes on from there"
 
 
 def results(folder: Path) -> dict[str, Any]:
-    """All but what hangs on the clock: the provenance, and the claim about computing time."""
+    """All but what depends on the clock: the provenance, and the claim about computing time."""
     found: dict[str, Any] = json.loads((folder / "results.json").read_text())
     del found["provenance"], found["claims"]["O1"]
     return found
@@ -50,34 +51,35 @@ def test_interruptions_and_a_kill_leave_the_same_results(tmp_path: Path) -> None
 
 
 def test_a_damaged_study_is_evaluated_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with tiny_parts():
-        (part,) = Reproduction("synthetic", quick=True).parts()
-        whole = study_parts([part], tmp_path, EXECUTION)[part.key]
-    folder = tmp_path / "studies" / str(part.key)
+    with tiny_studies():
+        (planned,) = Reproduction("synthetic", quick=True).planned()
+        whole = run_studies([planned], tmp_path, EXECUTION)[planned.key]
+    folder = tmp_path / "studies" / str(planned.key)
     found = {file: file.read_bytes() for file in folder.iterdir()}
     loads = 0
     cost = whole.values("cost", 0.9)
-    evaluated = assessment._evaluated
+    evaluated = assessment.evaluated_run
 
     def counted(*arguments: Any) -> Any:
         nonlocal loads
         loads += 1
         return evaluated(*arguments)
 
-    monkeypatch.setattr(assessment, "_evaluated", counted)
+    monkeypatch.setattr(assessment, "evaluated_run", counted)
     damages = {"forecasts.parquet": 0.5, "cases.parquet": 0.9, "study.json": 0.5}
     for name, share in damages.items():
         file = folder / name
         file.write_bytes(found[file][: int(share * len(found[file]))])
-        assert (study_parts([part], tmp_path, EXECUTION)[part.key].values("cost", 0.9) == cost).all()
+        assert (run_studies([planned], tmp_path, EXECUTION)[planned.key].values("cost", 0.9) == cost).all()
         assert {file: file.read_bytes() for file in folder.iterdir()} == found
     assert loads == 4 * len(damages)
-    assert (study_parts([part], tmp_path, EXECUTION)[part.key].values("cost", 0.9) == cost).all()
+    assert (run_studies([planned], tmp_path, EXECUTION)[planned.key].values("cost", 0.9) == cost).all()
     assert loads == 4 * len(damages), "a study that is whole is taken as it is"
 
 
 def test_a_study_of_other_settings_is_not_taken_for_this_one(tmp_path: Path) -> None:
-    with tiny_parts():
-        (part,) = Reproduction("synthetic", quick=True).parts()
-        other = replace(part, grid={**part.grid, "seed": (0,)})
-        assert [study_parts([each], tmp_path, EXECUTION)[part.key].seeds for each in (part, other, part)] == [2, 1, 2]
+    with tiny_studies():
+        (planned,) = Reproduction("synthetic", quick=True).planned()
+        other = replace(planned, grid={**planned.grid, "seed": (0,)})
+        studies = [run_studies([each], tmp_path, EXECUTION)[planned.key] for each in (planned, other, planned)]
+        assert [study.seeds for study in studies] == [2, 1, 2]

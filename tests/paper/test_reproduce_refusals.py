@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from tiny_reproduction import tiny_parts
+from tiny_reproduction import tiny_studies
 
 from stakes.cli import main
 from stakes.files import locked
@@ -145,7 +145,7 @@ def test_a_full_disk_is_one_line(words: list[str], monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "write", full)
-    with tiny_parts():
+    with tiny_studies():
         said = complaint(*words, "--out", "x")
     assert said.endswith(" cannot be written: No space left on device; what was saved before is intact")
     assert [file for file in Path("x").rglob("*") if file.is_file() and file.name != ".lock"] == []

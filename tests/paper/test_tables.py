@@ -12,7 +12,7 @@ from stakes.evaluation import study as study_module
 from stakes.evaluation.intervals import Difference, Resampling
 from stakes.evaluation.study import Study
 from stakes.evaluation.summary import summarise
-from stakes.paper.studies import Key, Studies
+from stakes.paper.study_collection import Studies, StudyKey
 from stakes.paper.tables import (
     PORTFOLIO_COLUMNS,
     metrics_table,
@@ -23,8 +23,8 @@ from stakes.paper.tables import (
 )
 from stakes.reports.page import Table
 
-WIND = Key("wind", "implicit")
-SIMULATED = Key("simulated_portfolio", "implicit", sites=60)
+WIND = StudyKey("wind", "implicit")
+SIMULATED = StudyKey("simulated_portfolio", "implicit", sites=60)
 WEIGHTS = (0.0, 0.3, 0.9)
 
 
@@ -33,7 +33,7 @@ def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study_module, "Resampling", partial(Resampling, resamples=40))
 
 
-def invented(key: Key, parameters: Sequence[float] = (5.0,)) -> Study:
+def invented(key: StudyKey, parameters: Sequence[float] = (5.0,)) -> Study:
     """Also with what the tables ask of climatology and foresight."""
     found = invented_study(key, WEIGHTS, parameters, seeds=2, cases=80)
     forecasts = found.forecasts.assign(foresight_regret=found.forecasts["cost"] * 0 + 0.3)
@@ -104,13 +104,13 @@ def test_a_region_without_cases_is_a_dash() -> None:
 
 
 def test_portfolios_at_the_weight_that_validation_chooses() -> None:
-    rival = Key("simulated_portfolio", "implicit", "variogram", 60)
+    rival = StudyKey("simulated_portfolio", "implicit", "variogram", 60)
     studies = Studies(
         {
             SIMULATED: invented(SIMULATED, (5.0, 10.0)),
             rival: invented(rival, (5.0, 10.0)),
-            Key("irish_wind", "diffusion"): invented(Key("irish_wind", "diffusion")),
-            Key("simulated_portfolio", "policy", sites=60): policy(),
+            StudyKey("irish_wind", "diffusion"): invented(StudyKey("irish_wind", "diffusion")),
+            StudyKey("simulated_portfolio", "policy", sites=60): policy(),
             WIND: invented(WIND),
         }
     )
@@ -143,7 +143,7 @@ def test_portfolios_at_the_weight_that_validation_chooses() -> None:
 
 
 def test_a_policy_without_its_model_has_no_row() -> None:
-    assert portfolio_rows(Studies({Key("simulated_portfolio", "policy", sites=60): policy()})).empty
+    assert portfolio_rows(Studies({StudyKey("simulated_portfolio", "policy", sites=60): policy()})).empty
 
 
 def test_portfolios_with_failed_runs_leave_no_nan() -> None:

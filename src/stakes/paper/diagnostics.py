@@ -24,7 +24,15 @@ _FEWEST = 5  # cases in a window, below which nothing is shown
 
 
 class ShiftCurve(NamedTuple):
-    """A curve over centres (C,): the mean, the deviation between seeds and the paired 95 % interval, each (C,)."""
+    """How far a quantile moves, over the centres of windows of the outcome.
+
+    Attributes:
+        centres: The centres of the windows, (C,).
+        mean: The mean shift in each window, (C,).
+        deviation: Its standard deviation between seeds, (C,).
+        low: The lower end of its paired 95 % interval, (C,).
+        high: The upper end, (C,).
+    """
 
     centres: Floats
     mean: Floats
@@ -34,7 +42,13 @@ class ShiftCurve(NamedTuple):
 
 
 def window_centres(outcome: ArrayLike, half_width: float, count: int = 40) -> Floats:
-    """Centres of rolling windows from the lowest to the highest outcome that still has a few cases around it."""
+    """Centres of rolling windows from the lowest to the highest outcome that still has a few cases around it.
+
+    Args:
+        outcome: The observed outcomes, of any shape.
+        half_width: How far a window reaches to either side of its centre, in the unit of the outcomes.
+        count: How many centres there are before those with too few cases go.
+    """
     values = np.asarray(outcome, dtype=np.float64).reshape(-1)
     if half_width <= 0 or len(values) == 0:
         raise SettingError(f"half_width must be positive and outcomes be there, got {half_width} and {len(values)}")
@@ -43,7 +57,13 @@ def window_centres(outcome: ArrayLike, half_width: float, count: int = 40) -> Fl
 
 
 def window_mask(outcome: ArrayLike, centre: float, half_width: float) -> NDArray[np.bool_]:
-    """Which outcomes lie within half_width of the centre."""
+    """Which outcomes lie within half_width of the centre.
+
+    Args:
+        outcome: The observed outcomes, of any shape.
+        centre: The centre of the window.
+        half_width: How far it reaches to either side.
+    """
     return np.abs(np.asarray(outcome, dtype=np.float64) - centre) <= half_width
 
 
@@ -58,17 +78,34 @@ def quantile_shift(
     """How a decision weight moves a quantile against weight 0, in rolling windows of the observed outcome.
 
     Delta Q(v) = mean of Q_w - Q_0 over the cases whose outcome lies within half_width of v.
+
+    Args:
+        study: The forecasts at all weights.
+        level: Which quantile, one of `stakes.evaluation.metrics.LEVELS`.
+        weight: The decision weight.
+        half_width: How far a window reaches to either side of its centre, in the unit of the outcomes.
+        parameter: The cost parameter; None for the first of the study.
+        centres: The centres of the windows, (C,); those of `window_centres` by default.
     """
     outcome = study.case_values("outcome")
-    found = window_centres(outcome, half_width) if centres is None else centres
+    around = window_centres(outcome, half_width) if centres is None else centres
     shift = study.quantile(level, weight, parameter) - study.quantile(level, 0.0)  # (groups, seeds, cases)
-    return _curve(study, shift, [window_mask(outcome, centre, half_width)[:, None] for centre in found], found)
+    return _curve(study, shift, [window_mask(outcome, centre, half_width)[:, None] for centre in around], around)
 
 
 def binned_mass(
     study: Study, region: str, weight: float, group: int = 0, bins: int = 40, parameter: float | None = None
 ) -> tuple[Floats, Floats]:
-    """The share of members in a region within bins of the one feature x in [0, 1]: centres (bins,), (seeds, bins)."""
+    """The share of members in a region within bins of the one feature: the centres (bins,) and shares (seeds, bins).
+
+    Args:
+        study: Forecasts from one feature.
+        region: The name of the region.
+        weight: The decision weight.
+        group: The place of the data set on its axis.
+        bins: How many bins there are.
+        parameter: The cost parameter; None for the first of the study.
+    """
     feature = study.case_values("feature")[group]
     mass = study.values(f"mass_{region}", weight, parameter)[group]  # (seeds, cases)
     edges = np.linspace(feature.min(), feature.max(), bins + 1)
@@ -80,19 +117,25 @@ def binned_mass(
 
 
 def kernel_density(values: ArrayLike, grid: Floats, bandwidth: float | None = None) -> Floats:
-    """A Gaussian kernel density of values at the points of a grid; the bandwidth is Silverman's by default."""
-    found = np.asarray(values, dtype=np.float64).reshape(-1)
-    found = found[np.isfinite(found)]
-    if len(found) < 2:
-        raise ShapeError(f"a density needs at least two values, got {len(found)}")
-    width = _bandwidth(found) if bandwidth is None else bandwidth
+    """A Gaussian kernel density of values at the points of a grid.
+
+    Args:
+        values: Of any shape; those that are not finite are left out.
+        grid: Where the density is evaluated, (G,).
+        bandwidth: The standard deviation of the kernel; Silverman's rule by default.
+    """
+    finite = np.asarray(values, dtype=np.float64).reshape(-1)
+    finite = finite[np.isfinite(finite)]
+    if len(finite) < 2:
+        raise ShapeError(f"a density needs at least two values, got {len(finite)}")
+    width = _bandwidth(finite) if bandwidth is None else bandwidth
     require_positive("bandwidth", width)
     # Onto a fine regular grid first: 10,000s of members cost no more than a few.
     step = width / 8
-    places, counts = np.unique(np.rint((found - found[0]) / step), return_counts=True)
-    points = found[0] + step * places
+    places, counts = np.unique(np.rint((finite - finite[0]) / step), return_counts=True)
+    points = finite[0] + step * places
     kernel = np.exp(-0.5 * ((grid[:, None] - points) / width) ** 2) / (width * np.sqrt(2 * np.pi))
-    return kernel @ counts / len(found)
+    return kernel @ counts / len(finite)
 
 
 def _bandwidth(values: Floats) -> float:
@@ -112,15 +155,24 @@ def conditional_density(
     """The density of the forecasts' members given the observed outcome: centres (C,), densities (C, len(grid)).
 
     In a window around each centre, the quantiles of all forecasts (of all seeds) stand for their members.
+
+    Args:
+        study: The forecasts at all weights.
+        weight: The decision weight.
+        half_width: How far a window reaches to either side of its centre, in the unit of the outcomes.
+        grid: Where the densities are evaluated, (G,).
+        parameter: The cost parameter; None for the first of the study.
+        centres: The centres of the windows, (C,); those of `window_centres` by default.
+        bandwidth: The standard deviation of the kernel; Silverman's rule in each window by default.
     """
     outcome = study.case_values("outcome")
-    found = window_centres(outcome, half_width) if centres is None else centres
+    around = window_centres(outcome, half_width) if centres is None else centres
     quantiles = study.values("quantile", weight, parameter)  # (groups, seeds, cases, levels)
     rows = []
-    for centre in found:
+    for centre in around:
         inside = np.broadcast_to(window_mask(outcome, centre, half_width)[:, None], quantiles.shape[:-1])
         rows.append(kernel_density(quantiles[inside], grid, bandwidth))
-    return found, np.stack(rows)
+    return around, np.stack(rows)
 
 
 def _curve(study: Study, values: Floats, masks: list[NDArray[np.bool_]], centres: Floats) -> ShiftCurve:

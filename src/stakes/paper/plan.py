@@ -1,6 +1,6 @@
 """What a reproduction trains and evaluates: the paper's grids, the choices it leaves open, and our portfolios.
 
-A part is one task, one model and one choice of settings; it becomes one study.
+A planned study is one task, one model and one choice of settings.
 """
 
 import hashlib
@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stakes.errors import SettingError, did_you_mean
-from stakes.paper.assess import METRICS_VERSION, Assessment, data_place
-from stakes.paper.studies import Key
+from stakes.paper.assess import place_of_task
+from stakes.paper.run_evaluations import METRICS_VERSION, Assessment
+from stakes.paper.study_collection import StudyKey
 from stakes.settings import canonical_text, to_plain
 from stakes.tasks import find_task
 from stakes.tasks.simulation import KnownTruth
@@ -18,7 +19,7 @@ from stakes.tasks.task import Task
 from stakes.training.run_settings import task_data
 from stakes.training.sweep import Sweep, read_sweep, with_overrides
 
-__all__ = ["CHOICES", "MAIN", "REDUCED", "SUBJECTS", "Part", "planned_parts"]
+__all__ = ["CHOICES", "MAIN", "REDUCED", "SUBJECTS", "PlannedStudy", "planned_studies"]
 
 MAIN = "main"
 SUBJECTS = ("synthetic", "wind", "frost", "portfolio")
@@ -42,25 +43,35 @@ CHOICES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 @dataclass(frozen=True)
-class Part:
-    """One task, model and choice: its sweep, and how it is evaluated."""
+class PlannedStudy:
+    """One task, model and choice: its sweep, and how it is evaluated.
+
+    Attributes:
+        subject: One of `SUBJECTS`.
+        task: The name of the task; the portfolios are several.
+        model: "implicit", "diffusion", or "policy" for the direct policy without a forecast.
+        choice: A key of `CHOICES`.
+        settings: Dotted names and values, on top of the task's own settings.
+        grid: Axes that take the place of those of the task's own grid.
+        assessment: How its runs are evaluated.
+    """
 
     subject: str
     task: str
     model: str
     choice: str = MAIN
-    settings: Mapping[str, Any] = field(default_factory=dict)  # dotted names, on top of the task's own
-    grid: Mapping[str, Sequence[float]] = field(default_factory=dict)  # axes that take the place of the task's own
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[float]] = field(default_factory=dict)
     assessment: Assessment = field(default_factory=Assessment)
 
     @property
-    def key(self) -> Key:
-        """The name of its study."""
-        return Key(self.task, self.model, self.choice, self.settings.get("task.sites"))
+    def key(self) -> StudyKey:
+        """The key under which it is found in a reproduction."""
+        return StudyKey(self.task, self.model, self.choice, self.settings.get("task.sites"))
 
     @property
     def fingerprint(self) -> str:
-        """What its study depends on, in short."""
+        """A digest of all that its results depend on."""
         points = [(point.run.name, to_plain(point.run.task)) for point in self.sweep().points]
         data = self.data_digests()
         assessment = to_plain(replace(self.assessment, device="cpu", processes=1))
@@ -68,16 +79,16 @@ class Part:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def data_digests(self) -> dict[str, str]:
-        """What its data are in short, by task: a file may change under its name.
+        """A digest of its data by task: a file may change under its name.
 
         Simulated data come from the settings, but for their last bits, which depend on the processor.
         """
         tasks = [point.run.task for point in self.sweep().points if not isinstance(point.run.task, KnownTruth)]
-        distinct = {data_place(task, self.assessment)[1]: task for task in tasks}.values()
+        distinct = {place_of_task(task, self.assessment)[1]: task for task in tasks}.values()
         return {canonical_text(to_plain(task)): _digest(task) for task in distinct}
 
     def sweep(self) -> Sweep:
-        """Its runs."""
+        """The runs to train."""
         own = {axis: list(values) for axis, values in find_task(self.task).paper.grid.items()}
         axes = own | {axis: list(values) for axis, values in self.grid.items()}
         base: dict[str, Any] = {"task": {"name": self.task}}
@@ -120,10 +131,17 @@ _FEWER_WEIGHTS = {"decision_weight": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)}
 _ALONE = {"decision_weight": (0.0, 0.9, 1.0)}
 
 
-def planned_parts(
+def planned_studies(
     subjects: Sequence[str], quick: bool = False, model: str | None = None, record: str | None = None
-) -> list[Part]:
-    """The parts of these subjects, main ones first."""
+) -> list[PlannedStudy]:
+    """The studies of some subjects, those of the main settings first.
+
+    Args:
+        subjects: Names from `SUBJECTS`.
+        quick: Whether to plan a reduced run, with fewer weights, seeds, epochs and members.
+        model: "implicit" or "diffusion" alone; None for both.
+        record: Another record, or a NetCDF file, for wind or frost; None for the task's own.
+    """
     for subject in subjects:
         if subject not in SUBJECTS:
             hint = did_you_mean(subject, (*SUBJECTS, "all"))
@@ -131,71 +149,71 @@ def planned_parts(
     models = ("implicit", "diffusion")
     if model is not None and model not in models:
         raise SettingError(f"there is no model {model!r}; {did_you_mean(model, models)}")
-    parts = [part for subject in subjects for part in _PARTS[subject](record)]
-    chosen = [part for part in parts if model in (None, part.model) or part.model == "policy"]
+    planned = [study for subject in subjects for study in _PLANS[subject](record)]
+    chosen = [study for study in planned if model in (None, study.model) or study.model == "policy"]
     if not chosen:
         raise SettingError(f"the paper has no {model} model for {', '.join(subjects)}; choose another model or task")
-    ordered = sorted(chosen, key=lambda part: part.choice != MAIN)
-    return [_quick(part) for part in ordered if part.choice in _quick_choices(part)] if quick else ordered
+    ordered = sorted(chosen, key=lambda study: study.choice != MAIN)
+    return [_quick(study) for study in ordered if study.choice in _quick_choices(study)] if quick else ordered
 
 
-def _synthetic(record: str | None) -> list[Part]:
+def _synthetic(record: str | None) -> list[PlannedStudy]:
     if record is not None:
         raise SettingError("the synthetic task has no record: --record is for wind and frost")
-    return _with_choices(Part("synthetic", "synthetic", "diffusion"), _DIFFUSION_CHOICES)
+    return _with_choices(PlannedStudy("synthetic", "synthetic", "diffusion"), _DIFFUSION_CHOICES)
 
 
-def _on_record(task: str, record: str | None) -> list[Part]:
+def _on_record(task: str, record: str | None) -> list[PlannedStudy]:
     own = {} if record is None else {"task.record": record}
-    implicit, diffusion = (Part(task, task, model, settings=own) for model in ("implicit", "diffusion"))
+    implicit, diffusion = (PlannedStudy(task, task, model, settings=own) for model in ("implicit", "diffusion"))
     if record is not None:
-        return [_patient(_main(implicit)), _patient(_main(diffusion))]
+        return [_less_patient(_main(implicit)), _less_patient(_main(diffusion))]
     return [
         *_with_choices(implicit, _IMPLICIT_CHOICES[task]),
         *_with_choices(diffusion, ("epsilon", "epsilon_signal", "raw_schedule")),
     ]
 
 
-def _main(part: Part) -> Part:
-    settings = {**_FULL.get(part.task, {}), **part.settings}
-    return replace(part, settings=settings, assessment=_ASSESSMENTS[part.task])
+def _main(study: PlannedStudy) -> PlannedStudy:
+    settings = {**_FULL.get(study.task, {}), **study.settings}
+    return replace(study, settings=settings, assessment=_ASSESSMENTS[study.task])
 
 
-def _with_choices(part: Part, choices: Sequence[str]) -> list[Part]:
-    main = _main(part)
+def _with_choices(study: PlannedStudy, choices: Sequence[str]) -> list[PlannedStudy]:
+    main = _main(study)
     others = []
     for choice in choices:
-        grid = {**_FEWER.get(part.task, {}), **(_ALONE if choice == "decision_alone" else {})}
-        others.append(_patient(replace(main, choice=choice, grid=grid)))
+        grid = {**_FEWER.get(study.task, {}), **(_ALONE if choice == "decision_alone" else {})}
+        others.append(_less_patient(replace(main, choice=choice, grid=grid)))
     return [main, *others]
 
 
-def _patient(part: Part) -> Part:
+def _less_patient(study: PlannedStudy) -> PlannedStudy:
     """With less patience, where an epoch is long."""
-    return replace(part, settings={**part.settings, **_SHORT_PATIENCE}) if part.task in ("wind", "frost") else part
+    return replace(study, settings={**study.settings, **_SHORT_PATIENCE}) if study.task in ("wind", "frost") else study
 
 
-def _portfolio(record: str | None) -> list[Part]:
+def _portfolio(record: str | None) -> list[PlannedStudy]:
     if record is not None:
         raise SettingError("the portfolios have no record to choose: --record is for wind and frost")
-    parts = []
+    planned = []
     for model in ("implicit", "diffusion"):
         for sites in (60, 20, 5):
             grid = {} if (model, sites) == ("implicit", 60) else _FEWER_WEIGHTS
-            parts.append(Part("portfolio", "simulated_portfolio", model, MAIN, {"task.sites": sites}, grid))
+            planned.append(PlannedStudy("portfolio", "simulated_portfolio", model, MAIN, {"task.sites": sites}, grid))
         grid = {} if model == "implicit" else _FEWER_WEIGHTS
         for task in ("french_load", "irish_wind", "european_wind"):
-            parts.append(Part("portfolio", task, model, grid=grid))
-    parts = [_main(part) for part in parts]
-    parts = [_with_members(part, 100) if part.model == "diffusion" else part for part in parts]
-    rivals = [part for part in parts if part.model == "implicit" and part.settings.get("task.sites") in (None, 60)]
-    others = [replace(part, choice=rival, grid=_FEWER_WEIGHTS) for part in rivals for rival in _RIVALS]
-    wind = [part for part in rivals if part.task in ("simulated_portfolio", "european_wind")]
-    others += [replace(part, choice="more_members", grid=_FEWER_WEIGHTS) for part in wind]
-    return parts + others + [replace(part, model="policy") for part in rivals]
+            planned.append(PlannedStudy("portfolio", task, model, grid=grid))
+    planned = [_main(study) for study in planned]
+    planned = [_with_members(study, 100) if study.model == "diffusion" else study for study in planned]
+    rivals = [study for study in planned if study.model == "implicit" and study.key.sites in (None, 60)]
+    others = [replace(study, choice=rival, grid=_FEWER_WEIGHTS) for study in rivals for rival in _RIVALS]
+    wind = [study for study in rivals if study.task in ("simulated_portfolio", "european_wind")]
+    others += [replace(study, choice="more_members", grid=_FEWER_WEIGHTS) for study in wind]
+    return planned + others + [replace(study, model="policy") for study in rivals]
 
 
-_PARTS = {
+_PLANS = {
     "synthetic": _synthetic,
     "wind": lambda record: _on_record("wind", record),
     "frost": lambda record: _on_record("frost", record),
@@ -229,28 +247,28 @@ _QUICK_PORTFOLIO = {"decision_weight": (0.0, 0.3, 0.6), "seed": (0, 1)}
 _QUICK_BESIDE = {"decision_weight": (0.0, 0.3), "seed": (0, 1)}  # rivals, and fewer sites
 
 
-def _quick_choices(part: Part) -> tuple[str, ...]:
-    if part.subject == "portfolio":
+def _quick_choices(study: PlannedStudy) -> tuple[str, ...]:
+    if study.subject == "portfolio":
         return (MAIN, *_RIVALS)
-    if part.task == "synthetic":
+    if study.task == "synthetic":
         return (MAIN, "epsilon", "raw_schedule", "debiased")
-    return (MAIN, "debiased", "decision_alone") if part.model == "implicit" else (MAIN,)
+    return (MAIN, "debiased", "decision_alone") if study.model == "implicit" else (MAIN,)
 
 
-def _with_members(part: Part, members: int) -> Part:
-    return replace(part, assessment=replace(part.assessment, members=members))
+def _with_members(study: PlannedStudy, members: int) -> PlannedStudy:
+    return replace(study, assessment=replace(study.assessment, members=members))
 
 
-def _quick(part: Part) -> Part:
+def _quick(study: PlannedStudy) -> PlannedStudy:
     """The same with fewer weights, seeds, epochs and members: a reduced run."""
-    settings = {**part.settings, **_QUICK_SETTINGS[part.task]}
-    members = 100 if part.subject != "portfolio" else 50
-    if part.model == "diffusion":
+    settings = {**study.settings, **_QUICK_SETTINGS[study.task]}
+    members = 100 if study.subject != "portfolio" else 50
+    if study.model == "diffusion":
         settings["model.steps"] = 25
-        members = 60 if part.subject != "portfolio" else 20
-    grids = _QUICK_GRIDS if part.choice == MAIN else _QUICK_CHOICE_GRIDS
-    beside = part.choice != MAIN or part.settings.get("task.sites", 60) != 60
-    grid = {**part.grid, **grids.get(part.task, _QUICK_BESIDE if beside else _QUICK_PORTFOLIO)}
-    if part.choice == "decision_alone":
+        members = 60 if study.subject != "portfolio" else 20
+    grids = _QUICK_GRIDS if study.choice == MAIN else _QUICK_CHOICE_GRIDS
+    beside = study.choice != MAIN or study.settings.get("task.sites", 60) != 60
+    grid = {**study.grid, **grids.get(study.task, _QUICK_BESIDE if beside else _QUICK_PORTFOLIO)}
+    if study.choice == "decision_alone":
         grid["decision_weight"] = _ALONE["decision_weight"]
-    return _with_members(replace(part, settings=settings, grid=grid), members)
+    return _with_members(replace(study, settings=settings, grid=grid), members)

@@ -6,7 +6,8 @@ from itertools import product
 from typing import Any, cast
 
 from stakes.evaluation.study import Study
-from stakes.paper.assess import Arrays, Assessment, Report, against_truth, data_place, study_of
+from stakes.paper.assess import build_study, place_of_task
+from stakes.paper.run_evaluations import Assessment, MetricArrays, Progress, against_truth
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
 from stakes.training.policy import PolicySettings, train_policy
@@ -22,21 +23,28 @@ def assess_policies(
     seeds: Sequence[int],
     settings: Assessment,
     about: Mapping[str, Any],
-    report: Report | None = None,
+    report: Progress | None = None,
 ) -> Study:
     """Train a policy for every task (a cost parameter each) and seed; what its actions cost on the test cases.
 
     A policy sees the cost alone, so it stands at decision weight 1.
+
+    Args:
+        tasks: One task for every cost parameter.
+        seeds: The training seeds.
+        settings: Which field of the task is the cost's parameter, and on which device to train.
+        about: What else the study should say of itself.
+        report: Called after every policy, with how many are trained and of how many.
     """
-    found: dict[tuple[float, ...], Arrays] = {}
+    evaluations: dict[tuple[float, ...], MetricArrays] = {}
     for task, seed in product(tasks, seeds):
-        found[(*data_place(task, settings), 1.0, float(seed))] = _assessed(task, seed, settings.device)
+        evaluations[(*place_of_task(task, settings), 1.0, float(seed))] = _assessed(task, seed, settings.device)
         if report is not None:
-            report(len(found), len(tasks) * len(seeds))
-    return study_of(found, {data_place(task, settings): task for task in tasks}, settings, about)
+            report(len(evaluations), len(tasks) * len(seeds))
+    return build_study(evaluations, {place_of_task(task, settings): task for task in tasks}, settings, about)
 
 
-def _assessed(task: Task, seed: int, device: str) -> Arrays:
+def _assessed(task: Task, seed: int, device: str) -> MetricArrays:
     data, cost = task_data(task), task.cost
     network = cast(Any, task.paper.models[0])
     settings = replace(_SETTINGS, hidden=network.hidden, layers=network.layers)

@@ -12,7 +12,7 @@ from stakes.evaluation.study import Study
 from stakes.evaluation.weight_choice import chosen_weight
 from stakes.number_text import number_text, signed_interval_text
 from stakes.paper.plan import CHOICES, MAIN
-from stakes.paper.studies import Key, Studies
+from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.page import Cell, Column, ShownCell, Table
 
 __all__ = [
@@ -37,8 +37,14 @@ _NAMES = {
 _REGIONAL = ("energy_score", "cost", "gap", "miscalibration")
 
 
-def metrics_table(key: Key, study: Study, summary: pd.DataFrame) -> Table:
-    """Every cost parameter and weight: the mean, and the paired difference from weight 0 with its interval."""
+def metrics_table(key: StudyKey, study: Study, summary: pd.DataFrame) -> Table:
+    """Every cost parameter and weight: the mean, and the paired difference from weight 0 with its interval.
+
+    Args:
+        key: Which study it is.
+        study: The study.
+        summary: Its table from `stakes.evaluation.summary.summarise`.
+    """
     whole = summary[summary["region"] == "all"]
     metrics = [metric for metric in _NAMES if metric in set(whole["metric"])]
     rows: list[tuple[Cell, ...]] = []
@@ -58,8 +64,14 @@ def metrics_table(key: Key, study: Study, summary: pd.DataFrame) -> Table:
     return Table(f"metrics-{key}", f"{_title(key)}: metrics by decision weight", columns, tuple(rows), note)
 
 
-def regions_table(key: Key, study: Study, summary: pd.DataFrame) -> Table:
-    """The same by region, chosen by the outcome as in the paper and by the forecast."""
+def regions_table(key: StudyKey, study: Study, summary: pd.DataFrame) -> Table:
+    """Differences from weight 0 by region, whose cases are chosen by the outcome as in the paper and by the forecast.
+
+    Args:
+        key: Which study it is.
+        study: The study.
+        summary: Its table from `stakes.evaluation.summary.summarise`.
+    """
     parts = summary[(summary["region"] != "all") & (summary["decision_weight"] > 0)]
     rows: list[tuple[Cell, ...]] = []
     for place, lines in _grouped(parts, "region", "by", "parameter", "decision_weight").items():
@@ -94,7 +106,11 @@ PORTFOLIO_COLUMNS = (
 
 
 def portfolio_rows(studies: Studies) -> pd.DataFrame:
-    """One line a portfolio, cost parameter, method and weight; those that validation data choose are marked."""
+    """One row per portfolio, cost parameter, method and weight; those that validation data choose are marked.
+
+    Args:
+        studies: What was evaluated; studies of other tasks are passed over.
+    """
     rows = [row for key in studies if key.task in _PORTFOLIOS for row in _portfolio_rows(studies, key)]
     return pd.DataFrame(rows, columns=list(PORTFOLIO_COLUMNS))
 
@@ -102,13 +118,13 @@ def portfolio_rows(studies: Studies) -> pd.DataFrame:
 _PORTFOLIOS = ("simulated_portfolio", "french_load", "irish_wind", "european_wind")
 
 
-def _portfolio_rows(studies: Studies, key: Key) -> Iterator[dict[str, object]]:
+def _portfolio_rows(studies: Studies, key: StudyKey) -> Iterator[dict[str, object]]:
     study = studies[key]
     place = f"simulated, {key.sites} sites" if key.sites else key.task.replace("_", " ")
     for parameter in study.parameters:
         common: dict[str, object] = {"portfolio": place, "parameter": parameter}
         if key.model == "policy":
-            plain = studies.found.get(Key(key.task, "implicit", MAIN, key.sites))
+            plain = studies.by_key.get(StudyKey(key.task, "implicit", MAIN, key.sites))
             if plain is not None:
                 yield common | _policy_row(study, plain, parameter)
             continue
@@ -136,7 +152,7 @@ def _forecast_row(study: Study, parameter: float, weight: float) -> dict[str, ob
 
 def _policy_row(policy: Study, plain: Study, parameter: float) -> dict[str, object]:
     cost, cost_of_plain = _across("cost", policy, plain, parameter)
-    found: dict[str, object] = {
+    row: dict[str, object] = {
         "method": "direct policy a(x), no forecast",
         "chosen": True,
         "cost_change": (cost - cost_of_plain).interval(),
@@ -144,8 +160,8 @@ def _policy_row(policy: Study, plain: Study, parameter: float) -> dict[str, obje
     }
     if "regret" in policy.forecasts:
         regret, regret_of_plain = _across("regret", policy, plain, parameter)
-        found["regret_change"] = regret.relative_to(regret_of_plain).interval()
-    return found
+        row["regret_change"] = regret.relative_to(regret_of_plain).interval()
+    return row
 
 
 def _across(metric: str, policy: Study, plain: Study, parameter: float) -> tuple[Sampled, Sampled]:
@@ -154,13 +170,13 @@ def _across(metric: str, policy: Study, plain: Study, parameter: float) -> tuple
 
 
 def _relative(study: Study, metric: str, weight: float, parameter: float) -> object:
-    found, at_0 = study.pair(metric, weight, parameter)
-    return found.relative_to(at_0).interval()
+    mean, at_0 = study.pair(metric, weight, parameter)
+    return mean.relative_to(at_0).interval()
 
 
 _PORTFOLIO_HEADS = {
     "portfolio": Column("portfolio"),
-    "parameter": Column("penalty", kind="number", help="lambda; for the French load: how much dearer short is"),
+    "parameter": Column("penalty", kind="number", help="lambda; for the French load: how much more expensive short is"),
     "method": Column("method"),
     "weight": Column("weight", kind="number", help="the decision weight"),
     "energy_score_change": Column("Δ energy score", "%", "number"),
@@ -179,7 +195,11 @@ _DIFFERENCES = (
 
 
 def portfolio_table(rows: pd.DataFrame) -> Table:
-    """The flagship table: every method at the weight that validation data choose."""
+    """The flagship table: every method at the weight that validation data choose.
+
+    Args:
+        rows: Those of `portfolio_rows`.
+    """
     note = f"{_DIFFERENCES} The weight is the one with the lowest validation cost among those whose validation energy "
     note += "score is at most 1 % above that of weight 0."
     chosen = rows[rows["chosen"].astype(bool)]
@@ -187,7 +207,11 @@ def portfolio_table(rows: pd.DataFrame) -> Table:
 
 
 def portfolio_weights_table(rows: pd.DataFrame) -> Table:
-    """The same at every weight."""
+    """The portfolios at every weight.
+
+    Args:
+        rows: Those of `portfolio_rows`.
+    """
     of_forecasts = rows[rows["weight"].notna()]
     return _portfolio_table("portfolio-weights", "Portfolios: every weight", of_forecasts, _DIFFERENCES)
 
@@ -205,10 +229,10 @@ def _cell(value: object) -> Cell:
     return float(value) if isinstance(value, float) and value == value else None
 
 
-def _interval(found: Difference, decimals: int) -> Cell:
-    if found.mean == found.low == found.high == 0:  # weight 0 beside itself
+def _interval(difference: Difference, decimals: int) -> Cell:
+    if difference.mean == difference.low == difference.high == 0:  # weight 0 beside itself
         return 0
-    return None if isnan(found.low) else ShownCell.interval(*found, decimals)
+    return None if isnan(difference.low) else ShownCell.interval(*difference, decimals)
 
 
 def _decimals(value: float) -> int:
@@ -217,10 +241,10 @@ def _decimals(value: float) -> int:
 
 def _grouped(summary: pd.DataFrame, *columns: str) -> dict[Any, dict[str, Any]]:
     """The lines of a summary by the values of some columns, and then by metric."""
-    found: dict[Any, dict[str, Any]] = {}
+    grouped: dict[Any, dict[str, Any]] = {}
     for line in summary.to_dict("records"):
-        found.setdefault(tuple(line[name] for name in columns), {})[str(line["metric"])] = line
-    return found
+        grouped.setdefault(tuple(line[name] for name in columns), {})[str(line["metric"])] = line
+    return grouped
 
 
 def _with_difference(line: Mapping[str, float]) -> Cell:
@@ -240,5 +264,5 @@ def _difference(line: Mapping[str, float]) -> Cell:
     return ShownCell(signed_interval_text((difference, low, high)), difference, strong=low > 0 or high < 0)
 
 
-def _title(key: Key) -> str:
+def _title(key: StudyKey) -> str:
     return f"{key.task.replace('_', ' ')}{f' ({key.sites} sites)' if key.sites else ''}, {key.model}"

@@ -13,11 +13,12 @@ from made_studies import made_studies
 from stakes.evaluation.study import Study
 from stakes.method.costs import cost_function
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
-from stakes.paper.claims import method, reading
-from stakes.paper.claims.claim import Judgement, Verdict
-from stakes.paper.claims.reading import task_of
-from stakes.paper.claims.register import all_claims
+from stakes.paper.claims import effects, method
+from stakes.paper.claims.claim import Judgement
+from stakes.paper.claims.effects import task_of
+from stakes.paper.claims.judging import all_claims
 from stakes.paper.claims.synthetic import MODE_DEVIATIONS
+from stakes.reports.page import Verdict
 from stakes.tasks.synthetic import SyntheticTask
 
 Change = Callable[[xr.DataArray, xr.DataArray], xr.DataArray]  # values at weight 0 and the weights to new values
@@ -324,9 +325,9 @@ def without(study: Study, weight: float) -> Study:
 def test_a_seed_that_failed_makes_no_difference() -> None:
     levels: Change = lambda base, w: base + 0 * w + 10 * base["seed"]
     study = without(altered(frost(), energy_score=levels, gap=levels), 0.9)
-    assert reading.change(study, "energy_score", 0.9, 0.5, "frost").interval() == (0.0, 0.0, 0.0)
-    assert reading.path(study, "energy_score", 0.5)[0.9].interval() == (0.0, 0.0, 0.0)
-    assert reading.gap_change(study, 0.9, 0.5).interval() == (0.0, 0.0, 0.0)
+    assert effects.relative_change(study, "energy_score", 0.9, 0.5, "frost").interval() == (0.0, 0.0, 0.0)
+    assert effects.changes_by_weight(study, "energy_score", 0.5)[0.9].interval() == (0.0, 0.0, 0.0)
+    assert effects.gap_change(study, 0.9, 0.5).interval() == (0.0, 0.0, 0.0)
 
 
 def test_a_seed_that_failed_is_in_no_share_of_the_forecasts() -> None:

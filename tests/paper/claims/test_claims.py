@@ -10,12 +10,9 @@ from stakes.errors import StudyError
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import Study
 from stakes.paper.claims import method
-from stakes.paper.claims.claim import (
+from stakes.paper.claims.check import (
     Check,
-    Claim,
     Expected,
-    Judgement,
-    Verdict,
     does_not_fall,
     falls,
     never_falls,
@@ -24,10 +21,11 @@ from stakes.paper.claims.claim import (
     rises,
     stays,
 )
-from stakes.paper.claims.reading import known, nearest_weight, required_parameter, smallest_and_largest, task_of
-from stakes.paper.claims.register import all_claims, judge_all
-from stakes.paper.claims.summary import claims_record, claims_table
-from stakes.paper.studies import Key, Studies
+from stakes.paper.claims.claim import Claim, Judgement
+from stakes.paper.claims.effects import exact, nearest_weight, required_parameter, smallest_and_largest, task_of
+from stakes.paper.claims.judging import all_claims, claims_record, judge_claims
+from stakes.paper.study_collection import Studies, StudyKey
+from stakes.reports.page import Verdict
 from stakes.tasks.synthetic import SyntheticTask
 
 CLAIMS = {claim.identifier: claim for claim in all_claims()}
@@ -94,16 +92,16 @@ def test_what_an_interval_says(expected: Expected, bound: float, low: float, hig
     ],
 )
 def test_checks_together(effects: list[float], note: str, found: Verdict) -> None:
-    checks = tuple(falls("x", known(effect)) for effect in effects)
+    checks = tuple(falls("x", exact(effect)) for effect in effects)
     assert Judgement(CLAIMS["S1"], "main", checks, note).verdict == found
-    beside = (remark(falls("y", known(1.0))), remark(falls("z", known(nan))))
+    beside = (remark(falls("y", exact(1.0))), remark(falls("z", exact(nan))))
     assert Judgement(CLAIMS["S1"], "main", (*checks, *beside), note).verdict == found
 
 
 def test_how_a_check_reads() -> None:
     effect = Sampled(-10.0, np.linspace(-12, -8, 101))
     assert str(falls("cost", effect, paper=-18.0)) == "cost: -10 [-11.9, -8.1] %; paper -18 %"
-    assert str(remark(rises("mass", known(nan), ""))) == "mass: not measurable (beside the claim)"
+    assert str(remark(rises("mass", exact(nan), ""))) == "mass: not measurable (beside the claim)"
     expectations = [
         falls("x", effect),
         rises("x", effect, above=10.0),
@@ -120,14 +118,14 @@ def test_the_step_that_goes_the_other_way() -> None:
     assert (never_rises("x", path).verdict, never_falls("x", path).verdict) == ("fails", "fails")
     falling = {weight: path[weight] for weight in (0.0, 0.5)}
     assert (never_rises("x", falling).verdict, never_falls("x", falling).verdict) == ("holds", "fails")
-    assert never_rises("x", {**falling, 0.9: known(nan)}).verdict == "open"
+    assert never_rises("x", {**falling, 0.9: exact(nan)}).verdict == "open"
     with pytest.raises(StudyError, match="at least two"):
-        never_rises("x", {0.0: known(0.0)})
+        never_rises("x", {0.0: exact(0.0)})
 
 
 def test_more_steps_have_wider_intervals() -> None:
     replicates = np.linspace(-0.03, 1, 2000)  # 3 % of them not above zero
-    one = {0.0: known(0.0), 0.1: Sampled(0.5, replicates + 0.006)}
+    one = {0.0: exact(0.0), 0.1: Sampled(0.5, replicates + 0.006)}
     many = one | dict.fromkeys((0.2, 0.3, 0.4), one[0.1])
     assert (never_rises("x", one).verdict, never_rises("x", many).verdict) == ("fails", "holds")
 
@@ -142,15 +140,14 @@ def test_every_claim_is_there_once() -> None:
 def test_every_claim_can_be_judged(choices: tuple[str, ...]) -> None:
     subjects = ("synthetic", "wind", "frost")
     studies = Studies({key: study for each in subjects for key, study in made_studies(each, *choices).items()})
-    judged = judge_all(studies)
+    judged = judge_claims(studies)
     assert {judgement.claim.identifier for judgement in judged} == set(CLAIMS)
     record = claims_record(judged)
     json.dumps(record, allow_nan=False)
     assert list(record) == list(CLAIMS)
-    table = claims_table(judged)
-    assert set(table["claim"]) == set(CLAIMS)
+    written = [choice["checks"] for claim in record.values() for choice in claim["choices"].values()]
+    assert [len(checks) for checks in written] == [len(judgement.checks) for judgement in judged]
     without_checks = [j for j in judged if not j.checks]
-    assert len(table) == sum(len(j.checks) for j in judged) + len(without_checks)
     assert all(j.note and j.verdict == "open" for j in without_checks)
     if choices == ("main",):
         assert {j.claim.identifier for j in without_checks} == {"F4", "M2"}  # few made cases are cold; a choice
@@ -169,11 +166,11 @@ def test_claims_without_studies_are_open() -> None:
 def test_what_a_study_lacks_is_noted() -> None:
     study = wind()
     short = replace(study, forecasts=study.forecasts.sel(decision_weight=[0.0, 0.1]))
-    (judgement,) = CLAIMS["W1"].judgements(Studies({Key("wind", "implicit"): short}))
+    (judgement,) = CLAIMS["W1"].judgements(Studies({StudyKey("wind", "implicit"): short}))
     assert (judgement.verdict, judgement.checks) == ("open", ())
     assert judgement.note == "this study has the weights 0, 0.1, none near 0.9"
     one = replace(study, forecasts=study.forecasts.sel(parameter=[5.0]))
-    (judgement,) = CLAIMS["W4"].judgements(Studies({Key("wind", "implicit"): one}))
+    (judgement,) = CLAIMS["W4"].judgements(Studies({StudyKey("wind", "implicit"): one}))
     assert judgement.note == "this study has one penalty, 5: nothing to compare it with"
     with pytest.raises(StudyError, match="has penalty 5, not 3"):
         required_parameter(one, 3.0)
@@ -183,7 +180,7 @@ def test_what_a_study_lacks_is_noted() -> None:
 def test_checks_before_a_missing_part_are_kept() -> None:
     study = made_studies("frost").find("frost", "implicit")
     one = replace(study, forecasts=study.forecasts.sel(parameter=[0.2]))
-    (judgement,) = CLAIMS["F1"].judgements(Studies({Key("frost", "implicit"): one}))
+    (judgement,) = CLAIMS["F1"].judgements(Studies({StudyKey("frost", "implicit"): one}))
     assert judgement.checks
     assert "not 0.3" in judgement.note
 
@@ -191,7 +188,7 @@ def test_checks_before_a_missing_part_are_kept() -> None:
 def test_a_study_of_one_penalty_says_nothing_of_growth() -> None:
     study = made_studies("wind").find("wind", "diffusion")
     one = replace(study, forecasts=study.forecasts.sel(parameter=[5.0]))
-    (judgement,) = CLAIMS["W7"].judgements(Studies({Key("wind", "diffusion"): one}))
+    (judgement,) = CLAIMS["W7"].judgements(Studies({StudyKey("wind", "diffusion"): one}))
     assert judgement.checks
     assert not judgement.note
     assert not any("less λ" in check.what for check in judgement.checks)
@@ -204,5 +201,5 @@ def test_the_task_of_a_study() -> None:
 
 
 def test_a_claim_of_ones_own() -> None:
-    claim = Claim("X1", "wind", "It is.", "So.", (("wind", "implicit"),), lambda study: iter([falls("x", known(-1.0))]))
+    claim = Claim("X1", "wind", "It is.", "So.", (("wind", "implicit"),), lambda study: iter([falls("x", exact(-1.0))]))
     assert [judgement.verdict for judgement in claim.judgements(made_studies("wind"))] == ["holds"]

@@ -13,18 +13,19 @@ from matplotlib.text import Text
 
 from stakes.evaluation.study import Study
 from stakes.paper.figures import frost, method, synthetic
+from stakes.paper.figures.all_figures import find_figure
 from stakes.paper.figures.by_weight import by_weight
+from stakes.paper.figures.paper_figure import Drawn
 from stakes.paper.figures.paper_style import nearest
-from stakes.paper.figures.registry import Drawn, find_figure
-from stakes.paper.studies import Key, Studies
+from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.style import style, to_svg
 
-DRAW = {label: getattr(module, label) for module in (method, synthetic, frost) for label in module.__all__}
+FIGURES = {figure.label: figure for module in (method, synthetic, frost) for figure in module.FIGURES}
 
 
 @pytest.fixture(scope="module")
 def whole() -> Studies:
-    return Studies({**made_studies("synthetic").found, **made_studies("frost").found})
+    return Studies({**made_studies("synthetic"), **made_studies("frost")})
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +41,11 @@ def _reduced(study: Study) -> Study:
 
 
 def test_every_figure_is_found_by_its_label() -> None:
-    assert {label: find_figure(label).draw for label in DRAW} == DRAW
+    assert {label: find_figure(label) for label in FIGURES} == FIGURES
 
 
 @pytest.mark.parametrize("grid", ["whole", "reduced"])
-@pytest.mark.parametrize("label", DRAW)
+@pytest.mark.parametrize("label", FIGURES)
 def test_every_figure_can_be_drawn_and_read(label: str, grid: str, request: pytest.FixtureRequest) -> None:
     drawn = _drawn(label, request.getfixturevalue(grid))
     assert ElementTree.fromstring(to_svg(drawn.figure)).get("viewBox")
@@ -72,7 +73,7 @@ def _failed(study: Study) -> Study:
     return replace(study, forecasts=forecasts.where(~runs), cases=study.cases.isel(few))
 
 
-@pytest.mark.parametrize("label", [*synthetic.__all__, *frost.__all__])
+@pytest.mark.parametrize("label", [figure.label for figure in (*synthetic.FIGURES, *frost.FIGURES)])
 def test_a_seed_that_failed_takes_nothing_else_away(label: str, failed: Studies) -> None:
     drawn = _drawn(label, failed)
     assert ElementTree.fromstring(to_svg(drawn.figure)).get("viewBox")
@@ -82,7 +83,7 @@ def test_a_seed_that_failed_takes_nothing_else_away(label: str, failed: Studies)
 
 
 def test_levels_are_those_of_the_seeds_that_did_not_fail(failed: Studies) -> None:
-    study = failed[Key("frost", "implicit")]
+    study = failed[StudyKey("frost", "implicit")]
     axes = Figure().subplots()
     by_weight(axes, study, "cost")
     by_hand = [study.values("cost", 0.0).mean(), study.values("cost", 0.9)[0, 0].mean()]
@@ -95,7 +96,7 @@ def test_bands_are_promised_only_where_there_are_some(reduced: Studies) -> None:
 
 def _drawn(label: str, studies: Studies) -> Drawn:
     with style():
-        return DRAW[label](studies)
+        return FIGURES[label].draw(studies)
 
 
 def _data_axes(figure: Figure) -> list[Axes]:
@@ -113,9 +114,11 @@ def _labels(label_of: Callable[[Axes], str], siblings: list[Axes]) -> bool:
 )
 def test_captions_of_frost_name_the_record(label: str, reduced: Studies) -> None:
     assert "MERRA-2 at La Haute Borne" in _drawn(label, reduced).caption
-    study = reduced[Key("frost", "implicit")]
+    study = reduced[StudyKey("frost", "implicit")]
     other = replace(study, about={**study.about, "settings": {"task": {"record": "frost_era5"}}})
-    assert "ERA5 at La Haute Borne, 4 channels" in _drawn(label, Studies({Key("frost", "implicit"): other})).caption
+    assert (
+        "ERA5 at La Haute Borne, 4 channels" in _drawn(label, Studies({StudyKey("frost", "implicit"): other})).caption
+    )
 
 
 def test_absent_weights_and_parameters_give_way_to_the_nearest(reduced: Studies) -> None:
@@ -125,7 +128,7 @@ def test_absent_weights_and_parameters_give_way_to_the_nearest(reduced: Studies)
 
 
 def test_filled_marks_are_the_differences_whose_interval_leaves_out_zero(whole: Studies) -> None:
-    study = whole[Key("frost", "implicit")]
+    study = whole[StudyKey("frost", "implicit")]
     axes = Figure().subplots()
     by_weight(axes, study, "miscalibration", 0.2)
     hollow, filled = axes.lines
@@ -142,7 +145,7 @@ def test_filled_marks_are_the_differences_whose_interval_leaves_out_zero(whole: 
 
 
 def test_frost_by_forecast_stands_beside_frost_observed(whole: Studies) -> None:
-    study = whole[Key("frost", "implicit")]
+    study = whole[StudyKey("frost", "implicit")]
     drawn = _drawn("frost_conditional", whole)
     for row, region in enumerate(("frost", "no frost")):
         panel = drawn.figure.axes[4 * row + 1]

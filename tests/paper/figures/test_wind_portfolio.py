@@ -14,13 +14,14 @@ from matplotlib.text import Text
 from stakes.evaluation.calibration import spread_skill
 from stakes.evaluation.study import Study
 from stakes.paper.figures import portfolio, wind
+from stakes.paper.figures.all_figures import find_figure
 from stakes.paper.figures.by_weight import Line
+from stakes.paper.figures.paper_figure import Drawn
 from stakes.paper.figures.paper_style import WIDTH
-from stakes.paper.figures.registry import Drawn, find_figure
-from stakes.paper.studies import Key, Studies
+from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.style import style, to_svg
 
-LABELS = (*wind.__all__, *portfolio.__all__)
+LABELS = [figure.label for figure in (*wind.FIGURES, *portfolio.FIGURES)]
 SMALLEST = 6.5  # pt
 
 
@@ -42,10 +43,10 @@ def made(kind: str) -> Studies:
 
 
 def drawn(label: str, studies: Studies) -> Drawn:
-    spec = find_figure(label)
-    assert spec.possible(studies)
+    figure = find_figure(label)
+    assert figure.possible(studies)
     with style():
-        return spec.draw(studies)
+        return figure.draw(studies)
 
 
 @pytest.mark.parametrize("kind", ["full", "reduced"])
@@ -102,7 +103,7 @@ def test_a_seed_that_failed_takes_nothing_else_away(label: str) -> None:
 
 
 def test_changes_are_those_of_the_seeds_that_both_have() -> None:
-    study = failed()[Key("wind", "implicit")]
+    study = failed()[StudyKey("wind", "implicit")]
     same = study.forecasts.sel(decision_weight=[0.0, 0.0]).assign_coords(decision_weight=[0.0, 0.9])
     level = same["cost"] + 10 * same["seed"]
     runs = (same["decision_weight"] == 0) | (same["seed"] < 2)
@@ -113,7 +114,7 @@ def test_changes_are_those_of_the_seeds_that_both_have() -> None:
 
 
 def test_seeds_deviate_in_the_ratio_that_is_drawn() -> None:
-    study = made("full")[Key("irish_wind", "implicit")]
+    study = made("full")[StudyKey("irish_wind", "implicit")]
     each = [replace(study, forecasts=study.forecasts.isel(seed=[seed])) for seed in range(3)]
     ratios = [spread_skill(seed, 0.5, 5.0).estimate for seed in each]
     assert portfolio._seed_deviation(study, 0.5, 5.0) == pytest.approx(np.std(ratios))
@@ -133,7 +134,7 @@ def test_captions_name_the_data_that_stand_in_for_the_papers() -> None:
 
 def test_lines_stand_at_the_means_of_the_study() -> None:
     studies = made("full")
-    study = studies[Key("wind", "diffusion")]
+    study = studies[StudyKey("wind", "diffusion")]
     (top, *_) = drawn("windpower_aggregate_diffusion", studies).figure.axes
     for line, penalty in zip(top.get_lines()[::2], study.parameters, strict=True):
         expected = [study.mean("energy_score", weight, penalty).estimate for weight in study.weights]
@@ -142,7 +143,7 @@ def test_lines_stand_at_the_means_of_the_study() -> None:
 
 def test_regions_by_forecast_stand_beside_those_by_observation() -> None:
     studies = made("full")
-    study = studies[Key("wind", "implicit")]
+    study = studies[StudyKey("wind", "implicit")]
     panel = drawn("windpower_cutoff_implicit", studies).figure.axes[1]
     dashed = [line for line in panel.get_lines() if line.get_linestyle() == "--"]
     for line, penalty in zip(dashed, study.parameters, strict=True):

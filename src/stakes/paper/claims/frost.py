@@ -9,28 +9,18 @@ from numpy.typing import NDArray
 from stakes.errors import StudyError
 from stakes.evaluation.intervals import Sampled, defined_mean
 from stakes.evaluation.study import Study
-from stakes.paper.claims.claim import (
-    Check,
-    Claim,
-    Judge,
-    Source,
-    does_not_fall,
-    falls,
-    never_falls,
-    remark,
-    rises,
-    stays,
-)
-from stakes.paper.claims.reading import (
-    change,
+from stakes.paper.claims.check import Check, does_not_fall, falls, never_falls, remark, rises, stays
+from stakes.paper.claims.claim import Claim, Judge, Source
+from stakes.paper.claims.effects import (
+    changes_by_weight,
+    exact,
     gap_change,
-    known,
     masked_mean,
     masked_pair,
     mean_of,
     nearest_weight,
     parameters_below,
-    path,
+    relative_change,
     required_parameter,
     smallest_and_largest,
     weights_within,
@@ -52,13 +42,13 @@ def _crps_and_cost(study: Study) -> Iterator[Check]:
     low, high = nearest_weight(study, _LOW), nearest_weight(study, _HIGH)
     for ratio in study.parameters:
         at = f"α = {ratio:g}, weight {high:g} against 0"
-        yield rises(f"CRPS, {at}", change(study, "energy_score", high, ratio))
-        yield stays(f"cost, {at}", change(study, "cost", high, ratio), _FLAT)
+        yield rises(f"CRPS, {at}", relative_change(study, "energy_score", high, ratio))
+        yield stays(f"cost, {at}", relative_change(study, "cost", high, ratio), _FLAT)
     for ratio in (0.3, 0.5):
-        effect = change(study, "cost", low, required_parameter(study, ratio))
+        effect = relative_change(study, "cost", low, required_parameter(study, ratio))
         yield falls(f"cost, α = {ratio:g}, weight {low:g} against 0", effect)
     least, most = smallest_and_largest(study)
-    steeper = change(study, "energy_score", high, least) - change(study, "energy_score", high, most)
+    steeper = relative_change(study, "energy_score", high, least) - relative_change(study, "energy_score", high, most)
     yield rises(f"change of CRPS, α = {least:g} less α = {most:g}, weight {high:g}", steeper, "points")
 
 
@@ -78,7 +68,7 @@ def _miscalibration(study: Study) -> Iterator[Check]:
 
 
 def _mean_change(study: Study, metric: str, weights: list[float], ratio: float, region: str | None = None) -> Sampled:
-    return mean_of([change(study, metric, weight, ratio, region) for weight in weights])
+    return mean_of([relative_change(study, metric, weight, ratio, region) for weight in weights])
 
 
 def _warm_bias(study: Study) -> Iterator[Check]:
@@ -115,16 +105,16 @@ def _spread_collapse(study: Study) -> Iterator[Check]:
     at = "weights " + ", ".join(f"{weight:g}" for weight in weights)
     median = defined_mean(study.quantile(0.5, 0.0), 1)
     observed, foreseen = (np.abs(values) < _NEAR for values in (study.case_values("outcome"), median))
-    baseline = study.values("spread", 0.0)
+    at_0 = study.values("spread", 0.0)
     for ratio in study.parameters:
         spreads = [study.values("spread", weight, ratio) for weight in weights]
         mean = np.mean(spreads, 0)
         for name, near, counts in (("observed", observed, True), ("forecast (median)", foreseen, False)):
-            found, before = masked_pair(study, mean, baseline, near)
+            after, before = masked_pair(study, mean, at_0, near)
             what = f"spread, {name} within {_NEAR:g} degC of 0, α = {ratio:g}, {at} against 0"
-            check = falls(what, found.relative_to(before), below=_COLLAPSE)
+            check = falls(what, after.relative_to(before), below=_COLLAPSE)
             yield check if counts else remark(check)
-        half = np.where(np.isfinite(mean - baseline), mean < baseline / 2, np.nan)
+        half = np.where(np.isfinite(mean - at_0), mean < at_0 / 2, np.nan)
         halved = masked_mean(study, half, observed) * 100.0
         yield remark(rises(f"forecasts there with less than half the spread, α = {ratio:g}", halved))
 
@@ -144,11 +134,11 @@ def _diffusion(study: Study) -> Iterator[Check]:
     low, high = nearest_weight(study, _LOW), nearest_weight(study, _HIGH)
     yield falls("bias where frost was observed, weight 0", study.mean("error", 0.0, region="frost"), "degC")
     for ratio in study.parameters:
-        crps = path(study, "energy_score", ratio)
+        crps = changes_by_weight(study, "energy_score", ratio)
         yield rises(f"CRPS, α = {ratio:g}, weight {high:g} against 0", crps[high])
         yield never_falls(f"CRPS, α = {ratio:g}", crps)
     for ratio in parameters_below(study, 0.5):
-        effect = change(study, "miscalibration", high, ratio)
+        effect = relative_change(study, "miscalibration", high, ratio)
         yield falls(f"miscalibration, α = {ratio:g}, weight {high:g} against 0", effect)
         gap = gap_change(study, high, ratio)
         yield remark(falls(f"|signed gap|, α = {ratio:g}, weight {high:g} less weight 0", gap, "of cost"))
@@ -178,8 +168,8 @@ def _excess_mass(study: Study, weight: float, ratio: float) -> NDArray[np.float6
 
 
 def _onset(frost: Study, wind: Study) -> Iterator[Check]:
-    frost_course = path(frost, "miscalibration", required_parameter(frost, 0.5))
-    wind_course = path(wind, "foresight_regret", required_parameter(wind, 5.0), "cut-off")
+    frost_course = changes_by_weight(frost, "miscalibration", required_parameter(frost, 0.5))
+    wind_course = changes_by_weight(wind, "foresight_regret", required_parameter(wind, 5.0), "cut-off")
     early = weights_within(frost, 0.1, 0.2)[-1]
     yield falls(f"frost: miscalibration, α = 0.5, weight {early:g} against 0", frost_course[early])
     below = weights_within(wind, 0.1, 0.5 - 1e-6)[-1]
@@ -194,7 +184,7 @@ def _onset(frost: Study, wind: Study) -> Iterator[Check]:
     )
     for name, course in (("frost", frost_course), ("wind", wind_course)):
         significant = (weight for weight, effect in course.items() if effect.interval().high < 0)
-        yield remark(rises(f"{name}: smallest weight with a significant gain", known(next(significant, nan)), ""))
+        yield remark(rises(f"{name}: smallest weight with a significant gain", exact(next(significant, nan)), ""))
 
 
 def _claim(

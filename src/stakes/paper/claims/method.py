@@ -17,8 +17,9 @@ from stakes.method.actions import optimal_action, solve_action
 from stakes.method.costs import Cost
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 from stakes.method.solvers import ProjectedGradient
-from stakes.paper.claims.claim import Check, Claim, falls, remark, rises, stays
-from stakes.paper.claims.reading import change, known, required_parameter, task_of
+from stakes.paper.claims.check import Check, falls, remark, rises, stays
+from stakes.paper.claims.claim import Claim
+from stakes.paper.claims.effects import exact, relative_change, required_parameter, task_of
 from stakes.tasks.task import Task
 from stakes.training.run_settings import task_data
 
@@ -48,15 +49,15 @@ def _gradient(study: Study) -> Iterator[Check]:
     if not at_bound.any():
         raise StudyError("no forecast of this study has its best action at a bound")
     largest = float(np.abs(study.forecasts["gradient"].values[at_bound]).max())
-    yield stays("largest gradient where the action is at a bound", known(largest), 0.0, "")
+    yield stays("largest gradient where the action is at a bound", exact(largest), 0.0, "")
 
 
 def _alone(study: Study) -> Iterator[Check]:
     if not np.isclose(study.weights, 1.0).any():
         raise StudyError("this study has no weight 1")
-    effect = change(study, "energy_score", 1.0, required_parameter(study, _PENALTY))
+    effect = relative_change(study, "energy_score", 1.0, required_parameter(study, _PENALTY))
     yield rises("CRPS, weight 1 against 0", effect, above=_DEGENERATE)
-    yield remark(falls("cost, weight 1 against 0", change(study, "cost", 1.0, _PENALTY)))
+    yield remark(falls("cost, weight 1 against 0", relative_change(study, "cost", 1.0, _PENALTY)))
 
 
 def _overhead() -> Iterator[Check]:
@@ -65,9 +66,9 @@ def _overhead() -> Iterator[Check]:
     seconds: dict[tuple[int, int], list[float]] = {setting: [] for setting in settings}
     for turn in range(_ROUNDS + 1):
         for setting in settings:
-            found = _layer_seconds(*setting)
+            taken = _layer_seconds(*setting)
             if turn:  # the first one warms up
-                seconds[setting].append(found)
+                seconds[setting].append(taken)
     fewest, most = _SIZES[0], _SIZES[-1]
     for few, many, counts in ((fewest, most, True), (fewest, middle, False), (middle, most, False)):
         members = _longer(seconds[many, middle], seconds[few, middle])
@@ -79,9 +80,9 @@ def _overhead() -> Iterator[Check]:
             yield check if counts else remark(check)
 
 
-def _longer(seconds: list[float], baseline: list[float]) -> Sampled:
+def _longer(seconds: list[float], compared_with: list[float]) -> Sampled:
     """How much longer the one takes, in per cent: the geometric mean of the ratios of all turns."""
-    ratios = np.log(seconds) - np.log(baseline)
+    ratios = np.log(seconds) - np.log(compared_with)
     mean = Resampling(len(ratios)).mean(ratios[None, None])
     return Sampled(float(np.expm1(mean.estimate)) * 100.0, np.expm1(mean.replicates) * 100.0)
 
@@ -103,14 +104,14 @@ def _convexity(*studies: Study) -> Iterator[Check]:
         curvature, margin = inf, inf
         sets = -(-_SETS // len(costs))  # for each
         for place, cost in enumerate(costs):
-            found = _interior_curvature(cost, outcomes, sets, seed=place)
-            curvature = min(curvature, found)
+            least = _interior_curvature(cost, outcomes, sets, seed=place)
+            curvature = min(curvature, least)
             if isinstance(cost, ProtectionCost):
                 ratio = float(cost.false_alarm_ratio)
-                margin = min(margin, found - 2 * ratio / (2 + ratio))
-        yield rises(f"{name}: least H at interior solutions", known(curvature), "")
+                margin = min(margin, least - 2 * ratio / (2 + ratio))
+        yield rises(f"{name}: least H at interior solutions", exact(curvature), "")
         if margin < inf:
-            yield rises(f"{name}: least H less 2 α / (2 + α)", known(margin), "")
+            yield rises(f"{name}: least H less 2 α / (2 + α)", exact(margin), "")
 
 
 def _costs(task: Task, study: Study) -> list[Cost]:

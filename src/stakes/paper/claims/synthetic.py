@@ -9,8 +9,17 @@ from numpy.typing import NDArray
 
 from stakes.evaluation.intervals import Sampled
 from stakes.evaluation.study import Study
-from stakes.paper.claims.claim import Check, Claim, Judge, does_not_fall, falls, never_rises, remark, rises
-from stakes.paper.claims.reading import change, gap_change, masked_mean, masked_pair, nearest_weight, path, task_of
+from stakes.paper.claims.check import Check, does_not_fall, falls, never_rises, remark, rises
+from stakes.paper.claims.claim import Claim, Judge
+from stakes.paper.claims.effects import (
+    changes_by_weight,
+    gap_change,
+    masked_mean,
+    masked_pair,
+    nearest_weight,
+    relative_change,
+    task_of,
+)
 from stakes.tasks.synthetic import SyntheticTask
 
 __all__ = ["CLAIMS", "MODE_DEVIATIONS"]
@@ -44,18 +53,20 @@ def _mode_mass(study: Study) -> Iterator[Check]:
 
 
 def _tracking(study: Study) -> Iterator[Check]:
-    course = path(study, "tracking")
+    course = changes_by_weight(study, "tracking")
     high = study.weights[-1]
     yield falls(f"mean |a - a*(x)|, weight {high:g} against 0", course[high])
     yield never_rises("mean |a - a*(x)|", course)
-    yield remark(falls(f"regret under the true distribution, weight {high:g} against 0", change(study, "regret", high)))
+    yield remark(
+        falls(f"regret under the true distribution, weight {high:g} against 0", relative_change(study, "regret", high))
+    )
 
 
 def _aggregate(study: Study) -> Iterator[Check]:
     high = study.weights[-1]
-    yield falls(f"CRPS, weight {high:g} against 0", change(study, "energy_score", high))
-    yield falls(f"cost, weight {high:g} against 0", change(study, "cost", high))
-    course = path(study, "miscalibration")
+    yield falls(f"CRPS, weight {high:g} against 0", relative_change(study, "energy_score", high))
+    yield falls(f"cost, weight {high:g} against 0", relative_change(study, "cost", high))
+    course = changes_by_weight(study, "miscalibration")
     yield falls(f"miscalibration, weight {high:g} against 0", course[high])
     yield never_rises("miscalibration", course)
     yield remark(falls(f"|signed gap|, weight {high:g} less weight 0", gap_change(study, high), "of cost"))
@@ -63,10 +74,10 @@ def _aggregate(study: Study) -> Iterator[Check]:
 
 def _troughs(study: Study) -> Iterator[Check]:
     trough, high = study.case_values("true_action") == 0, study.weights[-1]
-    distance, baseline = (study.values("tracking", weight) for weight in (high, 0.0))
+    distance, at_0 = (study.values("tracking", weight) for weight in (high, 0.0))
     still = masked_mean(study, distance, trough)
     yield rises(f"mean |a - a*(x)| in the troughs, weight {high:g}", still, "", above=_STILL_WRONG)
-    end, start = masked_pair(study, distance, baseline, trough)
+    end, start = masked_pair(study, distance, at_0, trough)
     yield does_not_fall(f"the same, weight {high:g} less weight 0", end - start, "")
 
 
@@ -90,8 +101,8 @@ def _peaks(study: Study) -> Iterator[Check]:
     true = _mode_weight(study)
     peak, middle, high = true > _PEAK, nearest_weight(study, _MIDDLE), study.weights[-1]
     errors = {weight: study.values("mass_hazard", weight) - true[:, None] for weight in (0.0, middle, high)}
-    found, baseline = masked_pair(study, np.abs(errors[middle]), np.abs(errors[0.0]), peak)
-    yield falls(f"mean |mass - w(x)| at the peaks, weight {middle:g} against 0", found.relative_to(baseline))
+    after, before = masked_pair(study, np.abs(errors[middle]), np.abs(errors[0.0]), peak)
+    yield falls(f"mean |mass - w(x)| at the peaks, weight {middle:g} against 0", after.relative_to(before))
     yield rises(f"mean of mass - w(x) at the peaks, weight {high:g}", masked_mean(study, errors[high], peak), "")
     yield remark(rises("the same, weight 0", masked_mean(study, errors[0.0], peak), ""))
 

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from stakes.evaluation.intervals import Sampled
 from stakes.evaluation.study import RegionBy, Study
-from stakes.paper.claims.claim import Check, Claim, Judge, falls, never_falls, remark, rises, stays
-from stakes.paper.claims.reading import (
-    change,
+from stakes.paper.claims.check import Check, falls, never_falls, remark, rises, stays
+from stakes.paper.claims.claim import Claim, Judge
+from stakes.paper.claims.effects import (
+    changes_by_weight,
     gap_change,
     masked_mean,
     mean_of,
     nearest_weight,
-    path,
+    relative_change,
     required_parameter,
     smallest_and_largest,
     task_of,
@@ -47,22 +48,24 @@ def _cut_off(study: Study) -> Iterator[Check]:
     at = f"weight {weight:g} against 0"
     printed: Mapping[str, float | None] = {"energy_score": -11.0, "foresight_regret": None, "miscalibration": -32.0}
     for metric, paper in printed.items():
-        effect = change(study, metric, weight, penalty, "cut-off")
+        effect = relative_change(study, metric, weight, penalty, "cut-off")
         yield falls(f"{_NAMES[metric]} in the cut-off region, {at}", effect, paper=paper)
     for metric in printed:
-        effect = change(study, metric, weight, penalty, "cut-off", "forecast")
+        effect = relative_change(study, metric, weight, penalty, "cut-off", "forecast")
         yield remark(falls(f"{_NAMES[metric]} where cut-off is most likely by forecast, {at}", effect))
-    cost = change(study, "cost", weight, penalty, "cut-off")
+    cost = relative_change(study, "cost", weight, penalty, "cut-off")
     yield remark(falls(f"the cost itself in the cut-off region, {at}", cost, paper=-18.0))
     gap = gap_change(study, weight, penalty, "cut-off")
     yield remark(falls(f"|signed gap| in the cut-off region, weight {weight:g} less weight 0", gap, "of cost"))
-    yield remark(falls(f"threshold-weighted CRPS, all cases, {at}", change(study, "tail_crps", weight, penalty)))
+    yield remark(
+        falls(f"threshold-weighted CRPS, all cases, {at}", relative_change(study, "tail_crps", weight, penalty))
+    )
 
 
 def _trade_off(study: Study) -> Iterator[Check]:
     penalty, high = required_parameter(study, _PENALTY), nearest_weight(study, _HIGH)
-    yield falls(f"cost, weight {high:g} against 0", change(study, "cost", high, penalty))
-    yield rises(f"CRPS, weight {high:g} against 0", change(study, "energy_score", high, penalty))
+    yield falls(f"cost, weight {high:g} against 0", relative_change(study, "cost", high, penalty))
+    yield rises(f"CRPS, weight {high:g} against 0", relative_change(study, "energy_score", high, penalty))
     best = weights_within(study, 0.5, 0.7)
     balance = mean_of([_balance(study, weight, penalty) for weight in best])
     which = "balance at " + " and ".join(f"{weight:g}" for weight in best)
@@ -72,21 +75,21 @@ def _trade_off(study: Study) -> Iterator[Check]:
 
 def _balance(study: Study, weight: float, penalty: float) -> Sampled:
     """The changes of cost and CRPS taken together, in per cent."""
-    return change(study, "cost", weight, penalty) + change(study, "energy_score", weight, penalty)
+    return relative_change(study, "cost", weight, penalty) + relative_change(study, "energy_score", weight, penalty)
 
 
 def _rated_and_ramp(study: Study) -> Iterator[Check]:
     penalty, weight = required_parameter(study, _PENALTY), nearest_weight(study, _HIGH)
     at = f"weight {weight:g} against 0"
     for metric in ("energy_score", "cost"):
-        course = path(study, metric, penalty, "rated")
+        course = changes_by_weight(study, metric, penalty, "rated")
         yield rises(f"{_NAMES[metric]} in the rated region, {at}", course[weight])
         yield never_falls(f"{_NAMES[metric]} in the rated region", course)
     for metric in ("energy_score", "cost"):
-        effect = change(study, metric, weight, penalty, "ramp")
+        effect = relative_change(study, metric, weight, penalty, "ramp")
         yield stays(f"{_NAMES[metric]} in the ramp region, {at}", effect, _FLAT)
     for metric in ("energy_score", "cost"):
-        effect = change(study, metric, weight, penalty, "rated", "forecast")
+        effect = relative_change(study, metric, weight, penalty, "rated", "forecast")
         yield remark(rises(f"{_NAMES[metric]} where rated power is most likely by forecast, {at}", effect))
 
 
@@ -96,7 +99,7 @@ def _growth_with_penalty(study: Study) -> Iterator[Check]:
     yield from _grows(study, "foresight_regret", "cut-off", weight)
     yield from _grows(study, "miscalibration", "cut-off", weight)
     middle = nearest_weight(study, _MIDDLE)
-    course = path(study, "energy_score", high, "cut-off")
+    course = changes_by_weight(study, "energy_score", high, "cut-off")
     what = f"CRPS in the cut-off region at λ = {high:g}, weight {weight:g} less weight {middle:g}"
     yield rises(what, course[weight] - course[middle])
     by_forecast = _growth(study, "foresight_regret", "cut-off", weight, low, high, "forecast")
@@ -123,7 +126,9 @@ def _growth(
     high: float,
     by: RegionBy = "observed",
 ) -> Sampled:
-    return change(study, metric, weight, high, region, by) - change(study, metric, weight, low, region, by)
+    return relative_change(study, metric, weight, high, region, by) - relative_change(
+        study, metric, weight, low, region, by
+    )
 
 
 def _median_shift(study: Study) -> Iterator[Check]:
@@ -149,32 +154,32 @@ def _correlation(values: list[Sampled], fixed: NDArray[np.float64]) -> Sampled:
     rows = np.stack([np.append(value.replicates, value.estimate) for value in values])  # (C, B + 1)
     rows, numbers = rows - rows.mean(0), fixed - fixed.mean()
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = numbers @ rows / np.sqrt((numbers**2).sum() * (rows**2).sum(0))
-    return Sampled(float(found[-1]), found[:-1])
+        correlation = numbers @ rows / np.sqrt((numbers**2).sum() * (rows**2).sum(0))
+    return Sampled(float(correlation[-1]), correlation[:-1])
 
 
 def _both_sides(study: Study) -> Iterator[Check]:
     weight = nearest_weight(study, _HIGH)
     for penalty in study.parameters:
         at = f"λ = {penalty:g}, weight {weight:g} against 0"
-        yield falls(f"realised cost, {at}", change(study, "cost", weight, penalty))
-        yield rises(f"expected cost, {at}", change(study, "expected_cost", weight, penalty))
+        yield falls(f"realised cost, {at}", relative_change(study, "cost", weight, penalty))
+        yield rises(f"expected cost, {at}", relative_change(study, "expected_cost", weight, penalty))
         yield remark(falls(f"|signed gap|, {at}", gap_change(study, weight, penalty), "of cost"))
 
 
 def _diffusion(study: Study) -> Iterator[Check]:
     penalty = required_parameter(study, _PENALTY)
     middle, high = nearest_weight(study, _MIDDLE), nearest_weight(study, _HIGH)
-    crps = path(study, "energy_score", penalty)
+    crps = changes_by_weight(study, "energy_score", penalty)
     yield falls(f"CRPS, weight {middle:g} against 0", crps[middle])
     yield rises(f"CRPS, weight {high:g} less weight {middle:g}", crps[high] - crps[middle])
     for weight in (middle, high):
-        yield stays(f"cost, weight {weight:g} against 0", change(study, "cost", weight, penalty), _FLAT)
-    yield falls(f"miscalibration, weight {high:g} against 0", change(study, "miscalibration", high, penalty))
-    cut_off = change(study, "foresight_regret", high, penalty, "cut-off")
+        yield stays(f"cost, weight {weight:g} against 0", relative_change(study, "cost", weight, penalty), _FLAT)
+    yield falls(f"miscalibration, weight {high:g} against 0", relative_change(study, "miscalibration", high, penalty))
+    cut_off = relative_change(study, "foresight_regret", high, penalty, "cut-off")
     yield falls(f"cost above perfect foresight in the cut-off region, weight {high:g} against 0", cut_off)
     yield remark(falls(f"|signed gap|, weight {high:g} less weight 0", gap_change(study, high, penalty), "of cost"))
-    by_forecast = change(study, "foresight_regret", high, penalty, "cut-off", "forecast")
+    by_forecast = relative_change(study, "foresight_regret", high, penalty, "cut-off", "forecast")
     yield remark(falls(f"the same where cut-off is most likely by forecast, weight {high:g} against 0", by_forecast))
     yield from _grows(study, "miscalibration", None, high)
     yield from _grows(study, "foresight_regret", "cut-off", high)

@@ -36,19 +36,28 @@ _THIN = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One line of a panel: a study, what part of it, and how it is drawn."""
+    """One line of a panel: a study, what part of it, and how it is drawn.
+
+    Attributes:
+        study: Where its numbers come from.
+        label: What the legend calls it.
+        look: Colour, marker and other settings of a matplotlib line.
+        parameter: The cost parameter; None for the first of the study.
+        region: The region whose cases are averaged; None for all cases.
+        by: Whether a region's cases are chosen by the outcome or by the forecast.
+    """
 
     study: Study
     label: str
-    look: Mapping[str, Any]  # colour and marker
+    look: Mapping[str, Any]
     parameter: float | None = None
     region: str | None = None
     by: RegionBy = "observed"
 
     def changes(self, metric: str, relative: bool = False) -> list[Difference]:
-        """Of every weight against weight 0, paired; relative ones in per cent."""
+        """The change of a metric at every weight against weight 0, paired; a relative one is in per cent."""
         pairs = [self.study.pair(metric, weight, self.parameter, self.region, self.by) for weight in self.study.weights]
-        return [(found.relative_to(baseline) if relative else found - baseline).interval() for found, baseline in pairs]
+        return [(mean.relative_to(at_0) if relative else mean - at_0).interval() for mean, at_0 in pairs]
 
 
 def by_weight(
@@ -62,35 +71,55 @@ def by_weight(
     """A metric against the decision weight: mean and one standard deviation over seeds, as in the paper.
 
     The marker is filled where the paired 95 % interval of the difference to weight 0 leaves out zero.
+
+    Args:
+        axes: The panel.
+        study: The forecasts at all weights.
+        metric: The name of the metric.
+        parameter: The cost parameter; None for the first of the study.
+        region: The region whose cases are averaged, chosen by their outcome; None for all cases.
+        line: Settings of a matplotlib line.
     """
-    found = np.array([study.seed_means(metric, weight, parameter, region) for weight in study.weights])
-    mean, deviation = defined_mean(found, 1), defined_deviation(found, 1)
+    by_seed = np.array([study.seed_means(metric, weight, parameter, region) for weight in study.weights])
+    mean, deviation = defined_mean(by_seed, 1), defined_deviation(by_seed, 1)
     (drawn,) = axes.plot(study.weights, mean, marker=line.pop("marker", "o"), markerfacecolor="white", **line)
     band(axes, study.weights, mean - deviation, mean + deviation, drawn.get_color())
     pairs = (study.pair(metric, weight, parameter, region) for weight in study.weights)
-    sure = [(found_mean - baseline).interval().significant for found_mean, baseline in pairs]
+    sure = [(mean_of_weight - at_0).interval().significant for mean_of_weight, at_0 in pairs]
     places = np.array(study.weights)[sure]
     axes.plot(places, mean[sure], linestyle="", marker=drawn.get_marker(), color=drawn.get_color())
 
 
 def draw_levels(axes: Axes, metric: str, lines: Sequence[Line]) -> None:
-    """A metric by weight; regions by forecast are thin and dashed, without band."""
+    """Draw a metric by weight; lines of regions by forecast are thin and dashed, without a band.
+
+    Args:
+        axes: The panel.
+        metric: The name of the metric.
+        lines: What is drawn.
+    """
     for line in lines:
         if line.by == "observed":
             by_weight(axes, line.study, metric, line.parameter, line.region, label=line.label, **line.look)
             continue
         weights = line.study.weights
-        found = [line.study.seed_means(metric, weight, line.parameter, line.region, line.by) for weight in weights]
-        axes.plot(weights, defined_mean(found, 1), linestyle="--", linewidth=_THIN, color=line.look["color"])
+        by_seed = [line.study.seed_means(metric, weight, line.parameter, line.region, line.by) for weight in weights]
+        axes.plot(weights, defined_mean(by_seed, 1), linestyle="--", linewidth=_THIN, color=line.look["color"])
     if metric == "gap":
         axes.axhline(0.0, color="black", linewidth=0.8)
     axes.set_xticks(WEIGHT_TICKS)
 
 
 def draw_changes(axes: Axes, metric: str, lines: Sequence[Line], relative: bool = False) -> None:
-    """The change of a metric against weight 0 with paired 95 % intervals.
+    """Draw the change of a metric against weight 0 with paired 95 % intervals.
 
     Regions by forecast have no bars, and marks only where the interval leaves out zero.
+
+    Args:
+        axes: The panel.
+        metric: The name of the metric.
+        lines: What is drawn.
+        relative: Whether the change is in per cent of weight 0 instead of in the metric's unit.
     """
     axes.axhline(0.0, color="black", linewidth=0.8)
     drawn = [line for line in lines if line.by == "observed"]
@@ -99,22 +128,34 @@ def draw_changes(axes: Axes, metric: str, lines: Sequence[Line], relative: bool 
         error_bars(axes, places, line.changes(metric, relative), **line.look)
     for line in lines:
         if line.by == "forecast":
-            found = line.changes(metric, relative)
-            means, sure = [each.mean for each in found], [place for place, each in enumerate(found) if each.significant]
+            changes = line.changes(metric, relative)
+            means = [change.mean for change in changes]
+            sure = [place for place, change in enumerate(changes) if change.significant]
             look = {**line.look, "linestyle": "--", "linewidth": _THIN, "markersize": 2.5}
             axes.plot(line.study.weights, means, markevery=sure, **look)
     axes.set_xticks(WEIGHT_TICKS)
 
 
 def common_limits(panels: Sequence[Axes]) -> None:
-    """One scale for panels that are compared."""
+    """Give panels that are compared one vertical scale.
+
+    Args:
+        panels: The panels, each with its data drawn.
+    """
     limits = np.array([panel.get_ylim() for panel in panels])
     for panel in panels:
         panel.set_ylim(limits[:, 0].min(), limits[:, 1].max())
 
 
 def shared_legend(figure: Figure, lines: Sequence[Line], others: Sequence[Line2D] = (), columns: int = 6) -> None:
-    """One legend for all panels, under them: the lines, then what else needs a word."""
+    """Draw one legend for all panels under them: the lines, then what else needs a word.
+
+    Args:
+        figure: The figure of the panels.
+        lines: The lines of one panel that has them all.
+        others: Further entries.
+        columns: How many entries stand beside each other.
+    """
     handles = [Line2D([], [], label=line.label, **line.look) for line in lines if line.by == "observed"]
     if any(line.by == "forecast" for line in lines):
         handles.append(Line2D([], [], color="black", linestyle="--", linewidth=_THIN, label="region by forecast"))

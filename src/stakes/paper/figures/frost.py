@@ -15,6 +15,7 @@ from stakes.evaluation.study import RegionBy, Study
 from stakes.method.actions import optimal_action
 from stakes.paper.diagnostics import conditional_density, kernel_density, quantile_shift, window_centres
 from stakes.paper.figures.by_weight import BANDS, FILLED, Line, draw_levels, shared_legend
+from stakes.paper.figures.paper_figure import Drawn, PaperFigure
 from stakes.paper.figures.paper_style import (
     MARKERS,
     METRICS,
@@ -27,26 +28,17 @@ from stakes.paper.figures.paper_style import (
     parameter_colours,
     unit_of,
 )
-from stakes.paper.figures.registry import Drawn, figure
-from stakes.paper.studies import Key, Studies
+from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.style import COLOURS, DASHES, band
 from stakes.tasks.frost import FrostTask
 
-__all__ = [
-    "frost_conditional",
-    "frost_cost_function",
-    "frost_diffusion_kde",
-    "frost_kde",
-    "frost_main",
-    "frost_marginal",
-    "frost_rolling_dq",
-]
+__all__ = ["FIGURES"]
 
 Floats = NDArray[np.float64]
 Place = tuple[float, float]  # a decision weight and an alpha
 
-_IMPLICIT, _DIFFUSION = Key("frost", "implicit"), Key("frost", "diffusion")
-_MODELS = {_IMPLICIT: "implicit generative model", _DIFFUSION: "distributional diffusion model"}
+_IMPLICIT, _DIFFUSION = StudyKey("frost", "implicit"), StudyKey("frost", "diffusion")
+_MODELS = {"implicit": "implicit generative model", "diffusion": "distributional diffusion model"}
 _RECORDS = {
     "frost_merra2": "MERRA-2 at La Haute Borne, 9 channels x 3 lags, in place of the paper's 3 x 3 patch around Berlin",
     "frost_era5": "ERA5 at La Haute Borne, 4 channels x 3 lags, in place of the paper's 3 x 3 patch around Berlin",
@@ -56,14 +48,7 @@ _BANDWIDTH = 0.6  # °C, the same for forecasts and observations
 _DILEMMA = "cases are chosen by what was observed, which favours forecasts that exaggerate (the forecaster's dilemma)"
 
 
-@figure("frost_main", "frost", "Frost protection, implicit model", needs=[_IMPLICIT])
-def frost_main(studies: Studies) -> Drawn:
-    """Aggregate metrics by weight, and the conditional density at weight 0 and 0.3."""
-    return _overview(studies, _IMPLICIT)
-
-
-@figure("frost_cost_function", "frost", "The cost of frost protection")
-def frost_cost_function(studies: Studies) -> Drawn:
+def _cost_function(studies: Studies) -> Drawn:
     """The task's own cost, and what it makes of a forecast."""
     drawing, grid = new_figure(1, 2, height=2.5)
     left, right = grid[0]
@@ -88,26 +73,22 @@ def frost_cost_function(studies: Studies) -> Drawn:
     )
 
 
-@figure("frost_kde", "frost", "Forecasts given the observed temperature", needs=[_IMPLICIT])
-def frost_kde(studies: Studies) -> Drawn:
+def _kde(study: Study) -> Drawn:
     """The baseline, and weight 0.3 for every alpha."""
-    study = studies[_IMPLICIT]
     weight = _weights(study, [0.3])[0]
     places = [(0.0, study.parameters[0]), *((weight, alpha) for alpha in nearest([0.2, 0.3, 0.5], study.parameters))]
     drawing, grid = new_figure(1, len(places), height=2.35, sharex=True, sharey=True)
     _conditional_densities(drawing, grid[0], study, places)
     return Drawn(
         drawing,
-        f"{_conditional_caption(study, _IMPLICIT)}; left the shared baseline, then weight {weight:g} for each α. The "
+        f"{_conditional_caption(study)}; left the shared baseline, then weight {weight:g} for each α. The "
         f"orange line is the median of the density. To look for: on which side of the diagonal the forecasts lie below "
         f"0 °C; {_DILEMMA}.",
     )
 
 
-@figure("frost_marginal", "frost", "Marginals of forecasts and observations", needs=[_IMPLICIT])
-def frost_marginal(studies: Studies) -> Drawn:
+def _marginal(study: Study) -> Drawn:
     """Predicted and observed temperatures, alpha = 0.5."""
-    study = studies[_IMPLICIT]
     (alpha,) = nearest([0.5], study.parameters)
     weights = _weights(study, [0.0, 0.3, 0.5, 0.9])
     drawing, grid = new_figure(1, len(weights), height=2.3, sharex=True, sharey=True)
@@ -116,8 +97,8 @@ def frost_marginal(studies: Studies) -> Drawn:
     observed = kernel_density(outcome, temperature, _BANDWIDTH)
     for axes, weight in zip(grid[0], weights, strict=True):
         by_seed = study.values("quantile", weight, alpha)[0]
-        found = np.stack([drawn_density(each, temperature, _BANDWIDTH) for each in by_seed])
-        mean, deviation = defined_mean(found, 0), defined_deviation(found, 0)
+        densities = np.stack([drawn_density(each, temperature, _BANDWIDTH) for each in by_seed])
+        mean, deviation = defined_mean(densities, 0), defined_deviation(densities, 0)
         axes.fill_between(temperature, observed, color="#CCCCCC", linewidth=0, label="observed")
         axes.plot(temperature, mean, color=COLOURS["blue"], label="forecasts")
         band(axes, temperature, mean - deviation, mean + deviation, COLOURS["blue"])
@@ -129,15 +110,13 @@ def frost_marginal(studies: Studies) -> Drawn:
     return Drawn(
         drawing,
         f"The marginal of the 2 m temperature, observed (grey) and as forecast (line; 25 equally likely quantiles of "
-        f"every test case stand for its members), at α = {alpha:g}; {_data(study)}, {_MODELS[_IMPLICIT]}; {BANDS}. "
+        f"every test case stand for its members), at α = {alpha:g}; {_of(study)}; {BANDS}. "
         "Both densities have the same bandwidth. To look for: the mass on either side of 0 °C (dotted).",
     )
 
 
-@figure("frost_conditional", "frost", "Metrics with and without observed frost", needs=[_IMPLICIT])
-def frost_conditional(studies: Studies) -> Drawn:
+def _conditional(study: Study) -> Drawn:
     """Rows are what was observed, columns metrics."""
-    study = studies[_IMPLICIT]
     drawing, grid = new_figure(2, len(METRICS), height=2.1)
     lines: list[Line] = []
     for row, region in zip(grid, ("frost", "no frost"), strict=True):
@@ -150,16 +129,14 @@ def frost_conditional(studies: Studies) -> Drawn:
         drawing,
         "Mean CRPS, decision loss, miscalibration and, ours, the signed gap (predicted − realised cost) over the cases "
         "with observed frost (top) and without (bottom; the scales of the rows differ), against the decision weight; "
-        f"{_data(study)}, {_MODELS[_IMPLICIT]}; {BANDS}, and {FILLED}. {_DILEMMA[0].upper()}{_DILEMMA[1:]}, so "
+        f"{_of(study)}; {BANDS}, and {FILLED}. {_DILEMMA[0].upper()}{_DILEMMA[1:]}, so "
         "dashed lines show as many cases chosen by the probability of frost or of none, the mean of all forecasts of "
         "the study.",
     )
 
 
-@figure("frost_rolling_dq", "frost", "How quantiles move with the weight", needs=[_IMPLICIT])
-def frost_rolling_dq(studies: Studies) -> Drawn:
+def _rolling_dq(study: Study) -> Drawn:
     """The shift of three quantiles against weight 0, alpha = 0.3."""
-    study = studies[_IMPLICIT]
     (alpha,) = nearest([0.3], study.parameters)
     weights = _weights(study, [0.1, 0.2, 0.3])
     drawing, grid = new_figure(1, len(weights), height=2.5, sharex=True, sharey=True)
@@ -183,21 +160,14 @@ def frost_rolling_dq(studies: Studies) -> Drawn:
     return Drawn(
         drawing,
         f"How far the quantiles 0.3, 0.5 and 0.7 of the forecasts move against weight 0, in windows of ±1 °C of the "
-        f"observed temperature, at α = {alpha:g}; {_data(study)}, {_MODELS[_IMPLICIT]}. The band, of the median, is ±1 "
+        f"observed temperature, at α = {alpha:g}; {_of(study)}. The band, of the median, is ±1 "
         "standard deviation over seeds; marks stand where the paired 95 % interval leaves out zero. To look for: which "
         f"quantile moves most on either side of the threshold (dotted); {_DILEMMA}.",
     )
 
 
-@figure("frost_diffusion_kde", "frost", "Frost protection, diffusion model", needs=[_DIFFUSION])
-def frost_diffusion_kde(studies: Studies) -> Drawn:
-    """As `frost_main`."""
-    return _overview(studies, _DIFFUSION)
-
-
-def _overview(studies: Studies, key: Key) -> Drawn:
+def _overview(study: Study) -> Drawn:
     """Four metrics by weight, then the conditional density at weight 0 and 0.3, alpha = 0.3."""
-    study = studies[key]
     drawing, grid = new_figure(2, 4, height=2.3)
     for axes, metric in zip(grid[0], METRICS, strict=True):
         _draw_by_weight(axes, metric, _by_alpha(study))
@@ -213,7 +183,7 @@ def _overview(studies: Studies, key: Key) -> Drawn:
     return Drawn(
         drawing,
         f"Top: mean CRPS, decision loss, miscalibration (mean |predicted − realised cost|, as in the paper) and, ours, "
-        f"the signed gap predicted − realised cost by decision weight and α; {_data(study)}, {_MODELS[key]}; {BANDS}, "
+        f"the signed gap predicted − realised cost by decision weight and α; {_of(study)}; {BANDS}, "
         f"and {FILLED}. Bottom: the density of the forecasts given the observed temperature in windows of ±1 °C at "
         f"α = {alpha:g}, the diagonal dashed, its median orange; {_DILEMMA}.",
     )
@@ -241,9 +211,9 @@ def _conditional_densities(drawing: Figure, panels: NDArray[np.object_], study: 
     """One density a panel, all on one scale of colours."""
     outcome = study.case_values("outcome")
     temperature = np.linspace(outcome.min() - 4, outcome.max() + 4, 101)
-    found = [conditional_density(study, weight, _HALF_WIDTH, temperature, alpha) for weight, alpha in places]
-    levels = MaxNLocator(10).tick_values(0.0, max(rows.max() for _, rows in found))[1:]  # the lowest stays white
-    for axes, (weight, alpha), (centres, rows) in zip(panels, places, found, strict=True):
+    densities = [conditional_density(study, weight, _HALF_WIDTH, temperature, alpha) for weight, alpha in places]
+    levels = MaxNLocator(10).tick_values(0.0, max(rows.max() for _, rows in densities))[1:]  # the lowest stays white
+    for axes, (weight, alpha), (centres, rows) in zip(panels, places, densities, strict=True):
         mesh = axes.contourf(centres, temperature, rows.T, levels=levels, cmap="Blues")
         mesh.set_edgecolor("face")
         axes.plot(centres, _medians(temperature, rows), color=COLOURS["orange"])
@@ -267,20 +237,32 @@ def _medians(grid: Floats, rows: Floats) -> Floats:
     return grid[(below < below[:, -1:] / 2).sum(1)]
 
 
-def _conditional_caption(study: Study, key: Key) -> str:
+def _conditional_caption(study: Study) -> str:
     return (
         "The density of the forecasts given the observed temperature (diagonal dashed), in rolling windows of ±1 °C; "
-        f"{_data(study)}, {_MODELS[key]}"
+        f"{_of(study)}"
     )
 
 
-def _data(study: Study) -> str:
-    """Which data these are, where the study says so."""
+def _of(study: Study) -> str:
+    """Which data these are, where the study says so, and which model."""
     record = str(study.about["settings"].get("task", {}).get("record", "frost_merra2"))
-    return _RECORDS.get(record, f"data of {record}")
+    return f"{_RECORDS.get(record, f'data of {record}')}, {_MODELS[study.about['model']]}"
 
 
 def _normal_members(count: int = 500) -> torch.Tensor:
     """Equally likely members (M, 1) of the standard normal distribution."""
     levels = (torch.arange(count, dtype=torch.float64) + 0.5) / count
     return torch.special.ndtri(levels)[:, None]
+
+
+FIGURES = (
+    PaperFigure.of_study("frost_main", "Frost protection, implicit model", _IMPLICIT, _overview),
+    PaperFigure("frost_cost_function", "frost", "The cost of frost protection", _cost_function),
+    PaperFigure.of_study("frost_kde", "Forecasts given the observed temperature", _IMPLICIT, _kde),
+    PaperFigure.of_study("frost_marginal", "Marginals of forecasts and observations", _IMPLICIT, _marginal),
+    PaperFigure.of_study("frost_conditional", "Metrics with and without observed frost", _IMPLICIT, _conditional),
+    PaperFigure.of_study("frost_rolling_dq", "How quantiles move with the weight", _IMPLICIT, _rolling_dq),
+    PaperFigure.of_study("frost_diffusion_kde", "Frost protection, diffusion model", _DIFFUSION, _overview),
+)
+"""In the order of the paper."""

@@ -7,12 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from stakes.paper.figures.paper_figure import Drawn, PaperFigure
 from stakes.paper.figures.paper_style import new_figure
-from stakes.paper.figures.registry import Drawn, figure
-from stakes.paper.studies import Studies
+from stakes.paper.study_collection import Studies
 from stakes.reports.style import COLOURS
 
-__all__ = ["method_overview"]
+__all__ = ["FIGURES"]
 
 Point = tuple[float, float]
 
@@ -87,8 +87,7 @@ _IMPLICIT: tuple[tuple[Point, Point], ...] = (
 )
 
 
-@figure("method_overview", "method", "Decision-aware training at a glance")
-def method_overview(studies: Studies) -> Drawn:
+def _overview(studies: Studies) -> Drawn:
     """A diagram; it needs no study."""
     drawing, grid = new_figure(height=3.35)
     axes = grid[0, 0]
@@ -115,3 +114,7 @@ def _arrow(axes: Axes, start: Point, end: Point, colour: str, dashes: Any) -> No
     arrow = FancyArrowPatch(start, end, arrowstyle=head, color=colour, lw=width, shrinkA=1, shrinkB=1)
     arrow.set_linestyle(dashes)
     axes.add_patch(arrow)
+
+
+FIGURES = (PaperFigure("method_overview", "method", "Decision-aware training at a glance", _overview),)
+"""In the order of the paper."""

@@ -14,15 +14,15 @@ from stakes.evaluation.intervals import Difference, defined_deviation, defined_m
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_choice import chosen_weight
 from stakes.paper.figures.by_weight import BANDS, FILLED, WEIGHT_TICKS, Line, draw_changes, draw_levels, shared_legend
+from stakes.paper.figures.paper_figure import Drawn, PaperFigure
 from stakes.paper.figures.paper_style import PARAMETERS, nearest, new_figure
-from stakes.paper.figures.registry import Drawn, figure
-from stakes.paper.studies import Key, Studies
+from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.error_bars import error_bars
 from stakes.reports.style import COLOURS, band
 
-__all__ = ["portfolio_calibration", "portfolio_frontier", "portfolio_regret_by_sites", "portfolio_spread"]
+__all__ = ["FIGURES"]
 
-_SIMULATED = Key("simulated_portfolio", "implicit", sites=60)
+_SIMULATED = StudyKey("simulated_portfolio", "implicit", sites=60)
 _WEIGHT = "decision weight (–)"
 _TOLERANCE = 1.0  # per cent of the energy score, of `chosen_weight`
 _CHOSEN = (
@@ -74,8 +74,7 @@ _RELIABILITY: dict[str, dict[str, Any]] = {
 }
 
 
-@figure("portfolio_frontier", "portfolio", "What a better decision costs the forecast", needs=[_SIMULATED])
-def portfolio_frontier(studies: Studies) -> Drawn:
+def _frontier(studies: Studies) -> Drawn:
     """One panel a task and cost parameter."""
     shown = [(task, parameter) for task in _present(studies) for parameter in _main(studies, task).parameters]
     columns = min(3, len(shown))
@@ -86,7 +85,7 @@ def portfolio_frontier(studies: Studies) -> Drawn:
         axes.axhline(0.0, color="black", linewidth=0.8)
         axes.axvline(_TOLERANCE, color="black", linewidth=0.8, linestyle=":")
         for line in _lines(studies, task, parameter, rivals=True):
-            _frontier(axes, line, _paid(line.study))
+            _frontier_line(axes, line, _paid(line.study))
         axes.set(title=_titled(studies, task, parameter), xlabel="Δ energy score (%)")
         axes.set_ylabel(f"Δ {_paid(_main(studies, task))} (%)")
         axes.set(xlim=(None, min(_WIDEST, axes.get_xlim()[1])), ylim=(None, min(_HIGHEST, axes.get_ylim()[1])))
@@ -101,8 +100,7 @@ def portfolio_frontier(studies: Studies) -> Drawn:
     )
 
 
-@figure("portfolio_spread", "portfolio", "The spread of the total", needs=[_SIMULATED])
-def portfolio_spread(studies: Studies) -> Drawn:
+def _spread(studies: Studies) -> Drawn:
     """Against the true spread, or the error of the mean."""
     tasks = _present(studies)
     drawing, grid = new_figure(1, len(tasks), height=2.4, sharey=True)
@@ -122,8 +120,7 @@ def portfolio_spread(studies: Studies) -> Drawn:
     )
 
 
-@figure("portfolio_calibration", "portfolio", "Reliability of the predicted cost", needs=[_SIMULATED])
-def portfolio_calibration(studies: Studies) -> Drawn:
+def _calibration(studies: Studies) -> Drawn:
     """Rows: reliability at the highest cost parameter, the gap in its bins, and the signed gap by weight."""
     tasks = _present(studies)
     drawing, grid = new_figure(3, len(tasks), height=2.0)
@@ -147,15 +144,14 @@ def portfolio_calibration(studies: Studies) -> Drawn:
     )
 
 
-@figure("portfolio_regret_by_sites", "portfolio", "Regret by number of sites", needs=[_SIMULATED])
-def portfolio_regret_by_sites(studies: Studies) -> Drawn:
+def _regret_by_sites(studies: Studies) -> Drawn:
     """Columns: cost parameters and models; lines: how many sites."""
-    found = {
+    by_panel = {
         (parameter, model): _by_sites(studies, parameter, model)
         for parameter in nearest([5.0, 20.0], studies[_SIMULATED].parameters)
         for model in ("implicit", "diffusion")
     }
-    shown = {place: lines for place, lines in found.items() if lines}
+    shown = {place: lines for place, lines in by_panel.items() if lines}
     drawing, grid = new_figure(2, len(shown), height=2.0, sharex=True, sharey="row")
     for (above, below), ((parameter, model), lines) in zip(grid.T, shown.items(), strict=True):
         draw_levels(above, "regret", lines)
@@ -179,7 +175,7 @@ def portfolio_regret_by_sites(studies: Studies) -> Drawn:
 
 
 def _present(studies: Studies) -> list[_Task]:
-    return [task for task in _TASKS if Key(task.name, "implicit", sites=task.sites) in studies.found]
+    return [task for task in _TASKS if StudyKey(task.name, "implicit", sites=task.sites) in studies]
 
 
 def _main(studies: Studies, task: _Task) -> Study:
@@ -204,7 +200,7 @@ def _lines(studies: Studies, task: _Task, parameter: float, rivals: bool = False
     """Both models and, where wanted, the rivals, as far as they were evaluated with this cost parameter."""
     for (model, choice), (label, look) in _LOOKS.items():
         wanted = rivals or choice == "main"
-        study = studies.found.get(Key(task.name, model, choice, task.sites)) if wanted else None
+        study = studies.by_key.get(StudyKey(task.name, model, choice, task.sites)) if wanted else None
         if study is not None and np.isclose(study.parameters, parameter).any():
             yield Line(_sound(study, parameter), label, look, parameter)
 
@@ -219,13 +215,13 @@ def _sound(study: Study, parameter: float) -> Study:
 
 def _all_lines(studies: Studies, rivals: bool) -> list[Line]:
     """One of each look that is drawn anywhere."""
-    found = {
+    by_label = {
         line.label: line
         for task in _present(studies)
         for parameter in _main(studies, task).parameters
         for line in _lines(studies, task, parameter, rivals)
     }
-    return [found[label] for label, _ in _LOOKS.values() if label in found]
+    return [by_label[label] for label, _ in _LOOKS.values() if label in by_label]
 
 
 def _by_model_and_parameter(studies: Studies, task: _Task) -> list[Line]:
@@ -250,14 +246,14 @@ def _by_sites(studies: Studies, parameter: float, model: str) -> list[Line]:
     looks = {5: ("sky", "v"), 20: ("yellow", "s"), 60: ("blue", "o")}
     lines = []
     for sites, (colour, marker) in looks.items():
-        study = studies.found.get(Key("simulated_portfolio", model, sites=sites))
+        study = studies.by_key.get(StudyKey("simulated_portfolio", model, sites=sites))
         if study is not None and np.isclose(study.parameters, parameter).any():
             look = {"color": COLOURS[colour], "marker": marker}
             lines.append(Line(study, f"{sites} sites", look, parameter))
     return lines
 
 
-def _frontier(axes: Axes, line: Line, metric: str) -> None:
+def _frontier_line(axes: Axes, line: Line, metric: str) -> None:
     """A line through the weights, hollow marks filled where the metric differs from that of weight 0."""
     score = [change.mean for change in line.changes("energy_score", relative=True)]
     paid = line.changes(metric, relative=True)
@@ -304,11 +300,11 @@ def _seed_deviation(study: Study, weight: float, parameter: float | None) -> flo
 def _reliability(above: Axes, below: Axes, study: Study, parameter: float) -> None:
     """Realised cost, and the gap, against predicted cost in bins, at weight 0 and at the chosen weight."""
     for weight, look in zip((0.0, chosen_weight(study, parameter)), _RELIABILITY.values(), strict=True):
-        found = binned_gap(study, weight, parameter)
-        predicted, realised = (np.array([getattr(each, side) for each in found]) for side in ("predicted", "realised"))
+        bins = binned_gap(study, weight, parameter)
+        predicted, realised = (np.array([getattr(each, side) for each in bins]) for side in ("predicted", "realised"))
         down, across = ((side[:, 0] - side[:, 1], side[:, 2] - side[:, 0]) for side in (realised, predicted))
         above.errorbar(predicted[:, 0], realised[:, 0], down, across, linewidth=0.9, **look)
-        error_bars(below, predicted[:, 0], [each.gap for each in found], **look)
+        error_bars(below, predicted[:, 0], [each.gap for each in bins], **look)
     below.axhline(0.0, color="black", linewidth=0.8)
     below.sharex(above)
     ends = (min(above.get_xlim()[0], above.get_ylim()[0]), max(above.get_xlim()[1], above.get_ylim()[1]))
@@ -318,3 +314,18 @@ def _reliability(above: Axes, below: Axes, study: Study, parameter: float) -> No
 
 def _ring() -> Line2D:
     return Line2D([], [], label="chosen on validation data", **_RING)
+
+
+FIGURES = (
+    PaperFigure(
+        "portfolio_frontier",
+        "portfolio",
+        "What a better decision costs the forecast",
+        _frontier,
+        (_SIMULATED,),
+    ),
+    PaperFigure("portfolio_spread", "portfolio", "The spread of the total", _spread, (_SIMULATED,)),
+    PaperFigure("portfolio_calibration", "portfolio", "Reliability of the predicted cost", _calibration, (_SIMULATED,)),
+    PaperFigure("portfolio_regret_by_sites", "portfolio", "Regret by number of sites", _regret_by_sites, (_SIMULATED,)),
+)
+"""In the order of the paper."""

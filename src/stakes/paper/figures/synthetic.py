@@ -10,6 +10,7 @@ from stakes.evaluation.metrics import LEVELS
 from stakes.evaluation.study import Study
 from stakes.paper.diagnostics import binned_mass, kernel_density
 from stakes.paper.figures.by_weight import BANDS, FILLED, Line, by_weight, draw_changes, draw_levels
+from stakes.paper.figures.paper_figure import Drawn, PaperFigure
 from stakes.paper.figures.paper_style import (
     METRICS,
     cost_curves,
@@ -19,23 +20,15 @@ from stakes.paper.figures.paper_style import (
     nearest,
     new_figure,
 )
-from stakes.paper.figures.registry import Drawn, figure
-from stakes.paper.studies import Key, Studies
+from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.style import COLOURS, DASHES, band, weight_colours
 from stakes.tasks.synthetic import SyntheticTask
 
-__all__ = [
-    "synthetic",
-    "synthetic_action_curves",
-    "synthetic_aggregate",
-    "synthetic_marginals",
-    "synthetic_mode_weight",
-    "synthetic_setup",
-]
+__all__ = ["FIGURES"]
 
 Floats = NDArray[np.float64]
 
-_DIFFUSION = Key("synthetic", "diffusion")
+_DIFFUSION = StudyKey("synthetic", "diffusion")
 _TASK = SyntheticTask()
 _THRESHOLD = 1.0
 _FEATURES = np.linspace(0.0, 1.0, 201)
@@ -43,10 +36,8 @@ _OUTCOMES = np.linspace(-1.0, 4.0, 251)
 _BANDWIDTH = 0.1  # half the narrower mode's deviation
 
 
-@figure("synthetic", "synthetic", "The synthetic decision task", needs=[_DIFFUSION])
-def synthetic(studies: Studies) -> Drawn:
+def _overview(study: Study) -> Drawn:
     """The cost over the marginal, a*(x) at weight 0 and 0.95, the mass of the second mode."""
-    study = studies[_DIFFUSION]
     drawing, grid = new_figure(2, 2, height=2.35)
     _cost_and_marginal(grid[0, 0])
     _mode_mass(grid[0, 1], study)
@@ -68,8 +59,7 @@ def synthetic(studies: Studies) -> Drawn:
     )
 
 
-@figure("synthetic_setup", "synthetic", "The synthetic data and the best action")
-def synthetic_setup(studies: Studies) -> Drawn:
+def _setup(studies: Studies) -> Drawn:
     """p(y | x) above a*(x), from the task itself."""
     drawing, grid = new_figure(2, 1, height=1.75, sharex=True)
     top, bottom = grid[:, 0]
@@ -97,10 +87,8 @@ def synthetic_setup(studies: Studies) -> Drawn:
     )
 
 
-@figure("synthetic_aggregate", "synthetic", "Aggregate metrics by decision weight", needs=[_DIFFUSION])
-def synthetic_aggregate(studies: Studies) -> Drawn:
+def _aggregate(study: Study) -> Drawn:
     """Four metrics against the weight, and below each its paired difference to weight 0."""
-    study = studies[_DIFFUSION]
     line = Line(study, "diffusion", {"color": COLOURS["blue"], "marker": "o"})
     drawing, grid = new_figure(2, len(METRICS), height=1.85, sharex=True)
     for (top, bottom), metric in zip(grid.T, METRICS, strict=True):
@@ -117,10 +105,8 @@ def synthetic_aggregate(studies: Studies) -> Drawn:
     )
 
 
-@figure("synthetic_marginals", "synthetic", "Marginals of the forecasts", needs=[_DIFFUSION])
-def synthetic_marginals(studies: Studies) -> Drawn:
+def _marginals(study: Study) -> Drawn:
     """Rows are weights, columns training seeds."""
-    study = studies[_DIFFUSION]
     weights = nearest([0.0, 0.5, 0.9], study.weights)
     drawing, grid = new_figure(len(weights), study.seeds, height=1.45, sharex=True, sharey=True)
     truth = kernel_density(_true_quantiles(study.case_values("feature")[0]), _OUTCOMES, _BANDWIDTH)
@@ -129,8 +115,8 @@ def synthetic_marginals(studies: Studies) -> Drawn:
         mass = defined_mean(study.values("mass_hazard", weight)[0], -1)
         for seed, axes in enumerate(row):
             axes.fill_between(_OUTCOMES, truth, color="#CCCCCC", linewidth=0, label="truth")
-            found = drawn_density(quantiles[seed], _OUTCOMES, _BANDWIDTH)
-            axes.plot(_OUTCOMES, found, color=COLOURS["blue"], label="forecasts")
+            forecasts = drawn_density(quantiles[seed], _OUTCOMES, _BANDWIDTH)
+            axes.plot(_OUTCOMES, forecasts, color=COLOURS["blue"], label="forecasts")
             axes.axvline(_THRESHOLD, color="black", linestyle=":", linewidth=0.8)
             title = f"second mode {mass[seed]:.2f}" if np.isfinite(mass[seed]) else "failed"
             axes.set_title(title, loc="right", fontsize=7)
@@ -146,10 +132,8 @@ def synthetic_marginals(studies: Studies) -> Drawn:
     )
 
 
-@figure("synthetic_action_curves", "synthetic", "Actions by data seed and weight", needs=[_DIFFUSION])
-def synthetic_action_curves(studies: Studies) -> Drawn:
+def _action_curves(study: Study) -> Drawn:
     """Rows are data seeds, columns weights."""
-    study = studies[_DIFFUSION]
     weights = nearest([0.0, 0.5, 0.9, 0.95], study.weights)
     drawing, grid = new_figure(study.groups, len(weights), height=1.5, sharex=True, sharey=True)
     for group, (row, number) in enumerate(zip(grid, _numbers(study, "group"), strict=True)):
@@ -167,10 +151,8 @@ def synthetic_action_curves(studies: Studies) -> Drawn:
     )
 
 
-@figure("synthetic_mode_weight", "synthetic", "Mass of the second mode along x", needs=[_DIFFUSION])
-def synthetic_mode_weight(studies: Studies) -> Drawn:
+def _mode_weight(study: Study) -> Drawn:
     """One panel a data seed."""
-    study = studies[_DIFFUSION]
     weights = nearest([0.0, 0.5, 0.95], study.weights)
     drawing, grid = new_figure(study.groups, 1, height=1.6, sharex=True, sharey=True)
     truth = _TASK.mode_weight(torch.from_numpy(_FEATURES)[:, None])
@@ -232,14 +214,14 @@ def _actions(axes: Axes, study: Study, weight: float, group: int) -> None:
     """The forecasts' a*(x) and the true one, and how far they are apart on average."""
     order = np.argsort(study.case_values("feature")[group])
     x = study.case_values("feature")[group][order]
-    found = study.values("action", weight)[group][:, order]
-    mean, deviation = defined_mean(found, 0), defined_deviation(found, 0)
+    actions = study.values("action", weight)[group][:, order]
+    mean, deviation = defined_mean(actions, 0), defined_deviation(actions, 0)
     axes.plot(x, mean, color=COLOURS["blue"], linewidth=0.9, label="forecasts")
     band(axes, x, mean - deviation, mean + deviation, COLOURS["blue"])
     best = _TASK.true_action(torch.from_numpy(_FEATURES)[:, None])
     axes.plot(_FEATURES, best, color="black", linestyle="--", linewidth=1, label="truth")
-    distance, baseline = (study.values("tracking", each)[group] for each in (weight, 0.0))
-    mark = "●" if paired_difference(distance, baseline).significant else "○"
+    distance, at_0 = (study.values("tracking", each)[group] for each in (weight, 0.0))
+    mark = "●" if paired_difference(distance, at_0).significant else "○"
     axes.set_title(f"{mark if weight else ''} {defined_mean(distance):.3f}", loc="right", fontsize=7)
     axes.set(ylim=(-0.05, 1.05), xlim=(0, 1), xticks=[0, 0.5, 1])
 
@@ -249,3 +231,14 @@ def _label_columns(grid: NDArray[np.object_], titles: list[str], below: str) -> 
         axes.set_title(title, loc="left")
     for axes in grid[-1]:
         axes.set_xlabel(below)
+
+
+FIGURES = (
+    PaperFigure.of_study("synthetic", "The synthetic decision task", _DIFFUSION, _overview),
+    PaperFigure("synthetic_setup", "synthetic", "The synthetic data and the best action", _setup),
+    PaperFigure.of_study("synthetic_aggregate", "Aggregate metrics by decision weight", _DIFFUSION, _aggregate),
+    PaperFigure.of_study("synthetic_marginals", "Marginals of the forecasts", _DIFFUSION, _marginals),
+    PaperFigure.of_study("synthetic_action_curves", "Actions by data seed and weight", _DIFFUSION, _action_curves),
+    PaperFigure.of_study("synthetic_mode_weight", "Mass of the second mode along x", _DIFFUSION, _mode_weight),
+)
+"""In the order of the paper."""

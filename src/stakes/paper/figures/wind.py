@@ -16,6 +16,7 @@ from stakes.evaluation.study import RegionBy, Study
 from stakes.method.named_costs import ShortfallCost
 from stakes.paper.diagnostics import quantile_shift, window_centres
 from stakes.paper.figures.by_weight import BANDS, Line, common_limits, draw_changes, draw_levels, shared_legend
+from stakes.paper.figures.paper_figure import Drawn, PaperFigure
 from stakes.paper.figures.paper_style import (
     MARKERS,
     METRICS,
@@ -26,29 +27,16 @@ from stakes.paper.figures.paper_style import (
     parameter_colours,
     unit_of,
 )
-from stakes.paper.figures.registry import Drawn, figure
-from stakes.paper.studies import Key, Studies
+from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.error_bars import error_bars
 from stakes.reports.style import COLOURS, band, weight_colours
 from stakes.tasks.wind import WindTask
 
-__all__ = [
-    "windpower_aggregate_diffusion",
-    "windpower_cal_decomp_diffusion",
-    "windpower_cal_decomp_implicit",
-    "windpower_cutoff_diffusion",
-    "windpower_cutoff_implicit",
-    "windpower_main",
-    "windpower_regional_lam3_diffusion",
-    "windpower_rolling_q_diffusion",
-    "windpower_rolling_q_implicit",
-    "windpower_scatter_plus_regional",
-    "windpower_setup",
-]
+__all__ = ["FIGURES"]
 
 Panels = NDArray[np.object_]
 
-_IMPLICIT, _DIFFUSION = Key("wind", "implicit"), Key("wind", "diffusion")
+_IMPLICIT, _DIFFUSION = StudyKey("wind", "implicit"), StudyKey("wind", "diffusion")
 _MODELS = {"implicit": "implicit generative model", "diffusion": "distributional diffusion model"}
 _RECORDS = {
     "wind_north_sea": (
@@ -67,14 +55,7 @@ _DILEMMA = (
 )
 
 
-@figure("windpower_main", "wind", "Wind power dispatch, implicit model", needs=[_IMPLICIT])
-def windpower_main(studies: Studies) -> Drawn:
-    """The trade-off and the regions at lambda = 5."""
-    return _trade_off(studies[_IMPLICIT], [5.0])
-
-
-@figure("windpower_setup", "wind", "The power curve and the cost of dispatch")
-def windpower_setup(studies: Studies) -> Drawn:
+def _setup(studies: Studies) -> Drawn:
     """The task's own power curve and cost."""
     task = WindTask(penalty=5.0)
     drawing, ((left, right),) = new_figure(1, 2, height=2.5)
@@ -106,34 +87,8 @@ def windpower_setup(studies: Studies) -> Drawn:
     )
 
 
-@figure("windpower_scatter_plus_regional", "wind", "Trade-off and regions at other penalties", needs=[_IMPLICIT])
-def windpower_scatter_plus_regional(studies: Studies) -> Drawn:
-    """As `windpower_main` for lambda = 3 and 10."""
-    return _trade_off(studies[_IMPLICIT], [3.0, 10.0])
-
-
-@figure("windpower_cutoff_implicit", "wind", "The cut-off region by penalty, implicit model", needs=[_IMPLICIT])
-def windpower_cutoff_implicit(studies: Studies) -> Drawn:
-    """One region, by lambda."""
-    return _cut_off(studies[_IMPLICIT])
-
-
-@figure("windpower_rolling_q_implicit", "wind", "How the median moves, implicit model", needs=[_IMPLICIT])
-def windpower_rolling_q_implicit(studies: Studies) -> Drawn:
-    """Windows of the observed speed."""
-    return _median_shift(studies[_IMPLICIT])
-
-
-@figure("windpower_cal_decomp_implicit", "wind", "Predicted and realised cost, implicit model", needs=[_IMPLICIT])
-def windpower_cal_decomp_implicit(studies: Studies) -> Drawn:
-    """Both sides of decision calibration."""
-    return _both_sides(studies[_IMPLICIT])
-
-
-@figure("windpower_aggregate_diffusion", "wind", "Wind power dispatch, diffusion model", needs=[_DIFFUSION])
-def windpower_aggregate_diffusion(studies: Studies) -> Drawn:
+def _aggregate(study: Study) -> Drawn:
     """All cases, by lambda."""
-    study = studies[_DIFFUSION]
     drawing, grid = new_figure(2, len(METRICS), height=2.0)
     lines = _by_penalty(study)
     _compare(grid, lines)
@@ -145,10 +100,8 @@ def windpower_aggregate_diffusion(studies: Studies) -> Drawn:
     )
 
 
-@figure("windpower_regional_lam3_diffusion", "wind", "Regions by penalty, diffusion model", needs=[_DIFFUSION])
-def windpower_regional_lam3_diffusion(studies: Studies) -> Drawn:
+def _regional(study: Study) -> Drawn:
     """Two rows a lambda."""
-    study = studies[_DIFFUSION]
     penalties = nearest([3.0, 5.0, 10.0], study.parameters)
     drawing, grid = new_figure(2 * len(penalties), len(METRICS), height=1.5)
     lines: list[Line] = []
@@ -163,24 +116,6 @@ def windpower_regional_lam3_diffusion(studies: Studies) -> Drawn:
         f"Metrics by region of the power curve and decision weight, two rows for each λ; {_of(study)}. Upper rows: "
         f"means, where {BANDS}; lower rows: the change against weight 0, where {_BARS}. {_sentence(_DILEMMA)}.",
     )
-
-
-@figure("windpower_cutoff_diffusion", "wind", "The cut-off region by penalty, diffusion model", needs=[_DIFFUSION])
-def windpower_cutoff_diffusion(studies: Studies) -> Drawn:
-    """One region, by lambda."""
-    return _cut_off(studies[_DIFFUSION])
-
-
-@figure("windpower_rolling_q_diffusion", "wind", "How the median moves, diffusion model", needs=[_DIFFUSION])
-def windpower_rolling_q_diffusion(studies: Studies) -> Drawn:
-    """Windows of the observed speed."""
-    return _median_shift(studies[_DIFFUSION])
-
-
-@figure("windpower_cal_decomp_diffusion", "wind", "Predicted and realised cost, diffusion model", needs=[_DIFFUSION])
-def windpower_cal_decomp_diffusion(studies: Studies) -> Drawn:
-    """Both sides of decision calibration."""
-    return _both_sides(studies[_DIFFUSION])
 
 
 _MEASURES = (
@@ -280,12 +215,12 @@ def _both_sides(study: Study) -> Drawn:
         panel.set_axisbelow(True)
     for (bars, changes, gaps), penalty in zip(grid.T, penalties, strict=True):
         for side, (name, (metric, colour, marker, hatch)) in zip((-0.2, 0.2), looks.items(), strict=True):
-            found = np.array([study.seed_means(metric, weight, penalty) for weight in weights])
+            by_seed = np.array([study.seed_means(metric, weight, penalty) for weight in weights])
             bars.bar(
                 places + side,
-                defined_mean(found, 1),
+                defined_mean(by_seed, 1),
                 0.38,
-                yerr=defined_deviation(found, 1),
+                yerr=defined_deviation(by_seed, 1),
                 label=f"{name} cost",
                 color=COLOURS[colour],
                 hatch=hatch,
@@ -373,3 +308,42 @@ def _of(study: Study) -> str:
 
 def _sentence(clause: str) -> str:
     return clause[0].upper() + clause[1:]
+
+
+FIGURES = (
+    PaperFigure.of_study(
+        "windpower_main", "Wind power dispatch, implicit model", _IMPLICIT, lambda study: _trade_off(study, [5.0])
+    ),
+    PaperFigure("windpower_setup", "wind", "The power curve and the cost of dispatch", _setup),
+    PaperFigure.of_study(
+        "windpower_scatter_plus_regional",
+        "Trade-off and regions at other penalties",
+        _IMPLICIT,
+        lambda study: _trade_off(study, [3.0, 10.0]),
+    ),
+    PaperFigure.of_study(
+        "windpower_cutoff_implicit", "The cut-off region by penalty, implicit model", _IMPLICIT, _cut_off
+    ),
+    PaperFigure.of_study(
+        "windpower_rolling_q_implicit", "How the median moves, implicit model", _IMPLICIT, _median_shift
+    ),
+    PaperFigure.of_study(
+        "windpower_cal_decomp_implicit", "Predicted and realised cost, implicit model", _IMPLICIT, _both_sides
+    ),
+    PaperFigure.of_study(
+        "windpower_aggregate_diffusion", "Wind power dispatch, diffusion model", _DIFFUSION, _aggregate
+    ),
+    PaperFigure.of_study(
+        "windpower_regional_lam3_diffusion", "Regions by penalty, diffusion model", _DIFFUSION, _regional
+    ),
+    PaperFigure.of_study(
+        "windpower_cutoff_diffusion", "The cut-off region by penalty, diffusion model", _DIFFUSION, _cut_off
+    ),
+    PaperFigure.of_study(
+        "windpower_rolling_q_diffusion", "How the median moves, diffusion model", _DIFFUSION, _median_shift
+    ),
+    PaperFigure.of_study(
+        "windpower_cal_decomp_diffusion", "Predicted and realised cost, diffusion model", _DIFFUSION, _both_sides
+    ),
+)
+"""In the order of the paper."""

@@ -5,9 +5,8 @@ from functools import cache
 import pytest
 from invented_studies import invented_studies
 
-from stakes.paper.contents import draw_figure
-from stakes.paper.figure_settings import settings_of
-from stakes.paper.studies import Studies
+from stakes.paper.drawing import _settings_of_studies, draw_figure
+from stakes.paper.study_collection import Studies
 
 DIFFERS = ", where it differs"
 
@@ -39,7 +38,7 @@ def test_all_numbers_of_sites_of_the_regret() -> None:
 
 def test_the_first_is_told_in_full_and_of_others_what_differs() -> None:
     studies = dict(made().items())
-    found = settings_of(studies)
+    found = _settings_of_studies(studies)
     (first, whole), *others = found.items()
     assert whole.keys() >= next(iter(studies.values())).about.keys()
     assert whole["grid"]["decision weights"] == next(iter(studies.values())).weights

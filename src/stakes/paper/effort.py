@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from stakes.paper.plan import Part
+from stakes.paper.plan import PlannedStudy
 from stakes.training.execution import Execution
 from stakes.training.run_settings import RunSettings, task_data
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Effort", "expected_effort"]
 
-# Members a second: through a training step and through one step of sampling, of the paper's networks. On a CPU a core
-# of an AMD EPYC, on a GPU an H200 (docs/benchmarks.md); other machines differ by a factor of a few.
+# Members per second, through a training step and through one step of sampling, of the paper's networks: on one core of
+# an AMD EPYC and on an H200 (docs/benchmarks.md); other machines differ by a factor of a few.
 _TRAINED = {
     ("cpu", "implicit"): 4e5,
     ("cpu", "diffusion"): 2.5e5,
@@ -25,15 +25,21 @@ _WORKER, _HERE = 0.6, 1.0  # GiB: a process that trains, and this one
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """Models to train, minutes and GiB."""
+class Effort:
+    """What a reproduction takes.
+
+    Attributes:
+        models: How many models are trained.
+        minutes: How long that takes.
+        memory: GiB of main memory, of all processes together.
+    """
 
     models: int
     minutes: float
     memory: float
 
     def sentence(self, quick: bool) -> str:
-        """What to expect."""
+        """What to expect of a whole or a quick run, as one sentence."""
         kind = "a reduced run (--quick)" if quick else "the whole run"
         time = _counted(self.minutes, "minute") if self.minutes < 120 else _counted(self.minutes / 60, "hour")
         memory = f"{self.memory:.0f} GiB of memory"
@@ -44,27 +50,32 @@ def _counted(number: float, unit: str) -> str:
     return f"{number:.0f} {unit}{'' if round(number) == 1 else 's'}"
 
 
-def estimate(parts: Sequence[Part], execution: Execution) -> Estimate:
-    """From the number of members that pass through the networks; a factor of two either way is to be expected."""
+def expected_effort(planned: Sequence[PlannedStudy], execution: Execution) -> Effort:
+    """Time and memory, from the number of members that pass through the networks; they may be wrong by a factor of two.
+
+    Args:
+        planned: What is trained and evaluated; runs that several studies share are counted once.
+        execution: On what, and in how many processes.
+    """
     device = execution.resolved_device
     seconds, largest = 0.0, 0.0
     names: set[str] = set()
-    for part in parts:
-        if part.model == "policy":
+    for study in planned:
+        if study.model == "policy":
             continue
-        runs = {point.run.name: point.run for point in part.sweep().points if point.run.name not in names}
+        runs = {point.run.name: point.run for point in study.sweep().points if point.run.name not in names}
         names |= set(runs)
         some = next(iter(runs.values()), None)
         if some is None:
             continue
-        trained = len(runs) * _training_members(some) / _TRAINED[device, part.model]
-        sampled = len(runs) * _sampled_members(some, part.assessment.members) / _SAMPLED[device, part.model]
+        trained = len(runs) * _training_members(some) / _TRAINED[device, study.model]
+        sampled = len(runs) * _sampled_members(some, study.assessment.members) / _SAMPLED[device, study.model]
         processes = execution.processes if device == "cpu" else 1
         seconds += (trained + sampled) / processes
         data = task_data(some.task)
-        largest = max(largest, len(data.test) * part.assessment.members * data.test.outcome.shape[1] * _BYTES)
+        largest = max(largest, len(data.test) * study.assessment.members * data.test.outcome.shape[1] * _BYTES)
     memory = _HERE + execution.processes * (_WORKER + 3 * largest / 2**30)  # members, and what is made of them
-    return Estimate(len(names), max(1.0, seconds / 60), memory)
+    return Effort(len(names), max(1.0, seconds / 60), memory)
 
 
 def _training_members(run: RunSettings) -> float:

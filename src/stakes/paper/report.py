@@ -1,20 +1,17 @@
-"""What the report of a reproduction says: claims first, then a section a subject with its figures and tables."""
+"""The report of a reproduction: claims first, then one section per subject with its figures and tables."""
 
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from stakes.errors import StakesError
 from stakes.paper.claims.claim import Judgement
-from stakes.paper.figure_settings import ReadStudies, settings_of
-from stakes.paper.figures.registry import find_figure, known_figures
+from stakes.paper.figures.all_figures import all_figures
 from stakes.paper.plan import CHOICES, MAIN, SUBJECTS
-from stakes.paper.studies import Key, Studies
+from stakes.paper.study_collection import Studies, StudyKey
 from stakes.paper.tables import metrics_table, portfolio_table, portfolio_weights_table, regions_table
 from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, Table
-from stakes.reports.style import style, to_svg
 
-__all__ = ["build_report", "draw_figure", "draw_figures"]
+__all__ = ["build_report"]
 
 _SECTIONS = {
     "method": ("The method", ()),
@@ -41,50 +38,35 @@ _SECTIONS = {
         "Portfolios: a decision on the sum of many sites",
         (
             "Beyond the paper. The energy score hardly sees the dependence between sites, and the cost of a decision "
-            "on their sum hangs on it: this is where a decision loss has something to add.",
+            "on their sum depends on it: this is where a decision loss has something to add.",
         ),
     ),
 }
-
-
-def draw_figures(studies: Studies, subjects: Sequence[str]) -> tuple[dict[str, Figure], list[str]]:
-    """Every figure of these subjects and of the method whose studies are there, by its label.
-
-    Where runs failed there may be nothing to draw: such a figure is left out, and the second value says why.
-    """
-    figures, notes = {}, []
-    for spec in known_figures().values():
-        if spec.subject in (*subjects, "method") and spec.possible(studies):
-            try:
-                figures[spec.label] = draw_figure(studies, spec.label)
-            except StakesError as error:
-                notes.append(f"The figure {spec.label} was left out: {error}.")
-    return figures, notes
-
-
-def draw_figure(studies: Studies, label: str) -> Figure:
-    """One figure as SVG, with its caption and the settings of all studies that it shows."""
-    spec = find_figure(label)
-    shown = ReadStudies(studies.found)
-    with style():
-        drawn = spec.draw(Studies(shown))
-        svg = to_svg(drawn.figure)
-    settings = settings_of(shown.read) if shown.read else {"drawn from": "the task alone"}
-    return Figure(spec.label, spec.title, drawn.caption, svg, settings)
 
 
 def build_report(
     studies: Studies,
     judgements: Sequence[Judgement],
     figures: Mapping[str, Figure],
-    summaries: Mapping[Key, pd.DataFrame],
+    summaries: Mapping[StudyKey, pd.DataFrame],
     portfolios: pd.DataFrame,
     reduced: str | None,
     notes: Sequence[str],
     provenance: Mapping[str, str],
 ) -> Report:
-    """Everything on one page."""
-    known = known_figures()
+    """Everything on one page.
+
+    Args:
+        studies: What was evaluated.
+        judgements: The claims under every choice.
+        figures: The figures by label.
+        summaries: The table of `stakes.evaluation.summary.summarise` for every study but those of policies.
+        portfolios: The rows of `stakes.paper.tables.portfolio_rows`.
+        reduced: In what respect the run was smaller than a whole one; None for a whole one.
+        notes: What was left out, in sentences.
+        provenance: How, with what and from which data it was made, by name.
+    """
+    known = all_figures()
     sections = []
     for subject, (title, text) in _SECTIONS.items():
         drawn = tuple(figure for label, figure in figures.items() if known[label].subject == subject)
@@ -93,7 +75,7 @@ def build_report(
             sections.append(Section(subject, title, text, drawn, tables))
     if judgements:
         sections.append(
-            Section("choices", "What the claims hang on", _ABOUT_CHOICES, (), (_choices_table(judgements),))
+            Section("choices", "What the claims depend on", _ABOUT_CHOICES, (), (_choices_table(judgements),))
         )
     return Report(
         title="Decision-aware training, reproduced",
@@ -150,7 +132,7 @@ def _choices_table(judgements: Sequence[Judgement]) -> Table:
 
 
 def _tables(
-    subject: str, studies: Studies, summaries: Mapping[Key, pd.DataFrame], portfolios: pd.DataFrame
+    subject: str, studies: Studies, summaries: Mapping[StudyKey, pd.DataFrame], portfolios: pd.DataFrame
 ) -> list[Table]:
     if subject == "portfolio":
         return [portfolio_table(portfolios), portfolio_weights_table(portfolios)] if len(portfolios) else []

@@ -3,40 +3,40 @@ from itertools import pairwise
 
 import pytest
 
-from stakes.paper.estimate import Estimate, estimate
-from stakes.paper.plan import planned_parts
+from stakes.paper.effort import Effort, expected_effort
+from stakes.paper.plan import planned_studies
 from stakes.training.execution import Execution
 
 ONE = Execution("cpu", workers=1)
 
 
-def test_more_parts_take_longer() -> None:
-    parts = planned_parts(["synthetic", "wind"], quick=True)
-    parts = [replace(part, settings={**part.settings, "training.epochs": 5000}) for part in parts]
-    found = [estimate(parts[:count], ONE) for count in range(1, len(parts) + 1)]
-    for less, more in pairwise(found):
+def test_more_studies_take_longer() -> None:
+    planned = planned_studies(["synthetic", "wind"], quick=True)
+    planned = [replace(study, settings={**study.settings, "training.epochs": 5000}) for study in planned]
+    efforts = [expected_effort(planned[:count], ONE) for count in range(1, len(planned) + 1)]
+    for less, more in pairwise(efforts):
         assert more.models > less.models
         assert more.minutes > less.minutes
         assert more.memory >= less.memory
 
 
 def test_nothing_to_train_takes_no_time() -> None:
-    assert estimate([], ONE).models == 0
-    assert estimate([], ONE).minutes <= 1
+    assert expected_effort([], ONE).models == 0
+    assert expected_effort([], ONE).minutes <= 1
 
 
-def test_runs_that_parts_share_are_counted_once() -> None:
-    (part,) = (part for part in planned_parts(["frost"], model="implicit") if part.choice == "main")
-    once = estimate([part], ONE)
-    assert estimate([part, part], ONE) == once
-    assert once.models == len(part.sweep().runs)
+def test_runs_that_studies_share_are_counted_once() -> None:
+    (study,) = (each for each in planned_studies(["frost"], model="implicit") if each.choice == "main")
+    once = expected_effort([study], ONE)
+    assert expected_effort([study, study], ONE) == once
+    assert once.models == len(study.sweep().runs)
 
 
 def test_more_cores_and_a_reduced_run_are_quicker() -> None:
-    whole, quick = (estimate(planned_parts(["wind"], reduced), ONE) for reduced in (False, True))
+    whole, quick = (expected_effort(planned_studies(["wind"], reduced), ONE) for reduced in (False, True))
     assert quick.minutes < whole.minutes / 10
     assert quick.models < whole.models
-    two = estimate(planned_parts(["wind"]), replace(ONE, workers=2))
+    two = expected_effort(planned_studies(["wind"]), replace(ONE, workers=2))
     assert two.minutes == pytest.approx(whole.minutes / 2)
     assert two.memory > whole.memory
 
@@ -56,4 +56,4 @@ def test_more_cores_and_a_reduced_run_are_quicker() -> None:
     ],
 )
 def test_what_to_expect_is_one_sentence(models: int, minutes: float, quick: bool, sentence: str) -> None:
-    assert Estimate(models, minutes, 2.3).sentence(quick).startswith(sentence)
+    assert Effort(models, minutes, 2.3).sentence(quick).startswith(sentence)

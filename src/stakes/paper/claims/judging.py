@@ -1,0 +1,64 @@
+"""All claims of the paper in its order, judged on the studies of a reproduction."""
+
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from typing import Any
+
+from stakes.paper.claims import frost, method, synthetic, wind
+from stakes.paper.claims.check import Check
+from stakes.paper.claims.claim import Claim, Judgement
+from stakes.paper.plan import SUBJECTS
+from stakes.paper.study_collection import Studies
+
+__all__ = ["all_claims", "claims_record", "judge_claims"]
+
+
+def all_claims() -> tuple[Claim, ...]:
+    """S1-S6, W1-W7, F1-F9, M1, M2, O1 and T1."""
+    return (*synthetic.CLAIMS, *wind.CLAIMS, *frost.CLAIMS, *method.CLAIMS)
+
+
+def judge_claims(studies: Studies, subjects: Sequence[str] = SUBJECTS) -> list[Judgement]:
+    """Every claim of some subjects, and of the method, under every choice that was evaluated.
+
+    Args:
+        studies: What was evaluated.
+        subjects: Names from `stakes.paper.plan.SUBJECTS`.
+    """
+    claims = [claim for claim in all_claims() if claim.subject in (*subjects, "method")]
+    return [judgement for claim in claims for judgement in claim.judgements(studies)]
+
+
+def claims_record(judgements: Iterable[Judgement]) -> dict[str, Any]:
+    """Judged claims as plain values for JSON, by identifier.
+
+    Each says what it claims and how that is measured and, by choice, has the verdict, the checks and what was missing.
+
+    Args:
+        judgements: Those of `judge_claims`.
+    """
+    record: dict[str, Any] = {}
+    for judgement in judgements:
+        claim = judgement.claim
+        texts = {"subject": claim.subject, "statement": claim.statement, "how": claim.how, "choices": {}}
+        record.setdefault(claim.identifier, texts)["choices"][judgement.choice] = {
+            "verdict": judgement.verdict,
+            "checks": [_check_record(check) for check in judgement.checks],
+            "note": judgement.note,
+        }
+    return record
+
+
+def _check_record(check: Check) -> dict[str, Any]:
+    mean, low, high = (value if isfinite(value) else None for value in check.effect)
+    return {
+        "check": check.what,
+        "effect": mean,
+        "low": low,
+        "high": high,
+        "unit": check.unit,
+        "expected": check.expectation,
+        "paper": check.paper,
+        "counts": check.counts,
+        "check_verdict": check.verdict,
+    }
