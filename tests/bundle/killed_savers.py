@@ -1,8 +1,7 @@
-"""Saves bundles in forked children that are killed on the way; `test_bundle` reads what is left.
+"""Saves bundles in forked children that are killed on the way; `test_saving` reads what is left.
 
-`python bundle_children.py BASE` leaves a folder BASE/SCENARIO/MOMENT-NTH for every kill, and for the last child, which
-has no NTH step and lives. All share one interpreter,
-since importing torch takes seconds and forking does not.
+`python killed_savers.py BASE` leaves a folder BASE/SCENARIO/MOMENT-NTH for every kill, and for the last child, which
+has no NTH step and lives. All share one interpreter, since importing torch takes seconds and forking does not.
 """
 
 import itertools
@@ -38,7 +37,7 @@ def killed(nth: int, moment: str, folder: Path, forecaster: DecisionAwareForecas
 
 def main(base: Path) -> None:
     torch.set_num_threads(1)
-    forecaster = load_bundle(FOLDER / "bundle-1").forecaster
+    forecaster = load_bundle(FOLDER / "bundle-2").forecaster
     forecaster.noise_seed_ = OLD
     save_bundle(base / "old", forecaster)
     forecaster.noise_seed_ = NEW

@@ -1,0 +1,65 @@
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bundle.damage import forged
+from bundle.forecasters import FEATURES, PARTS
+from golden.make_bundle import FOLDER as GOLDEN
+from golden.make_bundle import LAYOUT, SPEC, decisions, table
+
+from stakes.bundle import bundle_files, load_bundle, record_file, save_bundle
+from stakes.cost_text.written_cost import CostSpec
+from stakes.errors import BundleError
+from stakes.files import read_json
+
+
+def test_the_golden_bundles_give_the_golden_decisions() -> None:
+    """A bundle of every format that ever was, as `tests/golden/make_bundle.py` made it then."""
+    folders = sorted(GOLDEN.glob("bundle-*"))
+    assert folders
+    for folder in folders:
+        bundle = load_bundle(folder)
+        assert bundle.notes == ()
+        assert (bundle.cost_spec, bundle.layout) == (CostSpec.from_record(SPEC.record()), LAYOUT)
+        expected = json.loads((GOLDEN / f"{folder.name.replace('bundle', 'decisions')}.json").read_text())
+        for name, values in decisions(bundle.forecaster).items():
+            np.testing.assert_allclose(values, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_files_are_added_to_a_bundle_of_format_1(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(GOLDEN / "bundle-1", tmp_path / "bundle"))
+    (folder / "report.html").write_text("a report")
+    record_file(folder, "report.html")
+    assert read_json(folder / "bundle.json")["format"] == 1
+    assert bundle_files(folder).keys() == PARTS | {"report.html"}
+    bundle = load_bundle(folder)
+    assert bundle.about["versions"]["stakes"] == "0.1.0"
+    save_bundle(folder, bundle.forecaster, cost_spec=bundle.cost_spec, layout=bundle.layout, about=bundle.about)
+    assert read_json(folder / "bundle.json")["format"] == 2
+    features = table(9)[FEATURES]
+    assert np.array_equal(load_bundle(folder).forecaster.decide(features), bundle.forecaster.decide(features))
+
+
+FORMAT_1: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a field missing": (forged("targets", ...), "targets must be given"),
+    "numbers for names": (forged("features", [1, 2, 3]), r"features\[0\] must be text"),
+    "other features": (forged("features", ["a", "b", "c"]), "features must be 'wind', .* in state.json, got 'a', 'b'"),
+    "versions": (forged("versions", {"stakes": 1}), "versions.stakes must be text"),
+    "of another format": (forged("format", 2), "there is no setting 'features'"),
+    "other targets": (forged("target_names", ["demand"], "state.json"), "targets must be 'demand' .* got 'load'"),
+    "other names": (forged("feature_names", ["a", "b", "c"], "state.json"), "features must be 'a', 'b', 'c'"),
+    "another layout": (forged("layout.features", ["sun"]), r"layout\.feature_names must be"),
+}
+
+
+@pytest.mark.parametrize("case", FORMAT_1)
+def test_hostile_and_damaged_bundles_of_format_1_are_refused(case: str, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(GOLDEN / "bundle-1", tmp_path / "bundle"))
+    damage, message = FORMAT_1[case]
+    damage(folder)
+    with pytest.raises(BundleError, match=message) as raised:
+        load_bundle(folder)
+    assert "bundle.json: " in str(raised.value)
