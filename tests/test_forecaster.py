@@ -1,5 +1,4 @@
 import copy
-import multiprocessing
 import os
 import pickle
 import signal
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
+from forked_processes import Forked, wait_until
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
@@ -24,7 +24,6 @@ from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, Sha
 from stakes.method.actions import solve_action
 from stakes.method.models.model_ensemble import member_shares, pooled_members
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
-from stakes.training import many_weights as fitting
 from stakes.training.many_weights import automatic_settings
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
@@ -425,35 +424,55 @@ def test_a_fit_goes_on_where_it_was(tmp_path: Path, epochs: int) -> None:
     assert_same(resumed, forecaster(**given).fit(*table()))
 
 
+@pytest.mark.usefixtures("workers")
 def test_processes_change_nothing() -> None:
-    given = {"decision_weight": "auto", "weights": (0.0, 0.3, 0.6), "model": StraightModel}
-    assert_same(forecaster(**given, n_jobs=2).fit(*table()), forecaster(**given).fit(*table()))
+    cost = stakes.cost_function(lambda action, outcome: (action - outcome).abs() + 0.1 * action, -5.0, 5.0)
+    local = lambda features, outcomes: StraightModel(features, outcomes)
+    given = {"decision_weight": "auto", "weights": (0.0, 0.3, 0.6), "model": local}
+    two, one = (forecaster(**given, n_jobs=jobs).set_params(cost=cost).fit(*table()) for jobs in (2, 1))
+    assert_same(two, one)
 
 
-def test_an_interrupt_ends_every_process(tmp_path: Path) -> None:
-    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    endless = forecaster(decision_weight="auto", weights=(0.0, 0.5), n_jobs=2, epochs=100_000)
+def endless() -> stakes.DecisionAwareForecaster:
+    """Two processes that train until they are asked to stop."""
+    return forecaster(decision_weight="auto", weights=(0.0, 0.5), n_jobs=2, epochs=100_000)
+
+
+def test_an_interrupt_ends_every_process(tmp_path: Path, workers: list[Forked]) -> None:
+    def interrupt() -> None:
+        wait_until(lambda: len(workers) == 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
     with pytest.raises(KeyboardInterrupt):
-        endless.fit(*table(), checkpoints=tmp_path)
-    timer.join()
-    assert not multiprocessing.active_children()
+        endless().fit(*table(), checkpoints=tmp_path)
+    interrupter.join()
+    assert all(process.returncode is not None for process in workers)
     assert {path.name for path in tmp_path.iterdir()} == {"1-of-2", "2-of-2"}
+    assert all(list(path.glob("epoch-*.json")) for path in tmp_path.iterdir())
 
 
-def test_who_asks_for_an_end_hears_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def in_turn(function, arguments, processes):
-        return ((key, function(*given)) for key, given in arguments.items())
-
-    monkeypatch.setattr(fitting, "called_for_each", in_turn)
-    endless = forecaster(decision_weight="auto", weights=(0.0, 0.5), n_jobs=2, epochs=100_000)
+@pytest.mark.usefixtures("workers")
+def test_who_asks_for_an_end_hears_of_it(tmp_path: Path) -> None:
     with pytest.raises(InterruptedTraining, match="everything up to it is saved"):
-        endless.fit(*table(), checkpoints=tmp_path, stop=lambda: True)
+        endless().fit(*table(), checkpoints=tmp_path, stop=stop_after(4))  # when both have begun
+    with pytest.raises(InterruptedTraining, match="interrupted before training began"):
+        endless().fit(*table(), stop=lambda: True)
+
+
+def test_without_one_part_the_others_end_with_a_checkpoint(tmp_path: Path, workers: list[Forked]) -> None:
+    (tmp_path / "1-of-2").write_text("no folder")
+    with pytest.raises(StakesError, match="1-of-2"):
+        endless().fit(*table(), checkpoints=tmp_path)
+    assert list((tmp_path / "2-of-2").glob("epoch-*.json"))
+    assert len(workers) == 2
 
 
 def test_what_processes_cannot_share_is_refused() -> None:
-    local = lambda features, outcomes: StraightModel(features, outcomes)
-    with pytest.raises(SettingError, match="for n_jobs above 1 cost and model must be defined in a module"):
+    lock = threading.Lock()
+    local = lambda features, outcomes: lock and StraightModel(features, outcomes)
+    with pytest.raises(SettingError, match="what several processes share must be fit for pickle"):
         forecaster(model=local, decision_weight="auto", n_jobs=2).fit(*table(20))
 
 

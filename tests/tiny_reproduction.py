@@ -16,8 +16,8 @@ from stakes.paper import reproduce as module
 from stakes.paper.plan import PlannedStudy, planned_studies
 from stakes.tasks import find_task, portfolio
 from stakes.training import run_settings, sweep
-from stakes.training.execution import Execution, Stack
-from stakes.training.worker import train_folders
+from stakes.training.execution import Execution
+from stakes.training.stacks import Stack, train_folders
 
 EXECUTION = Execution("cpu", workers=1, quiet=True)
 TINY: Mapping[str, Any] = {

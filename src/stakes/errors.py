@@ -19,6 +19,7 @@ __all__ = [
     "StudyError",
     "TableError",
     "WheelError",
+    "WorkerError",
 ]
 __all__ += ["did_you_mean", "one_line"]
 
@@ -49,6 +50,10 @@ class StudyError(StakesError):
 
 class InterruptedTraining(StakesError):  # noqa: N818 an answer to the user, not a fault
     """Training was asked to stop."""
+
+
+class WorkerError(StakesError):
+    """A process that was to help ended before its work was done."""
 
 
 class CheckpointError(StakesError):

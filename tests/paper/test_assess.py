@@ -15,8 +15,8 @@ from stakes.paper.assess import assess
 from stakes.paper.run_evaluations import Assessment, against_truth, evaluate_runs
 from stakes.training.run_folder import RunFolder
 from stakes.training.run_settings import task_data
+from stakes.training.stacks import train_folders
 from stakes.training.sweep import Point, Sweep, read_sweep
-from stakes.training.worker import train_folders
 
 TINY: dict[str, Any] = {
     "task": "synthetic",

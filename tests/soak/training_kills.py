@@ -35,10 +35,11 @@ from forks import become
 import stakes.cli
 from stakes.errors import StakesError
 from stakes.files import read_json
-from stakes.training import execution, worker
+from stakes.training import processes
 from stakes.training.checkpoints import load_latest
-from stakes.training.execution import Stack
 from stakes.training.run_folder import RunFolder
+from stakes.training.stacks import ProgressTeller, Stack
+from stakes.training.stacks import train_stack as train_stack_here
 from stakes.training.sweep import load_sweep, read_sweep
 from stakes.training.tensor_files import load_tensors
 
@@ -76,9 +77,9 @@ class Tally:
 
 
 def forked_worker(words: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-    """What `stakes.training.execution` starts, as a fork."""
-    assert words[:3] == [sys.executable, "-m", "stakes.training.worker"]
-    return subprocess.Popen(words, preexec_fn=partial(become, partial(worker.main, words[3:])), **options)
+    """What `stakes.training.processes` starts, as a fork."""
+    assert words[:3] == [sys.executable, "-P", "-c"]
+    return subprocess.Popen(words, preexec_fn=partial(become, lambda: processes.serve() or 0), **options)
 
 
 def start(command: Callable[[], int], log: Path) -> subprocess.Popen[str]:
@@ -89,7 +90,7 @@ def start(command: Callable[[], int], log: Path) -> subprocess.Popen[str]:
 
 def stakes_command(*words: object) -> int:
     """A command line of `stakes`, with a checkpoint every epoch and two workers that are forks."""
-    execution.subprocess = SimpleNamespace(Popen=forked_worker, PIPE=subprocess.PIPE)  # type: ignore[assignment]
+    processes.subprocess = SimpleNamespace(Popen=forked_worker)  # type: ignore[assignment]
     workers = [] if words[0] == "train" else ["--workers", "2"]
     flags = ["--device", "cpu", "--quiet", "--checkpoint-seconds", "0", *workers]
     return stakes.cli.main([*map(str, words), *flags])
@@ -313,8 +314,7 @@ def train_run(file: Path, folder: Path) -> int:
 def train_stack(folder: Path) -> int:
     """The three runs that a folder was made for, as a worker trains them."""
     runs = sorted(path.name for path in (folder / "runs").iterdir())
-    with open(os.devnull, "w") as nowhere:
-        worker.train_stack(Stack(folder, tuple(runs)), "cpu", 0.0, lambda: False, worker.Teller(nowhere))
+    train_stack_here(Stack(folder, tuple(runs)), "cpu", 0.0, lambda: False, ProgressTeller(lambda line: None))
     return 0
 
 

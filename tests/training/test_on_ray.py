@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,12 @@ from forks import become
 import stakes.cli
 from stakes.errors import SettingError, StakesError
 from stakes.training import on_ray, sweep
-from stakes.training.execution import Execution, Stack
+from stakes.training.execution import Execution
 from stakes.training.on_ray import RayExecution, connected
 from stakes.training.progress import Display
 from stakes.training.run_folder import RunFolder
+from stakes.training.stacks import ProgressTeller, Stack, train_stack
 from stakes.training.sweep import Sweep, read_sweep, run_sweep
-from stakes.training.worker import Teller, train_stack
 
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="a process with a GPU cannot be forked once it has trained"),
@@ -146,7 +145,7 @@ def results(folder: Path) -> dict[str, tuple[bytes, ...]]:
 
 def train_here(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
     for stack in stacks:
-        train_stack(stack, "cpu", 30.0, lambda: False, Teller(StringIO()))
+        train_stack(stack, "cpu", 30.0, lambda: False, ProgressTeller(lambda line: None))
     return {}
 
 

@@ -2,15 +2,12 @@
 
 import copy
 import math
-import pickle
-import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import numpy as np
@@ -27,10 +24,10 @@ from stakes.method.models.sample_model import SampleModel
 from stakes.method.scores import energy_score
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
 from stakes.training.interrupts import stop_on_interrupt
-from stakes.training.processes import called_for_each
-from stakes.training.progress import Display
+from stakes.training.processes import outcomes, stop_asked
+from stakes.training.progress import Display, StackDisplay
 from stakes.training.replicas import Replica
-from stakes.training.results import Observer, Phase, Progress, Trained
+from stakes.training.results import Observer, Trained
 from stakes.training.trainer import train
 
 __all__ = [
@@ -59,7 +56,6 @@ _EPOCHS = 15  # at least
 _PRETRAINING = 0.3  # of the epochs, before them
 _PATIENCE = 0.3  # of the epochs
 _VALIDATIONS = 40
-_SECONDS_BETWEEN_LOOKS = 0.1
 _HISTORY = ("phase", "epoch", "loss", "score", "decision", "energy_score", "cost", "expected_cost")
 
 
@@ -187,7 +183,7 @@ def train_weights(
     folders = [None if checkpoints is None else Path(checkpoints) / f"{place + 1}-of-{len(groups)}" for place in plans]
     if len(groups) == 1:
         with Display(quiet) as display, _one_thread():
-            found = _trained(plans[0], folders[0], stop or (lambda: False), [_Bar(display)])
+            found = _trained(plans[0], folders[0], stop or (lambda: False), [StackDisplay(display)])
     else:
         found = _in_processes(plans, folders, stop)
     return sorted(found, key=lambda each: each.weight)
@@ -284,60 +280,32 @@ def _judged(plan: TrainingPlan, models: Sequence[nn.Module]) -> tuple[Floats, Fl
 def _in_processes(
     plans: dict[int, TrainingPlan], folders: Sequence[Path | None], stop: Callable[[], bool] | None
 ) -> list[FittedWeight]:
-    """A file tells the processes to stop, since they hear no signals."""
-    try:
-        packed = {place: pickle.dumps(plan) for place, plan in plans.items()}  # tensors by value, not by shared memory
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise _not_shared(error) from error
-    with TemporaryDirectory() as folder, stop_on_interrupt() as interrupted:
-        flag = Path(folder) / "stop"
-        arguments = {place: (plan, folders[place], flag) for place, plan in packed.items()}
-        with _flag_raised(flag, lambda: interrupted() or (stop is not None and stop())):
-            try:
-                found = [pickle.loads(part) for _, part in called_for_each(_train_packed, arguments, len(plans))]
-            except InterruptedTraining as error:
-                if interrupted() and stop is None:
-                    raise KeyboardInterrupt from error
-                raise
-    return [each for part in found for each in part]
+    fitted: list[FittedWeight] = []
+    errors: list[BaseException] = []
+    calls = {place: (plan, folders[place]) for place, plan in plans.items()}
+    with stop_on_interrupt() as interrupted:
+
+        def asked() -> bool:
+            """Without one part the others are of no use."""
+            return bool(errors) or interrupted() or (stop is not None and stop())
+
+        for _, outcome in outcomes(_trained_apart, calls, len(plans), asked):
+            if outcome.error is None:
+                fitted += outcome.unwrap()
+            else:
+                errors.append(outcome.error)
+    if len(fitted) == sum(len(plan.weights) for plan in plans.values()):
+        return fitted
+    for error in errors:
+        if not isinstance(error, InterruptedTraining):
+            raise error
+    if interrupted() and stop is None:
+        raise KeyboardInterrupt
+    raise errors[0] if errors else InterruptedTraining("interrupted before training began")
 
 
-def _train_packed(packed: bytes, folder: Path | None, flag: Path) -> bytes:
-    try:
-        return pickle.dumps(_trained(_unpacked(packed), folder, flag.exists))
-    except BaseException:
-        flag.touch()  # without this part the others are of no use
-        raise
-
-
-def _unpacked(packed: bytes) -> TrainingPlan:
-    try:
-        return pickle.loads(packed)
-    except (AttributeError, ImportError) as error:
-        raise _not_shared(error) from error
-
-
-def _not_shared(error: Exception) -> SettingError:
-    return SettingError(f"for n_jobs above 1 cost and model must be defined in a module: {error}")
-
-
-@contextmanager
-def _flag_raised(flag: Path, asked: Callable[[], bool]) -> Iterator[None]:
-    """Make the file `flag` as soon as it is asked for."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(_SECONDS_BETWEEN_LOOKS):
-            if asked():
-                flag.touch()
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
+def _trained_apart(plan: TrainingPlan, folder: Path | None) -> list[FittedWeight]:
+    return _trained(plan, folder, stop_asked)
 
 
 class _History(Observer):
@@ -348,20 +316,3 @@ class _History(Observer):
 
     def validated(self, replica: int, line: dict[str, Any]) -> None:
         self.lines[replica].append({name: line[name] for name in _HISTORY if name in line})
-
-
-class _Bar(Observer):
-    """The progress bar of a stack."""
-
-    def __init__(self, display: Display) -> None:
-        self.display = display
-        self.most = 0
-
-    def progressed(self, progress: Progress) -> None:
-        self.most = max(self.most, progress.running)
-        self.display.progressed("fit", self.most, asdict(progress))
-
-    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
-        for sentence in skipped:
-            self.display.warn(sentence)
-        self.display.note(f"resumed after epoch {epoch} of {phase}")

@@ -11,24 +11,26 @@ import os
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TextIO
 from uuid import uuid4
 
 import torch
 
 import stakes
 from stakes.errors import InterruptedTraining, SettingError, StakesError
-from stakes.training.execution import MEMORY, Execution, Stack
+from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
+from stakes.training.processes import MEMORY
 from stakes.training.progress import Display
+from stakes.training.stacks import ProgressTeller, Stack, train_stack
 from stakes.training.sweep import Sweep, run_sweep
-from stakes.training.worker import Teller, train_stack
 
 __all__ = ["RayExecution", "connected", "sweep_on_ray"]
 
@@ -96,12 +98,12 @@ class RayExecution(Execution):
     def resumption(self, sweep: Path) -> str:
         return "the same command"
 
-    def supervise(self, waiting: list[Stack], stop: Callable[[], bool], display: Display) -> dict[str, str]:
-        folder = waiting[0].sweep.resolve()
+    def supervise(self, stacks: Sequence[Stack], stop: Callable[[], bool], display: Display) -> dict[str, str]:
+        folder = stacks[0].sweep.resolve()
         with _token(folder) as token:
             _check_nodes(token, self, stop)
             tasks = _Tasks(token, self, stop, display)
-            return tasks.train([Stack(folder, stack.runs) for stack in waiting])
+            return tasks.train([Stack(folder, stack.runs) for stack in stacks])
 
 
 class _Tasks:
@@ -152,10 +154,7 @@ class _Tasks:
 
     def _hear(self, heard: "_Heard") -> None:
         for line in heard.lines():
-            if "warning" in line:
-                self.display.warn(line["warning"])
-            else:
-                self.display.progressed(heard.stack.name, len(heard.stack.runs), line)
+            self.display.hear(heard.stack.name, len(heard.stack.runs), line)
 
     def _end(self, reference: Any) -> None:
         heard = self.running.pop(reference)
@@ -186,11 +185,11 @@ class _Heard:
         except FileNotFoundError:  # the task has not begun
             return []
         self.position += len(whole[0]) + len(whole[1])
-        found = []
+        values = []
         for line in whole[0].splitlines():
             with suppress(ValueError):
-                found.append(json.loads(line))
-        return [line for line in found if isinstance(line, dict)]
+                values.append(json.loads(line))
+        return [value for value in values if isinstance(value, dict)]
 
 
 # What runs on the nodes
@@ -209,7 +208,7 @@ def _train(
             os.chdir(directory)
         stack.path.mkdir(parents=True, exist_ok=True)
         with _told(stack).open("a", encoding="utf-8") as output:
-            teller = Teller(output)
+            teller = ProgressTeller(partial(_write_line, output))
             warnings.showwarning = lambda message, *_: teller.warn(str(message))
             if output.tell():
                 output.write("\n")  # the last line may be half a one
@@ -221,6 +220,11 @@ def _train(
             except StakesError as error:
                 return str(error)
     return None
+
+
+def _write_line(output: TextIO, line: dict[str, Any]) -> None:
+    output.write(json.dumps(line) + "\n")
+    output.flush()
 
 
 def _unfit(token: Path, version: str, patience: float) -> str | None:

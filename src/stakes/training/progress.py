@@ -7,17 +7,21 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from stakes.training.results import Observer, Phase, Progress, Trained
+from stakes.training.results import Observer, Phase, Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-__all__ = ["Display", "RunDisplay"]
+__all__ = ["Display", "StackDisplay"]
 
 
 class Display:
-    """One bar a stack at work; silent when asked, or when the output is no terminal."""
+    """One bar for each stack at work, and warnings; no bars where the output is no terminal or rich is missing.
+
+    Args:
+        quiet: Show no bars.
+    """
 
     def __init__(self, quiet: bool = False) -> None:
         self.bars = None if quiet or not sys.stderr.isatty() or find_spec("rich") is None else _bars()
@@ -50,8 +54,15 @@ class Display:
         else:
             sys.stderr.write(f"{sentence}\n")
 
+    def hear(self, stack: str, runs: int, line: dict[str, Any]) -> None:
+        """Show what a `ProgressTeller` told of a stack of so many runs."""
+        if "warning" in line:
+            self.warn(line["warning"])
+        else:
+            self.progressed(stack, runs, line)
+
     def progressed(self, stack: str, runs: int, line: dict[str, Any]) -> None:
-        """How far a stack is: the fields of `Progress`."""
+        """Show how far a stack of so many runs is, by the fields of `Progress`."""
         if self.bars is None:
             return
         if stack not in self.tasks:
@@ -62,26 +73,30 @@ class Display:
         self.bars.update(self.tasks[stack], description=text, total=line["epochs"], completed=line["epoch"])
 
     def ended(self, stack: str) -> None:
+        """Take away the bar of a stack."""
         if self.bars is not None and stack in self.tasks:
             self.bars.remove_task(self.tasks.pop(stack))
 
 
-class RunDisplay(Observer):
-    """The same for a single run in this process."""
+class StackDisplay(Observer):
+    """Shows how far the one stack is that trains in this process.
+
+    Args:
+        display: Where its bar is.
+    """
 
     def __init__(self, display: Display) -> None:
         self.display = display
+        self.runs = 0
 
     def progressed(self, progress: Progress) -> None:
-        self.display.progressed("run", 1, asdict(progress))
+        self.runs = max(self.runs, progress.running)
+        self.display.progressed("", self.runs, asdict(progress))
 
     def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
         for sentence in skipped:
             self.display.warn(sentence)
         self.display.note(f"resumed after epoch {epoch} of {phase}")
-
-    def done(self, replica: int, trained: Trained) -> None:
-        self.display.ended("run")
 
 
 def _bars() -> "Bars":

@@ -22,10 +22,11 @@ from stakes.files import locked, read_json, write_atomically, write_json
 from stakes.method.training_settings import ModelSettings
 from stakes.settings import read_settings_file, set_dotted, shown, to_plain
 from stakes.tasks import find_task
-from stakes.training.execution import Execution, Stack, train_stacks
+from stakes.training.execution import Execution, train_stacks
 from stakes.training.replicas import cost_structure
 from stakes.training.run_folder import RunFolder
 from stakes.training.run_settings import RunSettings, run_from_plain, task_data
+from stakes.training.stacks import Stack
 
 __all__ = [
     "Point",

@@ -11,17 +11,24 @@ from stakes.files import locked
 from stakes.settings import read_settings_file
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
-from stakes.training.progress import Display, RunDisplay
+from stakes.training.progress import Display, StackDisplay
 from stakes.training.run_folder import RunFolder
 from stakes.training.run_settings import prepare, run_from_plain
+from stakes.training.stacks import train_folders
 from stakes.training.sweep import load_sweep, run_sweep, with_overrides
-from stakes.training.worker import train_folders
 
 __all__ = ["resume_folder", "train_file"]
 
 
 def train_file(file: Path, out: Path | None, execution: Execution, overrides: Mapping[str, Any]) -> Path:
-    """Train the run of a settings file; returns its folder."""
+    """Train the run of a settings file; returns its folder.
+
+    Args:
+        file: TOML or JSON.
+        out: The folder of the run; None is `runs/` and its name.
+        execution: Where and how it is trained.
+        overrides: Settings by their dotted names, in place of those in the file.
+    """
     run = run_from_plain(with_overrides(read_settings_file(file), overrides))
     prepare(run)  # what cannot be trained leaves no folder
     folder = RunFolder(out or Path("runs") / run.name)
@@ -30,7 +37,12 @@ def train_file(file: Path, out: Path | None, execution: Execution, overrides: Ma
 
 
 def resume_folder(path: Path, execution: Execution) -> Path:
-    """Go on with a run or a sweep; returns the run's folder or the sweep's table."""
+    """Go on with a run or a sweep; returns the run's folder or the sweep's table.
+
+    Args:
+        path: The folder of a run or a sweep.
+        execution: Where and how it is trained.
+    """
     if (path / "sweep.json").exists():
         return run_sweep(load_sweep(path), path, execution)
     if not (path / "settings.json").exists():
@@ -44,7 +56,7 @@ def _train(folder: RunFolder, execution: Execution) -> Path:
             torch.set_num_threads(1)  # as in a sweep: small models gain nothing from more, and results stay the same
             seconds, device = execution.checkpoint_seconds, execution.resolved_device
             try:
-                train_folders([folder], folder.checkpoints, device, seconds, stop, [RunDisplay(display)])
+                train_folders([folder], folder.checkpoints, device, seconds, stop, [StackDisplay(display)])
             except InterruptedTraining as interrupted:
                 raise InterruptedTraining(f"{interrupted}; `stakes resume {folder.path}` goes on") from None
     state = folder.state()

@@ -1,33 +1,59 @@
-"""The process that trains one stack of a sweep; started by `stakes.training.execution`."""
+"""Stacks: the runs of a sweep that train as one, from their folders to their results."""
 
-import argparse
-import json
+import hashlib
 import shutil
-import sys
-import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 
-from stakes.errors import CheckpointError, InterruptedTraining, StakesError
+from stakes.errors import CheckpointError, StakesError
 from stakes.files import locked, read_json, write_json
-from stakes.training.execution import Stack
-from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.results import Observer, Phase, Progress
 from stakes.training.run_folder import RunFolder, RunRecorder
 from stakes.training.run_settings import prepare
 from stakes.training.trainer import train
 
-__all__ = ["Teller", "main", "train_folders", "train_stack"]
+__all__ = ["ProgressTeller", "Stack", "train_folders", "train_stack"]
 
 _SECONDS_BETWEEN_LINES = 0.25
-_PATIENCE = 120.0  # seconds for a worker whose parent was killed to finish its epoch and save
+_PATIENCE = 120.0  # seconds for a process whose parent was killed to finish its epoch and save
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs that train as one, in the folder of a sweep.
+
+    Attributes:
+        sweep: The folder of the sweep.
+        runs: The names of the runs, which are their folders in `runs/` of the sweep.
+    """
+
+    sweep: Path
+    runs: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """A name that no stack of other runs has."""
+        return hashlib.sha256("\n".join(self.runs).encode()).hexdigest()[:10]
+
+    @property
+    def path(self) -> Path:
+        """The folder of what belongs to the stack and to none of its runs."""
+        return self.sweep / "stacks" / self.name
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of its checkpoints, which is there while it trains."""
+        return self.path / "checkpoints"
+
+    def folders(self) -> list[RunFolder]:
+        """The folders of its runs."""
+        return [RunFolder(self.sweep / "runs" / name) for name in self.runs]
 
 
 def train_folders(
@@ -38,7 +64,16 @@ def train_folders(
     stop: Callable[[], bool],
     observers: Sequence[Observer] = (),
 ) -> None:
-    """Train the runs of these folders as one stack, from its checkpoint where there is one."""
+    """Train the runs of these folders as one stack, from its checkpoint where there is one.
+
+    Args:
+        folders: The folders of the runs, which hold their settings and get their results.
+        checkpoints: The folder of the stack's checkpoints; it is deleted in the end.
+        device: "cpu" or "cuda".
+        checkpoint_seconds: The time between checkpoints.
+        stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`.
+        observers: Hear what happens, besides those who write the results.
+    """
     runs = [folder.settings() for folder in folders]
     train(
         [prepare(run) for run in runs],
@@ -61,8 +96,16 @@ def _delete(checkpoints: Path) -> None:
     shutil.rmtree(away, ignore_errors=True)
 
 
-def train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "Teller") -> None:
-    """Train a stack, in halves where it does not fit into the memory of the device."""
+def train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "ProgressTeller") -> None:
+    """Train a stack, in halves where it does not fit into the memory of the device.
+
+    Args:
+        stack: Its runs that are finished already are left alone.
+        device: "cpu" or "cuda".
+        seconds: The time between checkpoints.
+        stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`.
+        teller: Tells how far it is.
+    """
     halves = [half for half in (stack.runs[::2], stack.runs[1::2]) if half]
     if not any(Stack(stack.sweep, half).path.exists() for half in halves) or len(halves) == 1:
         try:
@@ -79,7 +122,9 @@ def train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bo
         train_stack(Stack(stack.sweep, half), device, seconds, stop, teller)
 
 
-def _train_unfinished(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "Teller") -> None:
+def _train_unfinished(
+    stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "ProgressTeller"
+) -> None:
     """Train the runs that have no result yet; beside a checkpoint, the runs it was made of."""
     if all(folder.state() is not None for folder in stack.folders()):
         return
@@ -99,17 +144,21 @@ def _train_unfinished(stack: Stack, device: str, seconds: float, stop: Callable[
             train_folders(folders, stack.checkpoints, device, seconds, stop, [teller])
 
 
-class Teller(Observer):
-    """Tells the process that started this one how far it is."""
+class ProgressTeller(Observer):
+    """Tells in plain values how far a stack is.
 
-    def __init__(self, output: TextIO) -> None:
-        self.output = output
-        self.told = 0.0
+    Args:
+        tell: Gets the fields of `Progress`, a few times a second at most, or a "warning".
+    """
+
+    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        self.tell = tell
+        self._told = 0.0
 
     def progressed(self, progress: Progress) -> None:
         now = time.monotonic()
-        if now - self.told >= _SECONDS_BETWEEN_LINES or progress.epoch == progress.epochs:
-            self.told = now
+        if now - self._told >= _SECONDS_BETWEEN_LINES or progress.epoch == progress.epochs:
+            self._told = now
             self.tell(asdict(progress))
 
     def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
@@ -117,42 +166,5 @@ class Teller(Observer):
             self.warn(sentence)
 
     def warn(self, sentence: str) -> None:
+        """Something the user must know."""
         self.tell({"warning": sentence})
-
-    def tell(self, line: dict[str, Any]) -> None:
-        with suppress(BrokenPipeError):  # the process that started this one is gone, which `stop` will say
-            self.output.write(json.dumps(line) + "\n")
-            self.output.flush()
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Train the stack whose runs the first line of standard input lists; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sweep", type=Path)
-    parser.add_argument("--device", required=True)
-    parser.add_argument("--checkpoint-seconds", type=float, required=True)
-    chosen = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    teller = Teller(sys.stdout)
-    warnings.showwarning = lambda message, *_: teller.warn(str(message))
-    stack = Stack(chosen.sweep, tuple(json.loads(sys.stdin.readline())))
-    orphaned = threading.Event()
-    threading.Thread(target=_set_at_end, args=(sys.stdin, orphaned), daemon=True).start()
-    try:
-        with stop_on_interrupt() as stop:
-            train_stack(stack, chosen.device, chosen.checkpoint_seconds, lambda: stop() or orphaned.is_set(), teller)
-    except (InterruptedTraining, KeyboardInterrupt):
-        return 130
-    except StakesError as error:
-        teller.tell({"error": str(error)})
-        return 2
-    return 0
-
-
-def _set_at_end(stream: TextIO, ended: threading.Event) -> None:
-    stream.read()
-    ended.set()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
