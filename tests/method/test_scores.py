@@ -25,7 +25,7 @@ from stakes import (
     optimal_action,
 )
 from stakes.errors import NonFiniteError, SettingError, ShapeError
-from stakes.method import pair_distances as spread
+from stakes.method import pair_distances
 from stakes.method.scores import TotalCRPS
 
 DOUBLE = torch.float64
@@ -39,7 +39,7 @@ TOLERANCE = {torch.float32: 1e-6, DOUBLE: 1e-13}
 @pytest.fixture(params=["all pairs", "sorted"], autouse=True)
 def way_to_rank(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test with both ways of ranking members, whichever their number would choose."""
-    monkeypatch.setattr(spread, "_FEW_PAIRS", 1 << 40 if request.param == "all pairs" else 0)
+    monkeypatch.setattr(pair_distances, "_FEW_PAIRS", 1 << 40 if request.param == "all pairs" else 0)
 
 
 def draw(
@@ -125,7 +125,7 @@ def test_chunks_give_the_same(monkeypatch: pytest.MonkeyPatch, pairs_at_once: in
     samples.requires_grad_()
     whole = energy_score(samples, outcome)
     (whole_gradient,) = torch.autograd.grad(whole.sum(), samples)
-    monkeypatch.setattr(spread, "_PAIRS_AT_ONCE", pairs_at_once)
+    monkeypatch.setattr(pair_distances, "_PAIRS_AT_ONCE", pairs_at_once)
     chunked = energy_score(samples, outcome)
     (chunked_gradient,) = torch.autograd.grad(chunked.sum(), samples)
     torch.testing.assert_close(whole, chunked, rtol=1e-14, atol=1e-14)  # sums of parts round in another order
