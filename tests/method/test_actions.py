@@ -23,7 +23,7 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.errors import CostError, NonFiniteError, SettingError, ShapeError, StakesError
+from stakes.errors import CostError, NonFiniteError, ShapeError, StakesError
 from stakes.method.solvers import Located
 
 DOUBLE = torch.float64
@@ -370,23 +370,6 @@ def test_what_is_not_a_cost_is_refused(solve: Callable[..., Any], cost: Any) -> 
 def test_cost_of_wrong_shape_is_named(solve: Callable[..., Any], function: Callable[..., Tensor]) -> None:
     with pytest.raises(ShapeError, match="the cost must return a tensor of shape"):
         solve(cost_function(function, 0.0, 1.0), members())
-
-
-@pytest.mark.parametrize(
-    ("make", "field"),
-    [
-        (lambda: NewtonBisection(iterations=0), "iterations"),
-        (lambda: NewtonBisection(intervals=1), "intervals"),
-        (lambda: NewtonBisection(tolerance=0.0), "tolerance"),
-        (lambda: NewtonBisection(tolerance=math.nan), "tolerance"),
-        (lambda: ProjectedGradient(steps=0), "steps"),
-        (lambda: ProjectedGradient(step_size=-1.0), "step_size"),
-        (lambda: ProjectedGradient(tolerance=math.inf), "tolerance"),
-    ],
-)
-def test_bad_solver_settings_are_named(make: Callable[[], Solver], field: str) -> None:
-    with pytest.raises(SettingError, match=field):
-        make()
 
 
 def test_more_iterations_than_needed_change_nothing() -> None:
