@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
-from stakes.errors import CostError
-from stakes.evaluation.forecast_table import forecast_table
+from stakes.errors import CostError, ShapeError
+from stakes.evaluation.forecast_table import forecast_table, todays_cost
+from stakes.evaluation.metrics import Assessor, Region
+from stakes.method.actions import optimal_action
+from stakes.method.costs import Cost
 
-__all__ = ["CaseMetrics", "require_finite_costs", "summary_table"]
+__all__ = ["CaseMetrics", "ensemble_metrics", "require_finite_costs", "summary_table"]
 
 Floats = NDArray[np.float64]
 _BESIDE = ("action", "cost", "expected_cost", "energy_score")  # of weight 0, in the table of cases
@@ -20,45 +25,108 @@ _METRICS += ("spread_skill", "climatology_skill", "today_cases", "today_cost", "
 _COLUMNS = ("value", "low", "high", "baseline", "difference", "difference_low", "difference_high")
 
 
+def ensemble_metrics(
+    members: NDArray[Any], outcomes: NDArray[Any], cost: Cost, regions: Mapping[str, Region] | None = None
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
+    """All metrics of `stakes.evaluation.metrics.Assessor` of the cases without a missing value, and which those are.
+
+    Args:
+        members: Forecasts (N, M, D), NaN where a value is missing.
+        outcomes: Outcomes (N, D), NaN where a value is missing.
+        cost: What a decision costs.
+        regions: Parts of the outcomes by name, of which the members' share is taken too; None for no such parts.
+    """
+    complete = ~(np.isnan(members).any((1, 2)) | np.isnan(outcomes).any(1))
+    if not complete.any():
+        raise ShapeError(f"members and outcome must have a case without missing values, got {len(complete)} cases")
+    assessed = Assessor(cost, regions or {})(torch.from_numpy(members[complete]), torch.from_numpy(outcomes[complete]))
+    return {name: values.numpy() for name, values in assessed.items()}, complete
+
+
 @dataclass(frozen=True, eq=False)
 class CaseMetrics:
-    """Metrics (N,) of a forecast on outcomes (N, D) in the order of time, and what can be set beside it."""
+    """The metrics of a forecast case by case, in the order of time, and what can be set beside it.
+
+    Attributes:
+        outcomes: The outcomes (N, D), with the time or the name of each case as their index.
+        chosen: The metrics (N,) of the forecast by name; those with another shape are left out of tables.
+        members: How many members the forecast has.
+        weight_0: The same metrics of the forecast trained on its score alone; None where there is none besides.
+        today: `action` and `cost` (N,) of today's action, NaN where it is not known; None where it never is.
+    """
 
     outcomes: pd.DataFrame
     chosen: Mapping[str, Floats]
     members: int
-    baseline: Mapping[str, Floats] | None = None  # of weight 0
-    today: Mapping[str, Floats] | None = None  # action and cost, NaN where it is not known
+    weight_0: Mapping[str, Floats] | None = None
+    today: Mapping[str, Floats] | None = None
 
     def __post_init__(self) -> None:
-        for each in (self.chosen, self.baseline):
+        for each in (self.chosen, self.weight_0):
             if each is not None:
                 require_finite_costs(each["cost"])
                 require_finite_costs(each["expected_cost"])
 
+    @classmethod
+    def of_ensemble(
+        cls, members: NDArray[Any], outcomes: pd.DataFrame, cost: Cost, todays_action: Floats | None = None
+    ) -> Self:
+        """Of an ensemble that somebody else made, over its cases without a missing value.
+
+        `climatology_cost` is that of the constant action which is best for these very outcomes.
+
+        Args:
+            members: Forecasts (N, M, D) in the order of time.
+            outcomes: Outcomes (N, D) of the same cases.
+            cost: What a decision costs.
+            todays_action: Today's action (N,), NaN where it is not known; None where it never is.
+        """
+        seen = outcomes.to_numpy(np.float64)
+        metrics, complete = ensemble_metrics(np.asarray(members, dtype=np.float64), seen, cost)
+        outcome = torch.from_numpy(seen[complete])
+        constant = optimal_action(cost, outcome[None]).expand(len(outcome), 1)
+        metrics["climatology_cost"] = cost(constant, outcome).numpy()
+        chosen = {name: values.astype(np.float64) for name, values in metrics.items() if values.ndim == 1}
+        today = None
+        if todays_action is not None:
+            action = todays_action[complete]
+            today = {"action": action, "cost": todays_cost(cost, action, outcome)}
+        return cls(outcomes[complete], chosen, members.shape[1], today=today)
+
     def table(self) -> pd.DataFrame:
-        """One row a case, its time or row first."""
+        """One row per case, its time or name first."""
         kept = (name for name, values in self.chosen.items() if values.ndim == 1 and not name.startswith(_OF_REGIONS))
         columns = {name: self.chosen[name] for name in kept}
-        columns |= {f"weight_0_{name}": self.baseline[name] for name in _BESIDE if self.baseline is not None}
+        columns |= {f"weight_0_{name}": self.weight_0[name] for name in _BESIDE if self.weight_0 is not None}
         columns |= {f"today_{name}": values for name, values in (self.today or {}).items()}
-        found = pd.concat([self.outcomes, pd.DataFrame(columns, self.outcomes.index)], axis=1)
-        return found.reset_index()
+        return pd.concat([self.outcomes, pd.DataFrame(columns, self.outcomes.index)], axis=1).reset_index()
 
     def summary(self, block: int) -> pd.DataFrame:
-        """Metrics with 95 % intervals, those of today's action last; see `stakes.evaluation.forecast_table`."""
+        """Metrics with 95 % intervals, those of today's action last; see `stakes.evaluation.forecast_table`.
+
+        Args:
+            block: How many neighbouring cases are resampled together.
+        """
         today = None if self.today is None else self.today["cost"]
-        return forecast_table(self.chosen, self.baseline, self.members, block, today).reset_index()
+        return forecast_table(self.chosen, self.weight_0, self.members, block, today).reset_index()
 
 
 def summary_table(metrics: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    """A summary from its rows by name, as a record without any order has them."""
+    """The table of `CaseMetrics.summary` again, from a record that has lost the order of its rows and columns.
+
+    Args:
+        metrics: The columns of each row, by the name of its metric.
+    """
     rows = [{"metric": name, **metrics[name]} for name in _METRICS if name in metrics]
     columns = [name for name in _COLUMNS if any(name in row for row in rows)]
     return pd.DataFrame(rows, columns=["metric", *columns] if rows else [])
 
 
 def require_finite_costs(costs: Floats) -> None:
-    """Raise where the cost (N,) is no number: nothing can be decided by it."""
+    """Raise CostError where the cost of a case is not a number: nothing can be decided by it.
+
+    Args:
+        costs: What the action of each case costs, (N,).
+    """
     if bad := int((~np.isfinite(costs)).sum()):
         raise CostError(f"the cost must be a finite number, got NaN or infinity in {bad} of {len(costs)} cases")

@@ -5,13 +5,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-import torch
 import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError, did_you_mean
+from stakes.evaluation.case_metrics import ensemble_metrics
 from stakes.evaluation.intervals import Resampling, Sampled
-from stakes.evaluation.metrics import LEVELS, Assessor, Region
+from stakes.evaluation.metrics import LEVELS, Region
 from stakes.method.costs import Cost
 
 __all__ = ["compare", "evaluate", "evaluate_table"]
@@ -33,42 +33,49 @@ def evaluate(
 ) -> xr.Dataset:
     """All metrics of an ensemble, case by case; `stakes.evaluation.metrics.Assessor` says which.
 
-    `members` has the dimension `number`, one or several case dimensions (`time`, or `time` and `station`) and, where
-    one decision is about several sites, the dimension `site`; `outcome` has the same without `number`. They are brought
-    together by their coordinates. A case with a missing value is NaN in every metric, and counted in the attribute
-    `missing_cases`.
+    Members and outcomes are brought together by their coordinates. A case with a missing value is NaN in every metric,
+    and counted in the attribute `missing_cases`.
 
     >>> import numpy as np, stakes, xarray as xr
     >>> members = xr.DataArray(np.array([[0.2, 0.4, 0.9], [0.5, 0.6, 0.7]]), dims=("time", "number"))
     >>> outcome = xr.DataArray(np.array([0.3, 0.8]), dims="time")
     >>> evaluate(members, outcome, stakes.ShortfallCost(penalty=5.0))["action"].values.round(2)
     array([0.45, 0.7 ])
+
+    Args:
+        members: The ensemble, with the dimension `number`, one or several case dimensions (`time`, or `time` and
+            `station`) and, where one decision is about several sites, a dimension of sites.
+        outcome: What happened, with the dimensions of `members` without `number`.
+        cost: What a decision costs.
+        regions: Parts of the outcomes by name, of which the members' share is taken too: functions from outcomes
+            (..., D) to bool (...). None for no such parts.
+        site: The name of the dimension of sites; None where each case is one number.
     """
     cases = _case_dimensions(members, outcome, site)
     sites = [] if site is None else [site]
     outcome = _aligned(outcome, members, [*cases, *sites], ("outcome", "members"))
     _require_one_unit(members, outcome)
     forecast, seen = _arrays(members.transpose(*cases, _MEMBER, *sites), outcome.transpose(*cases, *sites), site)
-    missing = np.isnan(forecast).any((1, 2)) | np.isnan(seen).any(1)
-    if missing.all():
-        raise ShapeError(f"members and outcome must have a case without missing values, got {len(missing)} cases")
-    found = Assessor(cost, regions or {})(torch.from_numpy(forecast[~missing]), torch.from_numpy(seen[~missing]))
+    metrics, complete = ensemble_metrics(forecast, seen, cost, regions)
     blank = members.isel(dict.fromkeys((_MEMBER, *sites), 0), drop=True).transpose(*cases).drop_attrs()
-    _require_free(blank, found)
-    variables = {name: _spread_out(values.numpy(), missing, blank) for name, values in found.items()}
+    _require_free(blank, metrics)
+    variables = {name: _on_all_cases(values, complete, blank) for name, values in metrics.items()}
     for name, variable in variables.items():
         variable.attrs |= _unit(name, members, outcome, one_site=forecast.shape[2] == 1)
-    about = {"cost": repr(cost), "members": forecast.shape[1], "missing_cases": int(missing.sum())}
+    about = {"cost": repr(cost), "members": forecast.shape[1], "missing_cases": int((~complete).sum())}
     return xr.Dataset(variables, attrs=about)
 
 
 def evaluate_table(
     members: pd.DataFrame, outcome: pd.Series, cost: Cost, regions: Mapping[str, Region] | None = None
 ) -> pd.DataFrame:
-    """`evaluate` for a table with one row a case and one column a member: one row a case, one column a metric.
+    """`evaluate` for tables: one row per case and one column per metric, quantiles as `quantile_0.02` and so on.
 
-    The index of `outcome` must have the labels of that of `members`, in any order. Quantiles are the columns
-    `quantile_0.02` to `quantile_0.98`.
+    Args:
+        members: The ensemble, one row per case and one column per member.
+        outcome: What happened, with the labels of the cases of `members` in any order.
+        cost: What a decision costs.
+        regions: Parts of the outcomes by name, as for `evaluate`.
     """
     wanted, given = members.index, outcome.index
     if not wanted.equals(given):
@@ -76,11 +83,11 @@ def evaluate_table(
         outcome = outcome.reindex(wanted)
     forecast = xr.DataArray(_column_values(members, "members"), dims=("case", _MEMBER))
     seen = xr.DataArray(_column_values(outcome.to_frame(), "outcome")[:, 0], dims="case")
-    found = evaluate(forecast, seen, cost, regions)
-    columns = {str(name): found[name].values for name in found.data_vars if name != "quantile"}
-    columns |= {f"quantile_{level}": found["quantile"].values[:, place] for place, level in enumerate(LEVELS)}
+    metrics = evaluate(forecast, seen, cost, regions)
+    columns = {str(name): metrics[name].values for name in metrics.data_vars if name != "quantile"}
+    columns |= {f"quantile_{level}": metrics["quantile"].values[:, place] for place, level in enumerate(LEVELS)}
     table = pd.DataFrame(columns, index=wanted)
-    table.attrs = dict(found.attrs)
+    table.attrs = dict(metrics.attrs)
     return table
 
 
@@ -95,9 +102,17 @@ def compare(
 ) -> pd.DataFrame:
     """Two results of `evaluate` on the same cases: both means, their difference first - second and its 95 % interval.
 
-    The interval is that of a paired bootstrap that keeps `block` neighbours along `time` together (by default `time`,
-    or the only dimension), in the order of its coordinate; a dimension `seed` is resampled too. Whatever else there is,
-    such as stations, stays together at each time. A case that is missing in one is left out of both.
+    The interval is that of a paired bootstrap; a dimension `seed` is resampled too. Whatever else there is, such as
+    stations, stays together at each time. A case that is missing in one is left out of both.
+
+    Args:
+        first: A result of `evaluate`.
+        second: Another of the same cases, in any order.
+        metrics: Which metrics are compared; None for all that both have.
+        block: How many neighbours along the time dimension are resampled together.
+        time: The dimension along which neighbours are counted, in the order of its coordinate; None for `time`, or for
+            the only dimension.
+        resamples: How many resamples the interval comes from.
     """
     chosen = _shared_metrics(first, second, metrics)
     dims = [str(dim) for dim in first[chosen[0]].dims]
@@ -181,13 +196,13 @@ def _arrays(members: xr.DataArray, outcome: xr.DataArray, site: str | None) -> t
     single = np.result_type(members.dtype, outcome.dtype, np.float32) == np.float32
     count, sites = members.sizes[_MEMBER], 1 if site is None else members.sizes[site]
     shapes = {"members": (-1, count, sites), "outcome": (-1, sites)}
-    found = []
+    arrays = []
     for (name, shape), array in zip(shapes.items(), (members, outcome), strict=True):
         values = array.values.astype(np.float32 if single else np.float64).reshape(shape)
         if infinite := int(np.isinf(values).sum()):
             raise NonFiniteError(f"{name} must be finite or missing, got {infinite} infinite values of {values.size}")
-        found.append(values)
-    return found[0], found[1]
+        arrays.append(values)
+    return arrays[0], arrays[1]
 
 
 def _column_values(table: pd.DataFrame, name: str) -> NDArray[np.float64]:
@@ -200,15 +215,15 @@ def _column_values(table: pd.DataFrame, name: str) -> NDArray[np.float64]:
 # What comes out
 
 
-def _require_free(blank: xr.DataArray, found: Mapping[str, Any]) -> None:
-    if taken := {*blank.dims, *blank.coords} & {*found, _LEVEL}:
+def _require_free(blank: xr.DataArray, metrics: Mapping[str, Any]) -> None:
+    if taken := {*blank.dims, *blank.coords} & {*metrics, _LEVEL}:
         raise ShapeError(f"members must not use the names of the results; rename {', '.join(sorted(map(str, taken)))}")
 
 
-def _spread_out(values: NDArray[Any], missing: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:
+def _on_all_cases(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:
     """The values of the complete cases on the case dimensions, NaN for the others."""
-    every = np.full((len(missing), *values.shape[1:]), np.nan, values.dtype)
-    every[~missing] = values
+    every = np.full((len(complete), *values.shape[1:]), np.nan, values.dtype)
+    every[complete] = values
     every = every.reshape(*blank.shape, *values.shape[1:])
     if values.ndim == 1:
         return blank.copy(data=every)
@@ -238,10 +253,10 @@ def _shared_metrics(first: xr.Dataset, second: xr.Dataset, wanted: Sequence[str]
 
 def _time_dimension(dims: Sequence[str], wanted: str | None) -> str:
     others = [dim for dim in dims if dim != _SEED]
-    found = wanted or (_TIME if _TIME in others else others[0] if len(others) == 1 else None)
-    if found not in others:
+    along = wanted or (_TIME if _TIME in others else others[0] if len(others) == 1 else None)
+    if along not in others:
         raise SettingError(f"time must be the dimension along which blocks are drawn, one of {others}, got {wanted!r}")
-    return found
+    return along
 
 
 def _row(first: xr.DataArray, second: xr.DataArray, along: str, resampling: Resampling) -> dict[str, Any]:

@@ -20,28 +20,41 @@ _MEANS = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "c
 
 
 def forecast_table(
-    chosen: Arrays, baseline: Arrays | None, members: int, block: int, today: Floats | None = None
+    chosen: Arrays, weight_0: Arrays | None, members: int, block: int, today: Floats | None = None
 ) -> pd.DataFrame:
-    """One row a metric: `value` with its 95 % interval `low` to `high`, by a bootstrap of blocks of cases.
+    """One row per metric: `value` with its 95 % interval `low` to `high`, by a bootstrap of blocks of cases.
 
     `spread_skill` is sqrt((M + 1) / M mean variance / mean squared error), 1 where the spread is right, and
-    `climatology_skill` is 1 - regret / regret of the best constant action, 1 with perfect foresight. With a `baseline`
-    there are its values, and the paired `difference` from it. Last, over the `today_cases` where what today's action
-    costs (N,) is not NaN: `today_cost`, `cost_beside_today` of the forecast's actions in the same cases, and their
-    difference `cost_less_today`.
+    `climatology_skill` is 1 - regret / regret of the best constant action, 1 with perfect foresight. Beside a forecast
+    of weight 0 there are its values, as `baseline`, and the paired `difference` from it. Last, over the `today_cases`
+    in which today's action is known: `today_cost`, `cost_beside_today` of the forecast's actions in the same cases, and
+    their difference `cost_less_today`.
+
+    Args:
+        chosen: The metrics (N,) of the forecast by name, in the order of time.
+        weight_0: The same of the forecast trained on its score alone; None where there is none besides.
+        members: How many members M the forecast has.
+        block: How many neighbouring cases are resampled together.
+        today: What today's action costs (N,), NaN where it is not known; None where it never is.
     """
     cases = len(chosen["cost"])
     resampling = Resampling(cases, block=min(block, cases))
-    found = _statistics(chosen, members, resampling)
-    rivals = None if baseline is None else _statistics(baseline, members, resampling)
-    rows = {name: _row(value, None if rivals is None else rivals[name]) for name, value in found.items()}
+    statistics = _statistics(chosen, members, resampling)
+    rivals = None if weight_0 is None else _statistics(weight_0, members, resampling)
+    rows = {name: _row(value, None if rivals is None else rivals[name]) for name, value in statistics.items()}
     if today is not None and np.isfinite(today).any():
         rows |= _beside_today(chosen["cost"], today, resampling)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
 
 
 def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
-    """What today's action (N,) costs on outcomes (N, D); NaN where the action is, which is then not known."""
+    """What today's action costs in each case, (N,); NaN where the action is not known.
+
+    Args:
+        cost: What a decision costs.
+        action: Today's action (N,), NaN where it is not known.
+        outcome: What happened, (N, D).
+    """
     given = np.array(action, dtype=np.float64)
     if given.shape != (len(outcome),):
         raise ShapeError(f"baseline_action must be one for each of the {len(outcome)} rows, got shape {given.shape}")
@@ -53,9 +66,9 @@ def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
 
 def _beside_today(cost: Floats, today: Floats, resampling: Resampling) -> dict[str, dict[str, float]]:
     ours, todays = resampling.pair(cost[None, None], today[None, None])
-    found = {"today_cost": todays, "cost_beside_today": ours, "cost_less_today": ours - todays}
+    costs = {"today_cost": todays, "cost_beside_today": ours, "cost_less_today": ours - todays}
     count = {"today_cases": {"value": float(np.isfinite(today).sum())}}
-    return count | {name: _row(value, None) for name, value in found.items()}
+    return count | {name: _row(value, None) for name, value in costs.items()}
 
 
 def _statistics(arrays: Arrays, members: int, resampling: Resampling) -> dict[str, Sampled]:
@@ -63,10 +76,10 @@ def _statistics(arrays: Arrays, members: int, resampling: Resampling) -> dict[st
     squares = (arrays["spread"] ** 2 * (members + 1) / members, arrays["error"] ** 2)
     values = np.stack([*(arrays[name] for name in _MEANS), *squares, regret_of_climatology])
     *means, variance, error, climatology = resampling.means(values[:, None, None])
-    found = dict(zip(_MEANS, means, strict=True))
-    return found | {
+    statistics = dict(zip(_MEANS, means, strict=True))
+    return statistics | {
         "spread_skill": _applied(np.sqrt, variance / error),
-        "climatology_skill": -(found["foresight_regret"] / climatology) + 1.0,
+        "climatology_skill": -(statistics["foresight_regret"] / climatology) + 1.0,
     }
 
 

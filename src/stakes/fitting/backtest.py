@@ -158,8 +158,8 @@ def _judged(
                 f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on"
             ) from None
     found = judge_fit(forecaster, later).metrics
-    if found.baseline is None:  # weight 0 was chosen
-        found = replace(found, baseline=found.chosen)
+    if found.weight_0 is None:  # it was chosen
+        found = replace(found, weight_0=found.chosen)
     return found.table().assign(**{_WEIGHT: forecaster.decision_weight_, _FITTED: len(fitted)})
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
@@ -16,12 +15,8 @@ from stakes.data.members import MembersFile
 from stakes.data.quality import left_out_notes
 from stakes.data.table_columns import zone_notes
 from stakes.evaluation.case_metrics import CaseMetrics
-from stakes.evaluation.forecast_table import todays_cost
 from stakes.evaluation.headroom import automatic_block
-from stakes.evaluation.metrics import Assessor
 from stakes.fitting.notes import part_of_the_fit, unlike_the_fit
-from stakes.method.actions import optimal_action
-from stakes.method.costs import Cost
 
 __all__ = ["Evaluation", "evaluate_folder", "evaluate_members"]
 
@@ -91,7 +86,7 @@ def evaluate_folder(
 
 
 def evaluate_members(
-    found: MembersFile,
+    ensemble: MembersFile,
     outcomes: pd.DataFrame,
     spec: CostSpec,
     block: int | None = None,
@@ -99,30 +94,22 @@ def evaluate_members(
 ) -> Evaluation:
     """An ensemble of at least two members on the outcomes of its cases, of which some are known.
 
-    `baseline_action` (N,) is today's action, NaN where it is not known.
+    Args:
+        ensemble: The members of each case.
+        outcomes: The outcomes of the same cases, NaN where they are not known.
+        spec: The cost.
+        block: How many neighbouring cases are resampled together; None for as many as depend on each other.
+        baseline_action: Today's action (N,), NaN where it is not known; None where it never is.
     """
-    known = ~outcomes.isna().any(axis=1).to_numpy()
-    missing = () if known.all() else (f"{(~known).sum()} of {len(known)} cases have no outcome and are left out",)
-    order = np.flatnonzero(known)[np.argsort(found.index[known], kind="stable")]
-    index, values = case_labels(found.index[order]), outcomes.to_numpy()[order]
-    doubts = spec.doubts(values)
+    order = np.argsort(ensemble.index, kind="stable")
+    seen = pd.DataFrame(outcomes.to_numpy()[order], case_labels(ensemble.index[order]), outcomes.columns)
+    action = None if baseline_action is None else baseline_action[order]
     cost = spec.build()
     with naming_own_cost(cost):
-        metrics = _metrics(cost, found.members[order], values)
-        today = None
-        if baseline_action is not None:
-            action = baseline_action[order]
-            today = {"action": action, "cost": todays_cost(cost, action, torch.from_numpy(values))}
-    named = pd.DataFrame(values, index, outcomes.columns)
-    judged_cases = CaseMetrics(named, metrics, found.members.shape[1], today=today)
-    block = block or automatic_block(index.to_numpy() if isinstance(index, pd.DatetimeIndex) else len(index))
-    notes = (*found.notes, *missing, *doubts, _HINDSIGHT)
-    return Evaluation(judged_cases.summary(block), in_utc(judged_cases.table()), spec, block, notes)
-
-
-def _metrics(cost: Cost, members: ArrayLike, outcomes: ArrayLike) -> dict[str, NDArray[np.float64]]:
-    """Metrics by name, each (N,); the constant action is the best one in hindsight."""
-    samples, outcome = (torch.as_tensor(np.asarray(values, dtype=np.float64)) for values in (members, outcomes))
-    constant = optimal_action(cost, outcome[None]).expand(len(outcome), 1)
-    found = {**Assessor(cost)(samples, outcome), "climatology_cost": cost(constant, outcome)}
-    return {name: values.double().numpy() for name, values in found.items() if values.dim() == 1}
+        cases = CaseMetrics.of_ensemble(ensemble.members[order], seen, cost, action)
+    known, index = len(cases.outcomes), cases.outcomes.index
+    left_out = len(order) - known
+    missing = (f"{left_out} of {len(order)} cases have no outcome and are left out",) if left_out else ()
+    block = block or automatic_block(index.to_numpy() if isinstance(index, pd.DatetimeIndex) else known)
+    notes = (*ensemble.notes, *missing, *spec.doubts(cases.outcomes.to_numpy()), _HINDSIGHT)
+    return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes)

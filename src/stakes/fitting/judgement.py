@@ -50,8 +50,8 @@ class FittedJudgement:
             "targets": list(self.forecaster.target_names_),
         }
         judged = {self.forecaster.decision_weight_: self.metrics.chosen}
-        if self.metrics.baseline is not None:
-            judged[0.0] = self.metrics.baseline
+        if self.metrics.weight_0 is not None:
+            judged[0.0] = self.metrics.weight_0
         return Study(_forecasts(judged), _cases(self), described, self.block)
 
 

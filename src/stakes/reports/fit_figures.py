@@ -68,12 +68,12 @@ def money_figure(fit: JudgedFit) -> Figure:
             for name, change in zip(rivals, found, strict=True):
                 below.errorbar(change.mean, name, xerr=reach([change]), color=colours[name], marker="o", markersize=5)
             below.set(xlabel=axis_label("change from weight 0", fit.unit), ylim=(-0.6, len(rivals) - 0.4))
-            below.locator_params(axis="x", nbins=_TICKS)
             panels.append(changes)
         for each in panels:
             lines = each.axes[0]
             lines.axvline(0.0, color="black", linewidth=0.8)
             lines.invert_yaxis()
+            lines.locator_params(axis="x", nbins=_TICKS)
             lines.grid(visible=False, axis="y")
             lines.set_ylabel("way to decide")
         caption = (
@@ -151,7 +151,7 @@ def calibration_figure(fit: JudgedFit) -> Figure:
             f"On {count_text(fit.cases, 'test case')}. First: mean realised against mean predicted cost in {bins} bins "
             "of the predicted cost with equally many cases; on the dotted diagonal a forecast knows what its decisions "
             "cost. Second: their difference, filled where the interval leaves out zero; below zero, decisions turn out "
-            "dearer than predicted. Third: how often the outcome has each rank among the members, flat for a "
+            "more expensive than predicted. Third: how often the outcome has each rank among the members, flat for a "
             "calibrated forecast; the grey band is where 95 % of its bars would lie, were cases independent. Fourth: "
             "root mean squared error of the members' mean against their spread, in bins of the spread; above the "
             "diagonal the members lie too close together. Bars are 95 % intervals."

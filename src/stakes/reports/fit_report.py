@@ -131,7 +131,7 @@ def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
     yield Section("decisions", figure.title, figures=(figure,))
     if groups := case_groups(fit):
         figure, table = case_groups_figure(fit, groups), case_groups_table(fit, groups)
-        yield Section("parts", "Where it is cheap and where dear", (), (figure,), (table,))
+        yield Section("parts", "Where it is cheap and where expensive", (), (figure,), (table,))
     yield _cost_section(fit)
     if fit.quality is not None:
         tables = (left_out_table(fit.quality),) if fit.quality.left_out else ()

@@ -6,7 +6,7 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS
-from stakes.number_text import amount_text, count_text, fixed_text, shared_decimals
+from stakes.number_text import amount_text, count_text, fixed_text, number_text, shared_decimals
 from stakes.reports.judged_fit import JudgedFit
 
 __all__ = ["calibration_sentences", "climatology_sentence", "cost_words", "headroom_sentences", "quality_sentences"]
@@ -19,7 +19,10 @@ def cost_words(spec: CostSpec) -> str:
     >>> cost_words(CostSpec.parse("newsvendor:underage=9,overage=1,upper=20"))
     'newsvendor (underage 9, overage 1, upper 20, lower 0)'
     """
-    values = [f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in spec.parameters.items()]
+    values = [
+        f"{name} {value if isinstance(value, str) else number_text(value, 6)}"
+        for name, value in spec.parameters.items()
+    ]
     return f"{spec.name} ({', '.join(values)})" if values else spec.name
 
 
@@ -123,7 +126,7 @@ def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
     if math.isnan(gap.low):
         trust = "far the test cases are too few to tell whether that is chance"
     elif gap.significant:
-        trust = f"its decisions turn out {'dearer' if gap.mean < 0 else 'cheaper'} than it thinks"
+        trust = f"its decisions turn out {'more expensive' if gap.mean < 0 else 'cheaper'} than it thinks"
     spread = "narrower than" if ratio.mean < 1 else "wider than"
     if math.isnan(ratio.low) or ratio.low <= 1 <= ratio.high:
         spread = "in keeping with"
