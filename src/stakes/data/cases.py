@@ -16,7 +16,13 @@ __all__ = ["Cases"]
 
 @dataclass(frozen=True, eq=False)
 class Cases:
-    """Features (N, F) and outcomes (N, D) in physical units, and the target times (N,) where there are any."""
+    """Cases to train or test on, in physical units.
+
+    Attributes:
+        features: Features (N, F), finite and of a floating-point type.
+        outcome: Outcomes (N, D), likewise.
+        times: The target times (N,); None where the cases have none.
+    """
 
     features: Tensor
     outcome: Tensor
@@ -37,6 +43,7 @@ class Cases:
 
     @classmethod
     def from_split(cls, split: Split) -> "Cases":
+        """The rows of a split as tensors of single precision."""
         features, outcome = (torch.from_numpy(part).float() for part in (split.features, split.outcomes))
         return cls(features, outcome, split.times)
 

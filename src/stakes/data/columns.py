@@ -1,4 +1,4 @@
-"""Names of records and columns: found, or refused with the nearest that exists."""
+"""Names of columns, looked up or refused with the nearest that exists."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,12 @@ __all__ = ["check_names", "find_columns"]
 
 
 def find_columns(wanted: Sequence[str], known: Sequence[str]) -> list[int]:
-    """Where the wanted columns stand among the known."""
+    """Where the wanted columns stand among the known.
+
+    Args:
+        wanted: The names that are looked for.
+        known: The names that there are.
+    """
     check_names("columns", wanted)
     for column in wanted:
         if column not in known:
@@ -17,6 +22,11 @@ def find_columns(wanted: Sequence[str], known: Sequence[str]) -> list[int]:
 
 
 def check_names(field: str, names: Sequence[str]) -> None:
-    """Raise unless `names` are texts; one text alone would be read letter by letter."""
+    """Raise unless the names are texts; one text alone would be read letter by letter.
+
+    Args:
+        field: What the names are, such as "columns"; it begins the message.
+        names: A sequence of names.
+    """
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise SettingError(f"{field} must be a tuple of names, got {names!r}")

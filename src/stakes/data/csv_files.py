@@ -37,18 +37,25 @@ _NUMBER_OR_TIME = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?|\d{4}-\
 def parse_delimited(
     content: bytes, name: str, separator: str | None = None, encoding: str | None = None
 ) -> pd.DataFrame:
-    """The table of a text file; `name` is what messages call it."""
+    """The table of a text file.
+
+    Args:
+        content: The bytes of the file, which gzip may have packed.
+        name: What messages call the file.
+        separator: The character between fields; None finds it out.
+        encoding: The name of an encoding that Python knows; None finds it out: UTF-8, UTF-16, else Latin-1.
+    """
     text = _decoded(_unpacked(content, name), name, encoding)
     if not text.strip():
         raise TableError(f"{name} is empty, expected a line of column names and rows below it")
-    separator = separator or _sniffed(text)
+    separator = separator or _likely_separator(text)
     if len(separator) != 1:
         raise TableError(f"separator must be one character, got {separator!r}")
     rows = _rows(text, separator, name)
     header = _header(rows, name)
     columns = zip(*rows[1:], strict=True)
     return pd.DataFrame(
-        {column: _typed(cells, separator) for column, cells in zip(header, columns, strict=True) if column}
+        {column: _column(cells, separator) for column, cells in zip(header, columns, strict=True) if column}
     )
 
 
@@ -79,8 +86,8 @@ def _decoded(content: bytes, name: str, encoding: str | None) -> str:
             continue
     if text is None:
         raise TableError(f"{name} cannot be read in the encoding {encoding!r}")
-    if found := _CONTROL.search(text, 0, _LOOKED_AT):
-        raise TableError(f"{name} is no text file: it holds the byte {ord(found[0]):#04x}; expected CSV or parquet")
+    if control := _CONTROL.search(text, 0, _LOOKED_AT):
+        raise TableError(f"{name} is no text file: it holds the byte {ord(control[0]):#04x}; expected CSV or parquet")
     return text.removeprefix("\ufeff")
 
 
@@ -93,7 +100,7 @@ def _unmarked_utf16(content: bytes) -> str | None:
     return None
 
 
-def _sniffed(text: str) -> str:
+def _likely_separator(text: str) -> str:
     """The separator that gives the first rows the most fields, the same number in each where there is such a one."""
     scores = {}
     for separator in _SEPARATORS:
@@ -148,14 +155,14 @@ def _header(rows: Sequence[Sequence[str]], name: str) -> list[str]:
     return header
 
 
-def _typed(cells: Sequence[str], separator: str) -> pd.Series:
+def _column(cells: Sequence[str], separator: str) -> pd.Series:
     """A column as numbers, as true and false, or as text; a decimal comma only where it does not separate."""
     as_they_are = pd.to_numeric(pd.Series(cells, dtype="object"), errors="coerce")
     if as_they_are.notna().all():  # most columns, in half the time
         return as_they_are
     text = pd.Series(cells, dtype="str").str.strip()
     text = text.mask(text.isin(_MISSING))
-    if separator != "," and not _of_thousands(text.dropna()):
+    if separator != "," and not _has_thousands_commas(text.dropna()):
         text = text.str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
     present = text.notna()
     numbers = pd.to_numeric(text, errors="coerce")
@@ -167,7 +174,7 @@ def _typed(cells: Sequence[str], separator: str) -> pd.Series:
     return text
 
 
-def _of_thousands(text: pd.Series) -> bool:
+def _has_thousands_commas(text: pd.Series) -> bool:
     """Whether commas part thousands, as where 987 and 1,234 stand together; 1,234 alone may be a decimal number."""
     large, small = (text.str.fullmatch(pattern) for pattern in (_THOUSANDS, _HUNDREDS))
     return bool(large.any() and small.any() and (large | small).all())

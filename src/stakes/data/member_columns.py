@@ -20,8 +20,13 @@ def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> 
 
     >>> chosen_columns(["control", "m1:m3"], ["time", "control", "m1", "m2", "m3", "power"], "'a.csv'")
     ['control', 'm1', 'm2', 'm3']
+
+    Args:
+        wanted: Names of columns, and ranges FIRST:LAST.
+        columns: The columns of the table, in the order of the file.
+        name: What messages call the file.
     """
-    found: list[str] = []
+    chosen: list[str] = []
     for entry in wanted:
         first, colon, last = entry.partition(":")
         ends = [first, last] if colon and entry not in columns else [entry, entry]
@@ -31,14 +36,18 @@ def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> 
         start, stop = (columns.index(end) for end in ends)
         if start > stop:
             raise TableError(f"columns must be ranges in the order of {name}, but {last!r} comes before {first!r}")
-        found += columns[start : stop + 1]
-    if twice := [column for column, count in Counter(found).items() if count > 1]:
+        chosen += columns[start : stop + 1]
+    if twice := [column for column, count in Counter(chosen).items() if count > 1]:
         raise TableError(f"columns must name each column once, got {twice[0]!r} twice")
-    return found
+    return chosen
 
 
 def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """The columns that do not say where or how far ahead a forecast is, all if there are no others, and a note."""
+    """The columns without those that say where or how far ahead a forecast is, and a note about what was left out.
+
+    Args:
+        columns: Names of columns; where all of them are coordinates, all are kept.
+    """
     left_out = [column for column in columns if column.lower() in (*_AHEAD, *_WHERE, *_STATION)]
     if not left_out or len(left_out) == len(columns):
         return list(columns), ()
@@ -47,7 +56,14 @@ def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, .
 
 
 def member_columns(columns: Sequence[str], name: str) -> list[str]:
-    """The columns of one stem with a number, as m1 to m50, or all where no two have one; no others may be there."""
+    """The columns that are members: those of one stem with a number, such as m1 to m50, or all where no two have one.
+
+    A column that looks like no member, or like the outcome, is refused.
+
+    Args:
+        columns: The columns of a wide table that are neither its case nor coordinates.
+        name: What messages call the file.
+    """
     stems = {column: match[1] for column in columns if (match := _NUMBERED.fullmatch(column))}
     stem, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
     alike = [column for column in columns if stems.get(column) == stem] if count > 1 else columns
@@ -62,7 +78,13 @@ def member_columns(columns: Sequence[str], name: str) -> list[str]:
 
 
 def target_columns(wanted: Sequence[str], values: Sequence[str], name: str) -> list[str]:
-    """The wanted ones if they are there, or else the only one there is."""
+    """The columns of values that are meant: the wanted ones if all are there, or else the only one there is.
+
+    Args:
+        wanted: The targets that the user named, if any.
+        values: The columns of values of a long table.
+        name: What messages call the file.
+    """
     if wanted and set(wanted) <= set(values):
         return list(wanted)
     if len(values) > 1:

@@ -24,6 +24,8 @@ __all__ = ["Calendar", "LaggedInput", "LaggedSeries", "LeftOut", "Series", "Seri
 __all__ += ["calendar_waves"]
 
 Calendar = Literal["hour", "weekday", "season"]
+"""A wave of the calendar that may be a feature: the time of day, of the week or of the year."""
+
 Floats = NDArray[np.floating[Any]]
 
 
@@ -31,22 +33,32 @@ class Series(Protocol):
     """Anything with named columns over time: a `TimeSeries`, or a `Record` of the package."""
 
     @property
-    def times(self) -> Times: ...
+    def times(self) -> Times:
+        """The times (T,), increasing."""
+        ...
 
     @property
-    def values(self) -> Floats: ...
+    def values(self) -> Floats:
+        """The values (T, C), NaN where they are missing."""
+        ...
 
     @property
-    def columns(self) -> tuple[str, ...]: ...
+    def columns(self) -> tuple[str, ...]:
+        """The names of the C columns."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class TimeSeries:
-    """Values (T, C) with named columns at increasing times (T,), whole multiples of one step apart.
+    """Values with named columns at increasing times, whole multiples of one step apart; steps may be absent.
 
-    Times may be numpy's, pandas' or Python's, or ISO texts. Without `step_hours` the step is the most frequent
-    distance of neighbours. Steps may be absent (gaps) and values NaN; masked and infinite values count as missing too.
-    float32 stays float32, all else becomes float64.
+    Attributes:
+        times: The times (T,), given as those of numpy, pandas or Python or as ISO texts, kept as datetime64[s] in UTC.
+        values: The values (T, C), or (T,) of a single column; NaN, masked and infinite ones count as missing. float32
+            stays float32, all else becomes float64.
+        columns: The names of the C columns.
+        step_hours: The step in hours; None takes the most frequent distance of neighbours.
+        step_seconds: The step in seconds, found from the above.
     """
 
     times: Times
@@ -81,7 +93,17 @@ class TimeSeries:
         radius: int = 1,
         step_hours: float | None = None,
     ) -> Self:
-        """The square patch around a point of a grid (T, Y, X): 3 x 3 columns by default, "value[0,0]" the centre."""
+        """The square patch around a point of a grid as columns, "value[0,0]" the centre.
+
+        Args:
+            times: The times (T,).
+            values: The grid (T, Y, X).
+            row: The place of the centre along Y.
+            column: The place of the centre along X.
+            name: What the columns' names begin with.
+            radius: How many points the patch reaches to each side: 1 makes 3 x 3 columns.
+            step_hours: The step in hours; None takes the most frequent distance of neighbours.
+        """
         grid = _floats(values)
         if grid.ndim != 3:
             raise SeriesError(f"values must be a grid (T, Y, X), got shape {grid.shape}")
@@ -96,7 +118,12 @@ class TimeSeries:
 
 @dataclass(frozen=True)
 class LaggedInput:
-    """Columns that enter the features at the issue time and so many hours before it."""
+    """Columns that enter the features at the issue time and so many hours before it.
+
+    Attributes:
+        columns: The names of the columns.
+        lag_hours: The hours before the issue time; 0 is that time itself.
+    """
 
     columns: tuple[str, ...]
     lag_hours: tuple[float, ...] = (0,)
@@ -111,7 +138,13 @@ class LaggedInput:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How many rows with a target time in range are not there; a row counts under the first reason that holds."""
+    """How many target times in range make no row; each counts under the first reason that holds.
+
+    Attributes:
+        outside_range: An input would lie before the range.
+        absent_time: A time that is needed is not in the series.
+        missing_value: A value that is needed is missing.
+    """
 
     outside_range: int
     absent_time: int
@@ -120,7 +153,16 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows in order of target time: features (N, F), outcomes (N, D), target times (N,), all in physical units."""
+    """Rows in order of target time, in physical units.
+
+    Attributes:
+        features: Features (N, F).
+        outcomes: Outcomes (N, D); (N, 0) where they were not asked for.
+        times: The target times (N,).
+        feature_names: The names of the F features.
+        outcome_names: The names of the D outcomes.
+        left_out: How many target times make no row, by reason.
+    """
 
     features: Floats
     outcomes: Floats
@@ -138,8 +180,7 @@ class LaggedSeries:
     """Which features and outcomes a row has.
 
     Features are, in this order: each input's columns at each of its lags ("ws10@-6h"), the columns at the target time
-    ("temp@+24h", a stand-in for their forecast), and sine and cosine of the calendar at the target time. With `months`,
-    only target times in those months make rows.
+    ("temp@+24h", a stand-in for their forecast), and sine and cosine of the calendar at the target time.
 
     >>> series = TimeSeries(np.arange("2020-01-01", "2020-01-11", dtype="datetime64[D]"), np.arange(10.0), ("wind",))
     >>> settings = LaggedSeries((LaggedInput(("wind",), (0, 48)),), targets=("wind",), lead_hours=24)
@@ -148,6 +189,14 @@ class LaggedSeries:
     (('wind@0h', 'wind@-48h'), [[3.0, 1.0], [4.0, 2.0]], [[4.0], [5.0]])
     >>> split.left_out
     LeftOut(outside_range=3, absent_time=0, missing_value=0)
+
+    Attributes:
+        inputs: The columns that are seen at the issue time and before it.
+        targets: The columns that are to be forecast.
+        lead_hours: The hours from the issue time to the target time.
+        at_target_time: Columns that are seen at the target time itself.
+        calendar: What of the target time is a feature: "hour" of the day, "weekday", "season" of the year.
+        months: The months, 1 to 12, whose target times make rows; none for all.
     """
 
     inputs: tuple[LaggedInput, ...]
@@ -184,33 +233,45 @@ class LaggedSeries:
         )
 
     def split(self, series: Series, start: Any, end: Any) -> Split:
-        """The rows whose every input and target lies in [start, end), which may be years, dates or times."""
+        """The rows whose every input and target lies in [start, end).
+
+        Args:
+            series: The series.
+            start: The first time that belongs to the range: a year, a date or a time.
+            end: The first time after it, likewise.
+        """
         series = _time_series(series)
         first, last = _range(start, end)
         blocks = self._blocks(series)
         targets = self._target_times(series, first, last)
         inside = targets - np.timedelta64(max(shift for shift, _ in blocks), "s") >= first
-        found = self._rows(series, blocks, targets[inside], self.targets)
-        left_out = replace(found.left_out, outside_range=int((~inside).sum()))
-        if not len(found):
+        rows = self._rows(series, blocks, targets[inside], self.targets)
+        left_out = replace(rows.left_out, outside_range=int((~inside).sum()))
+        if not len(rows):
             raise SeriesError(
                 f"no row of the series ({series.times[0]} to {series.times[-1]}) is complete in [{first}, {last}): of "
                 f"{len(targets)} target times, {left_out.outside_range} need inputs from outside the range, "
                 f"{left_out.absent_time} need absent times and {left_out.missing_value} missing values"
             )
-        return replace(found, left_out=left_out)
+        return replace(rows, left_out=left_out)
 
     def upcoming(self, series: Series) -> Split:
-        """The rows of every time of the series plus the lead, whose outcomes need not be known: (N, 0), none are given.
+        """The rows of every time of the series plus the lead; their outcomes, not known yet, are (N, 0).
 
-        Targets that are no features need not be among the columns.
+        Args:
+            series: The series; targets that are no features need not be among its columns.
         """
         series = _time_series(series)
         targets: Times = series.times + np.timedelta64(round(self.lead_hours * 3600), "s")
         return self._rows(series, self._blocks(series), targets, ())
 
     def splits(self, series: Series, ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, Split]:
-        """A split for each named [start, end); the ranges may leave times unused but not overlap."""
+        """A split for each of several ranges.
+
+        Args:
+            series: The series.
+            ranges: [start, end) by name; they may leave times unused but not overlap.
+        """
         ordered = sorted((*_range(*bounds), name) for name, bounds in ranges.items())
         for (_, end, earlier), (start, _, later) in pairwise(ordered):
             if start < end:
@@ -224,8 +285,8 @@ class LaggedSeries:
         wanted = [*blocks, (0, find_columns(outcomes, series.columns))]
         shifts = {shift for shift, places in wanted if places}
         rows = {shift: _rows_at(series.times, targets - np.timedelta64(shift, "s")) for shift in shifts}
-        present = np.all([found >= 0 for found in rows.values()], axis=0)
-        kept = {shift: found[present] for shift, found in rows.items()}
+        present = np.all([places >= 0 for places in rows.values()], axis=0)
+        kept = {shift: places[present] for shift, places in rows.items()}
         nowhere = np.zeros(int(present.sum()), np.intp)  # of a block without columns
         *pieces, seen = (series.values[kept.get(shift, nowhere)[:, None], places] for shift, places in wanted)
         pieces.append(calendar_waves(targets[present], self.calendar).astype(series.values.dtype))
@@ -262,12 +323,17 @@ def _time_series(series: Series) -> TimeSeries:
 
 def _rows_at(times: Times, wanted: Times) -> NDArray[np.intp]:
     """The row of each wanted time, -1 where it is absent."""
-    found = np.searchsorted(times, wanted).clip(max=len(times) - 1)
-    return np.where(times[found] == wanted, found, -1)
+    places = np.searchsorted(times, wanted).clip(max=len(times) - 1)
+    return np.where(times[places] == wanted, places, -1)
 
 
 def calendar_waves(times: Times, calendar: tuple[Calendar, ...]) -> NDArray[np.float64]:
-    """Sine and cosine (N, 2 len(calendar)) of the time of day, week or year."""
+    """Sine and cosine (N, 2 K) of the time of day, week or year.
+
+    Args:
+        times: The times (N,), in UTC.
+        calendar: K of "hour", "weekday" and "season".
+    """
     days, years = times.astype("datetime64[D]"), times.astype("datetime64[Y]")
     year_start = years.astype("datetime64[s]")
     fractions = {
@@ -289,7 +355,7 @@ def _range(start: Any, end: Any) -> tuple[np.datetime64, np.datetime64]:
 def _floats(values: ArrayLike) -> Floats:
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.result_type(values.dtype, np.float32)), np.nan)
-    found = np.asarray(values)
-    if found.dtype.kind not in "fiub":
-        raise SeriesError(f"values must be real numbers, got {found.dtype}")
-    return found if found.dtype == np.float32 else found.astype(np.float64, copy=False)
+    numbers = np.asarray(values)
+    if numbers.dtype.kind not in "fiub":
+        raise SeriesError(f"values must be real numbers, got {numbers.dtype}")
+    return numbers if numbers.dtype == np.float32 else numbers.astype(np.float64, copy=False)

@@ -14,14 +14,22 @@ from stakes.errors import TableError
 
 __all__ = ["STORED_CASES", "StoredCases", "load_cases", "save_cases"]
 
-STORED_CASES = Path("evaluation", "features.parquet")  # within the folder of a fit
+STORED_CASES = Path("evaluation", "features.parquet")
+"""Where the cases lie within the folder of a fit."""
+
 _KEPT = 200
 _LABEL, _FEATURE, _OUTCOME = "label", "feature ", "outcome "  # the column of labels, how those of the others begin
 
 
 @dataclass(frozen=True, eq=False)
 class StoredCases:
-    """Labels, times or rows, features (N, F) and outcomes (N, D)."""
+    """Some of the cases that a fit was judged on.
+
+    Attributes:
+        labels: The time or row of each of N cases.
+        features: Features (N, F).
+        outcomes: Outcomes (N, D).
+    """
 
     labels: tuple[str, ...]
     features: NDArray[np.float64]
@@ -29,7 +37,12 @@ class StoredCases:
 
 
 def save_cases(folder: Path, cases: TableCases) -> None:
-    """Write the last cases into the folder of a fit."""
+    """Write the last 200 cases into the folder of a fit.
+
+    Args:
+        folder: The folder of the fit.
+        cases: The cases it was judged on, with their outcomes.
+    """
     assert cases.outcomes is not None
     features, outcomes = cases.features.iloc[-_KEPT:], cases.outcomes.iloc[-_KEPT:]
     row = "row " if features.index.name == "row" else ""
@@ -42,7 +55,13 @@ def save_cases(folder: Path, cases: TableCases) -> None:
 
 
 def load_cases(folder: Path, features: tuple[str, ...], targets: tuple[str, ...]) -> StoredCases | None:
-    """The cases of a fit with these features and targets; None where there are none."""
+    """The cases that `save_cases` wrote; None where it did not.
+
+    Args:
+        folder: The folder of the fit.
+        features: The names of its features.
+        targets: The names of its targets.
+    """
     path = folder / STORED_CASES
     if not path.exists():
         return None
@@ -50,7 +69,7 @@ def load_cases(folder: Path, features: tuple[str, ...], targets: tuple[str, ...]
     if _LABEL not in table.columns:
         raise TableError(f"{str(path)!r} has no column {_LABEL!r}")
     wanted = ([f"{_FEATURE}{name}" for name in features], [f"{_OUTCOME}{name}" for name in targets])
-    found = [column_numbers(table, columns, str(path)) for columns in wanted]
-    if any(np.isnan(values).any() for values in found):
+    features_and_outcomes = [column_numbers(table, columns, str(path)) for columns in wanted]
+    if any(np.isnan(values).any() for values in features_and_outcomes):
         raise TableError(f"{str(path)!r} has missing values")
-    return StoredCases(tuple(map(str, table[_LABEL])), *found)
+    return StoredCases(tuple(map(str, table[_LABEL])), *features_and_outcomes)

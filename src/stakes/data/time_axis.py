@@ -17,28 +17,37 @@ def to_utc(times: Any, name: str) -> Times:
     """Times of numpy, pandas or Python, or ISO texts, as datetime64[s] in UTC; naive ones are taken as UTC.
 
     Those of pandas are recognised by their attributes, so pandas need not be there.
+
+    Args:
+        times: A sequence or array of N times.
+        name: What messages call them.
     """
     times = getattr(times, "array", times)  # what stands behind an index or a column of pandas
     if getattr(times, "tz", None) is not None:
         times = times.tz_convert(None)
-    found = np.asarray(times)
-    if found.dtype.kind in "OU":
+    moments = np.asarray(times)
+    if moments.dtype.kind in "OU":
         try:
-            found = np.array([_naive_utc(time) for time in found.flat], "datetime64[us]").reshape(found.shape)
+            moments = np.array([_naive_utc(time) for time in moments.flat], "datetime64[us]").reshape(moments.shape)
         except ValueError as error:
             raise SeriesError(f"{name} must be dates and times, but {error}") from error
-    if found.dtype.kind != "M" or found.ndim != 1:
-        raise SeriesError(f"{name} must be a list of dates and times, got {found.dtype} of shape {found.shape}")
-    if np.isnat(found).any():
-        raise SeriesError(f"{name} must all be known, got NaT in row {np.isnat(found).argmax()}")
-    seconds: Times = found.astype("datetime64[s]")
-    if len(fractional := np.flatnonzero(seconds != found)):
-        raise SeriesError(f"{name} must be whole seconds, got {found[fractional[0]]}")
+    if moments.dtype.kind != "M" or moments.ndim != 1:
+        raise SeriesError(f"{name} must be a list of dates and times, got {moments.dtype} of shape {moments.shape}")
+    if np.isnat(moments).any():
+        raise SeriesError(f"{name} must all be known, got NaT in row {np.isnat(moments).argmax()}")
+    seconds: Times = moments.astype("datetime64[s]")
+    if len(fractional := np.flatnonzero(seconds != moments)):
+        raise SeriesError(f"{name} must be whole seconds, got {moments[fractional[0]]}")
     return seconds
 
 
 def check_regular(times: Times, step_hours: float | None = None) -> int:
-    """The step in seconds, by default the most frequent; raise unless times increase by multiples of it."""
+    """The step in seconds, or an error unless the times increase by multiples of it.
+
+    Args:
+        times: The times (N,), in UTC.
+        step_hours: The step in hours; None takes the most frequent.
+    """
     least = 2 if step_hours is None else 1
     if len(times) < least:
         raise SeriesError(f"times must be at least {least}, got {len(times)}")
@@ -58,7 +67,13 @@ def check_regular(times: Times, step_hours: float | None = None) -> int:
 
 
 def hours_to_seconds(name: str, hours: float, minimum: int = 1) -> int:
-    """Hours as whole seconds, at least `minimum`."""
+    """Hours as whole seconds, or an error where they are too few.
+
+    Args:
+        name: What messages call the hours.
+        hours: The number of hours, rounded to whole seconds.
+        minimum: The fewest seconds that are allowed.
+    """
     if not isinstance(hours, int | float) or not np.isfinite(hours) or round(hours * 3600) < minimum:
         raise SettingError(f"{name} must be a number of hours {'above 0' if minimum else 'from 0 on'}, got {hours!r}")
     return round(hours * 3600)

@@ -24,8 +24,14 @@ if TYPE_CHECKING:  # importing them for real takes a second, which only a file n
 __all__ = ["COMPONENTS", "GRIDDED", "SPEEDS", "is_gridded", "one_version", "open_dataset"]
 
 GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
+"""How the names of NetCDF files and Zarr stores end."""
+
 SPEEDS = ("ws10", "si10", "10si", "w10")
+"""What files call the 10 m wind speed, in lower case."""
+
 COMPONENTS = (("u10", "v10"), ("10u", "10v"))
+"""What files call its eastward and northward components, in lower case."""
+
 _TABLES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq")
 _TIMES = ("time", "valid_time", "datetime", "timestamp", "date")
 _ENGINES = ((b"\x89HDF", ("xarray", "h5netcdf", "h5py")), (b"CDF", ("xarray", "scipy")))
@@ -35,13 +41,21 @@ _VERSION = "expver"
 
 
 def is_gridded(path: str | Path) -> bool:
-    """Whether the name is that of a NetCDF file or a Zarr store."""
+    """Whether the name is that of a NetCDF file or a Zarr store.
+
+    Args:
+        path: The file or folder, which need not be there.
+    """
     return str(path).rstrip("/").lower().endswith(GRIDDED)
 
 
 @contextmanager
 def open_dataset(path: str) -> Iterator["Dataset"]:
-    """The data of a file, for as long as the context lasts; what is not needed is not read."""
+    """The data of a file, for as long as the context lasts; what is not needed is not read.
+
+    Args:
+        path: A NetCDF file, the folder of a Zarr store, or a CSV or parquet file with a column of times.
+    """
     if os.path.isdir(path):  # which, unlike that of pathlib, answers for names too long as well
         dataset = _zarr_store(path)
     elif path.lower().endswith(_TABLES):
@@ -55,7 +69,11 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
 
 
 def one_version(array: "DataArray") -> "DataArray":
-    """Of the dimension `expver` the first, the final version, and the preliminary one where that is missing."""
+    """The variable without the dimension `expver`: the final version, and the preliminary one where that is missing.
+
+    Args:
+        array: A variable of ERA5; one without that dimension is returned as it is.
+    """
     if array.sizes.get(_VERSION, 1) == 1:
         return array
     versions = [array.isel({_VERSION: place}) for place in range(array.sizes[_VERSION])]
@@ -108,13 +126,13 @@ def _table(path: str) -> "Dataset":
 def _time_column(path: str, table: "pd.DataFrame") -> str:
     known = {str(column).lower(): str(column) for column in table.columns}
     dates = [str(column) for column in table.columns if table[column].dtype.kind == "M"]
-    found = next((known[name] for name in _TIMES if name in known), dates[0] if len(dates) == 1 else None)
-    if found is None:
+    column = next((known[name] for name in _TIMES if name in known), dates[0] if len(dates) == 1 else None)
+    if column is None:
         raise NetCDFError(
             f"{path!r} has no column of times, expected one that is called {', '.join(_TIMES[:-1])} or {_TIMES[-1]}; "
             f"it has {', '.join(known.values())}"
         )
-    return found
+    return column
 
 
 def _name_and_unit(label: str) -> tuple[str, str]:
