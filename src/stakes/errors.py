@@ -1,4 +1,4 @@
-"""The one family of exceptions that `stakes` raises for its users' input, and the hint that ends many a message."""
+"""The one family of exceptions that `stakes` raises for its users' input, and what many messages are made of."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -57,7 +57,7 @@ class WorkerError(StakesError):
 
 
 class CheckpointError(StakesError):
-    """A file of training state cannot be written, or is not what was written."""
+    """A file that stakes keeps cannot be read or written, or is not what was written; not only a checkpoint."""
 
 
 class Era5Error(StakesError):
@@ -69,7 +69,7 @@ class RecordError(StakesError):
 
 
 class TableError(StakesError):
-    """A table cannot be read, or has not what is asked of it."""
+    """A table cannot be read, or does not have what is asked of it."""
 
 
 class SeriesError(StakesError):
@@ -77,7 +77,7 @@ class SeriesError(StakesError):
 
 
 class NetCDFError(StakesError):
-    """A file of series cannot be read, or has not what a task needs."""
+    """A file of series cannot be read, or does not have what a task needs."""
 
 
 class WheelError(StakesError):
@@ -93,6 +93,10 @@ def did_you_mean(wrong: str, known: Sequence[str]) -> str:
 
     >>> did_you_mean("TEMP", ["load", "temp"]), did_you_mean("x", ["load", "temp"])
     ("did you mean 'temp'?", 'there are load, temp')
+
+    Args:
+        wrong: The name that was given.
+        known: The names that there are.
     """
     small = {name.casefold(): name for name in known}
     close = [small[name] for name in get_close_matches(wrong.casefold(), small, n=1)]
@@ -100,5 +104,9 @@ def did_you_mean(wrong: str, known: Sequence[str]) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, without line breaks."""
+    """What an error says, without line breaks; its type where it says nothing.
+
+    Args:
+        error: Any error.
+    """
     return " ".join(str(error).split()) or type(error).__name__

@@ -9,7 +9,13 @@ __all__ = ["complain", "exit_code_of"]
 
 
 def exit_code_of(command: Callable[[], object]) -> int:
-    """Run a command; 0, 2 for what the user can mend, 130 for an interruption. A fault of ours keeps its traceback."""
+    """Run a command and return 0, 2 for what the user can mend, or 130 for an interruption.
+
+    A fault of stakes itself keeps its traceback.
+
+    Args:
+        command: What to run; what it returns is not looked at.
+    """
     try:
         command()
     except KeyboardInterrupt:
@@ -26,7 +32,12 @@ def exit_code_of(command: Callable[[], object]) -> int:
 
 
 def complain(sentence: str, code: int) -> int:
-    """Say what is wrong in one line, and return the exit code."""
+    """Say what is wrong in one line, and return the exit code.
+
+    Args:
+        sentence: What is wrong.
+        code: The exit code.
+    """
     sys.stderr.write(f"stakes: {' '.join(sentence.split())}\n")
     return code
 

@@ -33,7 +33,7 @@ def test_wide_tables(tmp_path: Path) -> None:
     found = read_members(written(tmp_path, WIDE))
     assert found.members.tolist() == [[[4], [5], [6]], [[1], [2], [3]]]
     assert found.index.tolist() == pd.to_datetime(["2020-01-02", "2020-01-01"]).tolist()
-    assert (found.targets, found.unit, found.notes) == (("outcome",), "", ("2 cases of 3 members, targets outcome",))
+    assert (found.targets, found.notes) == (("outcome",), ("2 cases of 3 members, targets outcome",))
     assert repr(found) == "MembersFile(2 cases of 3 members, targets outcome)"
 
 
@@ -70,7 +70,7 @@ def test_netcdf_with_number_anywhere(tmp_path: Path, dims: tuple[str, str]) -> N
     variables = {"ws": array.transpose(*dims).expand_dims(latitude=[52.0]), "other": ("time", [1.0, 2.0])}
     found = read_members(netcdf(tmp_path, variables, {"time": days(1, 2)}))
     assert found.members[:, :, 0].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert (found.targets, found.unit) == (("ws",), "m s-1")
+    assert found.targets == ("ws",)
     assert found.index.tolist() == pd.to_datetime(["2020-01-01", "2020-01-02"]).tolist()
 
 

@@ -33,9 +33,14 @@ _LARGEST = float(np.finfo(np.float32).max)  # models compute in single precision
 
 @dataclass(frozen=True, eq=False)
 class TableCases:
-    """Features (N, F) and outcomes (N, D) by name, in time order; their index is the target time or the data row.
+    """The cases of a table, in time order.
 
-    `outcomes` is None where they are not known yet. `baseline_action` (N,) is NaN where the table has none.
+    Attributes:
+        features: Features (N, F) by name; the index is the target time or the data row.
+        outcomes: Outcomes (N, D) by name, with the same index; None where they are not known yet.
+        times: The target times (N,); None where the table has none.
+        baseline_action: Today's action (N,), NaN where the table has none; None without such a column.
+        quality: What became of the table's rows.
     """
 
     features: pd.DataFrame
@@ -50,7 +55,7 @@ class TableCases:
 
 @dataclass(frozen=True)
 class TableLayout:
-    """What the columns of a table are; hours throughout.
+    """What the columns of a table are.
 
     >>> table = pd.DataFrame({"time": pd.date_range("2020-01-01", periods=5, freq="6h"), "load": [5.0, 6, 9, 7, 4]})
     >>> layout = TableLayout(("load",), time="time", lags=(0, 6), lead=6).resolved(table)
@@ -58,6 +63,16 @@ class TableLayout:
     ('load@0h', 'load@-6h')
     >>> layout.cases(table).outcomes["load"].tolist(), layout.inputs(table).times[-1]
     ([9.0, 7.0, 4.0], np.datetime64('2020-01-02T06:00:00'))
+
+    Attributes:
+        targets: The columns that are to be forecast.
+        features: The columns that the forecast is made from; none for all columns of numbers that are nothing else.
+        time: The column of times; None where the rows have none.
+        lags: The hours before the issue time at which the features are taken; none where a row is a case.
+        lead: The hours from the issue time to the target; None without lags.
+        known: Columns whose values at the target time are known beforehand, such as forecasts.
+        calendar: What of the target time is a feature: "hour" of the day, "weekday", "season" of the year.
+        baseline_action: The column of today's action, to compare with; None where there is none.
     """
 
     targets: tuple[str, ...]
@@ -86,39 +101,56 @@ class TableLayout:
             raise SettingError(f"the target {min(shared)!r} cannot be a feature of its own time; give lags and lead")
 
     def resolved(self, table: pd.DataFrame) -> "TableLayout":
-        """The layout with its features named: by default all columns of numbers that are nothing else, by name."""
+        """The layout with its features named: by default all columns of numbers that are nothing else, sorted.
+
+        Args:
+            table: The table to learn from.
+        """
         if self.features:
             return self
         require_columns(table, self.targets, "targets")
         others = {self.time, self.baseline_action, *(() if self.lags else self.targets)}
-        found = [str(column) for column in table.columns if str(column) not in others]
-        features = tuple(sorted(column for column in found if _holds_numbers(table[column], column)))
+        candidates = [str(column) for column in table.columns if str(column) not in others]
+        features = tuple(sorted(column for column in candidates if _holds_numbers(table[column], column)))
         if not (features or self.calendar):
             raise TableError(f"the table has no column of numbers for the features besides {', '.join(self.targets)}")
         return replace(self, features=features)
 
     def unused(self, table: pd.DataFrame) -> tuple[str, ...]:
-        """The columns of the table that are nothing here."""
+        """The columns that the layout does not use.
+
+        Args:
+            table: The table.
+        """
         used = {self.time, self.baseline_action, *self.targets, *self.features, *self.known}
         return tuple(str(column) for column in table.columns if str(column) not in used)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """The names of the features of a case, such as "load@-6h"."""
         if self.lags:
             return self._lagged().feature_names
         return (*self.features, *(f"{name}_{wave}" for name in self.calendar for wave in ("sin", "cos")))
 
     def cases(self, table: pd.DataFrame) -> TableCases:
-        """Every case with its features and outcomes."""
+        """Every case whose features and outcomes are there.
+
+        Args:
+            table: The table, with the outcomes.
+        """
         if len(table) < 2:
             raise TableError(f"the table has {len(table)} row, expected many to learn from")
         layout = self.resolved(table)
-        found = layout._lagged_cases(table, True) if self.lags else layout._row_cases(table, True)
-        _require_something_to_learn(found)
-        return found
+        cases = layout._lagged_cases(table, True) if self.lags else layout._row_cases(table, True)
+        _require_something_to_learn(cases)
+        return cases
 
     def inputs(self, table: pd.DataFrame) -> TableCases:
-        """Every case whose features are there; with lags, up to `lead` after the table's last time."""
+        """Every case whose features are there; with lags, up to `lead` after the table's last time.
+
+        Args:
+            table: The table, which need not have the outcomes.
+        """
         if not self.features and not self.calendar:
             raise SettingError("features must be named for inputs; take the layout that `resolved` gave for the cases")
         return self._lagged_cases(table, False) if self.lags else self._row_cases(table, False)
@@ -200,8 +232,8 @@ class TableLayout:
     def _series_columns(self, table: pd.DataFrame, with_outcomes: bool) -> tuple[tuple[str, ...], Floats]:
         """The columns that cases are made of, each once, and their numbers in the order of the rows."""
         parts = {"features": self.features, "known": self.known, "targets": self.targets if with_outcomes else ()}
-        found = {name: _usable(table, [name], what)[:, 0] for what, names in parts.items() for name in names}
-        return tuple(found), np.stack(list(found.values()), axis=1)
+        columns = {name: _usable(table, [name], what)[:, 0] for what, names in parts.items() for name in names}
+        return tuple(columns), np.stack(list(columns.values()), axis=1)
 
     def _step_hours(self, ordered: Times, with_outcomes: bool) -> float:
         """The most frequent step, or, for inputs, which may be few rows far apart, one that fits them all."""
@@ -247,8 +279,8 @@ class TableLayout:
 
 def _usable(table: pd.DataFrame, columns: Sequence[str], what: str) -> Floats:
     """The columns as numbers, each with some value, and within what models compute with."""
-    found = column_numbers(table, columns, what)
-    for name, values in zip(columns, found.T, strict=True):
+    numbers = column_numbers(table, columns, what)
+    for name, values in zip(columns, numbers.T, strict=True):
         if np.isnan(values).all():
             raise TableError(f"{what}: column {name!r} has no value in any row")
         if len(large := np.flatnonzero(np.abs(values) > _LARGEST)):
@@ -256,7 +288,7 @@ def _usable(table: pd.DataFrame, columns: Sequence[str], what: str) -> Floats:
                 f"{what}: column {name!r} must hold numbers of at most {_LARGEST:.1e}, got {values[large[0]]:g} in "
                 f"data row {large[0] + 1}"
             )
-    return found
+    return numbers
 
 
 def _require_something_to_learn(cases: TableCases) -> None:

@@ -35,15 +35,19 @@ _NETCDF = (".nc", ".nc4", ".netcdf", ".cdf")
 
 @dataclass(frozen=True, eq=False)
 class MembersFile:
-    """Members (N, M, D) of the cases in `index`; `notes` are sentences about what the user should know.
+    """An ensemble as a file has it, without the cases that lack a member.
 
-    `cases` is how many cases the file has, those with missing members too; as many as `index` by default.
+    Attributes:
+        members: Members (N, M, D).
+        index: The N cases: their times, their labels, or their places in the file, counted from 0 in an index "row".
+        targets: The names of the D targets.
+        notes: Sentences about what the user should know.
+        cases: How many cases the file has, those that lack a member too; None for as many as `index`.
     """
 
     members: Floats
     index: "pd.Index[Any]"
     targets: tuple[str, ...]
-    unit: str = ""
     notes: tuple[str, ...] = ()
     cases: int | None = None
 
@@ -65,11 +69,18 @@ def read_members(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> MembersFile:
-    """The ensemble in a CSV, parquet or NetCDF file; the module says in which forms.
+    """The ensemble in a CSV, parquet or NetCDF file, in the forms that the module describes.
 
-    `time` names the column of times where it is not called time; `variable` that of a NetCDF file with several;
-    `columns` the members of a wide table, also as ranges such as m1:m50; `targets` the values of a long table with
-    several. A case with a missing member is left out; the notes say so, and what was found.
+    A case with a missing member is left out; the notes say so, and what was found.
+
+    Args:
+        path: The file.
+        time: The column of times; None looks for the usual names and for a column `case`.
+        variable: The variable of a NetCDF file; None takes the only one with members.
+        columns: The members of a wide table, also as ranges such as m1:m50; none for all that look like members.
+        targets: The columns of values of a long table; none for the only one.
+        separator: The character between the fields of a text file; None finds it out.
+        encoding: The encoding of a text file; None finds it out.
     """
     path = Path(path)
     name = repr(str(path))
@@ -77,12 +88,12 @@ def read_members(
         if columns:
             raise TableError(f"columns choose the members of a table, but {name} is a NetCDF file")
         with open_dataset(str(path)) as dataset:
-            found = _from_dataset(dataset, name, variable)
+            ensemble = _from_dataset(dataset, name, variable)
     else:
         table = read_table(path, separator=separator, encoding=encoding)
         number = next((column for column in _NUMBER if column in table.columns and not columns), None)
-        found = _wide(table, name, time, columns) if number is None else _long(table, name, time, number, targets)
-    return _complete(found, name)
+        ensemble = _wide(table, name, time, columns) if number is None else _long(table, name, time, number, targets)
+    return _complete(ensemble, name)
 
 
 def read_outcomes(
@@ -94,10 +105,15 @@ def read_outcomes(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> pd.DataFrame:
-    """The outcomes (N, D) of the cases of `members`, in their order, from a CSV or parquet file.
+    """The outcomes (N, D) of the cases of an ensemble, in their order; missing values stay NaN.
 
-    The file may have more cases, unless they are known only by their place. `targets` names its columns where they are
-    not called as the members' targets are; a single column of numbers needs no name. Missing values stay NaN.
+    Args:
+        path: A CSV or parquet file; it may have more cases, unless they are known only by their place.
+        members: The ensemble.
+        time: The column of times; None looks for the usual names and for a column `case`.
+        targets: The columns of the outcomes; None takes those called as the members' targets are, or a single column.
+        separator: The character between the fields of a text file; None finds it out.
+        encoding: The encoding of a text file; None finds it out.
     """
     table = read_table(Path(path), separator=separator, encoding=encoding)
     name = repr(str(path))
@@ -147,10 +163,10 @@ def _long(table: pd.DataFrame, name: str, time: str | None, number: str, wanted:
     index = _case_index(table, time)
     if index is None:
         raise TableError(f"{name} has the column {number!r} but none of the case; it is called time or case")
-    found = [column for column in table.columns if column not in (index.name, number) and is_numeric(table[column])]
-    if not found:
+    numeric = [column for column in table.columns if column not in (index.name, number) and is_numeric(table[column])]
+    if not numeric:
         raise TableError(f"{name} has no column of numbers besides {number!r} and {index.name!r}")
-    values, notes = (found, ()) if wanted and set(wanted) <= set(found) else without_coordinates(found)
+    values, notes = (numeric, ()) if wanted and set(wanted) <= set(numeric) else without_coordinates(numeric)
     targets = target_columns(wanted, values, name)
     keys = pd.MultiIndex.from_arrays([index, column_numbers(table, [number], name)[:, 0]])
     if keys.get_level_values(1).hasnans:
@@ -190,9 +206,9 @@ def _outcome_columns(
     if set(members.targets) <= set(table.columns):
         return list(members.targets)
     others = [str(column) for column in table.columns if index is None or column != index.name]
-    found, _ = without_coordinates([column for column in others if is_numeric(table[column])])
-    if len(members.targets) == 1 and len(found) == 1:
-        return found
+    numeric, _ = without_coordinates([column for column in others if is_numeric(table[column])])
+    if len(members.targets) == 1 and len(numeric) == 1:
+        return numeric
     lacking = next(target for target in members.targets if target not in table.columns)
     raise TableError(f"{name} has no column {lacking!r}; {did_you_mean(lacking, others)}, or say which with targets")
 
@@ -225,7 +241,7 @@ def _from_dataset(dataset: "Dataset", name: str, variable: str | None) -> Member
     sites = (
         [f"{array.name}[{label}]" for label in array[_SITE].values.tolist()] if members.shape[2] > 1 else [array.name]
     )
-    return MembersFile(members, index, tuple(map(str, sites)), str(array.attrs.get("units", "")))
+    return MembersFile(members, index, tuple(map(str, sites)))
 
 
 def _members_variable(dataset: "Dataset", name: str, wanted: str | None) -> "DataArray":
@@ -257,20 +273,20 @@ def _dataset_index(array: "DataArray", case: str) -> "pd.Index[Any]":
 # Both
 
 
-def _complete(found: MembersFile, name: str) -> MembersFile:
+def _complete(ensemble: MembersFile, name: str) -> MembersFile:
     """Without the cases that have missing members, and with notes about what is there."""
-    if 0 in found.members.shape:
-        cases, members, _ = found.members.shape
+    if 0 in ensemble.members.shape:
+        cases, members, _ = ensemble.members.shape
         raise TableError(f"{name} has {cases} cases of {members} members, expected at least one each")
-    complete = ~np.isnan(found.members.sum((1, 2)))  # the numbers are finite or missing
+    complete = ~np.isnan(ensemble.members.sum((1, 2)))  # the numbers are finite or missing
     if not complete.any():
         raise TableError(f"{name} has no case without missing members, of {len(complete)}")
-    notes = list(found.notes)
+    notes = list(ensemble.notes)
     if missing := int((~complete).sum()):
         notes.append(f"{missing} of {len(complete)} cases have missing members and are left out")
-    if found.members.shape[1] == 1:
+    if ensemble.members.shape[1] == 1:
         notes.append("there is one member a case, a point forecast: its action knows of no uncertainty")
-    kept = replace(found, members=np.ascontiguousarray(found.members[complete]), index=found.index[complete])
+    kept = replace(ensemble, members=np.ascontiguousarray(ensemble.members[complete]), index=ensemble.index[complete])
     return replace(kept, notes=(str(kept), *notes), cases=len(complete))
 
 

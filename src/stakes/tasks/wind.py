@@ -51,13 +51,21 @@ _RECORDS = {
 class WindTask:
     """Forecast the 10 m wind speed from those now, 6 and 12 h ago; commit power a for that time.
 
-    c(a, y) = -a + penalty relu(a - P(y))^2, with `penalty` the paper's lambda. The other numbers are those of the
-    `PowerCurve` P, with `shear` None for the record's own. The record of the northern North Sea has the paper's years,
-    the hindcast NORA10 earlier ones.
+    c(a, y) = -a + penalty relu(a - P(y))^2, with P the `PowerCurve`. The record of the northern North Sea has the
+    paper's years, the hindcast NORA10 earlier ones.
 
-    `record` may also be the path of a NetCDF, Zarr, CSV or parquet file (`read_wind`), with shear 0.143. A file that
-    covers the paper's years is split by them; of any other the last full year tests, the one before validates and all
-    earlier times train.
+    Attributes:
+        penalty: What a missing fraction of capacity, squared, costs against the price of the power, the paper's lambda.
+        record: "wind_north_sea", "wind_nora10", or the path of a NetCDF, Zarr, CSV or parquet file (`read_wind`). A
+            file that covers the paper's years is split by them; of any other the last full year tests, the one before
+            validates and all earlier times train.
+        lead_hours: The hours from the issue time to the target, a multiple of 6.
+        hub_height: The height of the hub, in m.
+        shear: The exponent by which the wind grows from 10 m to the hub; None takes the record's own, for a file 0.143.
+        ramp_speed: The speed at hub height at which half the capacity is reached, in m/s.
+        ramp_sharpness: How steeply the power rises there, per m/s.
+        cutoff_speed: The speed at hub height at which storms have halved the power again, in m/s.
+        cutoff_sharpness: How steeply the power falls there, per m/s.
     """
 
     name: ClassVar[str] = "wind"
@@ -89,6 +97,7 @@ class WindTask:
 
     @property
     def power_curve(self) -> PowerCurve:
+        """The power of the farm by the 10 m wind speed."""
         return PowerCurve(
             self.ramp_speed,
             self.ramp_sharpness,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stakes.data.era5.request import VARIABLES, Era5Request, Piece
-from stakes.data.era5.standard_form import standard
+from stakes.data.era5.standard_form import standard_dataset
 from stakes.errors import Era5Error, SettingError, did_you_mean, one_line
 
 if TYPE_CHECKING:
@@ -22,11 +22,17 @@ if TYPE_CHECKING:
 __all__ = ["STORE", "ArcoStore"]
 
 STORE = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
+"""The address of the public store."""
+
 _REMOTE = "gs://"
 
 
 class ArcoStore:
-    """A store by its path or address."""
+    """A Zarr store of ERA5.
+
+    Args:
+        store: The path of a folder, or an address gs://...; by default the public one of Google.
+    """
 
     most_fields = 0  # a month at a time, as every field is read whole
 
@@ -54,7 +60,7 @@ class ArcoStore:
     def fetch(self, request: Era5Request, piece: Piece, folder: Path) -> "Dataset":
         """One piece; nothing is written."""
         assert self._dataset is not None  # `prepare` comes first
-        return standard([self._dataset], request, request.times(piece), self.words)
+        return standard_dataset([self._dataset], request, request.times(piece), self.words)
 
 
 def _opened(store: str) -> "Dataset":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stakes.data.era5.request import VARIABLES, Era5Request, Piece
-from stakes.data.era5.standard_form import standard
+from stakes.data.era5.standard_form import standard_dataset
 from stakes.data.xarray_files import open_dataset
 from stakes.errors import Era5Error, SettingError, one_line
 
@@ -50,7 +50,11 @@ _FAULTS = (
 
 
 class ClimateDataStore:
-    """A client of the store; `client` stands in for that of `cdsapi`."""
+    """The Climate Data Store, asked with the user's own key.
+
+    Args:
+        client: An object with the method `retrieve` of a client of `cdsapi`; None makes one.
+    """
 
     most_fields = 5000  # of one request, far below what the store allows; it converts NetCDF slowly
     words = f"the Climate Data Store ({DATASET}, doi:10.24381/cds.adbb2d47)"
@@ -77,11 +81,16 @@ class ClimateDataStore:
             raise _fault(error) from error
         source = f"what the Climate Data Store sent for {piece.name}"
         with _opened(download, source) as datasets:
-            return standard(datasets, request, request.times(piece), source)
+            return standard_dataset(datasets, request, request.times(piece), source)
 
 
 def cds_request(request: Era5Request, piece: Piece) -> dict[str, Any]:
-    """What is sent to the store for a piece; the area is north, west, south, east."""
+    """What is sent to the store for a piece; the area is north, west, south, east.
+
+    Args:
+        request: What is wanted.
+        piece: The months of a year that are asked for at once.
+    """
     return {
         "product_type": ["reanalysis"],
         "variable": [VARIABLES[name] for name in request.variables],

@@ -31,19 +31,36 @@ class Source(Protocol):
     """Where ERA5 comes from."""
 
     @property
-    def most_fields(self) -> int: ...
+    def most_fields(self) -> int:
+        """How many fields, one for each variable and time, a piece may have."""
+        ...
 
     @property
-    def words(self) -> str: ...
+    def words(self) -> str:
+        """The source in words, for messages and the file's attributes."""
+        ...
 
-    def prepare(self, request: Era5Request) -> None: ...
+    def prepare(self, request: Era5Request) -> None:
+        """Raise unless the source can answer the request."""
+        ...
 
-    def fetch(self, request: Era5Request, piece: Piece, folder: Path) -> "Dataset": ...
+    def fetch(self, request: Era5Request, piece: Piece, folder: Path) -> "Dataset":
+        """One piece of the request, in the standard form; the folder is for what is downloaded."""
+        ...
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What was written; `missing` counts the values that ERA5 does not have there, such as soil over sea."""
+    """What was written.
+
+    Attributes:
+        out: The NetCDF file.
+        request: What was asked for.
+        rows: How many times it has.
+        first: The first time, ISO in UTC.
+        last: The last time, likewise.
+        missing: How many values of each variable ERA5 does not have there, such as those of soil over sea.
+    """
 
     out: Path
     request: Era5Request
@@ -53,7 +70,7 @@ class Fetched:
     missing: dict[str, int]
 
     def record(self) -> dict[str, Any]:
-        """For machines."""
+        """All of it as JSON can hold it."""
         return {
             "out": str(self.out),
             "variables": list(self.request.variables),
@@ -74,7 +91,12 @@ class Fetched:
 
 
 def find_source(name: str, store: str | None = None) -> Source:
-    """The source "cds", or "arco" with the address or path of its store."""
+    """A source of ERA5 by its name.
+
+    Args:
+        name: "cds", the Climate Data Store, or "arco", a Zarr store.
+        store: The address or path of the Zarr store; None takes the public one.
+    """
     if name == "arco":
         return ArcoStore(store or STORE)
     if name != "cds":
@@ -85,7 +107,14 @@ def find_source(name: str, store: str | None = None) -> Source:
 
 
 def fetch_era5(request: Era5Request, source: Source, out: Path, say: Callable[[str], None] = lambda _: None) -> Fetched:
-    """Fetch all pieces that are not there yet, and join them; `say` is told of each."""
+    """Fetch all pieces that are not there yet, and join them into one NetCDF file.
+
+    Args:
+        request: What is wanted.
+        source: Where it comes from, as `find_source` gives it.
+        out: The file to write; its pieces lie beside it until all are there.
+        say: Told of each piece, in words.
+    """
     folder = out.with_name(f"{out.name}.parts")
     source.prepare(request)
     with locked(folder):
@@ -102,9 +131,9 @@ def fetch_era5(request: Era5Request, source: Source, out: Path, say: Callable[[s
                 part = source.fetch(request, piece, folder)
                 write_dataset(part, file)
             parts.append(part)
-        found = _join(parts, request, source.words, out)
+        fetched = _join(parts, request, source.words, out)
         shutil.rmtree(folder, ignore_errors=True)
-    return found
+    return fetched
 
 
 def _join(parts: list["Dataset"], request: Era5Request, words: str, out: Path) -> Fetched:

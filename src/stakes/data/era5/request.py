@@ -41,7 +41,7 @@ VARIABLES = {
 }
 """Short names, as files have them, and those that the stores ask for."""
 
-UNITS = (
+UNITS = (  # of each variable
     dict.fromkeys(("u10", "v10", "u100", "v100"), "m s**-1")
     | dict.fromkeys(("t2m", "d2m", "skt", "sst", "stl1"), "K")
     | dict.fromkeys(("sp", "msl"), "Pa")
@@ -59,23 +59,36 @@ _YEARS = re.compile(r"(\d{4})(?:\s*-\s*(\d{4}))?")
 
 @dataclass(frozen=True)
 class Piece:
-    """The months of a year that are fetched at once."""
+    """The part of a request that is fetched at once.
+
+    Attributes:
+        year: The year.
+        months: Its months, 1 to 12: all of them, or one.
+    """
 
     year: int
     months: tuple[int, ...]
 
     @property
     def name(self) -> str:
+        """The year, or the year and month, as in 2020-03."""
         return str(self.year) if len(self.months) == 12 else f"{self.year}-{self.months[0]:02d}"
 
 
 @dataclass(frozen=True)
 class Era5Request:
-    """`patch` x `patch` points around the one nearest to `at`, (latitude, longitude), every `step` hours of the years.
+    """What is wanted of ERA5: variables at a square patch of points, every so many hours of whole years.
 
     >>> request = Era5Request(("t2m",), at=(52.52, 13.4), years=(2020, 2021), patch=3, step=6)
     >>> request.latitudes, request.longitudes
     ((52.75, 52.5, 52.25), (13.25, 13.5, 13.75))
+
+    Attributes:
+        variables: The short names of the variables, keys of `VARIABLES`.
+        at: The latitude and longitude in degrees; the point of the grid nearest to them is the centre.
+        years: The first and the last year.
+        patch: How many points the patch has in each direction, an odd number.
+        step: The hours between two times, a divisor of 24.
     """
 
     variables: tuple[str, ...]
@@ -136,17 +149,25 @@ class Era5Request:
 
 
 def variable_names(text: str) -> tuple[str, ...]:
-    """The short names of "10m_u_component_of_wind, v10"."""
+    """The short names of variables that are written as a list.
+
+    Args:
+        text: Short or long names with commas between them, such as "10m_u_component_of_wind, v10".
+    """
     short = {long: name for name, long in VARIABLES.items()}
     return tuple(short.get(part.strip(), part.strip()) for part in text.split(",") if part.strip())
 
 
 def years_of(text: str) -> tuple[int, int]:
-    """The first and the last year of "2005-2021" or "2021"."""
-    found = _YEARS.fullmatch(text.strip())
-    if found is None:
+    """The first and the last of some years.
+
+    Args:
+        text: The years, such as "2005-2021" or "2021".
+    """
+    years = _YEARS.fullmatch(text.strip())
+    if years is None:
         raise SettingError(f"years must be such as 2005-2021 or 2021, got {text!r}")
-    return int(found[1]), int(found[2] or found[1])
+    return int(years[1]), int(years[2] or years[1])
 
 
 def _require_variables(variables: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from stakes.errors import Era5Error, StakesError, one_line
 if TYPE_CHECKING:
     from xarray import DataArray, Dataset
 
-__all__ = ["ATTRIBUTION", "read_piece", "standard", "write_dataset"]
+__all__ = ["ATTRIBUTION", "read_piece", "standard_dataset", "write_dataset"]
 
 ATTRIBUTION = (
     "Contains modified Copernicus Climate Change Service information (ERA5, Hersbach et al. 2020, "
@@ -27,10 +27,14 @@ _COORDINATES = {"time": "valid_time", "lat": "latitude", "lon": "longitude"}
 _AXES = ("valid_time", "latitude", "longitude")
 
 
-def standard(datasets: Sequence["Dataset"], request: Era5Request, times: Times, source: str) -> "Dataset":
+def standard_dataset(datasets: Sequence["Dataset"], request: Era5Request, times: Times, source: str) -> "Dataset":
     """The wanted variables (T, Y, X) at the wanted times and points, and nothing else.
 
-    `datasets` hold the variables between them, by their short names or those that the stores ask for.
+    Args:
+        datasets: They hold the variables between them, by their short names or those that the stores ask for.
+        request: The variables and points that are wanted.
+        times: The times (T,) that are wanted.
+        source: Where the data come from, for messages.
     """
     import xarray
 
@@ -40,17 +44,28 @@ def standard(datasets: Sequence["Dataset"], request: Era5Request, times: Times, 
         "latitude": ("latitude", np.array(request.latitudes), _axis_words("latitude", "degrees_north")),
         "longitude": ("longitude", np.array(request.longitudes), _axis_words("longitude", "degrees_east")),
     }
-    return xarray.Dataset({name: (_AXES, *found) for name, found in arrays.items()}, coordinates)
+    return xarray.Dataset({name: (_AXES, *array) for name, array in arrays.items()}, coordinates)
 
 
 def read_piece(path: Path, request: Era5Request, times: Times) -> "Dataset":
-    """A piece that was written before; an error unless it is whole."""
+    """A piece that was written before; an error unless it is whole.
+
+    Args:
+        path: The NetCDF file of the piece.
+        request: The variables and points it must have.
+        times: The times (T,) it must have.
+    """
     with open_dataset(str(path)) as dataset:
-        return standard([dataset], request, times, str(path)).load()
+        return standard_dataset([dataset], request, times, str(path)).load()
 
 
 def write_dataset(dataset: "Dataset", path: Path) -> None:
-    """Write a NetCDF file atomically."""
+    """Write a NetCDF file atomically.
+
+    Args:
+        dataset: Data in the standard form.
+        path: The file.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     packed = {"zlib": True, "complevel": 4, "dtype": "float32", "_FillValue": np.float32(np.nan)}
     encoding: dict[Any, Any] = dict.fromkeys(dataset.data_vars, packed)
@@ -69,11 +84,11 @@ def _array(
     datasets: Sequence["Dataset"], name: str, request: Era5Request, times: Times, source: str
 ) -> tuple[Any, dict[str, str]]:
     """Values (T, Y, X) of a variable and its attributes."""
-    found = [dataset[key] for dataset in datasets for key in (name, VARIABLES[name]) if key in dataset.data_vars]
-    if not found:
+    arrays = [dataset[key] for dataset in datasets for key in (name, VARIABLES[name]) if key in dataset.data_vars]
+    if not arrays:
         held = ", ".join(str(key) for dataset in datasets for key in dataset.data_vars) or "nothing"
         raise Era5Error(f"{source} lacks the variable {name} ({VARIABLES[name]}); it holds {held}")
-    array = found[0].rename({old: new for old, new in _COORDINATES.items() if old in found[0].dims})
+    array = arrays[0].rename({old: new for old, new in _COORDINATES.items() if old in arrays[0].dims})
     if missing := [axis for axis in _AXES if axis not in array.dims or axis not in array.coords]:
         raise Era5Error(f"variable {name} of {source} must run along time, latitude and longitude, lacks {missing[0]}")
     places = {

