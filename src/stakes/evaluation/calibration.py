@@ -30,10 +30,15 @@ __all__ = [
 
 
 class Sides(NamedTuple):
-    """Both sides of eq. dec_calibration, and their difference."""
+    """Both sides of eq. dec_calibration, and their difference.
 
-    predicted: Sampled  # mean expected cost under the forecast
-    realised: Sampled  # mean cost at the outcome
+    Attributes:
+        predicted: The mean cost that the forecast expects of its own actions.
+        realised: The mean cost of the same actions at the outcome.
+    """
+
+    predicted: Sampled
+    realised: Sampled
 
     @property
     def gap(self) -> Sampled:
@@ -42,18 +47,33 @@ class Sides(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """The cases whose predicted cost lies in one bin."""
+    """The cases whose predicted cost lies in one bin.
+
+    Attributes:
+        predicted: Their mean predicted cost.
+        realised: Their mean realised cost.
+        gap: The first less the second.
+        cases: How many cases the bin holds for each seed.
+    """
 
     predicted: Difference
     realised: Difference
     gap: Difference
-    cases: int  # a seed
+    cases: int
 
 
 def calibration_sides(
     study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
 ) -> Sides:
-    """The mean predicted and realised cost, over all cases or a region."""
+    """The mean predicted and realised cost, over all cases or a region.
+
+    Args:
+        study: The judged forecasts.
+        weight: The decision weight of the forecasts that are judged.
+        parameter: The parameter of the cost; None for the only, or the first, one.
+        region: The region whose cases are taken; None for all cases.
+        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
+    """
     predicted = study.mean("expected_cost", weight, parameter, region, by)
     return Sides(predicted, study.mean("cost", weight, parameter, region, by))
 
@@ -66,7 +86,16 @@ def binned_gap(
     region: str | None = None,
     by: RegionBy = "observed",
 ) -> list[Bin]:
-    """Predicted and realised cost within bins of the predicted cost that hold equally many cases."""
+    """Predicted and realised cost within bins of the predicted cost that hold equally many cases.
+
+    Args:
+        study: The judged forecasts.
+        weight: The decision weight of the forecasts that are judged.
+        parameter: The parameter of the cost; None for the only, or the first, one.
+        bins: How many bins there are.
+        region: The region whose cases are taken; None for all cases.
+        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
+    """
     require_count("bins", bins)
     predicted = study.values("expected_cost", weight, parameter)  # (groups, seeds, cases)
     realised = study.values("cost", weight, parameter)
@@ -94,6 +123,14 @@ def pit_histogram(
     """The share of outcomes in each bin of the probability integral transform; flat for a calibrated forecast.
 
     An outcome above k of M members counts evenly over [k, k + 1] / (M + 1): no bin is favoured, whatever M.
+
+    Args:
+        study: The judged forecasts.
+        weight: The decision weight of the forecasts that are judged.
+        parameter: The parameter of the cost; None for the only, or the first, one.
+        bins: How many bins there are.
+        region: The region whose cases are taken; None for all cases.
+        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
     """
     require_count("bins", bins)
     members = int(study.about["members"])
@@ -109,6 +146,13 @@ def spread_skill(
     """Spread over the error of the mean of M members, sqrt((M + 1) / M mean variance / mean squared error).
 
     1 where the outcome is as one member more: the mean of M members errs by that factor more than their variance says.
+
+    Args:
+        study: The judged forecasts.
+        weight: The decision weight of the forecasts that are judged.
+        parameter: The parameter of the cost; None for the only, or the first, one.
+        region: The region whose cases are taken; None for all cases.
+        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
     """
     spread, error = (study.chosen(name, weight, parameter, region, by) for name in ("spread", "error"))
     of_mean = 1 + 1 / int(study.about["members"])
@@ -119,7 +163,15 @@ def spread_skill(
 def total_spread(
     study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
 ) -> Sampled:
-    """Mean spread of the total over the true one where that is known, else `spread_skill`: 1 where it is right."""
+    """Mean spread of the total over the true one where that is known, else `spread_skill`: 1 where it is right.
+
+    Args:
+        study: The judged forecasts.
+        weight: The decision weight of the forecasts that are judged.
+        parameter: The parameter of the cost; None for the only, or the first, one.
+        region: The region whose cases are taken; None for all cases.
+        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
+    """
     if "true_spread" not in study.cases:
         return spread_skill(study, weight, parameter, region, by)
     return study.mean("spread", weight, parameter, region, by) / _mean_of_cases(
@@ -130,7 +182,15 @@ def total_spread(
 def skill(
     study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
 ) -> Sampled:
-    """How much less is paid than with climatology's action, the one best for the training outcomes, in per cent."""
+    """How much less is paid than with climatology's action, the one best for the training outcomes, in per cent.
+
+    Args:
+        study: The judged forecasts.
+        weight: The decision weight of the forecasts that are judged.
+        parameter: The parameter of the cost; None for the only, or the first, one.
+        region: The region whose cases are taken; None for all cases.
+        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
+    """
     climatology = _mean_of_cases(study, "climatology_cost", parameter, region, by)
     return -study.mean("cost", weight, parameter, region, by).relative_to(climatology)
 
@@ -138,7 +198,15 @@ def skill(
 def economic_value(
     study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
 ) -> Sampled:
-    """(climatology - forecast) / (climatology - foresight): 0 for climatology's action, 1 for perfect foresight."""
+    """(climatology - forecast) / (climatology - foresight): 0 for climatology's action, 1 for perfect foresight.
+
+    Args:
+        study: The judged forecasts.
+        weight: The decision weight of the forecasts that are judged.
+        parameter: The parameter of the cost; None for the only, or the first, one.
+        region: The region whose cases are taken; None for all cases.
+        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
+    """
     climatology = _mean_of_cases(study, "climatology_cost", parameter, region, by)
     cost = study.mean("cost", weight, parameter, region, by)
     foresight = cost - study.mean("foresight_regret", weight, parameter, region, by)

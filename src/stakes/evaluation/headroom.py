@@ -34,8 +34,15 @@ _LEAST_DAYS, _MOST_DAYS = 3, 7  # of a block; weather, and with it errors, persi
 
 @dataclass(frozen=True)
 class Headroom:
-    """Mean costs on the same cases: of the forecast's actions, of the policy's, of the one action that was best for the
-    training outcomes, and with perfect foresight. `gain` is policy less forecast: negative where the policy pays less.
+    """Mean costs on the same cases, and what a policy trained on the cost alone gains over the forecast's actions.
+
+    Attributes:
+        forecast_cost: The mean cost of the forecast's actions.
+        policy_cost: That of the policy's actions.
+        climatology_cost: That of the one action which was best for the training outcomes.
+        foresight_cost: That of the best action for each outcome, known beforehand.
+        gain: Policy less forecast with its 95 % interval: negative where the policy pays less.
+        cases: How many cases were judged.
     """
 
     forecast_cost: float
@@ -80,18 +87,25 @@ def headroom(
     seed: int = 0,
     settings: PolicySettings | None = None,
 ) -> Headroom:
-    """Train a policy on `train`, stopped by `stopping`, and compare it on `judged` with the forecast's actions.
-
-    `plug_in` (N,) is what the actions of the forecast, trained on its score alone, cost on the judged cases. Without
-    `settings` the policy is trained as long as suits the number of cases.
+    """Train a policy on the cost alone, and compare it with the forecast's actions.
 
     >>> import stakes
     >>> features = torch.rand(300, 1, generator=torch.Generator().manual_seed(0))
     >>> train, stopping, judged = (Cases(part, part) for part in features.split(100))
     >>> few = PolicySettings(epochs=30)
-    >>> found = headroom(stakes.ShortfallCost(5.0), train, stopping, judged, torch.zeros(100), settings=few)
-    >>> found.gain.high < 0, found.foresight_cost <= found.policy_cost < found.climatology_cost
+    >>> gained = headroom(stakes.ShortfallCost(5.0), train, stopping, judged, torch.zeros(100), settings=few)
+    >>> gained.gain.high < 0, gained.foresight_cost <= gained.policy_cost < gained.climatology_cost
     (True, True)
+
+    Args:
+        cost: What a decision costs.
+        train: The cases on which the policy is trained.
+        stopping: The cases that say when its training stops.
+        judged: The N cases on which it is compared with the forecast.
+        plug_in: What the actions of the forecast, trained on its score alone, cost on the judged cases, (N,).
+        block: How many neighbouring cases are resampled together.
+        seed: The seed of the policy's training.
+        settings: How the policy is trained; None for as long as suits the number of cases.
     """
     require_count("block", block)
     paid = torch.as_tensor(np.asarray(plug_in, dtype=np.float64))
@@ -129,6 +143,9 @@ def automatic_block(times_or_count: Any) -> int:
     72
     >>> automatic_block(1000)
     10
+
+    Args:
+        times_or_count: The times of the cases (N,), or how many cases there are.
     """
     if isinstance(times_or_count, int | np.integer):
         require_count("times_or_count", int(times_or_count))
@@ -144,7 +161,13 @@ def automatic_block(times_or_count: Any) -> int:
 
 
 def resolved_block(block: int | Literal["auto"], rows: int, times: Any) -> int:
-    """The block as given, at most all rows, or `automatic_block` of the times or, where they are None, the rows."""
+    """How many neighbouring cases belong together, at most all rows.
+
+    Args:
+        block: The number as given, or "auto" for `automatic_block`.
+        rows: How many cases there are.
+        times: Their times (N,); None where they have none.
+    """
     if block != "auto":
         return min(whole_number("block", block), rows)
     return automatic_block(rows if times is None else times)

@@ -20,7 +20,13 @@ _AT_ONCE = 1 << 22  # counts where there are too many to be kept
 
 
 class Difference(NamedTuple):
-    """A mean difference and its 95 % interval."""
+    """A mean difference and its 95 % interval.
+
+    Attributes:
+        mean: The mean difference.
+        low: The lower end of its interval; NaN where there is no interval.
+        high: The upper end.
+    """
 
     mean: float
     low: float
@@ -37,10 +43,14 @@ class Sampled:
     """A statistic with its bootstrap replicates; arithmetic acts on both, so any function of means has an interval.
 
     Two statistics of one `Resampling` share their resamples: their difference is a paired one.
+
+    Attributes:
+        estimate: The statistic of the cases as they are.
+        replicates: The same of every resample of the cases, (B,).
     """
 
     estimate: float
-    replicates: Floats  # (B,)
+    replicates: Floats
 
     def interval(self) -> Difference:
         """The estimate between the 2.5 and 97.5 % quantiles of the replicates, less those that are not defined."""
@@ -87,6 +97,14 @@ class Resampling:
 
     A resample draws groups (data sets) and then seeds of each with replacement, and cases in moving blocks of `block`
     neighbours (wrapped around), so that the dependence between neighbouring times is kept.
+
+    Attributes:
+        cases: How many cases N there are, in the order of time.
+        seeds: How many seeds S each group has.
+        groups: How many groups G (data sets) there are.
+        block: How many neighbouring cases are drawn together.
+        resamples: How many resamples B are drawn.
+        seed: What the draws depend on.
     """
 
     cases: int
@@ -197,7 +215,12 @@ def _counted(chosen: Indices, size: int) -> Floats:
 
 
 def defined_mean(values: ArrayLike, axis: int | None = None) -> Floats:
-    """The mean along an axis, or of all, of what is finite; NaN where nothing is, as where every run failed."""
+    """The mean along an axis, or of all, of what is finite; NaN where nothing is, as where every run failed.
+
+    Args:
+        values: The numbers.
+        axis: The axis along which the mean is taken; None for the mean of all.
+    """
     found = np.asarray(values, dtype=np.float64)
     kept = np.isfinite(found)
     with np.errstate(invalid="ignore"):
@@ -205,7 +228,12 @@ def defined_mean(values: ArrayLike, axis: int | None = None) -> Floats:
 
 
 def defined_deviation(values: ArrayLike, axis: int) -> Floats:
-    """The standard deviation along an axis of what is finite; NaN where nothing is."""
+    """The standard deviation along an axis of what is finite; NaN where nothing is.
+
+    Args:
+        values: The numbers.
+        axis: The axis along which the deviation is taken.
+    """
     found = np.asarray(values, dtype=np.float64)
     return np.sqrt(defined_mean((found - np.expand_dims(defined_mean(found, axis), axis)) ** 2, axis))
 
@@ -213,7 +241,15 @@ def defined_deviation(values: ArrayLike, axis: int) -> Floats:
 def paired_difference(
     values: ArrayLike, baseline: ArrayLike, block: int = 1, resamples: int = 2000, seed: int = 0
 ) -> Difference:
-    """Mean of values - baseline, both (S, N) of S seeds and N cases in time order, with its bootstrap interval."""
+    """The mean of values - baseline with its 95 % interval, from resampled blocks of neighbouring cases and seeds.
+
+    Args:
+        values: Values (S, N) of S seeds and N cases in time order.
+        baseline: What is subtracted from them: values of the same seeds and cases.
+        block: How many neighbouring cases are resampled together.
+        resamples: How many resamples the interval comes from.
+        seed: What the resamples depend on.
+    """
     found, other = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if found.shape != other.shape or found.ndim != 2 or found.size == 0:
         raise ShapeError(f"values and baseline must have one shape (S, N), got {found.shape} and {other.shape}")

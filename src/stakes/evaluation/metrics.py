@@ -30,7 +30,11 @@ _BEFORE_CUT_OFF = 2.0  # m/s: the paper's cut-off region begins where power is a
 
 
 def tail_score(cost: Cost) -> ThresholdWeightedCRPS | None:
-    """The threshold-weighted CRPS of where the cost is highest, for the costs that have a threshold."""
+    """The threshold-weighted CRPS of where the cost is highest; None for a cost without a threshold.
+
+    Args:
+        cost: The cost whose threshold is taken.
+    """
     if isinstance(cost, ProtectionCost) and isinstance(cost.threshold, float | int):
         return ThresholdWeightedCRPS(float(cost.threshold), cost.hazard)
     if isinstance(cost, WindDispatchCost):
@@ -43,9 +47,13 @@ def tail_score(cost: Cost) -> ThresholdWeightedCRPS | None:
 class Assessor:
     """All metrics of forecasts of one decision problem.
 
-    `regions` by name give the share of members in each (`mass_NAME`) and, for D = 1, their standard deviation there
-    (`spread_NAME`). The total is what is plotted and ranked: for D = 1 the outcome itself, else the cost's `total`, or
-    the mean where it has none.
+    The total is what is plotted and ranked: for D = 1 the outcome itself, else the cost's `total`, or the mean where it
+    has none.
+
+    Attributes:
+        cost: What a decision costs.
+        regions: Parts of the outcomes by name. Each adds the share of members in it (`mass_NAME`) and, for D = 1, their
+            standard deviation there (`spread_NAME`).
     """
 
     cost: Cost

@@ -24,12 +24,17 @@ Floats = NDArray[np.float64]
 def upper_bounds(
     differences: ArrayLike, *, block: int = 1, together: ArrayLike | None = None, resamples: int = 2000
 ) -> Floats:
-    """Bounds (K,) of the means of differences (K, N) in time order; those of `together` (K,), by default all, hold at
-    once.
+    """Bounds (K,) below which the means of K differences lie, all at once.
 
     >>> noise = np.random.default_rng(0).normal(size=(3, 200))
     >>> upper_bounds(noise - np.array([[0.0], [0.1], [0.4]])) < 0
     array([False,  True,  True])
+
+    Args:
+        differences: The differences (K, N) of N cases in time order.
+        block: How many neighbouring cases are taken for one, since they depend on each other.
+        together: Which of the bounds hold at once, bool (K,); None for all of them.
+        resamples: How many resamples of the blocks are drawn.
     """
     found = np.asarray(differences, dtype=np.float64)
     if found.ndim != 2 or not np.isfinite(found).all():

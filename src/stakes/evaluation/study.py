@@ -33,9 +33,13 @@ _CASE_AXES = ("parameter", "group", "case")
 class Study:
     """Forecasts of one task, one model and one choice of settings, judged on the test cases.
 
-    `about` says what they are: task, model, choice, record, the name of the cost's parameter, the unit of the
-    outcomes, the settings of the sweep, members a forecast. `block` is how many neighbouring cases the bootstrap keeps
-    together.
+    Attributes:
+        forecasts: Metrics of every forecast, on the axes `AXES` (parameter, group, decision_weight, seed, case).
+        cases: What does not depend on the forecast, on the axes group and case, and parameter where it depends on the
+            cost.
+        about: What the forecasts are: task, model, choice, record, the name of the cost's parameter, the unit of the
+            outcomes, the settings of the sweep, the number of members of a forecast.
+        block: How many neighbouring cases the bootstrap keeps together.
     """
 
     forecasts: xr.Dataset

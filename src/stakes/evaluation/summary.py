@@ -33,6 +33,10 @@ def summarise(study: Study, metrics: Sequence[str] = METRICS) -> pd.DataFrame:
 
     `mean` over cases and seeds, `deviation` between seeds; `difference` from weight 0 with its 95 % interval `low` to
     `high`, paired in cases and seeds: over those that failed at neither weight.
+
+    Args:
+        study: The judged forecasts.
+        metrics: Which metrics are summarised, where the study has them.
     """
     present = [metric for metric in metrics if metric in study.forecasts]
     rows = [

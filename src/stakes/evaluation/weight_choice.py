@@ -15,8 +15,13 @@ __all__ = ["chosen_weight"]
 def chosen_weight(study: Study, parameter: float | None = None, tolerance: float = 1.0) -> float:
     """The weight with the lowest mean validation cost, over groups and seeds, that costs the forecast little.
 
-    Only weights whose mean validation energy score lies at most `tolerance` per cent above that of weight 0 are
-    considered, and weight 0 itself. Each is compared with weight 0 over the runs that failed at neither.
+    Only weights whose mean validation energy score is hardly worse than that of weight 0 are considered, and weight 0
+    itself. Each is compared with weight 0 over the runs that failed at neither.
+
+    Args:
+        study: Forecasts that were judged on validation cases too.
+        parameter: The parameter of the cost; None for the only, or the first, one.
+        tolerance: How far the score may lie above that of weight 0, in per cent of it.
     """
     require_finite("tolerance", tolerance)
     if "validation_cost" not in study.forecasts:

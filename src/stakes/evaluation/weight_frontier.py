@@ -35,11 +35,19 @@ else:
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One weight: mean cost and score, and how they differ from those of weight 0, the score in per cent of it.
+    """One decision weight on the judged cases, and how it differs from weight 0; a weight that failed has no numbers.
 
-    `allowed` says whether the score is within the tolerance. `cost_bound` is what the change of the cost lies below,
-    97.5 % sure of all allowed weights at once; the intervals are those of each weight alone. A weight that `failed` has
-    no numbers.
+    Attributes:
+        weight: The decision weight.
+        cost: The mean realised cost.
+        score: The mean score; lower is better.
+        cost_change: The cost less that of weight 0, with the interval of this weight alone.
+        score_change: The score less that of weight 0, in per cent of it, with the interval of this weight alone; None
+            where weight 0 has a mean score of 0.
+        allowed: Whether the score is within the tolerance.
+        failed: Whether its training failed.
+        cost_bound: What the change of the cost lies below, 97.5 % sure of all allowed weights at once; None for weight
+            0, and where there are too few blocks to tell.
     """
 
     weight: float
@@ -49,7 +57,7 @@ class FrontierPoint:
     score_change: Interval | None
     allowed: bool
     failed: bool
-    cost_bound: float | None = None  # weight 0, or too few blocks to tell
+    cost_bound: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("cost_change", "score_change"):
@@ -65,7 +73,16 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class Frontier:
-    """All weights in increasing order, the one to take, and why; judged on so many cases in blocks of neighbours."""
+    """What every decision weight costs and scores, and which one to take.
+
+    Attributes:
+        points: All weights in increasing order.
+        chosen: The weight to take.
+        reason: Why, in a few sentences.
+        tolerance: How far the score may lie above that of weight 0, in per cent of it.
+        cases: How many cases the weights were judged on.
+        block: How many neighbouring cases were resampled together.
+    """
 
     points: tuple[FrontierPoint, ...]
     chosen: float
@@ -103,15 +120,23 @@ def frontier(
     tolerance: float = 2.0,
     resamples: int = 2000,
 ) -> Frontier:
-    """Judge weights by their costs and scores (W, N) on the same N cases in time order, and choose one.
+    """Judge decision weights by their costs and scores on the same cases, and choose one.
 
-    Blocks of `block` neighbouring cases, at most all of them, are resampled together. A weight with a number that is
-    not finite has failed. With fewer than `LEAST_BLOCKS` blocks it is weight 0 that is chosen.
+    A weight with a number that is not finite has failed. With fewer than `LEAST_BLOCKS` blocks of cases, weight 0 is
+    chosen.
 
     >>> paid = np.random.default_rng(0).gamma(2.0, size=200)
-    >>> found = frontier([0.0, 0.5, 0.9], [paid, 0.9 * paid, 0.8 * paid], [paid, 1.01 * paid, 1.05 * paid])
-    >>> found.chosen, [point.allowed for point in found.points]
+    >>> judged = frontier([0.0, 0.5, 0.9], [paid, 0.9 * paid, 0.8 * paid], [paid, 1.01 * paid, 1.05 * paid])
+    >>> judged.chosen, [point.allowed for point in judged.points]
     (0.5, [True, True, False])
+
+    Args:
+        weights: The W decision weights, 0 among them, in any order.
+        cost: What the decisions cost, (W, N), in the order of time.
+        score: The scores of the same N cases, (W, N); lower is better.
+        block: How many neighbouring cases are resampled together, at most all of them.
+        tolerance: How far the mean score may lie above that of weight 0, in per cent of it.
+        resamples: How many resamples the intervals come from.
     """
     require_finite("tolerance", tolerance)
     require_count("block", block)

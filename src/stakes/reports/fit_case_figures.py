@@ -33,7 +33,11 @@ _LOW, _HIGH = 0.1, 0.9  # quantiles of the forecast
 
 
 def decisions_figure(fit: JudgedFit) -> Figure:
-    """Actions and outcomes of the last cases, of all of them in short, and what was saved as time went by."""
+    """Actions and outcomes of the last cases, of all of them in short, and what was saved as time went by.
+
+    Args:
+        fit: The fit that is reported.
+    """
     table = _cases(fit)
     with drawing_style():
         panels = [_draw_cases(fit, table.iloc[-_WINDOW:])]
@@ -55,7 +59,12 @@ def decisions_figure(fit: JudgedFit) -> Figure:
 
 
 def case_groups_figure(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Figure:
-    """Mean cost, and its change against weight 0, by third of the outcome, month and hour."""
+    """Mean cost, and its change against weight 0, by third of the outcome, month and hour.
+
+    Args:
+        fit: The fit that is reported.
+        groups: Its test cases in groups.
+    """
     with drawing_style():
         panels = [_draw_thirds(fit, [group for group in groups if group.kind in (OBSERVED, PREDICTED)])]
         for kind, name in ((MONTH, "month"), (HOUR, "hour of the day (UTC)")):

@@ -48,7 +48,11 @@ _ROOM, _ROW = 0.7, 0.35  # inches, of bars
 
 
 def money_figure(fit: JudgedFit) -> Figure:
-    """The mean cost of every way to decide, and what a forecaster and today's action add to that of weight 0."""
+    """The mean cost of every way to decide, and what a forecaster and today's action add to that of weight 0.
+
+    Args:
+        fit: The fit that is reported.
+    """
     ways = {way.short: way for way in fit.ways}
     colours = {"weight 0": LOOKS["plain"]["color"], "today": LOOKS["today"]["color"]}
     if fit.weight:
@@ -86,7 +90,13 @@ def money_figure(fit: JudgedFit) -> Figure:
 
 
 def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any]) -> Figure:
-    """Cost against score by weight, and cost by weight, on the validation cases."""
+    """Cost against score by weight, and cost by weight, on the validation cases.
+
+    Args:
+        frontier: What every weight costs and scores.
+        unit: The unit of the cost.
+        settings: The settings of the fit, which stand below the figure.
+    """
     points = [point for point in frontier.points if point.cost_change is not None]
     failed = [f"{point.weight:g}" for point in frontier.points if point.failed]
     with drawing_style():
@@ -119,7 +129,11 @@ def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any]) 
 
 
 def calibration_figure(fit: JudgedFit) -> Figure:
-    """Predicted against realised cost, the gap in bins, the histogram of ranks, and error against spread."""
+    """Predicted against realised cost, the gap in bins, the histogram of ranks, and error against spread.
+
+    Args:
+        fit: The fit that is reported.
+    """
     unit = fit.unit
     with drawing_style():
         reliability, (above,) = new_panel(height=3.0)
@@ -160,9 +174,13 @@ def calibration_figure(fit: JudgedFit) -> Figure:
 
 
 def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) -> Figure:
-    """What a cost rewards, over a sample of outcomes (N, D): costs by action, the best one, where the gradient acts.
+    """What a cost rewards: costs by action, the best one, and where the gradient acts.
 
-    `unit` is that of the cost.
+    Args:
+        cost: The cost.
+        outcomes: A sample of outcomes (N, D) over which it is drawn.
+        unit: The unit of the cost.
+        action_unit: The unit of the action.
     """
     values = np.asarray(outcomes, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all(1).any():

@@ -48,7 +48,11 @@ _TARGETS_NAMED = 3  # in the title
 
 
 def build_fit_report(fit: JudgedFit) -> Report:
-    """Everything on one page, the answer first."""
+    """Everything on one page, the answer first.
+
+    Args:
+        fit: The fit that is reported.
+    """
     answer, *why = verdict(fit)
     named, more = fit.targets[:_TARGETS_NAMED], len(fit.targets) - _TARGETS_NAMED
     targets = ", ".join(named) + (f" and {more} more" if more > 0 else "") or "the outcome"
@@ -63,9 +67,12 @@ def build_fit_report(fit: JudgedFit) -> Report:
 
 
 def write_fit_report(folder: Path, cost: Cost | None = None, out: Path | None = None) -> Path:
-    """Write the report of the bundle in the folder, with the evaluation beside it, to FOLDER/report.html or to `out`.
+    """Write the report of the bundle in a folder, with the evaluation beside it; returns the path of the report.
 
-    A user's own cost is not in the bundle, and must be given.
+    Args:
+        folder: The folder of the fit.
+        cost: A user's own cost, which is not in the bundle; None for one of the library.
+        out: Where the report is written; None for FOLDER/report.html.
     """
     from stakes.bundle import record_file
 
@@ -79,7 +86,12 @@ def write_fit_report(folder: Path, cost: Cost | None = None, out: Path | None = 
 
 
 def read_judged_fit(folder: Path, cost: Cost | None = None) -> JudgedFit:
-    """What the report tells of, from the bundle in the folder and the evaluation beside it."""
+    """What the report tells of, from the bundle in the folder and the evaluation beside it.
+
+    Args:
+        folder: The folder of the fit.
+        cost: A user's own cost, which is not in the bundle; None for one of the library.
+    """
     from stakes.bundle import load_bundle  # with the models, which no other report needs
 
     bundle = load_bundle(folder, cost=cost)

@@ -18,6 +18,9 @@ def cost_words(spec: CostSpec) -> str:
 
     >>> cost_words(CostSpec.parse("newsvendor:underage=9,overage=1,upper=20"))
     'newsvendor (underage 9, overage 1, upper 20, lower 0)'
+
+    Args:
+        spec: The cost as it was written.
     """
     values = [
         f"{name} {value if isinstance(value, str) else number_text(value, 6)}"
@@ -27,7 +30,11 @@ def cost_words(spec: CostSpec) -> str:
 
 
 def verdict(fit: JudgedFit) -> tuple[str, ...]:
-    """Whether decision-aware training pays, in one plain sentence, and why."""
+    """Whether decision-aware training pays, in one plain sentence, and why.
+
+    Args:
+        fit: The fit that is reported.
+    """
     said = "" if fit.frontier is None else fit.frontier.reason
     reason = (f"On the validation cases: {said[0].lower()}{said[1:]}",) if said else ()
     if not fit.weight:
@@ -76,7 +83,11 @@ def _judged(fit: JudgedFit) -> str:
 
 
 def today_sentence(fit: JudgedFit) -> tuple[str, ...]:
-    """The forecast against today's action, where that is known."""
+    """The forecast against today's action, where that is known.
+
+    Args:
+        fit: The fit that is reported.
+    """
     today = fit.way("today")
     if today is None:
         return ()
@@ -90,7 +101,11 @@ def today_sentence(fit: JudgedFit) -> tuple[str, ...]:
 
 
 def climatology_sentence(fit: JudgedFit) -> tuple[str, ...]:
-    """A word where one action for all cases is cheaper than the forecast."""
+    """A word where one action for all cases is cheaper than the forecast.
+
+    Args:
+        fit: The fit that is reported.
+    """
     constant = fit.way("climatology")
     if constant is None or (change := fit.change(fit.taken, constant)).mean <= 0:
         return ()
@@ -102,7 +117,11 @@ def climatology_sentence(fit: JudgedFit) -> tuple[str, ...]:
 
 
 def seed_sentence(fit: JudgedFit) -> tuple[str, ...]:
-    """What the intervals leave out, where there are any and one model was trained."""
+    """What the intervals leave out, where there are any and one model was trained.
+
+    Args:
+        fit: The fit that is reported.
+    """
     if not fit.believed or fit.settings.get("ensemble", 1) != 1:
         return ()
     return (
@@ -112,12 +131,20 @@ def seed_sentence(fit: JudgedFit) -> tuple[str, ...]:
 
 
 def headroom_sentences(fit: JudgedFit) -> tuple[str, ...]:
-    """What a policy trained on the cost alone says, where one was."""
+    """What a policy trained on the cost alone says, where one was.
+
+    Args:
+        fit: The fit that is reported.
+    """
     return () if fit.headroom is None else (f"Before decision-aware training: {fit.headroom.sentence}",)
 
 
 def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
-    """Whether the forecast knows what its decisions cost, and whether its members are spread as they should."""
+    """Whether the forecast knows what its decisions cost, and whether its members are spread as they should.
+
+    Args:
+        fit: The fit that is reported.
+    """
     sides = calibration_sides(fit.study, fit.weight)
     gap, ratio = fit.stated(sides.gap), fit.stated(spread_skill(fit.study, fit.weight))
     costs = [side.estimate for side in sides]
@@ -139,7 +166,11 @@ def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
 
 
 def quality_sentences(fit: JudgedFit) -> tuple[str, ...]:
-    """How many rows became cases, from when to when, and what looks odd."""
+    """How many rows became cases, from when to when, and what looks odd.
+
+    Args:
+        fit: The fit that is reported.
+    """
     quality = fit.quality
     if quality is None:
         return ()

@@ -24,7 +24,11 @@ _SCORES = {"energy_score": "score", "crps_of_total": "CRPS of the total", "tail_
 
 
 def money_table(fit: JudgedFit) -> Table:
-    """What every way to decide costs, per case and in all, and how it differs from weight 0."""
+    """What every way to decide costs, per case and in all, and how it differs from weight 0.
+
+    Args:
+        fit: The fit that is reported.
+    """
     span = _span(fit)
     known = [np.isfinite(way.cost) for way in fit.ways]
     means = [float(way.cost[cases].mean()) for way, cases in zip(fit.ways, known, strict=True)]
@@ -55,7 +59,12 @@ def _span(fit: JudgedFit) -> tuple[float, float] | None:
 
 
 def frontier_table(frontier: Frontier, unit: str) -> Table:
-    """Every weight on the validation cases."""
+    """Every weight on the validation cases.
+
+    Args:
+        frontier: What every weight costs and scores.
+        unit: The unit of the cost.
+    """
     rows = tuple(
         (
             ShownCell(f"{point.weight:g}", point.weight, strong=point.weight == frontier.chosen),
@@ -79,7 +88,11 @@ def frontier_table(frontier: Frontier, unit: str) -> Table:
 
 
 def calibration_table(fit: JudgedFit) -> Table:
-    """Scores, both sides of the decision's calibration, and the spread, at both weights."""
+    """Scores, both sides of the decision's calibration, and the spread, at both weights.
+
+    Args:
+        fit: The fit that is reported.
+    """
     scores = [name for name in _SCORES if name in fit.study.forecasts]
     rows: list[tuple[Cell, ...]] = []
     for weight in fit.weights:
@@ -101,7 +114,12 @@ def calibration_table(fit: JudgedFit) -> Table:
 
 
 def case_groups_table(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Table:
-    """Costs in every group of the cases."""
+    """Costs in every group of the cases.
+
+    Args:
+        fit: The fit that is reported.
+        groups: Its test cases in groups.
+    """
     rows = tuple(
         (group.kind, ShownCell(group.name, f"{group.place:02d}"), group.cases, group.weight_0_cost, *_taken(fit, group))
         for group in groups
@@ -128,13 +146,21 @@ def _taken(fit: JudgedFit, group: CaseGroup) -> tuple[Cell, ...]:
 
 
 def left_out_table(quality: DataQuality) -> Table:
-    """How many rows were left out, and why."""
+    """How many rows were left out, and why.
+
+    Args:
+        quality: What the table of the fit was like.
+    """
     columns = (Column("left out because"), Column("rows", kind="number"))
     return Table("left-out", "Rows that were left out", columns, tuple(quality.left_out.items()))
 
 
 def columns_table(quality: DataQuality) -> Table:
-    """The range of every column that is used."""
+    """The range of every column that is used.
+
+    Args:
+        quality: What the table of the fit was like.
+    """
     rows: list[tuple[Cell, ...]] = []
     for name, facts in quality.columns.items():
         known = [facts[key] for key in _RANGE if facts.get(key) is not None]
@@ -150,7 +176,11 @@ def columns_table(quality: DataQuality) -> Table:
 
 
 def settings_table(settings: Mapping[str, Any]) -> Table:
-    """Every setting of the fit by its dotted name."""
+    """Every setting of the fit by its dotted name.
+
+    Args:
+        settings: The settings of the fit, nested by name.
+    """
     rows = tuple((name, "–" if value is None else str(value)) for name, value in _flat(settings))
     return Table("settings", "Settings of the fit", (Column("setting"), Column("value")), rows)
 

@@ -22,7 +22,13 @@ Floats = NDArray[np.float64]
 
 
 class WayToDecide(NamedTuple):
-    """A way to decide, and what it cost in each case, (N,); NaN where its action is not known."""
+    """A way to decide, and what it cost.
+
+    Attributes:
+        name: What it is called in a table.
+        short: What it is called in a figure.
+        cost: What it cost in each case, (N,); NaN where its action is not known.
+    """
 
     name: str
     short: str
@@ -31,10 +37,19 @@ class WayToDecide(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class JudgedFit:
-    """A fit as its report tells it; the study holds the held-out test cases in time order.
+    """All that the report of a fit tells of: its forecast judged on held-out test cases, and what it came from.
 
-    The study has the weights 0 and the one that was taken, or 0 alone, and one parameter, group and seed. `frontier` is
-    None where the weight was given, not chosen. `outcomes` (N, D) are some of the training outcomes.
+    Attributes:
+        study: The test cases in time order, with the weights 0 and the one that was taken, or 0 alone, and one
+            parameter, group and seed.
+        cost: What a decision costs.
+        cost_spec: The same as it was written; None for a cost given in Python.
+        frontier: How the weight was chosen; None where it was given.
+        headroom: What a policy trained on the cost alone gains; None where none was trained.
+        quality: What the table of the fit was like; None where there was none.
+        settings: The settings of the fit, nested by name.
+        provenance: What the fit was made with and from, by name.
+        outcomes: Some of the training outcomes, (N, D).
     """
 
     study: Study

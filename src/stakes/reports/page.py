@@ -33,7 +33,14 @@ _NAMED_OR_REFERRED_TO = re.compile(r'(\bid="|\bhref="#|\burl\(#)')
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column; `help` says what it holds."""
+    """The head of a column of a table.
+
+    Attributes:
+        name: Its name.
+        unit: The unit of its numbers; empty for none.
+        kind: Whether it holds text or numbers, by which it is sorted and aligned.
+        help: What it holds, for readers who ask.
+    """
 
     name: str
     unit: str = ""
@@ -46,7 +53,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; readers can sort them by any column."""
+    """Rows under columns; readers can sort them by any column.
+
+    Attributes:
+        identifier: Its name within the page.
+        title: What stands above it.
+        columns: The heads of its columns.
+        rows: The cells of each row, one for each column.
+        note: What stands below it.
+    """
 
     identifier: str
     title: str
@@ -70,9 +85,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing and the settings it came from; `svg` is a whole SVG document, as matplotlib writes it.
+    """One or several drawings, and the settings they came from.
 
-    `panels` are further drawings, beside the first where there is room and below it on a narrow screen.
+    Attributes:
+        label: Its name within the page.
+        title: Its title.
+        caption: What it shows.
+        svg: The drawing, a whole SVG document as matplotlib writes it.
+        settings: The settings behind it, nested by name.
+        panels: Further drawings, beside the first where there is room and below it on a narrow screen.
     """
 
     label: str
@@ -97,7 +118,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A claim, how it was judged, and what came out."""
+    """A claim, how it was judged, and what came out.
+
+    Attributes:
+        identifier: The name of the claim.
+        statement: What it says.
+        how: How it was judged.
+        verdict: Whether it holds.
+        effects: What was measured; the first decides.
+        choice: Under which choice of settings it was judged; empty for the main one.
+        note: What else is to be said.
+    """
 
     identifier: str
     statement: str
@@ -114,7 +145,15 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report: paragraphs of plain text, then figures, then tables."""
+    """A part of the report: paragraphs of plain text, then figures, then tables.
+
+    Attributes:
+        identifier: Its name within the page.
+        title: Its heading.
+        text: Its paragraphs.
+        figures: Its figures.
+        tables: Its tables.
+    """
 
     identifier: str
     title: str
@@ -128,7 +167,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page tells; `reduced` says in what respect this run was smaller than a whole one."""
+    """All that the page tells.
+
+    Attributes:
+        title: Its heading.
+        subtitle: What stands below the heading.
+        summary: The first paragraphs, which say what came out.
+        reduced: In what respect this run was smaller than a whole one; None for a whole one.
+        claims: The claims and their verdicts.
+        sections: The sections, in order.
+        provenance: What the report was made with and from, by name.
+    """
 
     title: str
     subtitle: str
@@ -153,7 +202,11 @@ class Report:
 
 
 def render(report: Report) -> str:
-    """The report as an HTML page."""
+    """The report as an HTML page.
+
+    Args:
+        report: What the page tells.
+    """
     script = _template_text("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = _environment().get_template("report.html")
@@ -161,7 +214,12 @@ def render(report: Report) -> str:
 
 
 def write_report(report: Report, path: Path) -> None:
-    """Write the page to the path; a crash leaves the old file or the new one, whole."""
+    """Write the page to the path; a crash leaves the old file or the new one, whole.
+
+    Args:
+        report: What the page tells.
+        path: The HTML file; folders above it are made.
+    """
     write_atomically(path, render(report).encode("utf-8", "replace"))
 
 

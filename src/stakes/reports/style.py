@@ -69,7 +69,11 @@ class NumberFormatter(Formatter):
 
 
 def to_svg(figure: Figure) -> str:
-    """The figure as SVG text, the same every time; numbers on its axes are written by `NumberFormatter`."""
+    """The figure as SVG text, the same every time; numbers on its axes are written by `NumberFormatter`.
+
+    Args:
+        figure: The figure; its formatters are changed.
+    """
     for axis in (each for axes in figure.axes for each in (axes.xaxis, axes.yaxis)):
         if type(axis.get_major_formatter()) is ScalarFormatter:
             axis.set_major_formatter(NumberFormatter())
@@ -80,11 +84,23 @@ def to_svg(figure: Figure) -> str:
 
 
 def weight_colours(weights: Sequence[float] | NDArray[np.float64]) -> list[Any]:
-    """A colour for each decision weight, dark for low ones, along a perceptually uniform map."""
+    """A colour for each decision weight, dark for low ones, along a perceptually uniform map.
+
+    Args:
+        weights: The weights in increasing order.
+    """
     places = np.linspace(0.0, 0.85, max(2, len(weights)))
     return [mpl.colormaps["viridis"](place) for place in places[: len(weights)]]
 
 
 def band(axes: Axes, places: ArrayLike, low: ArrayLike, high: ArrayLike, colour: Any) -> None:
-    """The space between two curves, faint."""
+    """The space between two curves, faint.
+
+    Args:
+        axes: Where it is drawn.
+        places: Places on the horizontal axis, (K,).
+        low: The lower curve, (K,).
+        high: The upper curve, (K,).
+        colour: Its colour.
+    """
     axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
