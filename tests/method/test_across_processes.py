@@ -1,3 +1,5 @@
+"""Sums and means over processes: two of them have the gradient of one."""
+
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,10 @@ from stakes.method.across_processes import mean_over_processes, process_count, s
 def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
     torch.multiprocessing.spawn(be_one_of_two, (tmp_path,), nprocs=2)
     for rank in range(2):
-        found = torch.load(tmp_path / f"process {rank}")
-        assert list(found) == list(WAYS)
+        shared = torch.load(tmp_path / f"process {rank}")
+        assert list(shared) == list(WAYS)
         for way in WAYS:
-            torch.testing.assert_close(found[way], gradients(way, slice(0, CASES)), rtol=1e-10, atol=1e-12)
+            torch.testing.assert_close(shared[way], gradients(way, slice(0, CASES)), rtol=1e-10, atol=1e-12)
 
 
 def test_a_part_alone_has_another_gradient() -> None:
@@ -42,3 +44,19 @@ def test_the_share_of_one_process_is_the_mean(weight: torch.Tensor | None) -> No
         assert (share.decision is None) == (mean.decision is None)
         if mean.decision is not None:
             torch.testing.assert_close(share.decision, mean.decision)
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1, -1])
+def test_means_keep_the_axis_and_have_no_gradient(dim: int | None) -> None:
+    values = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    mean = mean_over_processes(values, dim)
+    expected = values.mean() if dim is None else values.mean(dim, keepdim=True)
+    torch.testing.assert_close(mean, expected.detach())
+    assert not mean.requires_grad
+
+
+def test_a_sum_is_a_copy() -> None:
+    values = torch.rand(3)
+    total = sum_over_processes(values)
+    total += 1
+    assert not torch.equal(total, values)

@@ -1,4 +1,7 @@
+"""The objective as a loss module, in plain loops and in those of other libraries."""
+
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,43 @@ def test_moves_to_another_type(objective: stakes.DecisionAwareObjective) -> None
     loss = stakes.DecisionAwareLoss(objective).double()
     loss.estimate_scales(samples, outcome)
     assert loss(samples, outcome).dtype == torch.float64
+
+
+def test_gradient_is_that_of_the_objective(objective: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    samples.requires_grad_()
+    loss = stakes.DecisionAwareLoss(objective)
+    loss.estimate_scales(samples, outcome)
+    scaled = objective.estimate_scales(stakes.TrainingDraw.from_samples(samples.detach(), outcome))
+    (gradient,) = torch.autograd.grad(loss(samples, outcome), samples)
+    expected = torch.autograd.grad(scaled.from_samples(samples, outcome).mean().total, samples)
+    torch.testing.assert_close((gradient,), expected)
+
+
+def test_loss_is_one_where_its_scales_were_estimated(objective: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    score_only = stakes.DecisionAwareLoss(replace(objective, decision_weight=0.0))
+    score_only.estimate_scales(samples, outcome)
+    assert score_only(samples, outcome).item() == pytest.approx(1.0)
+    assert score_only.terms is not None
+    assert score_only.terms.decision is None
+
+
+def test_case_weights_count_cases(objective: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    weight = torch.zeros(32)
+    weight[3], weight[7] = 1.0, 3.0
+    loss = stakes.DecisionAwareLoss(objective)
+    apart = [loss(samples[row : row + 1], outcome[row : row + 1]) for row in (3, 7)]
+    torch.testing.assert_close(loss(samples, outcome, case_weight=weight), (apart[0] + 3 * apart[1]) / 4)
+
+
+def test_without_a_process_group_the_parts_are_the_whole(objective: stakes.DecisionAwareObjective) -> None:
+    samples, outcome = draw()
+    alone, shared = (stakes.DecisionAwareLoss(objective, across_processes=each) for each in (False, True))
+    for loss in (alone, shared):
+        loss.estimate_scales(samples, outcome)
+    torch.testing.assert_close(shared(samples, outcome), alone(samples, outcome))
 
 
 @pytest.mark.filterwarnings("ignore")  # Lightning's own advice on workers and loggers

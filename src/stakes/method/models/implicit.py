@@ -98,6 +98,8 @@ class ImplicitModel(nn.Module):
     ) -> Tensor:
         """Members (N, M, D) in physical units, computed in chunks of cases.
 
+        The result is deterministic given the generator and the memory budget.
+
         Args:
             features: Features (N, F).
             members: M, how many members each case gets.

@@ -71,7 +71,7 @@ def pooled_members(
     """Members (N, M, D) of all models together, in physical units, on the CPU.
 
     Rows are computed in parts of one size, the last one filled up: float32 sums depend on the shape of a product, and
-    so a row would depend on its neighbours.
+    so a row would depend on how many neighbours it has. Its place among them may still change its last digits.
 
     Args:
         models: The models, each a `SampleModel`; all must have the same features and outcomes.
