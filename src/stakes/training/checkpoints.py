@@ -36,7 +36,13 @@ _TEMPORARY_NAME = re.compile(rf"\.(?:{_JSON_NAME.pattern}|{_TENSOR_NAME.pattern}
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The training after so many epochs: named tensors, and all else as what JSON can hold."""
+    """Where a training stands.
+
+    Attributes:
+        epoch: The epochs that are over, those of pre-training counted in.
+        tensors: Named tensors, on any device.
+        state: All else, in what JSON can hold.
+    """
 
     epoch: int
     tensors: dict[str, Tensor]
@@ -47,6 +53,10 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Write the checkpoint, then delete all others but the one before it.
 
     That of a later epoch goes too: the training went back behind it, and `load_latest` shall find what was saved last.
+
+    Args:
+        folder: Where the checkpoints of one training are; it is made if need be.
+        checkpoint: What is written.
     """
     epoch = checkpoint.epoch
     if type(epoch) is not int or not 0 <= epoch < _EPOCHS:
@@ -66,8 +76,12 @@ def load_latest(
 ) -> tuple[Checkpoint | None, tuple[str, ...]]:
     """The newest checkpoint that can be read, and a sentence for every newer one that cannot; None if there is none.
 
-    `check` raises a `StakesError` for a checkpoint that does not fit. If there are checkpoints and none can be read,
-    that is an error: nobody shall start again from zero unawares.
+    If there are checkpoints and none can be read, that is an error: nobody shall start again from zero unawares.
+
+    Args:
+        folder: Where the checkpoints of one training are, if it is there at all.
+        check: Raises a `StakesError` for a checkpoint that does not fit; None takes any.
+        limit: The bytes of tensors above which a checkpoint is refused unread.
     """
     try:
         names = os.listdir(folder)
@@ -96,14 +110,14 @@ def _entry(epoch: int, sha256: str, size: int, state: dict[str, Any]) -> dict[st
 
 def _load_checkpoint(path: Path, limit: int) -> Checkpoint:
     """The checkpoint, if its JSON is the very one this module writes for that file name, hash, size and state."""
-    found, kinds = read_json(path), {"sha256": str, "size": int, "state": dict}
-    if not isinstance(found, dict) or any(type(found.get(field)) is not kind for field, kind in kinds.items()):
-        raise CheckpointError(f"{path} must give sha256, size and state of a checkpoint, got {short_ascii(found)}")
-    right = _entry(_epoch(path.name), found["sha256"], found["size"], found["state"])
+    entry, kinds = read_json(path), {"sha256": str, "size": int, "state": dict}
+    if not isinstance(entry, dict) or any(type(entry.get(field)) is not kind for field, kind in kinds.items()):
+        raise CheckpointError(f"{path} must give sha256, size and state of a checkpoint, got {short_ascii(entry)}")
+    right = _entry(_epoch(path.name), entry["sha256"], entry["size"], entry["state"])
     if not _TENSOR_NAME.fullmatch(right["file"]):
-        raise CheckpointError(f"{path}: sha256 must be 64 hexadecimal digits, got {short_ascii(found['sha256'])}")
-    for field in sorted(right.keys() | found.keys()):
-        came, due = found.get(field, "absent"), right.get(field, "absent")
+        raise CheckpointError(f"{path}: sha256 must be 64 hexadecimal digits, got {short_ascii(entry['sha256'])}")
+    for field in sorted(right.keys() | entry.keys()):
+        came, due = entry.get(field, "absent"), right.get(field, "absent")
         if field not in right or canonical_json(came) != canonical_json(due):  # as text, since True == 1
             raise CheckpointError(f"{path}: {short_ascii(field)} must be {short_ascii(due)}, got {short_ascii(came)}")
     file = path.with_name(right["file"])
@@ -124,7 +138,7 @@ def _tidy(folder: Path, epoch: int, tensor_name: str) -> None:
     kept = {epoch, max((other for other in map(_epoch, documents) if other < epoch), default=epoch)}
     stale = [name for name in documents + tensors if _epoch(name) not in kept]  # no JSON outlives its tensors
     stale += [name for name in tensors if _epoch(name) == epoch and name != tensor_name]
-    stale += [found[0] for found in map(_TEMPORARY_NAME.fullmatch, names) if found and _is_dead(int(found[1]))]
+    stale += [match[0] for match in map(_TEMPORARY_NAME.fullmatch, names) if match and _is_dead(int(match[1]))]
     for name in stale:
         with suppress(OSError):
             os.unlink(folder / name)

@@ -13,23 +13,35 @@ __all__ = ["fingerprint", "leaders"]
 
 
 def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
-    """For each replica the first one with the same seed, data and initial state: they share a pre-training."""
+    """For each replica the index of the first one with the same seed, data and initial state.
+
+    They share a pre-training, since the decision weight and the cost do not matter in it.
+
+    Args:
+        stack: The replicas.
+        parameters: Their initial parameters, (R, P).
+    """
     indices = (stack.seed_index, stack.train.index, stack.validation.index)
     keys = list(zip(*(index.tolist() for index in indices), strict=True))
     state = (parameters, *stack.fixed.values())
-    found: list[int] = []
+    firsts: list[int] = []
     for index, key in enumerate(keys):
         alike = (
             other
             for other in range(index)
             if keys[other] == key and all(torch.equal(values[other], values[index]) for values in state)
         )
-        found.append(next(alike, index))
-    return found
+        firsts.append(next(alike, index))
+    return firsts
 
 
 def fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
-    """A hash of all that the result of a stack depends on; the same in every process."""
+    """A hash of all that the result of a stack depends on; the same in every process.
+
+    Args:
+        stack: The replicas.
+        parameters: Their initial parameters, (R, P).
+    """
     digest = hashlib.sha256(repr(stack.settings).encode())
     for replica in stack.replicas:
         told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), structure(replica.model))

@@ -65,6 +65,10 @@ def automatic_settings(cases: int, epochs: int | None = None) -> TrainingSetting
     Trained on its score alone, a model of two features was at its best after 300 to 650 steps, one of the French load's
     88 features not before 1,000. Pre-training, which cannot be taken back, ends before that; many cases get more steps.
 
+    Args:
+        cases: How many cases there are to train on.
+        epochs: How many epochs to train; None is enough for 1,000 steps, and at least 15.
+
     >>> automatic_settings(3750).epochs, automatic_settings(40000).epochs
     (72, 15)
     """
@@ -82,7 +86,11 @@ def automatic_settings(cases: int, epochs: int | None = None) -> TrainingSetting
 
 
 def model_factory(model: str | ModelSettings | ModelFactory) -> ModelFactory:
-    """What makes a model from the numbers of features and outcomes: by name, by settings, or the user's own."""
+    """What makes a model from the numbers of features and outcomes.
+
+    Args:
+        model: A name of `MODELS`, settings, or the user's own function.
+    """
     if isinstance(model, str) and model in MODELS:
         model = MODELS[model]
     if hasattr(model, "build"):
@@ -93,7 +101,11 @@ def model_factory(model: str | ModelSettings | ModelFactory) -> ModelFactory:
 
 
 def resolved_device(device: str) -> str:
-    """A device of torch; "auto" is the GPU where there is one."""
+    """A device as torch names it.
+
+    Args:
+        device: Its name; "auto" is the GPU where there is one.
+    """
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -106,8 +118,19 @@ def resolved_device(device: str) -> str:
 class TrainingPlan:
     """All that trained models depend on.
 
-    Models are stopped by the cases `stopping`; the pooled forecast of `members` members of each weight is judged on
-    the cases `judged`, where there are any.
+    Attributes:
+        cost: What decisions cost.
+        factory: Makes a model from the numbers of features and outcomes.
+        settings: How all models are trained.
+        weights: The decision weights.
+        seeds: The seeds; each weight gets one model per seed.
+        train: The cases they are trained on.
+        stopping: The cases that say which epoch is the best, and when to stop.
+        judged: The cases on which the pooled forecast of each weight is judged; None judges nothing.
+        members: How many members that forecast has.
+        noise_seed: What the noise of that forecast depends on.
+        device: Where models are trained.
+        start: The weights that each seed starts from; empty where all start afresh.
     """
 
     cost: Cost
@@ -121,10 +144,10 @@ class TrainingPlan:
     members: int
     noise_seed: int
     device: str
-    start: tuple[dict[str, Tensor], ...] = ()  # the weights that each seed starts from, where it does not start afresh
+    start: tuple[dict[str, Tensor], ...] = ()
 
     def replicas(self) -> list[Replica]:
-        """One a weight and seed; those of one seed start alike and share their pre-training."""
+        """One for each weight and seed; those of one seed start alike and share their pre-training."""
         models = {seed: self.model(place) for place, seed in enumerate(self.seeds)}
         return [
             Replica(
@@ -155,12 +178,20 @@ class TrainingPlan:
 
 @dataclass(frozen=True, eq=False)
 class FittedWeight:
-    """The models of one weight that did not fail, how all of them trained, and what they are worth case by case."""
+    """The models of one weight, and what they are worth.
+
+    Attributes:
+        weight: The decision weight.
+        models: Those that did not fail.
+        records: How each model trained, those that failed as well.
+        cost: The realised cost of the pooled forecast on each judged case, (N,); NaN where all models failed.
+        score: Its energy score on each judged case, (N,).
+    """
 
     weight: float
     models: list[nn.Module]
     records: list[dict[str, Any]]
-    cost: Floats  # (N,) of the judged cases, NaN where all models failed
+    cost: Floats
     score: Floats
 
 
@@ -172,25 +203,34 @@ def train_weights(
     stop: Callable[[], bool] | None = None,
     quiet: bool = True,
 ) -> list[FittedWeight]:
-    """Train all weights and seeds from one pre-training a seed; several processes share the weights.
+    """Train all weights and seeds, from one pre-training per seed.
 
-    The result does not depend on their number. Each group of weights has its own folder in `checkpoints`, where a
-    second call goes on after a kill, or takes what is trained. In several processes Ctrl-C ends every one after its
-    epoch.
+    Args:
+        plan: All that the result depends on.
+        processes: How many processes share the weights; the result does not depend on it. In several of them Ctrl-C
+            ends each one after its epoch.
+        checkpoints: A folder in which each group of weights has its own, where a second call goes on after a kill, or
+            takes what is trained; None keeps nothing.
+        stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`. None never stops.
+        quiet: Show no progress.
     """
     groups = [plan.weights[place::processes] for place in range(min(processes, len(plan.weights)))]
     plans = {place: replace(plan, weights=group) for place, group in enumerate(groups)}
     folders = [None if checkpoints is None else Path(checkpoints) / f"{place + 1}-of-{len(groups)}" for place in plans]
     if len(groups) == 1:
         with Display(quiet) as display, _one_thread():
-            found = _trained(plans[0], folders[0], stop or (lambda: False), [StackDisplay(display)])
+            fitted = _trained(plans[0], folders[0], stop or (lambda: False), [StackDisplay(display)])
     else:
-        found = _in_processes(plans, folders, stop)
-    return sorted(found, key=lambda each: each.weight)
+        fitted = _in_processes(plans, folders, stop)
+    return sorted(fitted, key=lambda each: each.weight)
 
 
 def without_failures(fitted: Sequence[FittedWeight]) -> list[FittedWeight]:
-    """The weights with a model that did not fail; a warning names each one that did."""
+    """The weights with a model that did not fail; a warning names each one that did.
+
+    Args:
+        fitted: All weights.
+    """
     failed = [record for each in fitted for record in each.records if record["status"] == "failed"]
     sound = [each for each in fitted if each.models]
     if not sound:
@@ -216,7 +256,7 @@ def _trained(
     plan: TrainingPlan, folder: Path | None, stop: Callable[[], bool], observers: Sequence[Observer] = ()
 ) -> list[FittedWeight]:
     history = _History()
-    found = train(
+    trained = train(
         plan.replicas(),
         plan.settings,
         device=plan.device,
@@ -225,21 +265,21 @@ def _trained(
         stop=stop,
     )
     count = len(plan.seeds)
-    lines = [history.lines[replica] for replica in range(len(found))]
+    lines = [history.lines[replica] for replica in range(len(trained))]
     return [
-        _fitted(plan, weight, found[first : first + count], lines[first : first + count])
-        for first, weight in zip(range(0, len(found), count), plan.weights, strict=True)
+        _fitted(plan, weight, trained[first : first + count], lines[first : first + count])
+        for first, weight in zip(range(0, len(trained), count), plan.weights, strict=True)
     ]
 
 
-def _fitted(plan: TrainingPlan, weight: float, found: Sequence[Trained], lines: Sequence[list[Any]]) -> FittedWeight:
+def _fitted(plan: TrainingPlan, weight: float, trained: Sequence[Trained], lines: Sequence[list[Any]]) -> FittedWeight:
     models = []
-    for trained in found:
-        if trained.status != "failed":
-            model = copy.deepcopy(trained.replica.model)
-            model.load_state_dict(trained.weights)
+    for each in trained:
+        if each.status != "failed":
+            model = copy.deepcopy(each.replica.model)
+            model.load_state_dict(each.weights)
             models.append(model.requires_grad_(False).eval())
-    records = [_record(trained, line) for trained, line in zip(found, lines, strict=True)]
+    records = [_record(each, line) for each, line in zip(trained, lines, strict=True)]
     return FittedWeight(weight, models, records, *_judged(plan, models))
 
 
@@ -257,7 +297,7 @@ def _record(trained: Trained, lines: list[dict[str, Any]]) -> dict[str, Any]:
 def _judged(plan: TrainingPlan, models: Sequence[nn.Module]) -> tuple[Floats, Floats]:
     """Realised cost and energy score of the pooled forecast on the judged cases, (N,).
 
-    Each case has its own noise, so that the choice of a weight does not hang on one draw for all of them.
+    Each case has its own noise, so that the choice of a weight does not depend on one draw for all of them.
     """
     if plan.judged is None:
         return np.empty(0), np.empty(0)

@@ -50,7 +50,17 @@ def sweep_on_ray(
     quiet: bool = False,
     checkpoint_seconds: float = 30.0,
 ) -> Path:
-    """`run_sweep` on the cluster at an address, or on a Ray that is started here and stopped again."""
+    """Train a sweep on a Ray cluster, and write its table; returns the path of the table.
+
+    Args:
+        sweep: All its runs.
+        folder: Where each run gets a folder of its own, on storage that all nodes share.
+        address: "auto", the cluster that this machine is part of, or HOST:PORT; None starts a Ray here, and stops it.
+        device: "cpu", "cuda", or "auto" for GPUs where the cluster has any.
+        workers: How many stacks train at once; None is as many as find room.
+        quiet: Show no progress.
+        checkpoint_seconds: The time between checkpoints.
+    """
     with connected(address, workers) as resources:
         return run_sweep(sweep, folder, RayExecution(device, workers, quiet, checkpoint_seconds, resources))
 
@@ -59,8 +69,9 @@ def sweep_on_ray(
 def connected(address: str | None = None, workers: int | None = None) -> Iterator[Mapping[str, float]]:
     """A connection to Ray, and what its cluster has: "CPU", "GPU" and others.
 
-    `address` is "auto", the cluster that this machine is part of, or HOST:PORT; without one a Ray for so many workers
-    is started here.
+    Args:
+        address: "auto", the cluster that this machine is part of, or HOST:PORT; None starts a Ray here.
+        workers: For how many processes a Ray that is started here has room; None is one per core.
     """
     ray = _imported()
     where = _started_here(workers) if address is None else {"address": _answering(address)}
@@ -77,7 +88,11 @@ def connected(address: str | None = None, workers: int | None = None) -> Iterato
 
 @dataclass(frozen=True)
 class RayExecution(Execution):
-    """How runs are trained on the cluster that is connected, which has these resources."""
+    """How runs are trained on the cluster that is connected.
+
+    Attributes:
+        resources: What the cluster has, as "CPU" and "GPU".
+    """
 
     resources: Mapping[str, float] = field(default_factory=dict)
     _without_gpu: ClassVar[str] = "the Ray cluster has no GPU"

@@ -21,8 +21,13 @@ __all__ = ["Policy", "PolicySettings", "train_policy"]
 class PolicySettings:
     """How a policy is trained; the defaults are those of the models that forecast.
 
-    An epoch is so many full batches of a fresh shuffle, followed by a validation; after `patience` epochs without a
-    lower validation cost training stops.
+    Attributes:
+        hidden: The width of each hidden layer.
+        layers: The number of hidden layers.
+        epochs: How many at most; an epoch is the full batches of a fresh shuffle, followed by a validation.
+        batch: Cases in a batch.
+        learning_rate: The step size of Adam.
+        patience: The epochs without a lower validation cost after which training stops.
     """
 
     hidden: int = 50
@@ -39,7 +44,15 @@ class PolicySettings:
 
 
 class Policy(nn.Module):
-    """a(x) = lower + (upper - lower) sigmoid(f(x)), features (N, F) to actions (N, 1)."""
+    """a(x) = lower + (upper - lower) sigmoid(f(x)), features (N, F) to actions (N, 1).
+
+    Args:
+        features: The number of features, F.
+        lower: The least action.
+        upper: The greatest action.
+        hidden: The width of each hidden layer of f.
+        layers: The number of hidden layers of f.
+    """
 
     def __init__(self, features: int, lower: float, upper: float, hidden: int, layers: int) -> None:
         super().__init__()
@@ -62,7 +75,13 @@ def train_policy(
 ) -> Policy:
     """Minimise the mean cost of the training cases with Adam; the policy of the lowest validation cost, on the CPU.
 
-    Initial weights and batches depend on the seed alone.
+    Args:
+        cost: What is paid for an action when the outcome has come; its bounds must be numbers.
+        train: The cases it is trained on.
+        validation: The cases that say which epoch is the best, and when to stop.
+        settings: The network, and how it is trained.
+        seed: What initial weights and batches depend on.
+        device: Where it is trained.
 
     >>> import torch, stakes
     >>> cases = Cases(torch.rand(64, 2), torch.rand(64, 3))
@@ -82,9 +101,9 @@ def train_policy(
     best, best_cost, best_epoch = policy, math.inf, 0
     for epoch in range(settings.epochs + 1):  # what it starts from may be the best
         with torch.no_grad():
-            found = _mean_cost(cost, policy, validation).item()
-        if found < best_cost:
-            best, best_cost, best_epoch = copy.deepcopy(policy), found, epoch
+            paid = _mean_cost(cost, policy, validation).item()
+        if paid < best_cost:
+            best, best_cost, best_epoch = copy.deepcopy(policy), paid, epoch
         if epoch == settings.epochs or epoch - best_epoch >= settings.patience:
             break
         for rows in _batches(len(train), settings.batch, shuffles, device):

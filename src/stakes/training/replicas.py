@@ -39,9 +39,19 @@ _WITH_OWN_STATE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase
 
 @dataclass(frozen=True, eq=False)
 class Replica:
-    """One model to train, with everything in which it may differ from its companions."""
+    """One model to train, with everything in which it may differ from its companions.
 
-    model: nn.Module = field(repr=False)  # a SampleModel with its scaling fitted
+    Attributes:
+        model: A `SampleModel` with its scaling fitted; training reads its weights and leaves them as they are.
+        train: The cases it is trained on.
+        validation: The cases that say which epoch is the best, and when to stop.
+        cost: What decisions cost.
+        decision_weight: The share of the decision term, from 0 to 1.
+        seed: What batches and noise depend on; replicas of one seed see the same.
+        name: What it is called in messages.
+    """
+
+    model: nn.Module = field(repr=False)
     train: Cases
     validation: Cases
     cost: Cost
@@ -63,7 +73,11 @@ class Replica:
 
 
 class ParameterLayout:
-    """Where each trained parameter of a model stands in a row of P numbers."""
+    """Where each trained parameter of a model stands in a row of P numbers.
+
+    Args:
+        model: Its parameters that require a gradient are the trained ones.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
@@ -122,6 +136,12 @@ class ReplicaStack:
     """R replicas on one device: how they draw, what they minimise, which cases and noise they see.
 
     The stack itself does not change; parameters (R, P) are passed in.
+
+    Args:
+        replicas: Their models must have one architecture, their data one shape, their costs one kind.
+        settings: How they are trained.
+        device: Where they are computed.
+        together: Whether all replicas are computed at once or take turns; None is at once except on a CPU.
     """
 
     def __init__(
@@ -166,7 +186,7 @@ class ReplicaStack:
         return torch.stack([self.layout.row(replica.model) for replica in self.replicas]).to(self.device)
 
     def objective(self, scales: Tensor | None) -> DecisionAwareObjective:
-        """The mixture with a decision weight a replica and scales (R, 2), or the score alone where there are none."""
+        """The mixture with each replica's decision weight and scales (R, 2), or the score alone without scales."""
         score, companion = EnergyScore(self.settings.score_estimator), self._companion()
         if scales is None:
             return DecisionAwareObjective(score, companion, 0.0)
@@ -220,7 +240,7 @@ class ReplicaStack:
         )
 
     def noise(self, cases: int, members: int, *moment: object, validation: bool = False) -> dict[str, Tensor]:
-        """Noise as a pure function of seed and moment (phase, epoch, step), one set a seed: (seeds, cases, ...)."""
+        """Noise as a pure function of seed and moment (phase, epoch, step), one set per seed: (seeds, cases, ...)."""
         model = cast(Any, self.template.model)
         draw = getattr(model, "validation_noise", model.draw_noise) if validation else model.draw_noise
         drawn = [draw(cases, members, self._seeded(seed, *moment)) for seed in self.seeds]
@@ -300,7 +320,11 @@ def _fixed_state(replicas: Sequence[Replica], layout: ParameterLayout, device: t
 
 
 def structure(model: nn.Module) -> list[object]:
-    """What models must have in common to train in one stack: all that is no tensor."""
+    """What models must have in common to train in one stack: all that is no tensor.
+
+    Args:
+        model: One of them.
+    """
     plain = (bool, int, float, str, tuple, type(None))
     return [
         (name, type(module), sorted((key, value) for key, value in vars(module).items() if isinstance(value, plain)))
@@ -309,7 +333,11 @@ def structure(model: nn.Module) -> list[object]:
 
 
 def cost_structure(cost: Cost) -> tuple[object, ...]:
-    """What costs must have in common to train in one stack: all but their parameters."""
+    """What costs must have in common to train in one stack: all but their parameters.
+
+    Args:
+        cost: One of them; one that is no dataclass has no parameters.
+    """
     if not is_dataclass(cost):
         return (cost,)
     names = _parameter_names(cost)
@@ -317,7 +345,13 @@ def cost_structure(cost: Cost) -> tuple[object, ...]:
 
 
 def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype) -> Cost:
-    """One cost whose parameters are tensors (R, 1), a row for each of the costs."""
+    """One cost whose parameters are tensors (R, 1), a row for each of the costs.
+
+    Args:
+        costs: R costs of one kind.
+        device: Where the parameters are to be.
+        dtype: The type they are to have.
+    """
     first = costs[0]
     if any(cost_structure(cost) != cost_structure(first) for cost in costs):
         raise SettingError("the costs of a stack must be of one kind and differ in their parameters only")

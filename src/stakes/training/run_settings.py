@@ -28,7 +28,13 @@ _REGISTRY: Registry = {Task: task_types, ModelSettings: lambda: MODELS}
 class RunSettings:
     """Everything a training run depends on.
 
-    `start_from` names a run folder, or a weights file, whose weights training starts from: fine-tuning.
+    Attributes:
+        task: The data and the cost.
+        model: The kind of model and its size.
+        decision_weight: The share of the decision term, from 0 to 1.
+        seed: What initial weights, batches and noise depend on.
+        training: How it is trained.
+        start_from: A run folder or a weights file whose weights training starts from (fine-tuning); None starts afresh.
     """
 
     task: Task
@@ -62,8 +68,11 @@ class RunSettings:
 def run_from_plain(values: Mapping[str, Any]) -> RunSettings:
     """A run from plain values, as a settings file has them.
 
-    What the file does not say about the model and its training is what the task's `paper` says; a run that starts from
-    a trained model needs no pre-training.
+    What they do not say about the model and its training is what the task's `paper` says; a run that starts from a
+    trained model needs no pre-training.
+
+    Args:
+        values: The fields of `RunSettings`, the task and the model as a name or a table.
     """
     values = dict(values)
     named = values.get("task")
@@ -91,12 +100,20 @@ def _model_values(known: Sequence[ModelSettings], given: object) -> object:
 
 
 def task_data(task: Task) -> TaskData:
-    """The data of a task, loaded once for all its cost parameters."""
+    """The data of a task, loaded once for all its cost parameters.
+
+    Args:
+        task: The task.
+    """
     return _load(cast(Hashable, _with_default_cost(task)))
 
 
 def prepare(run: RunSettings) -> Replica:
-    """The model of a run, its scaling fitted on the training cases, ready to train."""
+    """The model of a run, its scaling fitted on the training cases, ready to train.
+
+    Args:
+        run: The settings of the run.
+    """
     data, model = task_data(run.task), build_model(run)
     cast(Any, model).fit_scaling(data.train.features, data.train.outcome)
     if run.start_from is not None:
@@ -105,7 +122,11 @@ def prepare(run: RunSettings) -> Replica:
 
 
 def build_model(run: RunSettings) -> torch.nn.Module:
-    """The model of a run with its initial weights, a function of the seed."""
+    """The model of a run with its initial weights, a function of the seed.
+
+    Args:
+        run: The settings of the run.
+    """
     data = task_data(run.task)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)

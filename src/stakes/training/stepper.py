@@ -20,18 +20,29 @@ _COMPANIONS = {"decision": "decision cost", "crps_of_total": "CRPS of the total"
 
 @dataclass(frozen=True)
 class Trouble:
-    """The first step of a replica that was refused."""
+    """The first step of a replica that was refused.
 
-    step: int  # of the stepper's steps, from 1
+    Attributes:
+        step: Which of the stepper's steps, from 1.
+        term: What was not finite, in words.
+    """
+
+    step: int
     term: str
 
 
 class Stepper:
-    """Adam on the parameters (R, P) of a stack, one step a batch.
+    """Adam on the parameters (R, P) of a stack, one step per batch.
 
     A replica whose loss or gradient is not finite keeps the parameters it had, then and ever after; the others go
     on. Nothing inside an epoch waits for the device. On a GPU the step is a captured graph, or runs eagerly with a
     warning where it cannot be captured.
+
+    Args:
+        stack: The replicas.
+        parameters: What they start from, (R, P).
+        scales: What the two terms of each replica are divided by, (R, 2); None trains on the score alone.
+        capture: Whether a step on a GPU is a captured graph.
     """
 
     def __init__(self, stack: ReplicaStack, parameters: Tensor, scales: Tensor | None, capture: bool = True) -> None:
@@ -105,6 +116,7 @@ class Stepper:
 
     @torch.no_grad()
     def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Stand where `state` said."""
         for name, values in self.state().items():
             values.copy_(state[name])
 

@@ -49,7 +49,12 @@ _METRICS = ("score", "energy_score", *_OF_COST)
 
 @dataclass(frozen=True)
 class Point:
-    """One point of the grid: the values it has on the axes, and its run."""
+    """One point of the grid.
+
+    Attributes:
+        axes: The values it has on the axes, by their names.
+        run: The settings of its run.
+    """
 
     axes: Mapping[str, Any]
     run: RunSettings
@@ -57,7 +62,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All points of a sweep; several may share a run."""
+    """All runs of a sweep.
+
+    Attributes:
+        points: The points of the grid; several may share a run.
+    """
 
     points: tuple[Point, ...]
 
@@ -70,9 +79,10 @@ class Sweep:
 def read_sweep(values: Mapping[str, Any]) -> Sweep:
     """A sweep from plain values, as a settings file has them.
 
-    They are the settings of a run, plus `grid`, a table of settings ("decision_weight", "seed", "task.penalty",
-    "model.name") with the list of values each takes, in place of the run's, or `paper`, a list of tasks whose own grids
-    are meant, less the axes that are given a value.
+    Args:
+        values: The settings of a run, plus `grid`, a table of settings ("decision_weight", "seed", "task.penalty",
+            "model.name") with the list of values each takes, in place of the run's, or `paper`, a list of tasks whose
+            own grids are meant, less the axes that are given a value.
     """
     values = dict(values)
     grid, paper = values.pop("grid", {}), values.pop("paper", None)
@@ -127,7 +137,11 @@ def _points(base: Mapping[str, Any], axes: Mapping[str, list[Any]]) -> Iterable[
 
 
 def load_sweep(folder: Path) -> Sweep:
-    """The sweep that a folder was made for."""
+    """The sweep that a folder was made for.
+
+    Args:
+        folder: The folder of a sweep.
+    """
     points = read_json(folder / "sweep.json")
     try:
         return Sweep(tuple(Point(point["axes"], run_from_plain(point["run"])) for point in points))
@@ -136,7 +150,13 @@ def load_sweep(folder: Path) -> Sweep:
 
 
 def run_sweep(sweep: Sweep, folder: Path, execution: Execution) -> Path:
-    """Train what is not yet trained, and write the table of the sweep; returns its path."""
+    """Train what is not yet trained, and write the table of the sweep; returns its path.
+
+    Args:
+        sweep: All its runs.
+        folder: Where each run gets a folder of its own; what a sweep before this one trained there is not repeated.
+        execution: Where and how the runs are trained.
+    """
     with locked(folder):
         return _run_sweep(sweep, folder, execution)
 
@@ -213,7 +233,7 @@ def _shape(run: RunSettings) -> object:
 
 
 def _write_table(sweep: Sweep, folders: Mapping[str, RunFolder], folder: Path) -> Path:
-    """One line a point of the grid, with the metrics of its best epoch."""
+    """One line for each point of the grid, with the metrics of its best epoch."""
     axes = list(dict.fromkeys(name for point in sweep.points for name in point.axes))
     text = io.StringIO()
     writer = csv.DictWriter(text, [*axes, "run", *_SUMMARY, *_METRICS], lineterminator="\n")
@@ -245,7 +265,11 @@ def _summary(folder: RunFolder) -> dict[str, Any]:
 
 
 def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
-    """Flags such as `--training.epochs 100` or `--seed=3`, each value read as TOML, or as text where it is none."""
+    """Settings by their dotted names, from flags such as `--training.epochs 100` or `--seed=3`.
+
+    Args:
+        words: Flags and values; a value is read as TOML, or as text where it is none.
+    """
     overrides: dict[str, Any] = {}
     rest = list(words)
     while rest:
@@ -261,7 +285,11 @@ def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A flag's value: TOML, or text where it is none."""
+    """A flag's value: TOML, or text where it is none.
+
+    Args:
+        text: What stands after the flag.
+    """
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, KeyError, RecursionError):  # a number of more than 4300 digits is a plain ValueError
@@ -269,7 +297,12 @@ def parse_value(text: str) -> Any:
 
 
 def with_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with others on top, by their dotted names; a whole table comes before what is in it."""
+    """Settings with others on top.
+
+    Args:
+        values: Settings, as a file has them.
+        overrides: Settings by their dotted names; a whole table comes before what is in it.
+    """
     result = dict(values)
     for name in sorted(overrides, key=lambda name: name.count(".")):
         result = set_dotted(result, name, overrides[name])
@@ -277,7 +310,12 @@ def with_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> d
 
 
 def sweep_from_files(files: Sequence[Path], overrides: Mapping[str, Any]) -> Sweep:
-    """The sweeps of one or more settings files, with the flags on top of each."""
+    """The sweeps of one or more settings files as one.
+
+    Args:
+        files: TOML or JSON.
+        overrides: Settings by their dotted names, in place of those in each file; one takes the place of an axis too.
+    """
     points: list[Point] = []
     for file in files:
         values = with_overrides(read_settings_file(file), overrides)
@@ -289,12 +327,16 @@ def sweep_from_files(files: Sequence[Path], overrides: Mapping[str, Any]) -> Swe
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command without the command line's libraries; returns the exit code."""
+    """The command without the command line's libraries; returns the exit code.
+
+    Args:
+        arguments: The words after the name of the command; None takes those of this process.
+    """
     parser = argparse.ArgumentParser(prog="python -m stakes.training.sweep", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="settings of the sweep, TOML or JSON")
     parser.add_argument("--out", type=Path, required=True, help="folder of the sweep")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
-    parser.add_argument("--workers", type=int, help="processes at once; one a core, or one on a GPU, by default")
+    parser.add_argument("--workers", type=int, help="processes at once; one per core, or one on a GPU, by default")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--checkpoint-seconds", type=float, default=30.0, help="time between checkpoints")
     chosen, words = parser.parse_known_args(arguments)

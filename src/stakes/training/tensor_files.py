@@ -22,14 +22,24 @@ Layout = Mapping[str, tuple[torch.dtype, tuple[int, ...]]]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Write named tensors, from any device and in any layout, as safetensors; returns the file's SHA-256."""
+    """Write named tensors as safetensors; returns the file's SHA-256.
+
+    Args:
+        path: The file.
+        tensors: Of floats, integers or bool, from any device and in any layout.
+    """
     content = serialised(str(path), tensors)
     write_atomically(path, content)
     return hashlib.sha256(content).hexdigest()
 
 
 def serialised(source: str, tensors: Mapping[str, Tensor]) -> bytes:
-    """The bytes of a safetensors file with these tensors; `source` begins the message of an error."""
+    """The bytes of a safetensors file with these tensors.
+
+    Args:
+        source: What the message of an error begins with.
+        tensors: Of floats, integers or bool, from any device and in any layout.
+    """
     if "__metadata__" in tensors:
         raise CheckpointError(f"{source}: no tensor may be named '__metadata__', which safetensors keeps for itself")
     _check_dtypes(source, tensors)
@@ -45,7 +55,14 @@ def serialised(source: str, tensors: Mapping[str, Tensor]) -> bytes:
 def load_tensors(
     path: Path, sha256: str | None, expected: Layout | None = None, limit: int = TENSOR_LIMIT
 ) -> dict[str, Tensor]:
-    """The tensors of a file, on the CPU; one larger than `limit`, or than what is expected needs, is refused unread."""
+    """The tensors of a file, on the CPU.
+
+    Args:
+        path: A safetensors file.
+        sha256: What the SHA-256 of the file must be; None takes any.
+        expected: Type and shape of every tensor; None takes any.
+        limit: The bytes above which a file is refused unread; with `expected` that is what those tensors need.
+    """
     if expected is not None:
         limit = HEADER_LIMIT + sum(dtype.itemsize * math.prod(shape) for dtype, shape in expected.values())
     content = read_bytes(path, limit)
@@ -63,10 +80,16 @@ def load_tensors(
 
 
 def check_tensors(source: str, tensors: Mapping[str, Tensor], expected: Layout) -> None:
-    """Refuse tensors whose names, types or shapes are not those expected; `source` begins the message."""
-    found = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
-    names = sorted(found.keys() | expected.keys())
-    pairs = [(name, expected.get(name, "absent"), found.get(name, "absent")) for name in names]
+    """Refuse tensors whose names, types or shapes are not those expected.
+
+    Args:
+        source: What the message of the error begins with.
+        tensors: What came.
+        expected: Type and shape of every tensor.
+    """
+    layout = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
+    names = sorted(layout.keys() | expected.keys())
+    pairs = [(name, expected.get(name, "absent"), layout.get(name, "absent")) for name in names]
     wrong = [f"{short_ascii(name)} must be {due}, got {came}" for name, due, came in pairs if due != came]
     if wrong:
         raise CheckpointError(f"{source} has wrong tensors: {', '.join(wrong[:5])}")

@@ -55,10 +55,17 @@ def train(
 ) -> list[Trained]:
     """Train replicas as one stack and restore the best weights of each.
 
-    With a folder `checkpoints` the state is written there every so many seconds, and found there on a second call with
-    the same replicas and settings. `stop` is asked after every epoch; when it says yes, a checkpoint is written and
-    `InterruptedTraining` raised. `capture` False runs the step eagerly on a GPU too;
-    `together` says whether the replicas are computed at once, as on a GPU, or take turns, as on a CPU.
+    Args:
+        replicas: The models, with all in which they differ; their own weights stay as they are.
+        settings: How all of them are trained.
+        device: Where.
+        checkpoints: A folder where the state is written, and found again by a second call with the same replicas and
+            settings; None keeps no state.
+        checkpoint_seconds: The time between checkpoints.
+        observers: Hear what happens.
+        stop: Asked after every epoch; when it says yes, a checkpoint is written and `InterruptedTraining` raised.
+        capture: Whether the step is a captured graph on a GPU; False runs it eagerly.
+        together: Whether the replicas are computed at once or take turns; None is at once except on a CPU.
 
     >>> import torch, stakes
     >>> from stakes.data.cases import Cases
@@ -135,7 +142,7 @@ class _Session:
             self._validate()
 
     def _branch(self) -> None:
-        """From one pre-trained model a seed to all its replicas."""
+        """From one pre-trained model per seed to all its replicas."""
         for row, leader in enumerate(self.rows):
             self.best[self._followers(leader)] = self.stepper.parameters[row].detach()
         self.phase = "training"
@@ -190,14 +197,14 @@ class _Session:
     def _validate(self) -> None:
         self._note_troubles()
         stepper = self.stepper
-        found = validate(stepper.stack, stepper.parameters, stepper.scales)
+        metrics = validate(stepper.stack, stepper.parameters, stepper.scales)
         norms = stepper.gradient_norms(self.phase, self.epoch)
-        found |= {f"gradient_{name}": norm for name, norm in norms.items()}
-        table = torch.stack(list(found.values())).double().tolist()  # the one wait for the device
+        metrics |= {f"gradient_{name}": norm for name, norm in norms.items()}
+        table = torch.stack(list(metrics.values())).double().tolist()  # the one wait for the device
         for row, index in enumerate(self.rows):
             if self.results[index].status != "running":
                 continue
-            values = {name: column[row] for name, column in zip(found, table, strict=True)}
+            values = {name: column[row] for name, column in zip(metrics, table, strict=True)}
             line = {"phase": self.phase, "epoch": self.epoch, **values}
             for follower in self._sharing(index):
                 for observer in self.observers:
@@ -328,8 +335,8 @@ class _Session:
     def _expected(self, rows: int) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
         """Type and shape of every tensor of a checkpoint with so many rows."""
         whole = {"best": self.best, "scales": self.scales}
-        found = {name: (values.dtype, tuple(values.shape)) for name, values in whole.items()}
+        layout = {name: (values.dtype, tuple(values.shape)) for name, values in whole.items()}
         dtype, width = self.best.dtype, self.best.shape[1]
-        found |= dict.fromkeys(("parameters", "first_moment", "second_moment"), (dtype, (rows, width)))
-        found |= dict.fromkeys(("refused", "refused_at"), (torch.long, (rows,)))
-        return found | {"step": (torch.float32, ())}
+        layout |= dict.fromkeys(("parameters", "first_moment", "second_moment"), (dtype, (rows, width)))
+        layout |= dict.fromkeys(("refused", "refused_at"), (torch.long, (rows,)))
+        return layout | {"step": (torch.float32, ())}

@@ -23,13 +23,18 @@ def validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> 
     `loss` is the objective, `score` and `decision` its two terms before scaling (`decision` is the companion, whichever
     it is). In physical units: `energy_score` of the members, realised `cost` of their best actions and the
     `expected_cost` they predict; then the shares of actions at each bound and of rows flagged because their best action
-    cannot be certified. Without scales there is the score alone.
+    cannot be certified.
+
+    Args:
+        stack: The replicas.
+        parameters: Their parameters, (R, P).
+        scales: What the two terms of each replica are divided by, (R, 2); None gives the score alone.
     """
-    found = [
+    parts = [
         _validate(part, parameters[rows], part.objective(None if scales is None else scales[rows]))
         for rows, part in stack.parts()
     ]
-    return {name: torch.cat([each[name] for each in found]) for name in found[0]}
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 def _validate(stack: ReplicaStack, parameters: Tensor, objective: DecisionAwareObjective) -> dict[str, Tensor]:
@@ -66,6 +71,10 @@ def estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
     """Mean score and mean |companion| of each replica on its training cases, (R, 2); they may be of no use.
 
     The decision cost is the plain one, whatever the estimator.
+
+    Args:
+        stack: The replicas.
+        parameters: Their parameters, (R, P).
     """
     return torch.cat([_estimate_scales(part, parameters[rows]) for rows, part in stack.parts()])
 
