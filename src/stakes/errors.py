@@ -21,7 +21,7 @@ __all__ = [
     "WheelError",
     "WorkerError",
 ]
-__all__ += ["did_you_mean", "one_line"]
+__all__ += ["did_you_mean", "nearest_hint", "one_line"]
 
 
 class StakesError(ValueError):
@@ -101,6 +101,20 @@ def did_you_mean(wrong: str, known: Sequence[str]) -> str:
     small = {name.casefold(): name for name in known}
     close = [small[name] for name in get_close_matches(wrong.casefold(), small, n=1)]
     return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+
+
+def nearest_hint(wrong: str, known: Sequence[str]) -> str:
+    """What a message about an unknown name ends with: the nearest known one, or nothing where none is near.
+
+    >>> nearest_hint("TEMP", ["load", "temp"]), nearest_hint("x", ["load", "temp"])
+    ("; did you mean 'temp'?", '')
+
+    Args:
+        wrong: The name that was given.
+        known: The names that there are.
+    """
+    hint = did_you_mean(wrong, known)
+    return f"; {hint}" if hint.startswith("did you mean") else ""
 
 
 def one_line(error: BaseException) -> str:

@@ -27,13 +27,20 @@ __all__ = [
 ]
 __all__ += ["sync_folder", "write_atomically", "write_json"]
 
-JSON_LIMIT = 64 * 2**20  # bytes
+JSON_LIMIT = 64 * 2**20
+"""How many bytes a JSON file may have."""
+
 _BLOCK = 1 << 20  # bytes read at once
 _DOCUMENT = re.compile(rb'\{"sha256":"([0-9a-f]{64})","payload":(.*)\}\n', re.DOTALL)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put the content at the path, its folder made if need be: a crash leaves the old file or the new one, whole."""
+    """Put the content at the path: a crash leaves the old file or the new one, whole.
+
+    Args:
+        path: The file; its folder is made if need be, and a link is replaced, not followed.
+        content: All its bytes.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(8).hex()}.tmp")
     try:
         _make_folder(path.parent)
@@ -52,17 +59,31 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write what JSON can hold, atomically and with its SHA-256: text keys, lists and no tuples, None for NaN."""
+    """Write a JSON file, atomically and with its SHA-256.
+
+    Args:
+        path: The file.
+        value: What JSON can hold: text keys, lists and no tuples, None for NaN.
+    """
     write_atomically(path, json_document(str(path), value))
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` wrote; anything else is refused."""
+    """What `write_json` wrote; anything else is refused.
+
+    Args:
+        path: The file, which may be damaged or hostile.
+    """
     return parse_json(str(path), read_bytes(path, JSON_LIMIT))
 
 
 def parse_json(source: str, content: bytes) -> Any:
-    """The value in the bytes that `write_json` wrote; `source` begins the message of an error."""
+    """The value in the bytes that `write_json` wrote; anything else is refused.
+
+    Args:
+        source: Where the bytes come from; it begins the message of an error.
+        content: The bytes, which may be damaged or hostile.
+    """
     document = _DOCUMENT.fullmatch(content)
     if not document:
         raise CheckpointError(f"{source} is damaged: it must be one JSON object of sha256 and payload")
@@ -78,7 +99,12 @@ def parse_json(source: str, content: bytes) -> Any:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """All bytes of a regular file; links are not followed, a pipe does not block."""
+    """All bytes of a regular file; links are not followed, a pipe does not block.
+
+    Args:
+        path: The file.
+        limit: How many bytes it may have; a larger one is refused unread.
+    """
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             raise CheckpointError(f"{path} must be a regular file, not a link, a folder or a pipe")
@@ -94,7 +120,9 @@ def read_bytes(path: Path, limit: int) -> bytes:
 def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     """Hold a folder so that no second process trains in it; the system lets go of it when the process ends.
 
-    `patience` is how many seconds to wait for a process that is about to end.
+    Args:
+        folder: The folder, made if need be.
+        patience: How many seconds to wait for a process that is about to end.
     """
     try:
         import fcntl
@@ -120,7 +148,11 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """See that the names in a folder outlive a power cut."""
+    """See that the names in a folder outlive a power cut.
+
+    Args:
+        folder: The folder in which a file was made, renamed or deleted.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -129,7 +161,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def content_digest(path: Path) -> str:
-    """The SHA-256 of a file, or of the names and contents of all files in a folder."""
+    """The SHA-256 of a file, or of the names and contents of all files in a folder.
+
+    Args:
+        path: The file or folder.
+    """
     digest = hashlib.sha256()
     folder = path.is_dir()
     for file in sorted(path.rglob("*")) if folder else [path]:
@@ -144,13 +180,24 @@ def content_digest(path: Path) -> str:
 
 
 def check_sha256(source: str, content: bytes, expected: str) -> None:
-    """Raise if the content has another SHA-256; `source` begins the message."""
-    if (found := hashlib.sha256(content).hexdigest()) != expected:
-        raise CheckpointError(f"{source} is damaged: its SHA-256 is {found}, not {short_ascii(expected)}")
+    """Raise if the content has another SHA-256.
+
+    Args:
+        source: Where the content comes from; it begins the message.
+        content: The bytes.
+        expected: The SHA-256 that they must have, in hexadecimal digits.
+    """
+    if (sha256 := hashlib.sha256(content).hexdigest()) != expected:
+        raise CheckpointError(f"{source} is damaged: its SHA-256 is {sha256}, not {short_ascii(expected)}")
 
 
 def json_document(source: str, value: Any) -> bytes:
-    """The bytes that `write_json` writes; `source` begins the message of an error."""
+    """The bytes that `write_json` writes.
+
+    Args:
+        source: What they are for; it begins the message of an error.
+        value: What JSON can hold: text keys, lists and no tuples, None for NaN.
+    """
     try:
         payload = canonical_json(value).encode()
         if json.loads(payload) != value:
@@ -165,12 +212,20 @@ def json_document(source: str, value: Any) -> bytes:
 
 
 def canonical_json(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no spaces."""
+    """The one JSON text of a value: sorted keys, no spaces.
+
+    Args:
+        value: What JSON can hold.
+    """
     return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def short_ascii(value: Any) -> str:
-    """The value in ASCII, cut: what a hostile file holds neither floods a message nor steers a terminal."""
+    """The value in ASCII, cut: what a hostile file holds neither floods a message nor steers a terminal.
+
+    Args:
+        value: Anything; its `repr` is shown.
+    """
     text = ascii(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
 

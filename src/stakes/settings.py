@@ -8,7 +8,6 @@ and the key "name" of the table says which is meant; the name alone is a table w
 import json
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
@@ -16,22 +15,24 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from stakes.errors import SettingError, StakesError, did_you_mean
+from stakes.errors import SettingError, StakesError, did_you_mean, nearest_hint
 
-__all__ = ["Registry", "canonical_text", "from_plain", "read_settings_file", "set_dotted", "shown", "to_plain"]
+__all__ = ["Registry", "canonical_text", "from_plain", "set_dotted", "shown", "to_plain"]
 
 T = TypeVar("T")
 Registry = Mapping[type, Callable[[], Mapping[str, type]]]
 """For a protocol or base class, what gives the dataclasses that may stand for it, by name."""
 
-_LARGEST_FILE = 2**20  # bytes
-_DEEPEST = 50  # tables within tables of a file; far from Python's recursion limit, which would end in a traceback
 _WORDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", NoneType: "none"}
 _WORDS |= {str: "text", Path: "text"}
 
 
 def to_plain(value: object) -> Any:
-    """Dataclasses and mappings as dicts, tuples as lists, paths as text; `from_plain` reads it back."""
+    """Settings as JSON and TOML hold them: dicts, lists, texts, numbers, None; `from_plain` reads them back.
+
+    Args:
+        value: A dataclass, or a mapping, tuple, list, path or single value within one.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         name = _name_of(type(value))
         given = {field.name: to_plain(getattr(value, field.name)) for field in fields(value) if field.init}
@@ -50,9 +51,6 @@ def to_plain(value: object) -> Any:
 def from_plain(kind: type[T], value: object, where: str = "", registry: Registry | None = None) -> T:
     """Build a dataclass, or a value of any supported annotation, and refuse whatever does not fit it.
 
-    Errors name the place, dotted, with `where` in front. The dataclasses that may stand for a protocol or base class
-    are found in the registry.
-
     >>> @dataclass(frozen=True)
     ... class Training:
     ...     epochs: int
@@ -62,12 +60,22 @@ def from_plain(kind: type[T], value: object, where: str = "", registry: Registry
     >>> from_plain(Training, {"epochs": "many"}, "training")
     Traceback (most recent call last):
     stakes.errors.SettingError: training.epochs must be a whole number, got 'many'
+
+    Args:
+        kind: The dataclass or annotation.
+        value: Dicts, lists, texts, numbers and None, as a file holds them.
+        where: The place of the value, dotted; it begins the message of an error.
+        registry: The dataclasses that may stand for a protocol or base class; None where there are none.
     """
     return _Reader(registry or {}).read(kind, value, where)
 
 
 def canonical_text(value: object) -> str:
-    """JSON that is the same for equal settings, to be hashed: sorted keys, no spaces, 2.0 and -0.0 as 2 and 0."""
+    """JSON that is the same for equal settings, to be hashed: sorted keys, no spaces, 2.0 and -0.0 as 2 and 0.
+
+    Args:
+        value: Anything that `to_plain` takes.
+    """
     plain = to_plain(value)
     try:
         text = json.dumps(plain, allow_nan=False)
@@ -81,6 +89,11 @@ def set_dotted(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any
 
     >>> set_dotted({"task": "wind", "seed": 1}, "task.penalty", 3.0)
     {'task': {'name': 'wind', 'penalty': 3.0}, 'seed': 1}
+
+    Args:
+        values: A table of settings, which stays as it is.
+        key: Names joined by dots; tables that are not there are made.
+        value: The setting's new value.
     """
     *path, last = parts = key.split(".")
     if not all(parts):
@@ -94,27 +107,6 @@ def set_dotted(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any
         table = table[part]
     table[last] = value
     return changed
-
-
-def read_settings_file(path: Path) -> dict[str, Any]:
-    """The table that a .toml or .json file of at most 1 MiB holds; the settings.json of a run folder will do, too."""
-    name = repr(str(path))
-    try:
-        text = _read_text(path, name)
-        values = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text, object_pairs_hook=_once)
-    except StakesError:
-        raise
-    except (OSError, ValueError) as error:
-        raise SettingError(f"{name} cannot be read: {error}") from error
-    except RecursionError:
-        raise SettingError(f"{name} is nested too deeply") from None
-    if not isinstance(values, dict):
-        raise SettingError(f"{name} must hold a table, got {shown(values)}")
-    if values.keys() == {"sha256", "payload"} and isinstance(values["payload"], dict):
-        values = values["payload"]
-    if _is_deep(values):
-        raise SettingError(f"{name} is nested too deeply")
-    return values
 
 
 @dataclass(frozen=True)
@@ -147,7 +139,7 @@ class _Reader:
         kinds = tuple(kind for kind in kinds if kind is not NoneType)
         if len(kinds) == 1:
             return self.read(kinds[0], value, where)
-        named = {name: found for kind in kinds for name, found in self._by_name(kind).items()}
+        named = {name: each for kind in kinds for name, each in self._by_name(kind).items()}
         others = [kind for kind in kinds if not self._by_name(kind)]
         if sum(_shape(kind) == "a table" for kind in others) + bool(named) > 1:
             raise TypeError(f"{_place(where)} needs names to tell {' and '.join(map(str, kinds))} apart")
@@ -234,7 +226,7 @@ def _choice(choices: tuple[Any, ...], value: object, where: str) -> Any:
     if any(type(choice) is type(value) and choice == value for choice in choices):  # True is not 1 here
         return value
     texts = [choice for choice in choices if isinstance(choice, str)]
-    hint = _nearest(value, texts) if isinstance(value, str) else ""
+    hint = nearest_hint(value, texts) if isinstance(value, str) else ""
     raise SettingError(f"{_place(where)} must be one of {_listed(choices)}, got {shown(value)}{hint}")
 
 
@@ -275,7 +267,11 @@ def _listed(choices: Iterable[Any]) -> str:
 
 
 def shown(value: object) -> str:
-    """The value on one short line; containers and endless numbers by their size, for repr may fail on them."""
+    """The value on one short line; containers and endless numbers by their size, since repr may fail on them.
+
+    Args:
+        value: Anything that came in place of a setting.
+    """
     if isinstance(value, (Mapping, list, tuple)):
         return f"a {'table' if isinstance(value, Mapping) else 'list'} of {len(value)}"
     if isinstance(value, int) and value.bit_length() > 64:
@@ -298,46 +294,6 @@ def _with_place(message: str, where: str, names: Iterable[str]) -> str:
     if not where:
         return message
     return f"{where}.{message}" if re.split(r"\W", message, maxsplit=1)[0] in names else f"{where}: {message}"
-
-
-def _nearest(wrong: str, known: Iterable[str]) -> str:
-    hint = did_you_mean(wrong, list(known))
-    return f"; {hint}" if hint.startswith("did you mean") else ""
-
-
-def _read_text(path: Path, name: str) -> str:
-    if path.is_dir():
-        raise SettingError(f"{name} is a folder, expected a .toml or .json file")
-    if path.suffix.lower() not in (".toml", ".json"):
-        raise SettingError(f"{name} must end in .toml or .json")
-    if not path.exists():
-        same = sorted(path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
-        raise SettingError(f"there is no file {name}{_nearest(path.name, [other.name for other in same])}")
-    if not path.is_file():
-        raise SettingError(f"{name} must be a regular file")
-    with path.open("rb") as stream:
-        content = stream.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise SettingError(f"{name} must have at most 1 MiB")
-    return content.decode("utf-8-sig")  # some editors write the mark
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A table of a JSON file; Python would keep the last of several values without a word."""
-    table: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in table:
-            raise ValueError(f"the key {shown(key)} stands twice in one table")
-        table[key] = value
-    return table
-
-
-def _is_deep(values: dict[str, Any]) -> bool:
-    level: list[Any] = [values]
-    for _ in range(_DEEPEST):
-        inner = [part for group in level for part in (group.values() if isinstance(group, dict) else group)]
-        level = [part for part in inner if isinstance(part, (dict, list))]
-    return bool(level)
 
 
 def _canonical_number(text: str) -> int | float:

@@ -20,7 +20,8 @@ from golden.make_run import data_sha256, train_in
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
 from stakes.files import locked
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
-from stakes.settings import read_settings_file, to_plain
+from stakes.settings import to_plain
+from stakes.settings_file import read_settings_file
 from stakes.tasks.synthetic import SyntheticTask
 from stakes.tasks.wind import WindTask
 from stakes.training.replicas import Replica

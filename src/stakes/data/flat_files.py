@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from stakes.data.csv_files import parse_delimited
-from stakes.errors import TableError, did_you_mean, one_line
+from stakes.errors import TableError, nearest_hint, one_line
 
 __all__ = ["PARQUET", "file_suffix", "read_flat_file"]
 
@@ -50,8 +50,7 @@ def _content(path: Path) -> bytes:
         raise TableError(f"{name} is a folder, expected a CSV, parquet or NetCDF file, or a Zarr store, *.zarr")
     if not path.exists():
         same = sorted(other.name for other in path.parent.glob("*") if other.is_file()) if path.parent.is_dir() else []
-        hint = did_you_mean(path.name, same)
-        raise TableError(f"there is no file {name}" + (f"; {hint}" if hint.startswith("did you mean") else ""))
+        raise TableError(f"there is no file {name}{nearest_hint(path.name, same)}")
     if suffix in _SHEETS:
         raise TableError(f"{name} is a spreadsheet; export the sheet as CSV and give that file")
     if suffix not in (*_TEXT, *PARQUET):

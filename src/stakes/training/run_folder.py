@@ -12,7 +12,8 @@ import torch
 
 from stakes.errors import CheckpointError, SettingError, StakesError
 from stakes.files import write_json
-from stakes.settings import canonical_text, from_plain, read_settings_file, to_plain
+from stakes.settings import canonical_text, from_plain, to_plain
+from stakes.settings_file import read_settings_file
 from stakes.training.model_folder import (
     MANIFEST,
     METRICS,

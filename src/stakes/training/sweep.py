@@ -20,7 +20,8 @@ from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.exit_codes import exit_code_of
 from stakes.files import locked, read_json, write_atomically, write_json
 from stakes.method.training_settings import ModelSettings
-from stakes.settings import read_settings_file, set_dotted, shown, to_plain
+from stakes.settings import set_dotted, shown, to_plain
+from stakes.settings_file import read_settings_file
 from stakes.tasks import find_task
 from stakes.training.execution import Execution, train_stacks
 from stakes.training.replicas import cost_structure

@@ -8,7 +8,7 @@ import torch
 
 from stakes.errors import InterruptedTraining, SettingError
 from stakes.files import locked
-from stakes.settings import read_settings_file
+from stakes.settings_file import read_settings_file
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display, StackDisplay
