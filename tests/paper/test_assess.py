@@ -10,9 +10,10 @@ from stakes import ImplicitModel, optimal_action
 from stakes.errors import SettingError, StudyError
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.study import Study
+from stakes.evaluation.task_forecasts import against_truth
 from stakes.files import read_json, write_json
 from stakes.paper.assess import assess
-from stakes.paper.run_evaluations import Assessment, against_truth, evaluate_runs
+from stakes.paper.run_evaluations import Assessment, evaluate_runs
 from stakes.training.run_folder import RunFolder
 from stakes.training.run_settings import task_data
 from stakes.training.stacks import train_folders

@@ -1,5 +1,6 @@
 """`stakes evaluate`: what a forecaster, or an ensemble, was worth where the outcomes are known."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ app = App(
     name="evaluate",
     help_epilogue=flag.examples(
         "stakes evaluate load later.csv --cases cases.csv",
+        "stakes evaluate runs/wind-w0.3",
         "stakes evaluate --members ensemble.csv --outcomes observed.csv \\",
         "  --cost shortfall:penalty=5",
     ),
@@ -27,7 +29,7 @@ app = App(
 
 @app.default
 def evaluate(
-    folder: flag.SomeFolder = None,
+    folder: flag.SomeFitOrRun = None,
     data: flag.SomeTable = None,
     /,
     *,
@@ -47,19 +49,26 @@ def evaluate(
     from stakes.commands.output import print_json, print_notes, print_table, require_writable
     from stakes.data.tables import write_table
     from stakes.method.argument_checks import require_count
+    from stakes.training.run_folder import is_run
 
     require_writable(cases, force, inputs=(data, files.members, outcomes))
     if block is not None:
         require_count("block", block)
     targets = flag.names(target)
     if files.members is None:
-        if folder is None or data is None:
+        if folder is None:
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
         if outcomes is not None or targets or files.describes_members:
             raise SettingError(
                 "--outcomes, --target, --columns, --time and --variable belong to --members, not to a folder"
             )
-        result = _of_folder(folder, data, files, cost, block, baseline_action)
+        if is_run(folder):
+            _require_none(folder, {"DATA": data, "--cost": cost, "--baseline-action": baseline_action})
+            result = _of_run(folder, block)
+        elif data is None:
+            raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
+        else:
+            result = _of_folder(folder, data, files, cost, block, baseline_action)
     else:
         if folder is not None:
             raise SettingError(f"evaluate takes --members or a folder, not both; got {str(folder)!r} besides --members")
@@ -73,6 +82,21 @@ def evaluate(
         print_json(result.record() | {"cases_file": cases})
     else:
         print_table(result.table, result.title)
+
+
+def _require_none(folder: Path, given: Mapping[str, object]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise SettingError(
+                f"{folder} is the run of a task, judged by the task's own test cases and cost; {name} is for a fitted "
+                f"forecaster, got {str(value)!r}"
+            )
+
+
+def _of_run(folder: Path, block: int | None) -> "Evaluation":
+    from stakes.fitting.evaluate_run import evaluate_run
+
+    return evaluate_run(folder, block)
 
 
 def _of_folder(

@@ -22,6 +22,7 @@ __all__ = [
     "Device",
     "Encoding",
     "FitFlags",
+    "FitOrRun",
     "Folder",
     "Force",
     "Json",
@@ -29,6 +30,7 @@ __all__ = [
     "Quiet",
     "Seconds",
     "Separator",
+    "SomeFitOrRun",
     "SomeFolder",
     "SomeTable",
     "Table",
@@ -62,10 +64,13 @@ def whole(about: str) -> Parameter:
 
 _TABLE = Parameter(help="table, CSV, parquet, NetCDF or Zarr, one row a case or a time")
 _FOLDER = Parameter(help="folder of a fit")
+_FIT_OR_RUN = Parameter(help="folder of a fit, or of a run of `stakes train`")
 Table = Annotated[Path, _TABLE]
 SomeTable = Annotated[Path | None, _TABLE]
 Folder = Annotated[Path, _FOLDER]
 SomeFolder = Annotated[Path | None, _FOLDER]
+FitOrRun = Annotated[Path, _FIT_OR_RUN]
+SomeFitOrRun = Annotated[Path | None, _FIT_OR_RUN]
 NewFolder = Annotated[Path, Parameter(help="folder to make")]
 Cost = Annotated[str | None, Parameter(help=COST_HELP)]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]

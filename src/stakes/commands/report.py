@@ -1,4 +1,4 @@
-"""`stakes report`: the report of a fit, written again."""
+"""`stakes report`: the report of a fit, written again, or that of a run of `stakes train`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +12,17 @@ __all__ = ["app"]
 
 app = App(
     name="report",
-    help_epilogue=flag.examples("stakes report load", "stakes report crops --cost costs.py:my_cost --out crops.html"),
+    help_epilogue=flag.examples(
+        "stakes report load",
+        "stakes report runs/wind-w0.3",
+        "stakes report crops --cost costs.py:my_cost --out crops.html",
+    ),
 )
 
 
 @app.default
 def report(
-    folder: flag.Folder,
+    folder: flag.FitOrRun,
     /,
     *,
     cost: flag.Cost = None,
@@ -43,10 +47,16 @@ def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
     from stakes.cost_text.own_cost_file import naming_own_cost
     from stakes.cost_text.written_cost import CostSpec
     from stakes.reports.fit_report import REPORT, write_fit_report
+    from stakes.reports.run_report import write_run_report
     from stakes.training.model_folder import MANIFEST
+    from stakes.training.run_folder import is_run
 
     if out is not None and out.resolve() == (folder / REPORT).resolve():
         raise SettingError(f"{str(out)!r} is the report of the folder itself, which is written without --out")
+    if is_run(folder):
+        if cost is not None:
+            raise SettingError(f"{folder} is the run of a task, whose cost is the task's; got --cost {cost!r}")
+        return write_run_report(folder, out)
     manifest = read_manifest(folder)
     if manifest.cost is None:
         raise SettingError(f"{folder} was not made by `stakes fit`: it does not say what its cost is")

@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from stakes.errors import SettingError, StudyError
-from stakes.evaluation.metrics import LEVELS, Assessor
+from stakes.evaluation.metrics import LEVELS
 from stakes.evaluation.study import AXES, Study
-from stakes.method.actions import optimal_action
+from stakes.evaluation.task_forecasts import known_of_test_cases
 from stakes.paper.run_evaluations import (
     Assessment,
     MetricArrays,
@@ -20,10 +19,8 @@ from stakes.paper.run_evaluations import (
     evaluated_run,
     has_failed,
     points_by_run,
-    truth_of,
 )
 from stakes.settings import to_plain
-from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
 from stakes.training.run_folder import RunFolder
 from stakes.training.run_settings import RunSettings, task_data
@@ -140,28 +137,8 @@ def _cases(tasks: Mapping[tuple[float, float], Task]) -> xr.Dataset:
     """What is known of the test cases without any forecast."""
     parts = []
     for (parameter, group), task in tasks.items():
-        variables = {name: ("case", values) for name, values in _of_cases(task).items()}
+        variables = {name: ("case", values) for name, values in known_of_test_cases(task).items()}
         test = task_data(task).test
         dataset = xr.Dataset(variables, {"case": np.arange(len(test))})
         parts.append(dataset.expand_dims(parameter=[parameter], group=[group]))
     return xr.combine_by_coords(parts, combine_attrs="drop")  # type: ignore[return-value]
-
-
-def _of_cases(task: Task) -> dict[str, NDArray[Any]]:
-    data = task_data(task)
-    test, cost = data.test, task.cost
-    climatology = optimal_action(cost, data.train.outcome).expand(len(test), 1)
-    values: dict[str, NDArray[Any]] = {
-        "outcome": Assessor(cost).total(test.outcome).numpy(),
-        "climatology_cost": cost(climatology, test.outcome).numpy(),
-    }
-    values |= {f"observed_{name}": region(test.outcome).numpy() for name, region in task.regions.items()}
-    if test.times is not None:
-        values["time"] = test.times
-    if test.features.shape[1] == 1:
-        values["feature"] = test.features[:, 0].numpy()
-    if isinstance(task, KnownTruth):
-        values["true_action"] = truth_of(task, test).action[:, 0].numpy()
-    if hasattr(task, "true_power"):
-        values["true_spread"] = cast(Any, task).true_power(test.features).std(-1).numpy()
-    return values

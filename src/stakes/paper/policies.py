@@ -6,8 +6,9 @@ from itertools import product
 from typing import Any, cast
 
 from stakes.evaluation.study import Study
+from stakes.evaluation.task_forecasts import against_truth
 from stakes.paper.assess import build_study, place_of_task
-from stakes.paper.run_evaluations import Assessment, MetricArrays, Progress, against_truth
+from stakes.paper.run_evaluations import Assessment, MetricArrays, Progress
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
 from stakes.training.policy import PolicySettings, train_policy

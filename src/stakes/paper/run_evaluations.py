@@ -11,23 +11,20 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from stakes.data.cases import Cases
 from stakes.evaluation.metrics import Assessor
+from stakes.evaluation.task_forecasts import sampled_members, task_metrics
 from stakes.files import write_atomically
-from stakes.method.models.sample_model import SampleModel
 from stakes.settings import canonical_text, to_plain
-from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
 from stakes.training.processes import called_for_each
 from stakes.training.run_folder import RunFolder
 from stakes.training.run_settings import task_data
 from stakes.training.sweep import Point, Sweep
 
-__all__ = ["METRICS_VERSION", "Assessment", "MetricArrays", "Progress", "against_truth", "evaluate_runs"]
-__all__ += ["evaluated_run", "has_failed", "points_by_run", "truth_of"]
+__all__ = ["METRICS_VERSION", "Assessment", "MetricArrays", "Progress", "evaluate_runs"]
+__all__ += ["evaluated_run", "has_failed", "points_by_run"]
 
 METRICS_VERSION = 1  # evaluations kept by other versions are made again
 _DIGEST = hashlib.sha256().digest_size
@@ -165,53 +162,15 @@ def _read(file: Path) -> MetricArrays | None:
 def _evaluate(run: RunFolder, points: Sequence[Point], settings: Assessment) -> Iterator[MetricArrays]:
     model = cast(Any, run.model()).to(settings.device)
     data = task_data(points[0].run.task)
-    test = _forecast(model, data.test, points[0].run.seed, settings)
-    validation = _forecast(model, data.validation, points[0].run.seed, settings) if settings.validation else None
+    seed, members, device = points[0].run.seed, settings.members, settings.device
+    test = sampled_members(model, data.test, members, seed, device)
+    validation = sampled_members(model, data.validation, members, seed, device) if settings.validation else None
     for point in points:
         task = point.run.task
-        metrics = Assessor(task.cost, task.regions)(*test)
-        if test[1].shape[-1] > 1:  # no figure asks for them, and they are more than all the rest
+        metrics = task_metrics(task, data.test, test)
+        if test.shape[-1] > 1:  # no figure asks for them, and they are more than all the rest
             del metrics["quantile"]
-        if isinstance(task, KnownTruth):
-            metrics |= against_truth(task, data.test, metrics["action"].cpu()[:, None])
         if validation is not None:
-            judged = Assessor(task.cost)(*validation)
+            judged = Assessor(task.cost)(validation, data.validation.outcome.to(device))
             metrics |= {f"validation_{name}": judged[name].mean() for name in ("cost", "energy_score")}
         yield {name: values.float().cpu().numpy() for name, values in metrics.items()}
-
-
-def _forecast(model: SampleModel, cases: Cases, seed: int, settings: Assessment) -> tuple[torch.Tensor, torch.Tensor]:
-    """Members (N, M, D) with fresh noise for every case, and the outcome."""
-    generator = torch.Generator(settings.device).manual_seed(seed)
-    members = model.sample(cases.features.to(settings.device), settings.members, generator)
-    return members, cases.outcome.to(settings.device)
-
-
-_TRUTHS: dict[str, Any] = {}
-
-
-def against_truth(task: KnownTruth, test: Cases, action: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The regret of actions under the true distribution, and how far they are from its best ones, each (N,).
-
-    Args:
-        task: A task whose true distribution is known.
-        test: Its test cases.
-        action: The action taken in each case, (N, 1).
-    """
-    truth = truth_of(task, test)
-    return {"regret": truth.regret(action), "tracking": (action - truth.action).abs().squeeze(-1)}
-
-
-def truth_of(task: Any, test: Cases) -> Any:
-    """What the true distribution says of the test cases, kept for the runs that follow.
-
-    Args:
-        task: A task whose true distribution is known.
-        test: Its test cases.
-    """
-    key = canonical_text(to_plain(task))
-    if key not in _TRUTHS:
-        if len(_TRUTHS) > 8:
-            _TRUTHS.clear()
-        _TRUTHS[key] = task.truth(test.features)
-    return _TRUTHS[key]

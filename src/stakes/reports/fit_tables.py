@@ -175,14 +175,15 @@ def columns_table(quality: DataQuality) -> Table:
     return Table("columns", "The columns that are used", columns, tuple(rows))
 
 
-def settings_table(settings: Mapping[str, Any]) -> Table:
-    """Every setting of the fit by its dotted name.
+def settings_table(settings: Mapping[str, Any], what: str = "fit") -> Table:
+    """Every setting of a fit or a run by its dotted name.
 
     Args:
-        settings: The settings of the fit, nested by name.
+        settings: The settings, nested by name.
+        what: What they are the settings of, for the title.
     """
     rows = tuple((name, "–" if value is None else str(value)) for name, value in _flat(settings))
-    return Table("settings", "Settings of the fit", (Column("setting"), Column("value")), rows)
+    return Table("settings", f"Settings of the {what}", (Column("setting"), Column("value")), rows)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -36,12 +36,18 @@ __all__ = ["RunFolder", "RunRecorder", "RunState", "is_run"]
 
 
 def is_run(path: Path) -> bool:
-    """Whether the folder is that of a run, finished or not, by the names of its files: a bundle has a manifest, too.
+    """Whether the folder is that of a run, finished or not; a bundle, or what is left of one, is none.
 
     Args:
         path: The folder.
     """
-    return (path / SETTINGS).exists() and not (path / MANIFEST).exists()
+    file = path / SETTINGS
+    if not file.is_file() or (path / MANIFEST).exists():
+        return False
+    try:
+        return "task" in read_settings_file(file)
+    except StakesError:
+        return True  # and whoever reads it is told
 
 
 @dataclass(frozen=True)

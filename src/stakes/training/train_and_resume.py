@@ -12,7 +12,7 @@ from stakes.settings_file import read_settings_file
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.progress import Display, StackDisplay
-from stakes.training.run_folder import RunFolder
+from stakes.training.run_folder import RunFolder, is_run
 from stakes.training.run_settings import prepare, run_from_plain
 from stakes.training.stacks import train_folders
 from stakes.training.sweep import load_sweep, run_sweep, with_overrides
@@ -45,7 +45,7 @@ def resume_folder(path: Path, execution: Execution) -> Path:
     """
     if (path / "sweep.json").exists():
         return run_sweep(load_sweep(path), path, execution)
-    if not (path / "settings.json").exists():
+    if not is_run(path):
         raise SettingError(f"{path} is neither the folder of a run nor that of a sweep")
     return _train(RunFolder(path), execution)
 
