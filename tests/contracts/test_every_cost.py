@@ -220,8 +220,8 @@ def expected_cost(cost: Cost, action: Tensor, samples: Tensor) -> Tensor:
     return cost(action, samples.movedim(-2, 0)).mean(0)
 
 
-def assert_near(found: Tensor, expected: Tensor, dtype: torch.dtype, scale: float = 1.0) -> None:
-    torch.testing.assert_close(found.double(), expected, rtol=0.0, atol=TOLERANCE[dtype] * scale)
+def assert_near(values: Tensor, expected: Tensor, dtype: torch.dtype, scale: float = 1.0) -> None:
+    torch.testing.assert_close(values.double(), expected, rtol=0.0, atol=TOLERANCE[dtype] * scale)
 
 
 @every_setting

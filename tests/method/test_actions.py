@@ -410,9 +410,9 @@ def assert_best(cost: Cost, samples: Tensor, solver: Solver | None) -> None:
     exact = samples.double()
     grid = torch.cat([torch.linspace(lower, upper, 201, dtype=DOUBLE), exact.sum(-1).clamp(lower, upper)])
     costs = cost(grid[:, None], exact[:, None, :]).mean(0)
-    found = cost(solution.action.double(), exact).mean()
+    reached = cost(solution.action.double(), exact).mean()
     allowance = 64 * torch.finfo(samples.dtype).eps * costs.abs().max()
-    assert found <= costs.min() + allowance
+    assert reached <= costs.min() + allowance
 
 
 @some_examples

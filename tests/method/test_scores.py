@@ -87,8 +87,8 @@ def test_energy_score_equals_a_double_loop(
     expected = by_double_loop(samples, outcome, estimator)
     torch.testing.assert_close(score.double(), expected, rtol=TOLERANCE[dtype], atol=3 * TOLERANCE[dtype])
     gradients = torch.autograd.grad(score.sum(), (samples, outcome))
-    for found, wanted in zip(gradients, torch.autograd.grad(expected.sum(), (samples, outcome)), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=TOLERANCE[dtype], atol=3 * TOLERANCE[dtype])
+    for gradient, wanted in zip(gradients, torch.autograd.grad(expected.sum(), (samples, outcome)), strict=True):
+        torch.testing.assert_close(gradient, wanted, rtol=TOLERANCE[dtype], atol=3 * TOLERANCE[dtype])
 
 
 @every_size

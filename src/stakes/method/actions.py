@@ -135,10 +135,10 @@ def _solve(cost: Cost, samples: Tensor, solver: Solver) -> tuple[ActionSolution,
     interior, residual = _status(action, slope, curvature, lower, upper)
     curved = (curvature > 0) & (curvature > _CURVATURE_FLOOR * typical_curvature)
     reached = residual <= _reach(solver.tolerance, action, lower, upper)
-    converged = sound & (curved | ~interior) & reached & torch.isfinite(value)
-    moves = interior & converged
+    certified = sound & (curved | ~interior) & reached & torch.isfinite(value)
+    moves = interior & certified
     jacobian = torch.where(moves, -1 / torch.where(moves, curvature, 1.0), 0.0)[..., None, None] * cross
-    return ActionSolution(action[..., None], value, interior, residual, converged, curvature), jacobian
+    return ActionSolution(action[..., None], value, interior, residual, certified, curvature), jacobian
 
 
 def _certify_closed_form(cost: Cost, samples: Tensor, action: Tensor) -> ActionSolution:
@@ -152,8 +152,8 @@ def _certify_closed_form(cost: Cost, samples: Tensor, action: Tensor) -> ActionS
     enclosed = (slope_of(f, action - reach) <= rounding) & (slope_of(f, action + reach) >= -rounding)
     residual = torch.where(enclosed, torch.minimum(residual, reach), residual)
     value = f(action)
-    converged = (residual <= reach) & torch.isfinite(value)
-    return ActionSolution(action[..., None], value, interior, residual, converged, curvature)
+    certified = (residual <= reach) & torch.isfinite(value)
+    return ActionSolution(action[..., None], value, interior, residual, certified, curvature)
 
 
 def _status(action: Tensor, slope: Tensor, curvature: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:

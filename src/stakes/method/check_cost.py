@@ -110,6 +110,9 @@ class CostCheck:
 def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int = 256) -> CostCheck:
     """Solve every set of members and report bounds, curvature, derivatives and where the gradient acts.
 
+    A set that is not flagged has a certified action, which `ActionSolution` explains: proven to be the best if the cost
+    is convex in the action, otherwise a local minimum that the solver's scan of nine actions does not contradict.
+
     Args:
         cost: The cost of one decision maker: its parameters are numbers, not tensors.
         samples: Sets of members (..., M, D) such as the model will make, in physical units.
@@ -136,9 +139,9 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
     flat = samples.detach().reshape(-1, members, dimensions)
     chunks = flat.split(max(1, _NUMBERS_AT_ONCE // (members * dimensions)))
     solutions = [solve_action(cost, chunk, check=False) for chunk in chunks]
-    action, interior, curvature, converged = (
+    action, interior, curvature, certified = (
         torch.cat([getattr(solution, name) for solution in solutions])
-        for name in ("action", "interior", "curvature", "converged")
+        for name in ("action", "interior", "curvature", "certified")
     )
     middle = (torch.as_tensor(cost.lower) + torch.as_tensor(cost.upper)).to(action) / 2
     low_side = ~interior & (action[..., 0] < middle)
@@ -150,7 +153,7 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
         at_lower=_share(low_side),
         at_upper=_share(~interior & ~low_side),
         interior=_share(interior),
-        flagged=_share(~converged),
+        flagged=_share(~certified),
         curved=_share(inner_curvature > 0) if len(inner_curvature) else 1.0,
         least_curvature=inner_curvature.min().item() if len(inner_curvature) else float("nan"),
         derivative_error=error,

@@ -17,20 +17,20 @@ def test_linear_map_in_parts_is_the_linear_map(parts: int, with_bias: bool) -> N
         for shape in ((4, 3, 5), (7, 5), (7,))
     )
     chosen = bias if with_bias else None
-    found, expected = linear_in_parts(inputs, weight, chosen, parts), linear(inputs, weight, chosen)
-    torch.testing.assert_close(found, expected)
+    in_parts, expected = linear_in_parts(inputs, weight, chosen, parts), linear(inputs, weight, chosen)
+    torch.testing.assert_close(in_parts, expected)
     leaves = (inputs, weight, bias) if with_bias else (inputs, weight)
     pull = torch.randn(expected.shape, generator=generator, dtype=torch.float64)
     torch.testing.assert_close(
-        torch.autograd.grad((found * pull).sum(), leaves), torch.autograd.grad((expected * pull).sum(), leaves)
+        torch.autograd.grad((in_parts * pull).sum(), leaves), torch.autograd.grad((expected * pull).sum(), leaves)
     )
 
 
 def test_linear_map_in_parts_of_a_stack() -> None:
     generator = torch.Generator().manual_seed(0)
     inputs, weight = torch.randn(3, 8, 5, generator=generator), torch.randn(3, 7, 5, generator=generator)
-    found = torch.func.vmap(lambda x, w: linear_in_parts(x, w, parts=4))(inputs, weight)
-    torch.testing.assert_close(found, inputs @ weight.mT)
+    stacked = torch.func.vmap(lambda x, w: linear_in_parts(x, w, parts=4))(inputs, weight)
+    torch.testing.assert_close(stacked, inputs @ weight.mT)
 
 
 @pytest.mark.parametrize("rows", [1, 1023, 2000, 2560, 10_240, 10_007, 4 * 1031])
