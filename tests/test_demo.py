@@ -6,7 +6,7 @@ import pytest
 from calls import called
 
 from stakes import demo
-from stakes.fitting.fit import Problem
+from stakes.fitting.inputs import FitInputs
 
 
 def test_the_demo_goes_from_tables_to_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +37,8 @@ def shortened(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
 
 
 def test_the_french_load_is_judged_on_2021(tmp_path: Path) -> None:
-    problem = Problem.read(demo.EXAMPLES[0].request(tmp_path, None))
-    fitted, test = problem.parts
+    inputs = FitInputs.read(demo.EXAMPLES[0].request(tmp_path, None))
+    fitted, test = inputs.split
     assert test is not None
     assert fitted.times is not None
     assert test.times is not None
@@ -48,8 +48,8 @@ def test_the_french_load_is_judged_on_2021(tmp_path: Path) -> None:
 
 
 def test_the_simulated_sites_have_1500_cases_to_train_on(tmp_path: Path) -> None:
-    problem = Problem.read(demo.EXAMPLES[1].request(tmp_path, None))
-    fitted, test = problem.parts
+    inputs = FitInputs.read(demo.EXAMPLES[1].request(tmp_path, None))
+    fitted, test = inputs.split
     assert test is not None
     assert (len(fitted), len(test)) == (4500, 4000)
     assert round((1 - demo.EXAMPLES[1].validation_fraction) * len(fitted)) == 1500

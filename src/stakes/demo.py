@@ -18,7 +18,9 @@ from stakes.data.records import load_record
 from stakes.data.tables import write_table
 from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.study import Study
-from stakes.fitting.fit import FitRequest, FitResult, Problem, run_fit
+from stakes.fitting.fit import FitResult, run_fit
+from stakes.fitting.inputs import FitInputs
+from stakes.fitting.request import FitRequest
 from stakes.number_text import fixed_text
 from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.training.execution import Execution
@@ -166,7 +168,7 @@ def _last_decisions(folder: Path) -> pd.DataFrame:
 
 def _against_truth(request: FitRequest, folder: Path) -> str:
     """The regret of both forecasts: the expected cost above that of the true distribution's best action."""
-    _, test = Problem.read(request).parts
+    _, test = FitInputs.read(request).split
     assert test is not None
     study, truth = (
         Study.load(folder / "evaluation"),

@@ -11,7 +11,8 @@ from stakes.bundle import bundle_files
 from stakes.data.layout import TableLayout
 from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
 from stakes.errors import TableError
-from stakes.fitting.fit import FitRequest, run_fit
+from stakes.fitting.fit import run_fit
+from stakes.fitting.request import FitRequest
 
 ROWS = TableLayout(("y", "z"), features=("a", "b"))
 

@@ -9,7 +9,8 @@ from load_tables import load_table
 
 from stakes.data.layout import TableLayout
 from stakes.errors import InterruptedTraining
-from stakes.fitting.fit import FitRequest, Problem
+from stakes.fitting.inputs import FitInputs
+from stakes.fitting.request import FitRequest
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.costs import Cost
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
@@ -83,22 +84,22 @@ def test_each_origin_is_fitted_on_what_was_known_and_judged_on_what_came_next(fi
 @pytest.mark.parametrize("lead", [12.0, 24.0, 72.0])
 def test_a_fit_too_learns_from_what_was_known_at_its_first_test_forecast(lead: float) -> None:
     layout = TableLayout(("load",), time="time", lags=(0.0, 12.0), lead=lead)
-    problem = Problem.read(FitRequest("load.csv", COST, layout))
-    fitted, test = problem.parts
+    inputs = FitInputs.read(FitRequest("load.csv", COST, layout))
+    fitted, test = inputs.split
     assert test is not None
     assert test.times is not None
     assert fitted.times is not None
-    assert len(test) == round(0.2 * len(problem.cases))
+    assert len(test) == round(0.2 * len(inputs.cases))
     issued = test.times[0] - np.timedelta64(int(lead), "h")
     assert fitted.times[-1] == issued
-    assert len(problem.cases) - len(test) - len(fitted) == lead / 12 - 1
+    assert len(inputs.cases) - len(test) - len(fitted) == lead / 12 - 1
 
 
 def test_without_a_lead_the_parts_touch() -> None:
-    problem = Problem.read(FitRequest("load.csv", COST, TableLayout(("load",), ("bought",), time="time")))
-    fitted, test = problem.parts
+    inputs = FitInputs.read(FitRequest("load.csv", COST, TableLayout(("load",), ("bought",), time="time")))
+    fitted, test = inputs.split
     assert test is not None
-    assert len(fitted) + len(test) == len(problem.cases) == 200
+    assert len(fitted) + len(test) == len(inputs.cases) == 200
 
 
 @pytest.mark.parametrize("again", [WORDS, ["resume", "out"]], ids=lambda words: words[0])

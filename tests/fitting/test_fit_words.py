@@ -15,7 +15,8 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.files import write_json
 from stakes.fitting import fit, refit
-from stakes.fitting.fit import FitRequest, FitResult
+from stakes.fitting.fit import FitResult
+from stakes.fitting.request import FitRequest
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.settings import to_plain
 from stakes.training.execution import Execution

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -23,7 +24,7 @@ from stakes.reports import fit_report
 from stakes.reports.fit_case_figures import _broken, _draw_group
 from stakes.reports.fit_case_groups import HOUR, MONTH, OBSERVED, PREDICTED, case_groups
 from stakes.reports.fit_figures import calibration_figure, cost_figure, frontier_figure
-from stakes.reports.fit_report import JudgedFit, build_fit_report, write_fit_report
+from stakes.reports.fit_report import JudgedFit, build_fit_report, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import (
     calibration_sentences,
     climatology_sentence,
@@ -300,19 +301,19 @@ def test_names_of_panels_are_given_once() -> None:
 
 def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = fit("full")
-    about = {name: to_plain(getattr(told, name)) for name in ("frontier", "headroom", "quality")}
+    about = {name: to_plain(getattr(told, name)) for name in ("headroom", "quality")}
     about |= {"settings": told.settings, "provenance": told.provenance, "outcomes": told.outcomes.tolist()}
-    bundle = SimpleNamespace(forecaster=SimpleNamespace(cost=told.cost), cost_spec=told.cost_spec, about=about)
+    forecaster = SimpleNamespace(cost=told.cost, frontier_=told.frontier)
+    bundle: Any = SimpleNamespace(forecaster=forecaster, cost_spec=told.cost_spec, about=about)
     bundle.require_recorded = lambda subfolder: None
     recorded: list[str] = []
-    monkeypatch.setattr("stakes.bundle.load_bundle", lambda folder, cost: bundle)
     monkeypatch.setattr("stakes.bundle.record_file", lambda folder, name: recorded.append(name))
     with pytest.raises(StudyError):
-        write_fit_report(tmp_path)
+        judged_fit_of(bundle, tmp_path)
     told.study.save(tmp_path / "evaluation")
     read: list[JudgedFit] = []
     monkeypatch.setattr(fit_report, "build_fit_report", lambda fit: read.append(fit) or Report("The page", "", ()))
-    path = write_fit_report(tmp_path)
+    path = write_fit_report(judged_fit_of(bundle, tmp_path), tmp_path)
     assert recorded == [path.name] == ["report.html"]
     assert "The page" in path.read_text("utf-8")
     (found,) = read

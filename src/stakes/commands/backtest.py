@@ -5,6 +5,7 @@ from typing import Annotated
 from cyclopts import App
 
 from stakes.commands import flags as flag
+from stakes.commands.fit_flags import FitFlags
 
 __all__ = ["app"]
 
@@ -22,7 +23,7 @@ def backtest(
     data: flag.Table,
     /,
     *,
-    flags: flag.FitFlags,
+    flags: FitFlags,
     out: flag.NewFolder,
     origins: Annotated[int, flag.whole("parts of the last --test-fraction of the cases")] = 4,
     device: flag.Device = "auto",

@@ -5,6 +5,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from stakes.commands import flags as flag
+from stakes.commands.fit_flags import FitFlags
 
 __all__ = ["app"]
 
@@ -23,7 +24,7 @@ def fit(
     data: flag.Table,
     /,
     *,
-    flags: flag.FitFlags,
+    flags: FitFlags,
     out: flag.NewFolder,
     no_headroom: Annotated[
         bool, Parameter(help="do not ask first whether there is anything to gain", negative="")

@@ -25,7 +25,14 @@ _TABLE_FILES = (".csv", ".csv.gz", ".parquet")
 def require_writable(
     path: Path | None, force: bool, endings: Sequence[str] = _TABLE_FILES, inputs: Iterable[Path | None] = ()
 ) -> None:
-    """Raise, before any work is done, unless a file of such an ending, none of the inputs, may be written there."""
+    """Raise, before any work is done, unless a file may be written there.
+
+    Args:
+        path: Where to; None for no file.
+        force: Whether a file that is there already may be overwritten.
+        endings: What its name may end in.
+        inputs: Files that are read, none of which may be overwritten.
+    """
     if path is None:
         return
     if path.resolve() in (each.resolve() for each in inputs if each is not None):
@@ -41,7 +48,11 @@ def require_writable(
 
 
 def print_text(text: str) -> None:
-    """Write to standard output; a reader that has gone, such as `head`, is no fault."""
+    """Write to standard output; a reader that has gone, such as `head`, is no fault.
+
+    Args:
+        text: With or without the end of its last line.
+    """
     try:
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
         sys.stdout.flush()
@@ -50,12 +61,21 @@ def print_text(text: str) -> None:
 
 
 def print_json(record: Mapping[str, Any]) -> None:
-    """One JSON object, in one line."""
+    """Write one JSON object to standard output, in one line.
+
+    Args:
+        record: Values that `json_value` knows, tables among them.
+    """
     print_text(json.dumps(json_value(record), allow_nan=False, ensure_ascii=False))
 
 
 def print_table(table: pd.DataFrame, title: str = "") -> None:
-    """The table for people, numbers to four digits: drawn on a terminal, plain otherwise."""
+    """Write a table for people, numbers to four digits: drawn on a terminal, plain otherwise.
+
+    Args:
+        table: Its index is not shown.
+        title: What stands above it.
+    """
     cells = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
     if sys.stdout.isatty():
         _draw([str(column) for column in table.columns], cells, title)
@@ -92,7 +112,13 @@ class Result(Protocol):
 
 
 def print_fit(result: Result, as_json: bool, columns: Sequence[str] | None = None) -> None:
-    """Table with its title, or some columns of it, sentences and folder of a fit."""
+    """Write the table of a fit or a backtest with its title, its sentences and its folder.
+
+    Args:
+        result: Of the fit.
+        as_json: Whether its record is written in their place.
+        columns: Which columns of the table; None for all.
+    """
     if as_json:
         print_json(result.record())
         return
@@ -103,7 +129,14 @@ def print_fit(result: Result, as_json: bool, columns: Sequence[str] | None = Non
 
 
 def print_or_write_table(table: pd.DataFrame, record: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
-    """The table to its file, or as CSV to standard output; as JSON its record, with the rows where there is no file."""
+    """Write the table to its file, or as CSV to standard output.
+
+    Args:
+        table: The table.
+        record: The same for machines, its key `rows` the table; without it where there is a file.
+        out: The file; None for standard output.
+        as_json: Whether the record is written to standard output.
+    """
     if out is not None:
         write_table(table, out)
         record = {key: value for key, value in record.items() if key != "rows"} | {"out": str(out)}
@@ -114,7 +147,12 @@ def print_or_write_table(table: pd.DataFrame, record: Mapping[str, Any], out: Pa
 
 
 def print_notes(sentences: Iterable[str], quiet: bool = False) -> None:
-    """Something to know, on standard error."""
+    """Write what is good to know to standard error.
+
+    Args:
+        sentences: A line each.
+        quiet: Whether they are not wanted.
+    """
     for sentence in () if quiet else sentences:
         sys.stderr.write(f"note: {' '.join(sentence.split())}\n")
 

@@ -42,11 +42,12 @@ def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
 
     The report tells what was measured with the cost of the fit, so that no other cost may be given.
     """
+    from stakes.bundle import load_bundle
     from stakes.bundle.manifest import errors_name, read_manifest
     from stakes.cost_text.cost_on_record import cost_again
     from stakes.cost_text.own_cost_file import naming_own_cost
     from stakes.cost_text.written_cost import CostSpec
-    from stakes.reports.fit_report import REPORT, write_fit_report
+    from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
     from stakes.reports.run_report import write_run_report
     from stakes.training.model_folder import MANIFEST
     from stakes.training.run_folder import is_run
@@ -64,4 +65,4 @@ def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
         kept = CostSpec.from_record(manifest.cost)
     fitted_cost = cost_again(kept, cost).build()
     with naming_own_cost(fitted_cost):
-        return write_fit_report(folder, fitted_cost, out)
+        return write_fit_report(judged_fit_of(load_bundle(folder, cost=fitted_cost), folder), folder, out)

@@ -21,9 +21,9 @@ from stakes.errors import InterruptedTraining, SettingError
 from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.files import locked, write_atomically
-from stakes.fitting.fit import Problem, part_of
-from stakes.fitting.judgement import judge_fit
-from stakes.fitting.request import FitRequest, asked_of, claim, read_asked
+from stakes.fitting.inputs import FitInputs, some_cases
+from stakes.fitting.judge_forecaster import judge_forecaster
+from stakes.fitting.request import FitRequest, claim_folder, read_request, request_record
 from stakes.json_values import json_value
 from stakes.method.argument_checks import require_count
 from stakes.number_text import change_text, number_text
@@ -53,7 +53,13 @@ _RIVALS = {"weight_0": "weight 0", "climatology": "the best constant action", "t
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """One row an origin and one for all, and what they say."""
+    """What a backtest leaves.
+
+    Attributes:
+        folder: Where it was made.
+        table: One row per origin and one for all.
+        unit: Of the cost.
+    """
 
     folder: Path
     table: pd.DataFrame
@@ -81,51 +87,64 @@ class Backtest:
         return {"folder": str(self.folder), "unit": self.unit, "sentences": self.sentences, "origins": self.table}
 
     def _against(self, row: "pd.Series[Any]", rival: str, words: str) -> str:
-        found = Difference(*(float(row[f"{rival}_{name}"]) for name in ("change", "low", "high")))
-        verdict = "cost less than" if found.mean < 0 else "cost more than"
-        if not found.significant:
+        difference = Difference(*(float(row[f"{rival}_{name}"]) for name in ("change", "low", "high")))
+        verdict = "cost less than" if difference.mean < 0 else "cost more than"
+        if not difference.significant:
             verdict = "cannot be told apart by their cost from"
         count = row[f"{rival}_cases"]
         where = f"all {count} cases" if count == row["cases"] else f"the {count} cases in which they are known"
         return (
             f"Over {where} the actions {verdict} those of {words}: {number_text(row[f'cost_beside_{rival}'])} against "
-            f"{number_text(row[f'{rival}_cost'])} (change {change_text(found)})."
+            f"{number_text(row[f'{rival}_cost'])} (change {change_text(difference)})."
         )
 
 
 def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execution) -> Backtest:
-    """Fit before each origin and judge after it; a second call goes on with the origins that are not done."""
+    """Fit before each origin and judge after it; a second call goes on with the origins that are not done.
+
+    Args:
+        request: What is fitted, and how; its last `test_fraction` of the cases is judged.
+        out: The folder to make.
+        origins: Into how many parts these cases are divided; each is forecast from all cases known before it.
+        execution: Where and how the models are trained.
+    """
     require_count("origins", origins)
-    problem, say = Problem.read(request), StatusLines(execution.quiet)
-    starts = _starts(problem, origins)
-    asked = asked_of(request, problem.spec, problem.sha256) | {"origins": origins}
-    problem.known_at(starts[0])  # there must be some
-    for note in problem.notes:
+    inputs, say = FitInputs.read(request), StatusLines(execution.quiet)
+    starts = _starts(inputs, origins)
+    record = request_record(request, inputs.spec, inputs.sha256) | {"origins": origins}
+    inputs.known_at(starts[0])  # there must be some
+    for note in inputs.notes:
         say(f"note: {note}")
-    with locked(out), naming_own_cost(problem.cost):
-        claim(out / SETTINGS, asked, "backtest")
+    with locked(out), naming_own_cost(inputs.cost):
+        claim_folder(out / SETTINGS, record, "backtest")
         parts = [
-            _origin(problem, out, place, starts[place - 1 : place + 1], execution, say)
+            _origin(inputs, out, place, starts[place - 1 : place + 1], execution, say)
             for place in range(1, origins + 1)
         ]
         shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
-        found = Backtest(out, _summary(parts, problem), problem.spec.unit)
-        write_table(found.table, out / _TABLE)
-        write_atomically(out / _RESULTS, f"{json.dumps(json_value(found.record()), allow_nan=False)}\n".encode())
-    return found
+        result = Backtest(out, _summary(parts, inputs), inputs.spec.unit)
+        write_table(result.table, out / _TABLE)
+        write_atomically(out / _RESULTS, f"{json.dumps(json_value(result.record()), allow_nan=False)}\n".encode())
+    return result
 
 
 def resume_backtest(folder: Path, execution: Execution, cost: str | None = None) -> Backtest:
-    """Go on with a backtest that was interrupted; a user's own cost is given again."""
-    request, kept, asked = read_asked(folder / SETTINGS)
-    origins = from_plain(int, asked.get("origins"), "origins")
+    """Go on with a backtest that was interrupted.
+
+    Args:
+        folder: Where it was made.
+        execution: Where and how the models are trained.
+        cost: The user's own cost, again; None for one of the library.
+    """
+    request, kept, record = read_request(folder / SETTINGS)
+    origins = from_plain(int, record.get("origins"), "origins")
     return run_backtest(replace(request, cost=str(cost_again(kept, cost))), folder, origins, execution)
 
 
-def _starts(problem: Problem, origins: int) -> list[int]:
+def _starts(inputs: FitInputs, origins: int) -> list[int]:
     """Where the judged parts begin, and where the last one ends."""
-    cases = len(problem.cases)
-    held = round(problem.request.test_fraction * cases)
+    cases = len(inputs.cases)
+    held = round(inputs.request.test_fraction * cases)
     if held < 2 * origins:
         raise SettingError(
             f"test_fraction must leave at least 2 cases for each of {origins} origins, got {held} of {cases} cases"
@@ -134,22 +153,22 @@ def _starts(problem: Problem, origins: int) -> list[int]:
 
 
 def _origin(
-    problem: Problem, out: Path, place: int, rows: list[int], execution: Execution, say: StatusLines
+    inputs: FitInputs, out: Path, place: int, rows: list[int], execution: Execution, say: StatusLines
 ) -> pd.DataFrame:
     """The judged cases of one origin, fitted now or before."""
     file, checkpoints = out / f"origin-{place}.csv", out / _CHECKPOINTS / str(place)
     if not file.exists():
-        fitted, later = problem.known_at(rows[0]), part_of(problem.cases, slice(*rows))
+        fitted, later = inputs.known_at(rows[0]), some_cases(inputs.cases, slice(*rows))
         say(f"origin {place}: fitting on {len(fitted)} cases, judging on {len(later)}")
-        write_table(_judged(problem, fitted, later, checkpoints, out, execution), file)
+        write_table(_judged(inputs, fitted, later, checkpoints, out, execution), file)
     shutil.rmtree(checkpoints, ignore_errors=True)
     return read_table(file)
 
 
 def _judged(
-    problem: Problem, fitted: TableCases, later: TableCases, checkpoints: Path, out: Path, execution: Execution
+    inputs: FitInputs, fitted: TableCases, later: TableCases, checkpoints: Path, out: Path, execution: Execution
 ) -> pd.DataFrame:
-    forecaster = problem.request.forecaster(problem.cost, execution)
+    forecaster = inputs.request.forecaster(inputs.cost, execution)
     with stop_on_interrupt() as stop:
         try:
             forecaster.fit(fitted.features, fitted.outcomes, times=fitted.times, checkpoints=checkpoints, stop=stop)
@@ -157,21 +176,21 @@ def _judged(
             raise InterruptedTraining(
                 f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on"
             ) from None
-    found = judge_fit(forecaster, later).metrics
-    if found.weight_0 is None:  # it was chosen
-        found = replace(found, weight_0=found.chosen)
-    return found.table().assign(**{_WEIGHT: forecaster.decision_weight_, _FITTED: len(fitted)})
+    metrics = judge_forecaster(forecaster, later).metrics
+    if metrics.weight_0 is None:  # it was chosen
+        metrics = replace(metrics, weight_0=metrics.chosen)
+    return metrics.table().assign(**{_WEIGHT: forecaster.decision_weight_, _FITTED: len(fitted)})
 
 
-def _summary(parts: list[pd.DataFrame], problem: Problem) -> pd.DataFrame:
-    rows = [_row(str(place), part, problem) for place, part in enumerate(parts, start=1)]
-    return pd.DataFrame([*rows, _row("all", pd.concat(parts, ignore_index=True), problem)])
+def _summary(parts: list[pd.DataFrame], inputs: FitInputs) -> pd.DataFrame:
+    rows = [_row(str(place), part, inputs) for place, part in enumerate(parts, start=1)]
+    return pd.DataFrame([*rows, _row("all", pd.concat(parts, ignore_index=True), inputs)])
 
 
-def _row(name: str, part: pd.DataFrame, problem: Problem) -> dict[str, Any]:
+def _row(name: str, part: pd.DataFrame, inputs: FitInputs) -> dict[str, Any]:
     labels = part.iloc[:, 0]
-    times = pd.to_datetime(labels).to_numpy() if problem.layout.time else None
-    block = resolved_block(problem.request.block or "auto", len(part), times)
+    times = pd.to_datetime(labels).to_numpy() if inputs.layout.time else None
+    block = resolved_block(inputs.request.block or "auto", len(part), times)
     weights = part[_WEIGHT].unique()
     row = {
         "origin": name,
@@ -193,13 +212,13 @@ def _change(part: pd.DataFrame, rival: str, block: int) -> dict[str, float]:
     """What a rival costs, in so many cases, and the forecast's actions in the same ones; and their difference."""
     values, other = (part[column].to_numpy(np.float64) for column in ("cost", f"{rival}_cost"))
     known = np.isfinite(other)
-    found, means = Difference(*[float("nan")] * 3), [float("nan")] * 2
+    difference, means = Difference(*[float("nan")] * 3), [float("nan")] * 2
     if known.any():
-        found = paired_difference(values[None], other[None], block)
+        difference = paired_difference(values[None], other[None], block)
         means = [float(each[known].mean()) for each in (values, other)]
     return {
         f"{rival}_cases": int(known.sum()),
         f"cost_beside_{rival}": means[0],
         f"{rival}_cost": means[1],
-        **{f"{rival}_{name}": value for name, value in zip(("change", "low", "high"), found, strict=True)},
+        **{f"{rival}_{name}": value for name, value in zip(("change", "low", "high"), difference, strict=True)},
     }

@@ -13,7 +13,7 @@ from stakes.data.members import MembersFile
 from stakes.data.quality import left_out_notes
 from stakes.data.table_columns import zone_notes
 from stakes.decisions import decision_table, uncertified_notes
-from stakes.fitting.notes import unlike_the_fit
+from stakes.fitting.notes_on_cases import unlike_fit_notes
 
 __all__ = ["DecidedCases", "decide_folder", "decide_members"]
 
@@ -66,7 +66,7 @@ def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: S
         *bundle.notes,
         *zone_notes(table, layout.time),
         *left_out_notes(inputs.quality),
-        *unlike_the_fit(bundle.about, layout, inputs.quality),
+        *unlike_fit_notes(bundle.about, layout, inputs.quality),
         *uncertified_notes(decided),
     )
     return DecidedCases(in_utc(decided), bundle.cost_spec, notes)

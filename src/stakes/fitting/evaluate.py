@@ -16,7 +16,7 @@ from stakes.data.quality import left_out_notes
 from stakes.data.table_columns import zone_notes
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.headroom import automatic_block
-from stakes.fitting.notes import part_of_the_fit, unlike_the_fit
+from stakes.fitting.notes_on_cases import part_of_fit_notes, unlike_fit_notes
 
 __all__ = ["Evaluation", "evaluate_folder", "evaluate_members"]
 
@@ -25,7 +25,15 @@ _HINDSIGHT = "climatology_cost is that of the constant action which was best for
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Metrics with their 95 % intervals, and every case."""
+    """Metrics with their 95 % intervals, and every case.
+
+    Attributes:
+        table: One row per metric.
+        cases: One row per case.
+        cost: The cost in words; None where the fit kept none.
+        block: How many neighbouring cases were resampled together.
+        notes: Sentences for the user about the cases and the cost.
+    """
 
     table: pd.DataFrame
     cases: pd.DataFrame
@@ -62,27 +70,32 @@ def evaluate_folder(
 ) -> Evaluation:
     """A fitted forecaster on a table with outcomes; weight 0 and today's action beside it where they are known.
 
-    `sha256` is that of the table's file, by which the table of the fit itself is known. `baseline_action` names the
-    column of today's action, by default that of the fit.
+    Args:
+        folder: Of the fit.
+        table: With the columns of the fit, and the outcomes.
+        cost: The cost in words; None takes that of the fit.
+        block: How many neighbouring cases are resampled together; None tells by their times.
+        sha256: Of the table's file, by which the table of the fit itself is known.
+        baseline_action: The column of today's action; None takes that of the fit.
     """
     from stakes.bundle.open_fit import layout_of, open_folder
-    from stakes.fitting.judgement import judge_fit  # not needed where there are members already
+    from stakes.fitting.judge_forecaster import judge_forecaster  # not needed where there are members already
 
     bundle = open_folder(folder, cost)
     layout = layout_of(bundle, folder)
     layout = replace(layout, baseline_action=baseline_action or layout.baseline_action)
     cases = layout.cases(table)
     with naming_own_cost(bundle.forecaster.cost):
-        found = judge_fit(bundle.forecaster, cases)
-    block = block or found.block
+        judgement = judge_forecaster(bundle.forecaster, cases)
+    block = block or judgement.block
     notes = (
         *bundle.notes,
         *zone_notes(table, layout.time),
         *left_out_notes(cases.quality),
-        *part_of_the_fit(bundle.about, cases, sha256),
-        *unlike_the_fit(bundle.about, layout, cases.quality),
+        *part_of_fit_notes(bundle.about, cases, sha256),
+        *unlike_fit_notes(bundle.about, layout, cases.quality),
     )
-    return Evaluation(found.table(block), in_utc(found.metrics.table()), bundle.cost_spec, block, notes)
+    return Evaluation(judgement.table(block), in_utc(judgement.metrics.table()), bundle.cost_spec, block, notes)
 
 
 def evaluate_members(

@@ -3,16 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stakes.data.quality import DataQuality
 from stakes.errors import StakesError
-from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.study import Study
-from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
-from stakes.method.costs import Cost
+from stakes.evaluation.weight_frontier import LEAST_BLOCKS
 from stakes.number_text import count_text
 from stakes.reports.fit_case_figures import case_groups_figure, decisions_figure
 from stakes.reports.fit_case_groups import case_groups
@@ -38,9 +35,11 @@ from stakes.reports.fit_tables import (
 )
 from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.page import Report, Section, write_report
-from stakes.settings import from_plain
 
-__all__ = ["REPORT", "JudgedFit", "build_fit_report", "read_judged_fit", "write_fit_report"]
+if TYPE_CHECKING:
+    from stakes.bundle import Bundle
+
+__all__ = ["REPORT", "JudgedFit", "build_fit_report", "judged_fit_of", "write_fit_report"]
 
 REPORT = "report.html"
 _EVALUATION = "evaluation"
@@ -66,52 +65,32 @@ def build_fit_report(fit: JudgedFit) -> Report:
     )
 
 
-def write_fit_report(folder: Path, cost: Cost | None = None, out: Path | None = None) -> Path:
-    """Write the report of the bundle in a folder, with the evaluation beside it; returns the path of the report.
+def write_fit_report(fit: JudgedFit, folder: Path, out: Path | None = None) -> Path:
+    """Write the report of a fit to FOLDER/report.html, recorded with its bundle, or to another file; returns where.
 
     Args:
-        folder: The folder of the fit.
-        cost: A user's own cost, which is not in the bundle; None for one of the library.
-        out: Where the report is written; None for FOLDER/report.html.
+        fit: What the report tells of.
+        folder: Where the fit was saved.
+        out: The other file; None for the folder's own.
     """
     from stakes.bundle import record_file
 
-    report = build_fit_report(read_judged_fit(folder, cost))
-    if out is not None:
-        write_report(report, out)
-        return out
-    write_report(report, folder / REPORT)
-    record_file(folder, REPORT)
-    return folder / REPORT
+    write_report(build_fit_report(fit), out or folder / REPORT)
+    if out is None:
+        record_file(folder, REPORT)
+    return out or folder / REPORT
 
 
-def read_judged_fit(folder: Path, cost: Cost | None = None) -> JudgedFit:
-    """What the report tells of, from the bundle in the folder and the evaluation beside it.
+def judged_fit_of(bundle: "Bundle", folder: Path) -> JudgedFit:
+    """What the report tells of, from a bundle and the evaluation beside it.
 
     Args:
-        folder: The folder of the fit.
-        cost: A user's own cost, which is not in the bundle; None for one of the library.
+        bundle: The bundle, loaded.
+        folder: Where it was loaded from.
     """
-    from stakes.bundle import load_bundle  # with the models, which no other report needs
-
-    bundle = load_bundle(folder, cost=cost)
     bundle.require_recorded(_EVALUATION)
-    about = bundle.about
-    return JudgedFit(
-        study=Study.load(folder / _EVALUATION),
-        cost=bundle.forecaster.cost,
-        cost_spec=bundle.cost_spec,
-        frontier=_read(Frontier, about, "frontier"),
-        headroom=_read(Headroom, about, "headroom"),
-        quality=_read(DataQuality, about, "quality"),
-        settings=about.get("settings", {}),
-        provenance=about.get("provenance", {}),
-        outcomes=np.asarray(about["outcomes"], dtype=np.float64),
-    )
-
-
-def _read(kind: type[Any], about: dict[str, Any], name: str) -> Any:
-    return None if about.get(name) is None else from_plain(kind, about[name], f"about.{name}")
+    study, forecaster = Study.load(folder / _EVALUATION), bundle.forecaster
+    return JudgedFit.from_about(study, forecaster.cost, bundle.cost_spec, forecaster.frontier_, bundle.about)
 
 
 def _span(fit: JudgedFit) -> str:

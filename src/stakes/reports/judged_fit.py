@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
 from stakes.method.costs import Cost
+from stakes.settings import from_plain
 
 __all__ = ["JudgedFit", "WayToDecide"]
 
@@ -61,6 +62,23 @@ class JudgedFit:
     settings: Mapping[str, Any]
     provenance: Mapping[str, str]
     outcomes: Floats
+
+    @classmethod
+    def from_about(
+        cls, study: Study, cost: Cost, cost_spec: CostSpec | None, frontier: Frontier | None, about: Mapping[str, Any]
+    ) -> Self:
+        """With what a bundle keeps beside the forecaster, `stakes.bundle.Bundle.about`."""
+        return cls(
+            study=study,
+            cost=cost,
+            cost_spec=cost_spec,
+            frontier=frontier,
+            headroom=_read(Headroom, about, "headroom"),
+            quality=_read(DataQuality, about, "quality"),
+            settings=about.get("settings", {}),
+            provenance=about.get("provenance", {}),
+            outcomes=np.asarray(about["outcomes"], dtype=np.float64),
+        )
 
     @property
     def weight(self) -> float:
@@ -148,3 +166,7 @@ class JudgedFit:
         touched = LEAST_BLOCKS if known is None else len(np.unique(np.flatnonzero(known) // self.study.block))
         enough = self.believed and touched >= LEAST_BLOCKS
         return difference if enough else Difference(difference.mean, float("nan"), float("nan"))
+
+
+def _read(kind: type[Any], about: Mapping[str, Any], name: str) -> Any:
+    return None if about.get(name) is None else from_plain(kind, about[name], f"about.{name}")

@@ -16,7 +16,7 @@ from stakes.data.table_columns import zone_notes
 from stakes.decisions import decision_table, uncertified_notes
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
-from stakes.fitting.notes import unlike_the_fit
+from stakes.fitting.notes_on_cases import unlike_fit_notes
 from stakes.json_values import json_value
 from stakes.serving import schemas
 from stakes.serving.about import cases_answer, model_answer
@@ -137,7 +137,7 @@ class Service:
             notes=[
                 *zone_notes(given, layout.time),
                 *left_out_notes(inputs.quality),
-                *unlike_the_fit(self._opened.first.about, layout, inputs.quality),
+                *unlike_fit_notes(self._opened.first.about, layout, inputs.quality),
                 *uncertified_notes(decided),
             ],
         )

@@ -10,14 +10,20 @@ from stakes.data.layout import TableCases, TableLayout
 from stakes.data.quality import DataQuality
 from stakes.settings import from_plain
 
-__all__ = ["part_of_the_fit", "unlike_the_fit"]
+__all__ = ["part_of_fit_notes", "unlike_fit_notes"]
 
 _RANGES = 3.0  # so many times the range of a column away from it is far
 _SHARE = 1 / 3  # of the smallest value: a column that stays below may be in another unit
 
 
-def part_of_the_fit(about: Mapping[str, Any], cases: TableCases, sha256: str | None) -> tuple[str, ...]:
-    """A sentence where the fit saw these cases, or others of the same times; `sha256` is that of their table."""
+def part_of_fit_notes(about: Mapping[str, Any], cases: TableCases, sha256: str | None) -> tuple[str, ...]:
+    """A sentence where the fit saw these cases, or others of the same times.
+
+    Args:
+        about: What the bundle of the fit keeps, `stakes.bundle.Bundle.about`.
+        cases: The cases that the forecaster is used on.
+        sha256: Of the file of their table; None where there is none.
+    """
     if about.get("data") is None:
         return ()
     same = from_plain(DataFingerprint, about["data"], "about.data").sha256 == sha256
@@ -40,17 +46,23 @@ def part_of_the_fit(about: Mapping[str, Any], cases: TableCases, sha256: str | N
     )
 
 
-def unlike_the_fit(about: Mapping[str, Any], layout: TableLayout, quality: DataQuality) -> tuple[str, ...]:
-    """A sentence for each column of features with values far from those of the fit, as in another unit."""
+def unlike_fit_notes(about: Mapping[str, Any], layout: TableLayout, quality: DataQuality) -> tuple[str, ...]:
+    """A sentence for each column of features with values far from those of the fit, as in another unit.
+
+    Args:
+        about: What the bundle of the fit keeps, `stakes.bundle.Bundle.about`.
+        layout: What the columns of the table are.
+        quality: The range of each column of the table that the forecaster is used on.
+    """
     if about.get("quality") is None:
         return ()
     before = from_plain(DataQuality, about["quality"], "about.quality").columns
-    found = (
+    doubts = (
         _doubt(name, before[name], quality.columns[name])
         for name in dict.fromkeys((*layout.features, *layout.known))
         if "min" in before.get(name, {}) and "min" in quality.columns.get(name, {})
     )
-    return tuple(filter(None, found))
+    return tuple(filter(None, doubts))
 
 
 def _doubt(name: str, before: Mapping[str, float], now: Mapping[str, float]) -> str:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from stakes.data.layout import TableLayout
-from stakes.fitting.notes import part_of_the_fit, unlike_the_fit
+from stakes.fitting.notes_on_cases import part_of_fit_notes, unlike_fit_notes
 from stakes.settings import to_plain
 
 ROWS = TableLayout(("y",), ("a",))
@@ -26,19 +26,19 @@ def about(values: list[float], fitted: int) -> dict[str, Any]:
 def test_the_table_of_the_fit_without_times() -> None:
     cases = ROWS.cases(table([1.0, 2.0, 3.0, 4.0, 5.0]))
     known = about([1.0, 2.0, 3.0, 4.0, 5.0], fitted=4)
-    (sentence,) = part_of_the_fit(known, cases, SHA256)
+    (sentence,) = part_of_fit_notes(known, cases, SHA256)
     assert "4 of 5 cases were part of the fit" in sentence
-    assert part_of_the_fit(known, cases, "1" * 64) == ()
-    assert part_of_the_fit(known, cases, None) == ()
-    assert part_of_the_fit({}, cases, SHA256) == ()
+    assert part_of_fit_notes(known, cases, "1" * 64) == ()
+    assert part_of_fit_notes(known, cases, None) == ()
+    assert part_of_fit_notes({}, cases, SHA256) == ()
 
 
 def test_times_of_the_fit_in_another_table() -> None:
     times = np.arange("2020-01-01", "2020-01-06", dtype="datetime64[D]").astype("datetime64[s]")
     cases = replace(ROWS.cases(table([1.0, 2.0, 3.0, 4.0, 5.0])), times=times)
     known = about([1.0, 2.0], 2) | {"fitted": {"cases": 2, "first": "2019-01-01T00:00:00", "last": str(times[1])}}
-    assert part_of_the_fit(known, cases, None)[0].startswith("2 of 5 cases lie in the time of the fit, 2019-01-01T")
-    assert "2 of 5 cases were part of the fit" in part_of_the_fit(known, cases, SHA256)[0]
+    assert part_of_fit_notes(known, cases, None)[0].startswith("2 of 5 cases lie in the time of the fit, 2019-01-01T")
+    assert "2 of 5 cases were part of the fit" in part_of_fit_notes(known, cases, SHA256)[0]
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,5 @@ def test_times_of_the_fit_in_another_table() -> None:
 )
 def test_columns_far_from_those_of_the_fit(before: list[float], now: list[float], said: str) -> None:
     quality = ROWS.cases(table(now)).quality
-    assert unlike_the_fit(about(before, 2), ROWS, quality) == ((said,) if said else ())
-    assert unlike_the_fit({}, ROWS, quality) == ()
+    assert unlike_fit_notes(about(before, 2), ROWS, quality) == ((said,) if said else ())
+    assert unlike_fit_notes({}, ROWS, quality) == ()

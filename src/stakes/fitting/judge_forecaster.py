@@ -19,14 +19,21 @@ from stakes.evaluation.study import AXES, Study
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.tasks.regions import region_between
 
-__all__ = ["FittedJudgement", "judge_fit"]
+__all__ = ["ForecasterJudgement", "judge_forecaster"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class FittedJudgement:
-    """The metrics (N,) of the chosen weight, and of weight 0 where there is another, on the same cases."""
+class ForecasterJudgement:
+    """A fitted forecaster, and weight 0 where there is another, judged on the same cases.
+
+    Attributes:
+        forecaster: The fitted forecaster.
+        cases: The cases it was judged on, with their outcomes.
+        metrics: What was measured of every case.
+        regions: Thirds of the outcomes by name, for the metrics of these alone.
+    """
 
     forecaster: DecisionAwareForecaster
     cases: TableCases
@@ -39,11 +46,11 @@ class FittedJudgement:
         return resolved_block(self.forecaster.block, len(self.cases), self.cases.times)
 
     def table(self, block: int | None = None) -> pd.DataFrame:
-        """One row a metric; see `stakes.evaluation.forecast_table` and `CaseMetrics.summary`."""
+        """One row per metric; see `stakes.evaluation.forecast_table` and `CaseMetrics.summary`."""
         return self.metrics.summary(block or self.block)
 
     def study(self) -> Study:
-        """The same as a study, with the lower, middle and upper third of the outcomes as its regions."""
+        """The judgement as a study, with the lower, middle and upper third of the outcomes as its regions."""
         described = {
             "members": int(self.forecaster.members),
             "decision_weight": self.forecaster.decision_weight_,
@@ -55,8 +62,13 @@ class FittedJudgement:
         return Study(_forecasts(judged), _cases(self), described, self.block)
 
 
-def judge_fit(forecaster: DecisionAwareForecaster, cases: TableCases) -> FittedJudgement:
-    """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case."""
+def judge_forecaster(forecaster: DecisionAwareForecaster, cases: TableCases) -> ForecasterJudgement:
+    """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case.
+
+    Args:
+        forecaster: A fitted one.
+        cases: With outcomes, in time order; today's action where it is known.
+    """
     regions = _thirds(Assessor(forecaster.cost), _outcome(cases))
     chosen = forecaster.assess(cases.features, cases.outcomes, regions=regions)
     kept = bool(forecaster.baseline_models_)
@@ -64,7 +76,7 @@ def judge_fit(forecaster: DecisionAwareForecaster, cases: TableCases) -> FittedJ
     assert cases.outcomes is not None
     today = _today(forecaster, cases)
     metrics = CaseMetrics(cases.outcomes, chosen, int(forecaster.members), baseline, today)
-    return FittedJudgement(forecaster, cases, metrics, regions)
+    return ForecasterJudgement(forecaster, cases, metrics, regions)
 
 
 def _today(forecaster: DecisionAwareForecaster, cases: TableCases) -> dict[str, Floats] | None:
@@ -102,17 +114,17 @@ def _forecasts(judged: Mapping[float, Mapping[str, Floats]]) -> xr.Dataset:
     return xr.Dataset(variables, {**coordinates, "case": np.arange(len(first["cost"])), "level": list(LEVELS)})
 
 
-def _cases(judgement: FittedJudgement) -> xr.Dataset:
+def _cases(judgement: ForecasterJudgement) -> xr.Dataset:
     """What does not depend on the forecast: the outcome, the best constant action's cost, and today's action's."""
     outcome = _outcome(judgement.cases)
-    found: dict[str, NDArray[Any]] = {
+    columns: dict[str, NDArray[Any]] = {
         "outcome": Assessor(judgement.forecaster.cost).total(outcome).numpy(),
         "climatology_cost": judgement.metrics.chosen["climatology_cost"],
         **{f"observed_{name}": region(outcome).numpy() for name, region in judgement.regions.items()},
     }
     if judgement.cases.times is not None:
-        found["time"] = judgement.cases.times
+        columns["time"] = judgement.cases.times
     today = judgement.metrics.today or {}
-    found |= {f"baseline_{name}": values for name, values in today.items()}
-    variables = {name: (("parameter", "group", "case"), values[None, None]) for name, values in found.items()}
+    columns |= {f"baseline_{name}": values for name, values in today.items()}
+    variables = {name: (("parameter", "group", "case"), values[None, None]) for name, values in columns.items()}
     return xr.Dataset(variables, {"parameter": [0.0], "group": [0.0], "case": np.arange(len(judgement.cases))})

@@ -1,0 +1,85 @@
+"""How a forecaster is fitted: the settings behind the flags of `stakes fit`, light enough for --help."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from stakes.errors import SettingError
+
+__all__ = ["FitSettings"]
+
+_MOST_MEMBERS = 10**6  # that a bundle takes
+_SEEDS = 2**32  # that numpy takes
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    """How a forecaster is fitted; the text of an attribute is the help of its flag.
+
+    Attributes:
+        model: kind of the model
+        decision_weight: auto, or between 0, the score alone, and 1, the decision alone
+        weights: weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default
+        members: members of a forecast
+        ensemble: models of different seeds, pooled
+        epochs: most epochs of the training
+        test_fraction: share of the cases, the last ones, to judge by
+        validation_fraction: share of the others, their last ones, by which training stops and a weight is taken
+        tolerance: per cent by which the score may become worse
+        block: neighbouring cases that belong together; a week by default, in short records at least three days
+        seed: of all that is random
+        separator: of CSV files; found by itself by default
+        encoding: of CSV files; found by itself by default
+    """
+
+    model: Literal["implicit", "diffusion"] = "implicit"
+    decision_weight: float | Literal["auto"] = "auto"
+    weights: tuple[float, ...] | None = None
+    members: int = 500
+    ensemble: int = 1
+    epochs: int | None = None
+    test_fraction: float = 0.2
+    validation_fraction: float = 0.25
+    tolerance: float = 2.0
+    block: int | None = None
+    seed: int = 0
+    separator: str | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        from stakes.method.argument_checks import (  # with torch, which no --help needs
+            require_count,
+            require_decision_weight,
+            require_finite,
+            require_one_of,
+        )
+
+        require_one_of("model", self.model, ("implicit", "diffusion"))
+        if self.decision_weight != "auto":
+            require_decision_weight(self.decision_weight, expected="be auto or lie in [0, 1]")
+        self._require_weights()
+        require_count("members", self.members, 2)
+        if self.members > _MOST_MEMBERS:
+            raise SettingError(f"members must be at most {_MOST_MEMBERS:,}, got {self.members:,}")
+        require_count("ensemble", self.ensemble)
+        for name in ("epochs", "block"):
+            if getattr(self, name) is not None:
+                require_count(name, getattr(self, name))
+        if not 0 <= self.test_fraction < 1:
+            raise SettingError(f"test_fraction must lie in [0, 1), got {self.test_fraction}")
+        if not 0 < self.validation_fraction < 1:
+            raise SettingError(f"validation_fraction must lie between 0 and 1, got {self.validation_fraction}")
+        require_finite("tolerance", self.tolerance)
+        if not 0 <= self.seed < _SEEDS:
+            raise SettingError(f"seed must lie between 0 and {_SEEDS - 1}, got {self.seed}")
+
+    def _require_weights(self) -> None:
+        if self.weights is None:
+            return
+        if self.decision_weight != "auto":
+            raise SettingError(
+                "weights are for decision_weight auto, which chooses among them, got decision_weight "
+                f"{self.decision_weight:g} too"
+            )
+        if not self.weights or not all(0 <= weight <= 1 for weight in self.weights):
+            given = ", ".join(f"{weight:g}" for weight in self.weights) or "none"
+            raise SettingError(f"weights must be at least one number in [0, 1], got {given}")

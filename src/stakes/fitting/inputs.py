@@ -1,0 +1,97 @@
+"""A request for a fit with its data read: the cases to fit on, those to judge by, and what to know about them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from stakes.cost_text.written_cost import CostSpec
+from stakes.data.layout import TableCases, TableLayout
+from stakes.data.tables import read_table
+from stakes.errors import TableError
+from stakes.files import content_digest
+from stakes.fitting.request import FitRequest
+from stakes.method.costs import Cost
+from stakes.settings import shown
+
+__all__ = ["FitInputs", "some_cases"]
+
+
+@dataclass(frozen=True, eq=False)
+class FitInputs:
+    """A request with its table read and its cost built.
+
+    Attributes:
+        request: What is asked.
+        spec: The cost in words.
+        cost: The cost itself.
+        layout: What the columns of the table are, with all features named.
+        cases: All cases of the table, in time order.
+        sha256: Of the file of the table.
+        not_numbers: Columns that might have been features, but hold no numbers.
+    """
+
+    request: FitRequest
+    spec: CostSpec
+    cost: Cost
+    layout: TableLayout
+    cases: TableCases
+    sha256: str
+    not_numbers: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, request: FitRequest) -> "FitInputs":
+        """Read the table and build the cost."""
+        spec = CostSpec.parse(request.cost)
+        cost = spec.build()
+        path = Path(request.data)
+        table = read_table(path, separator=request.separator, encoding=request.encoding)
+        layout = request.layout.resolved(table)
+        not_numbers = () if request.layout.features else layout.unused(table)
+        return cls(request, spec, cost, layout, layout.cases(table), content_digest(path), not_numbers)
+
+    @property
+    def split(self) -> tuple[TableCases, TableCases | None]:
+        """The cases to fit on, and those to judge by; what lies between is not known when the first one is issued."""
+        held = round(self.request.test_fraction * len(self.cases))
+        if not held:
+            return self.cases, None
+        return self.known_at(len(self.cases) - held), some_cases(self.cases, slice(-held, None))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before any training: columns that are no features, and doubts about the cost."""
+        names = ", ".join(map(shown, self.not_numbers))
+        not_numbers = (f"columns without numbers are no features: {names}",) if names else ()
+        assert self.cases.outcomes is not None
+        return (*not_numbers, *self.spec.doubts(self.cases.outcomes.to_numpy(np.float64)))
+
+    def known_at(self, start: int) -> TableCases:
+        """The cases whose outcomes are known when the forecast of case `start` is issued, `lead` before its time."""
+        times, lead, end = self.cases.times, self.layout.lead, start
+        if times is not None and lead is not None:
+            issued = times[start] - np.timedelta64(round(lead * 3600), "s")
+            end = int(np.searchsorted(times, issued, side="right"))
+        if end < 2:
+            raise TableError(
+                f"only {end} cases are known when the first forecast to be judged is issued; a smaller test_fraction "
+                "leaves more"
+            )
+        return some_cases(self.cases, slice(None, end))
+
+
+def some_cases(cases: TableCases, rows: slice) -> TableCases:
+    """Some of the cases, with their outcomes.
+
+    Args:
+        cases: The cases of a table.
+        rows: Which of them.
+    """
+    assert cases.outcomes is not None
+    return replace(
+        cases,
+        features=cases.features.iloc[rows],
+        outcomes=cases.outcomes.iloc[rows],
+        times=None if cases.times is None else cases.times[rows],
+        baseline_action=None if cases.baseline_action is None else cases.baseline_action[rows],
+    )
