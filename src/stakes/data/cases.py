@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stakes.data.series import Split
+from stakes.data.lagged_series import Split
 from stakes.errors import ShapeError
 from stakes.method.argument_checks import check_finite
 

@@ -16,10 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.columns import check_names
+from stakes.data.lagged_series import Calendar, LaggedInput, LaggedSeries, Split, calendar_waves
 from stakes.data.quality import DataQuality, data_quality
-from stakes.data.series import Calendar, LaggedInput, LaggedSeries, Split, TimeSeries, calendar_waves
 from stakes.data.table_columns import column_numbers, column_times, is_numeric, require_columns
 from stakes.data.time_axis import Times, hours_to_seconds, most_frequent_step
+from stakes.data.time_series import TimeSeries
 from stakes.errors import SeriesError, SettingError, TableError
 
 __all__ = ["TableCases", "TableLayout"]

@@ -1,102 +1,36 @@
 """A user's own file of series read as a `Record`: all of it, the 10 m wind, or the 2 m temperature and all else.
 
-`stakes.data.xarray_files` opens the file; here its times are checked, its variables chosen, and its grid and units
-brought into columns. Both layouts of the Climate Data Store are read, with times named `time` or `valid_time`; times
-are UTC. Dimensions of length 1 (`number`, a single point) are dropped, and of two `expver`, of which each has what the
-other lacks, one is made. On a grid of latitude and longitude, the central point is the middle one of each, the earlier
-of two. Infinite values count as missing, and nothing is filled in.
+`stakes.data.series_file` opens the file; here its variables are chosen, and its grid and units brought into columns. On
+a grid of latitude and longitude, the central point is the middle one of each, the earlier of two. Infinite values count
+as missing, and nothing is filled in.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stakes.data.records import Record
-from stakes.data.time_axis import Times, check_regular, to_utc
-from stakes.data.xarray_files import COMPONENTS, SPEEDS, one_version, open_dataset
-from stakes.errors import NetCDFError, SeriesError, one_line
+from stakes.data.series_file import SeriesFile, open_series_file
+from stakes.data.xarray_files import COMPONENTS, SPEEDS
+from stakes.errors import NetCDFError
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a file needs
-    from xarray import DataArray, Dataset
+    from xarray import DataArray
 
 __all__ = ["read_series", "read_temperature", "read_wind"]
 
 Floats = NDArray[np.float64]
 _TEMPERATURES = ("t2m", "2t")
-_TIMES = ("valid_time", "time")
 _GRID = ("lat", "latitude", "lon", "longitude")  # in the order of the axes
-_ORIGIN = ("source", "institution", "attribution", "licence", "license")
 _METRES_PER_SECOND = ("m/s", "ms-1", "metres/second", "meters/second")
 _KELVIN = ("k", "kelvin", "degk")
 _CELSIUS = ("degc", "c", "°c", "celsius", "degreecelsius", "degreescelsius")
 _FREEZING = 273.15  # K
 _COLDEST, _WARMEST = -100.0, 70.0  # degC, beyond anything measured at 2 m
 _FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
-
-
-@dataclass(frozen=True, eq=False)
-class _File:
-    """An open file: its data, the dimension along which time runs, the times in UTC and their step in seconds."""
-
-    path: str
-    dataset: "Dataset"
-    axis: str
-    times: Times
-    step: int
-
-    @cached_property
-    def series(self) -> dict[str, "DataArray"]:
-        """The numeric variables that run along the time axis, without dimensions of length 1."""
-        numeric = {str(name): array for name, array in self.dataset.data_vars.items() if array.dtype.kind in "fiu"}
-        return {name: self._squeezed(array) for name, array in numeric.items() if self.axis in array.dims}
-
-    def _squeezed(self, array: "DataArray") -> "DataArray":
-        array = one_version(array)
-        return array.squeeze([dim for dim in array.dims if dim != self.axis and array.sizes[dim] == 1])
-
-    def grid(self, array: "DataArray") -> list[str]:
-        """The dimensions besides time, latitude first."""
-        return sorted(str(dim) for dim in array.dims if dim != self.axis)
-
-    def find(self, names: tuple[str, ...]) -> str | None:
-        """The variable with one of these names, in any case, or else the first that begins with NAME_ or NAME[."""
-        known = {name.lower(): name for name in self.series}
-        alike = (lower for name in names for lower in known if lower.startswith((f"{name}_", f"{name}[")))
-        return known.get(next((name for name in names if name in known), next(alike, "")))
-
-    def lacks(self, needed: str) -> NetCDFError:
-        return NetCDFError(f"{self.path!r} lacks {needed}; its time series are {', '.join(self.series) or 'none'}")
-
-    def values(self, array: "DataArray") -> Floats:
-        """The values, time on the first axis, NaN where they are missing."""
-        try:
-            values = array.transpose(self.axis, *self.grid(array)).to_numpy().astype(np.float64)
-        except Exception as error:  # which ones damaged content can provoke is not documented
-            raise NetCDFError(f"variable {array.name!r} of {self.path!r} cannot be read: {one_line(error)}") from error
-        return np.where(np.isfinite(values), values, np.nan)
-
-    def record(self, hours: int | None, columns: dict[str, tuple[str, Floats]], title: str) -> Record:
-        """Units and values (T,) of each column, thinned to the times that are multiples of so many hours."""
-        rows = slice(None) if hours is None else _thinned(self, hours)
-        attributes = [self.dataset.attrs.get(name) for name in _ORIGIN]
-        source = "; ".join(str(value) for value in attributes if value is not None) or f"file {self.path}"
-        return Record(
-            name=self.path,
-            title=title,
-            times=self.times[rows],
-            values=np.stack([values[rows] for _, values in columns.values()], axis=1),
-            columns=tuple(columns),
-            units=tuple(unit for unit, _ in columns.values()),
-            attribution=f"{title}; {source}",
-            source=source,
-        )
 
 
 def read_series(path: str) -> Record:
@@ -107,7 +41,7 @@ def read_series(path: str) -> Record:
     Args:
         path: A NetCDF, CSV or parquet file, or the folder of a Zarr store.
     """
-    with _opened(path) as file:
+    with open_series_file(path) as file:
         names = [name for name, array in file.series.items() if set(file.grid(array)) <= set(_GRID)]
         columns = _columns(file, names)
         if not columns:
@@ -128,7 +62,7 @@ def read_wind(path: str, hours: int, point: tuple[float, float] | None = None) -
         hours: The step of the record, a multiple of that of the file.
         point: The latitude and longitude in degrees of the wanted point; None takes the centre of the grid.
     """
-    with _opened(path) as file:
+    with open_series_file(path) as file:
         speed = file.find(SPEEDS)
         names = _components(file) if speed is None else (speed,)
         parts = [_at_point(file, name, point) for name in names]
@@ -154,7 +88,7 @@ def read_temperature(path: str, hours: int) -> Record:
         path: A NetCDF, CSV or parquet file, or the folder of a Zarr store.
         hours: The step of the record, a multiple of that of the file.
     """
-    with _opened(path) as file:
+    with open_series_file(path) as file:
         target = file.find(_TEMPERATURES)
         if target is None:
             raise file.lacks("the 2 m temperature t2m")
@@ -170,40 +104,7 @@ def read_temperature(path: str, hours: int) -> Record:
         return file.record(hours, columns, title)
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[_File]:
-    with open_dataset(path) as dataset:
-        if not dataset.variables:
-            raise NetCDFError(f"{path!r} holds no variables, expected time series")
-        axis, moments = _time_axis(path, dataset)
-        try:
-            times = to_utc(moments, "times")
-            step = check_regular(times)
-        except SeriesError as error:
-            raise SeriesError(f"{path!r}: {error}") from error
-        yield _File(path, dataset, axis, times, step)
-
-
-def _time_axis(path: str, dataset: "Dataset") -> tuple[str, Any]:
-    for name in _TIMES:
-        times = dataset.variables.get(name)
-        if times is not None and times.ndim == 1 and times.dtype.kind == "M":
-            return str(times.dims[0]), times.to_numpy()
-    raise NetCDFError(
-        f"{path!r} has no time axis, expected a variable time or valid_time of dates along a dimension; it holds "
-        f"{', '.join(map(str, dataset.variables))}"
-    )
-
-
-def _thinned(file: _File, hours: int) -> NDArray[np.intp]:
-    """The rows at multiples of so many hours, counted from midnight UTC or from where the file's own steps begin."""
-    if hours * 3600 % file.step:
-        raise NetCDFError(f"the step of {file.path!r} must divide {hours} h, got {file.step / 3600:g} h")
-    seconds = file.times.astype(np.int64)
-    return np.flatnonzero((seconds - seconds[0] % file.step) % (hours * 3600) == 0)
-
-
-def _components(file: _File) -> tuple[str, str]:
+def _components(file: SeriesFile) -> tuple[str, str]:
     for east, north in COMPONENTS:
         eastward = file.find((east,))
         partners = {name.lower(): name for name in file.series}
@@ -212,7 +113,7 @@ def _components(file: _File) -> tuple[str, str]:
     raise file.lacks("the 10 m wind speed (ws10, si10 or W10, or the components u10 and v10)")
 
 
-def _at_point(file: _File, name: str, point: tuple[float, float] | None) -> tuple[Floats, str]:
+def _at_point(file: SeriesFile, name: str, point: tuple[float, float] | None) -> tuple[Floats, str]:
     """The values (T,) of a wind variable at one point, and where that is, in words."""
     _require_grid(file, name)
     array = file.series[name]
@@ -228,7 +129,7 @@ def _at_point(file: _File, name: str, point: tuple[float, float] | None) -> tupl
     return values, words
 
 
-def _nearest(file: _File, array: "DataArray", dim: str, point: tuple[float, float] | None) -> int:
+def _nearest(file: SeriesFile, array: "DataArray", dim: str, point: tuple[float, float] | None) -> int:
     if point is None:
         return _centre(array.sizes[dim])
     wanted = point[dim.startswith("lon")]
@@ -238,7 +139,7 @@ def _nearest(file: _File, array: "DataArray", dim: str, point: tuple[float, floa
     return int(away.argmin())
 
 
-def _columns(file: _File, names: list[str]) -> dict[str, tuple[str, Floats]]:
+def _columns(file: SeriesFile, names: list[str]) -> dict[str, tuple[str, Floats]]:
     """Unit and values (T,) by column of these variables, but of none with other dimensions and none without a value."""
     return {
         column: (_celsius_unit(_unit(file.series[name])), values)
@@ -262,7 +163,7 @@ def _speeds(columns: dict[str, tuple[str, Floats]]) -> dict[str, tuple[str, Floa
     return speeds
 
 
-def _patch(file: _File, name: str) -> dict[str, Floats]:
+def _patch(file: SeriesFile, name: str) -> dict[str, Floats]:
     """The values (T,) of the points around the centre by column name, the centre first; Kelvin made degC."""
     array = file.series[name]
     grid = file.grid(array)
@@ -278,7 +179,7 @@ def _patch(file: _File, name: str) -> dict[str, Floats]:
     return {f"{name}[{','.join(map(str, offset))}]" if grid else name: columns[offset] for offset in first}
 
 
-def _require_grid(file: _File, name: str) -> None:
+def _require_grid(file: SeriesFile, name: str) -> None:
     array = file.series[name]
     for dim in file.grid(array):
         if dim not in _GRID:
@@ -288,7 +189,7 @@ def _require_grid(file: _File, name: str) -> None:
             )
 
 
-def _require_temperatures(file: _File, name: str, patch: dict[str, Floats]) -> None:
+def _require_temperatures(file: SeriesFile, name: str, patch: dict[str, Floats]) -> None:
     unit = _unit(file.series[name])
     if unit and _plain(unit) not in (*_KELVIN, *_CELSIUS):
         raise NetCDFError(f"variable {name!r} of {file.path!r} must be in K or degC, got units {unit!r}")
@@ -307,7 +208,7 @@ def _require_temperatures(file: _File, name: str, patch: dict[str, Floats]) -> N
     )
 
 
-def _place(file: _File, name: str, chosen: dict[str, int] | None = None) -> str:
+def _place(file: SeriesFile, name: str, chosen: dict[str, int] | None = None) -> str:
     """Where a variable is read, in words: the chosen point of the grid or, by default, the central one."""
     array = file.series[name]
     grid = file.grid(array)

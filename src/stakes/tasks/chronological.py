@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stakes.data.cases import Cases
+from stakes.data.lagged_series import LaggedSeries, Split
 from stakes.data.records import Record
-from stakes.data.series import LaggedSeries, Split
 from stakes.data.xarray_files import GRIDDED
 from stakes.errors import SeriesError, SettingError, did_you_mean
 from stakes.method.argument_checks import require_count

@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
+from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
 from stakes.data.records.entsoe_wheel import ATTRIBUTION, YEARS, read_wind_power
 from stakes.data.records.power_screening import hourly_means, six_hourly_means, yearly_capacity
-from stakes.data.series import LaggedInput, LaggedSeries, Split, TimeSeries
+from stakes.data.time_series import TimeSeries
 from stakes.errors import SettingError
 from stakes.method.named_costs import ShortfallCost
 from stakes.tasks.chronological import chronological_data, consecutive_years

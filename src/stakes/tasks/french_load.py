@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
+from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
 from stakes.data.records import Record, load_record
-from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.method.named_costs import ImbalanceCost
 from stakes.tasks.chronological import Periods, chronological_data
 from stakes.tasks.many_sites import MANY_LOADS

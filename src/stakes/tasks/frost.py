@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
 from stakes.data.record_files import read_temperature
 from stakes.data.records import Record, load_record
-from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.method.named_costs import ProtectionCost
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 from stakes.tasks.chronological import (

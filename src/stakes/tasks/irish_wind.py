@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
 from stakes.data.records import load_record
-from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.method.named_costs import WindDispatchCost
 from stakes.tasks.chronological import chronological_data, consecutive_years
 from stakes.tasks.many_sites import MANY_WIND_SITES

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
 from stakes.data.record_files import read_wind
 from stakes.data.records import Record, load_record
-from stakes.data.series import LaggedInput, LaggedSeries, Split
 from stakes.method.named_costs import WindDispatchCost
 from stakes.method.power_curve import PowerCurve
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings

@@ -1,14 +1,14 @@
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta, timezone
-from zoneinfo import ZoneInfo
+from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stakes.data.lagged_series import LaggedInput, LaggedSeries, LeftOut
 from stakes.data.records import load_record
-from stakes.data.series import LaggedInput, LaggedSeries, LeftOut, TimeSeries
+from stakes.data.time_series import TimeSeries
 from stakes.errors import SeriesError, SettingError, StakesError
 
 START = np.datetime64("2020-02-27T00:00:00")
@@ -139,29 +139,6 @@ def test_overlapping_splits_are_refused() -> None:
         simple().splits(series, ranges)
 
 
-@pytest.mark.parametrize(
-    ("hours", "message"),
-    [
-        ([0, 1, 2, 2, 3], "times must be unique, but rows 2 and 3 are both 2020-02-27T02:00:00"),
-        ([0, 1, 3, 2, 4], "times must increase, but row 3, 2020-02-27T02:00:00, comes after 2020-02-27T03:00:00"),
-        ([0, 6, 12, 15, 18, 24], "row 3, 2020-02-27T15:00:00, is not a multiple of 6 h from 2020-02-27T00:00:00"),
-        ([0], "times must be at least 2, got 1"),
-        ([], "times must be at least 2, got 0"),
-    ],
-)
-def test_times_off_a_regular_axis_are_refused(hours: list[int], message: str) -> None:
-    with pytest.raises(SeriesError, match=message):
-        TimeSeries(START + HOUR * np.array(hours, dtype=int), np.zeros(len(hours)), ("a",))
-
-
-def test_the_step_may_be_given() -> None:
-    times = START + HOUR * np.array([0, 6, 12, 15, 18, 24])
-    assert TimeSeries(times, np.zeros(6), ("a",), step_hours=3).step_seconds == 3 * 3600
-    assert TimeSeries(times[:3], np.zeros(3), ("a",)).step_seconds == 6 * 3600
-    with pytest.raises(SettingError, match="step_hours must be a number of hours above 0, got 0"):
-        TimeSeries(times, np.zeros(6), ("a",), step_hours=0)
-
-
 def test_gaps_and_missing_values_are_left_out_and_counted() -> None:
     values = np.arange(20.0)
     values[5] = np.nan
@@ -221,36 +198,6 @@ def test_a_patch_of_a_grid_gives_the_papers_27_inputs() -> None:
     np.testing.assert_array_equal(split.features, np.concatenate(expected, axis=1))
 
 
-@pytest.mark.parametrize(("row", "column"), [(0, 1), (1, 0), (2, 1), (1, 2), (-1, 1)])
-def test_a_patch_that_leaves_the_grid_is_refused(row: int, column: int) -> None:
-    with pytest.raises(SeriesError, match="must be 1 to 1 for the patch to fit"):
-        TimeSeries.from_patch(hourly(4), np.zeros((4, 3, 3)), row, column)
-    with pytest.raises(SeriesError, match=r"must be a grid \(T, Y, X\), got shape \(4, 3\)"):
-        TimeSeries.from_patch(hourly(4), np.zeros((4, 3)), 1, 1)
-
-
-def test_times_of_every_kind_become_utc() -> None:
-    paris = ZoneInfo("Europe/Paris")
-    aware = [datetime(2020, 3, 29, hour, tzinfo=UTC).astimezone(paris) for hour in range(6)]  # over the clock change
-    expected = np.datetime64("2020-03-29T00:00:00") + HOUR * np.arange(6)
-    naive = [time.astimezone(UTC).replace(tzinfo=None) for time in aware]
-    kinds = {
-        "aware datetimes": aware,
-        "naive datetimes": naive,
-        "offset texts": [time.isoformat() for time in aware],
-        "Z texts": [time.isoformat() + "Z" for time in naive],
-        "naive texts": [time.isoformat() for time in naive],
-        "nanoseconds": expected.astype("datetime64[ns]"),
-        "hours": expected.astype("datetime64[h]"),
-    }
-    for kind, times in kinds.items():
-        found = TimeSeries(times, np.zeros(6), ("a",)).times
-        assert found.dtype == np.dtype("datetime64[s]"), kind
-        assert (found == expected).all(), kind
-    days = TimeSeries([date(2020, 1, 1), date(2020, 1, 2)], np.zeros(2), ("a",)).times
-    assert days.tolist() == [datetime(2020, 1, 1), datetime(2020, 1, 2)]
-
-
 def test_pandas_times_become_utc() -> None:
     pandas = pytest.importorskip("pandas")
     index = pandas.date_range("2020-03-28", periods=48, freq="h", tz="UTC")
@@ -280,33 +227,6 @@ def test_ranges_may_be_of_every_kind() -> None:
     ):
         with pytest.raises(StakesError, match=message):
             simple().split(series, start, end)
-
-
-@pytest.mark.parametrize(
-    ("times", "message"),
-    [
-        ([1.0, 2.0], "got float64"),
-        (["2020-01-01T00:00:00", "yesterday"], "yesterday"),
-        ([datetime(2020, 1, 1), 5], "5 is none"),
-        (np.array(["2020-01-01", "NaT"], "datetime64[D]"), "NaT in row 1"),
-        (np.array(["2020-01-01T00:00:00.5", "2020-01-02"], "datetime64[ms]"), "whole seconds"),
-        (np.array([["2020-01-01"], ["2020-01-02"]], "datetime64[D]"), r"shape \(2, 1\)"),
-    ],
-)
-def test_what_is_no_time_is_refused(times, message: str) -> None:
-    with pytest.raises(SeriesError, match=message):
-        TimeSeries(times, np.zeros(2), ("a",))
-
-
-def test_values_that_do_not_fit_are_refused() -> None:
-    for values, columns, message in (
-        (np.zeros((3, 2)), ("a",), r"shape \(3, 1\), times by columns, got \(3, 2\)"),
-        (np.zeros((3, 2)), ("a", "a"), "different names, got a, a"),
-        (np.array(["1", "2", "3"]), ("a",), "real numbers"),
-        (np.zeros(3), "a", "columns must be a tuple of names, got 'a'"),
-    ):
-        with pytest.raises(StakesError, match=message):
-            TimeSeries(hourly(3), values, columns)
 
 
 @pytest.mark.parametrize(
