@@ -242,11 +242,11 @@ def dependent(generator: np.random.Generator, cases: int, memory: float, shared:
     return np.sqrt(shared) * noise[0] + np.sqrt(1 - shared) * noise[1:]
 
 
-WEEK, SIX_HOURS = 28, 0.95**6  # cases every six hours, of a memory of 0.95 an hour
+WEEK, DAY = 7, 0.95**24  # a case every day, of a memory of 0.95 an hour
 
 
 @pytest.mark.parametrize(
-    ("memory", "shared", "block"), [(0.0, 0.0, 1), (0.0, 0.9, 1), (SIX_HOURS, 0.0, WEEK), (SIX_HOURS, 0.9, WEEK)]
+    ("memory", "shared", "block"), [(0.0, 0.0, 1), (0.0, 0.9, 1), (DAY, 0.0, WEEK), (DAY, 0.9, WEEK)]
 )
 def test_false_choices_are_rare_where_no_weight_differs(memory: float, shared: float, block: int) -> None:
     """Nine weights at 2.5 % each would be chosen among in 10 to 30 % of the cases."""

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 from invented_fits import invented_fit
-from reports.test_page_browser import SIZES, chrome, emulate, requests, resize, shown  # noqa: F401  a fixture
+from reports.test_page_browser import SIZES, chrome, click_all, emulate, requests, resize, shown  # noqa: F401  a fixture
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
@@ -24,8 +24,7 @@ def page(chrome: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_the_page_asks_for_nothing_and_complains_about_nothing(page: webdriver.Chrome) -> None:
     resize(page, 1280, 900)
     assert requests(page) == {"file"}
-    for button in page.find_elements(By.CSS_SELECTOR, "thead button, summary"):
-        button.click()
+    click_all(page, "thead button, summary")
     assert requests(page) <= {"data", "blob"}
     assert page.get_log("browser") == []
 

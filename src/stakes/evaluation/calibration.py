@@ -103,13 +103,13 @@ def binned_gap(
     inside = np.broadcast_to(True if chosen is None else chosen, predicted.shape)
     ranks = np.argsort(np.lexsort((predicted, ~inside)), axis=-1)  # those inside first
     place = ranks * bins // np.maximum(1, inside.sum(-1, keepdims=True))
-    found = []
+    binned = []
     for each in range(bins):
         mask = inside & (place == each)
         sides = Sides(study.resampling.mean(predicted, mask), study.resampling.mean(realised, mask))
         cases = int(mask[0, 0].sum())
-        found.append(Bin(sides.predicted.interval(), sides.realised.interval(), sides.gap.interval(), cases))
-    return found
+        binned.append(Bin(sides.predicted.interval(), sides.realised.interval(), sides.gap.interval(), cases))
+    return binned
 
 
 def pit_histogram(

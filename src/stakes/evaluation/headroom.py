@@ -59,20 +59,20 @@ class Headroom:
     def sentence(self) -> str:
         """What this says about decision-aware training, and what it does not."""
         gain = self.gain
-        found = f"{change_text(gain)}, over {self.cases} cases"
+        measured = f"{change_text(gain)}, over {self.cases} cases"
         if gain.high < 0:
             return (
-                f"A policy trained on the cost alone pays less than the forecast's actions ({found}): decision-aware "
-                "training may pay."
+                f"A policy trained on the cost alone pays less than the forecast's actions ({measured}): "
+                "decision-aware training may pay."
             )
         if gain.low > 0:
             return (
-                f"A policy trained on the cost alone pays more than the forecast's actions ({found}): a hint, not a "
+                f"A policy trained on the cost alone pays more than the forecast's actions ({measured}): a hint, not a "
                 "proof, that decision-aware training has little to gain here."
             )
         return (
             "A policy trained on the cost alone pays neither clearly less nor clearly more than the forecast's actions "
-            f"({found}): a hint, not a proof, that decision-aware training has little to gain here."
+            f"({measured}): a hint, not a proof, that decision-aware training has little to gain here."
         )
 
 

@@ -87,8 +87,8 @@ class Sampled:
             (other.estimate, other.replicates) if isinstance(other, Sampled) else (other, np.float64(other))
         )
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = operation(np.float64(self.estimate), np.float64(estimate))
-            return Sampled(float(found), operation(self.replicates, replicates))
+            result = operation(np.float64(self.estimate), np.float64(estimate))
+            return Sampled(float(result), operation(self.replicates, replicates))
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,9 @@ class Resampling:
 
     def means(self, values: ArrayLike) -> list[Sampled]:
         """The mean of each of values (K, G, S, N) over what is finite in it, as `mean`, all at the price of a few."""
-        found = np.asarray(values, dtype=np.float64)
-        kept = np.isfinite(found)
-        totals = np.where(kept, found, 0.0)
+        numbers = np.asarray(values, dtype=np.float64)
+        kept = np.isfinite(numbers)
+        totals = np.where(kept, numbers, 0.0)
         sums, counts = np.split(self._resampled(np.concatenate([totals, kept])), 2)  # (K, B)
         with np.errstate(divide="ignore", invalid="ignore"):
             estimates = totals.sum((1, 2, 3)) / kept.sum((1, 2, 3))
@@ -142,18 +142,18 @@ class Resampling:
 
     def _means(self, rivals: Sequence[ArrayLike], mask: ArrayLike | None) -> list[Sampled]:
         """The means of some values (G, S, N) over what the mask keeps and is finite in all of them."""
-        found = [np.asarray(values, dtype=np.float64) for values in rivals]
-        for values in found:
+        arrays = [np.asarray(values, dtype=np.float64) for values in rivals]
+        for values in arrays:
             if values.shape != (self.groups, self.seeds, self.cases):
                 expected = (self.groups, self.seeds, self.cases)
                 raise ShapeError(f"values must be (groups, seeds, cases) = {expected}, got {values.shape}")
-        kept = np.isfinite(found).all(0) & (True if mask is None else np.asarray(mask, bool))
-        found = [np.where(kept, values, 0.0) for values in found]
+        kept = np.isfinite(arrays).all(0) & (True if mask is None else np.asarray(mask, bool))
+        arrays = [np.where(kept, values, 0.0) for values in arrays]
         with np.errstate(divide="ignore", invalid="ignore"):
-            *totals, count = self._resampled(np.stack([*found, kept]))
+            *totals, count = self._resampled(np.stack([*arrays, kept]))
             return [
                 Sampled(float(values.sum() / kept.sum()), total / count)
-                for values, total in zip(found, totals, strict=True)
+                for values, total in zip(arrays, totals, strict=True)
             ]
 
     def _resampled(self, values: Floats) -> Floats:
@@ -221,10 +221,10 @@ def defined_mean(values: ArrayLike, axis: int | None = None) -> Floats:
         values: The numbers.
         axis: The axis along which the mean is taken; None for the mean of all.
     """
-    found = np.asarray(values, dtype=np.float64)
-    kept = np.isfinite(found)
+    numbers = np.asarray(values, dtype=np.float64)
+    kept = np.isfinite(numbers)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(kept, found, 0.0).sum(axis) / kept.sum(axis))
+        return np.asarray(np.where(kept, numbers, 0.0).sum(axis) / kept.sum(axis))
 
 
 def defined_deviation(values: ArrayLike, axis: int) -> Floats:
@@ -234,8 +234,8 @@ def defined_deviation(values: ArrayLike, axis: int) -> Floats:
         values: The numbers.
         axis: The axis along which the deviation is taken.
     """
-    found = np.asarray(values, dtype=np.float64)
-    return np.sqrt(defined_mean((found - np.expand_dims(defined_mean(found, axis), axis)) ** 2, axis))
+    numbers = np.asarray(values, dtype=np.float64)
+    return np.sqrt(defined_mean((numbers - np.expand_dims(defined_mean(numbers, axis), axis)) ** 2, axis))
 
 
 def paired_difference(
@@ -250,9 +250,9 @@ def paired_difference(
         resamples: How many resamples the interval comes from.
         seed: What the resamples depend on.
     """
-    found, other = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
-    if found.shape != other.shape or found.ndim != 2 or found.size == 0:
-        raise ShapeError(f"values and baseline must have one shape (S, N), got {found.shape} and {other.shape}")
-    seeds, cases = found.shape
+    first, second = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    if first.shape != second.shape or first.ndim != 2 or first.size == 0:
+        raise ShapeError(f"values and baseline must have one shape (S, N), got {first.shape} and {second.shape}")
+    seeds, cases = first.shape
     resampling = Resampling(cases, seeds, block=block, resamples=resamples, seed=seed)
-    return resampling.mean((found - other)[None]).interval()
+    return resampling.mean((first - second)[None]).interval()

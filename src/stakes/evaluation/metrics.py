@@ -79,13 +79,13 @@ class Assessor:
         }
 
     def _scores(self, members: Tensor, outcome: Tensor) -> Metrics:
-        found = {"energy_score": energy_score(members, outcome)}
+        scores = {"energy_score": energy_score(members, outcome)}
         if members.shape[-1] > 1:
-            found["variogram_score"] = VariogramScore()(members, outcome)
-            found["crps_of_total"] = energy_score(self.total(members)[..., None], self.total(outcome)[..., None])
+            scores["variogram_score"] = VariogramScore()(members, outcome)
+            scores["crps_of_total"] = energy_score(self.total(members)[..., None], self.total(outcome)[..., None])
         elif tail := tail_score(self.cost):
-            found["tail_crps"] = tail(members, outcome)
-        return found
+            scores["tail_crps"] = tail(members, outcome)
+        return scores
 
     def _decision(self, members: Tensor, outcome: Tensor) -> Metrics:
         """The action, what it costs and was expected to cost, and how the decision score pulls at the members."""
@@ -121,17 +121,17 @@ class Assessor:
         }
 
     def _of_regions(self, members: Tensor) -> Metrics:
-        found = {}
+        metrics = {}
         for name, region in self.regions.items():
             inside = region(members)  # (N, M)
             count = inside.sum(-1)
-            found[f"mass_{name}"] = count / members.shape[-2]
+            metrics[f"mass_{name}"] = count / members.shape[-2]
             if members.shape[-1] == 1:
                 values = torch.where(inside, members[..., 0], 0.0)
                 mean = values.sum(-1) / count
                 squares = torch.where(inside, members[..., 0] - mean[:, None], 0.0).square().sum(-1)
-                found[f"spread_{name}"] = torch.where(count > 1, (squares / (count - 1)).sqrt(), torch.nan)
-        return found
+                metrics[f"spread_{name}"] = torch.where(count > 1, (squares / (count - 1)).sqrt(), torch.nan)
+        return metrics
 
     def total(self, values: Tensor) -> Tensor:
         """Outcomes (..., D) to the one number of each case, (...)."""

@@ -36,13 +36,13 @@ def upper_bounds(
         together: Which of the bounds hold at once, bool (K,); None for all of them.
         resamples: How many resamples of the blocks are drawn.
     """
-    found = np.asarray(differences, dtype=np.float64)
-    if found.ndim != 2 or not np.isfinite(found).all():
-        raise ShapeError(f"differences must be finite numbers (K, N), got shape {found.shape}")
-    means = _block_means(found, block)
+    values = np.asarray(differences, dtype=np.float64)
+    if values.ndim != 2 or not np.isfinite(values).all():
+        raise ShapeError(f"differences must be finite numbers (K, N), got shape {values.shape}")
+    means = _block_means(values, block)
     blocks = means.shape[1]
     if blocks < 2:
-        raise SettingError(f"block must leave at least two blocks of {found.shape[1]} cases, got {block}")
+        raise SettingError(f"block must leave at least two blocks of {values.shape[1]} cases, got {block}")
     centred = means - means.mean(1, keepdims=True)
     sampled = Resampling(blocks, resamples=resamples).means(np.concatenate([centred, centred**2])[:, None, None])
     mean, square = np.split(np.stack([each.replicates for each in sampled]), 2)  # (K, B)
@@ -50,9 +50,9 @@ def upper_bounds(
     drawn_error = np.sqrt((square - mean**2).clip(0) / (blocks - 1))
     usable = drawn_error > _LEAST_ERROR * error[:, None]
     studentised = np.divide(-mean, drawn_error, out=np.zeros_like(mean), where=usable)
-    held = np.ones(len(found), bool) if together is None else np.asarray(together, bool)
+    held = np.ones(len(values), bool) if together is None else np.asarray(together, bool)
     quantile = max(float(np.quantile(studentised[held].max(0), _LEVEL)), 0.0)
-    return np.asarray(found.mean(1) + quantile * error)
+    return np.asarray(values.mean(1) + quantile * error)
 
 
 def _block_means(values: Floats, block: int) -> Floats:

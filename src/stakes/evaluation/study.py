@@ -83,10 +83,10 @@ class Study:
 
     def case_values(self, name: str, parameter: float | None = None) -> NDArray[Any]:
         """What does not depend on the forecast, (groups, cases)."""
-        found = _variable(self.cases, name)
-        if "parameter" in found.dims:
-            found = found.isel(parameter=self._parameter(parameter))
-        return found.transpose("group", "case").values
+        variable = _variable(self.cases, name)
+        if "parameter" in variable.dims:
+            variable = variable.isel(parameter=self._parameter(parameter))
+        return variable.transpose("group", "case").values
 
     def region(self, name: str | None, by: RegionBy = "observed") -> NDArray[np.bool_] | None:
         """Which cases belong to a region, (groups, 1, cases); None for all.
@@ -100,12 +100,12 @@ class Study:
             return None
         if name not in self.regions:
             raise SettingError(f"there is no region {name!r}; {did_you_mean(name, tuple(self.regions))}")
-        if (name, by) not in self._regions_found:
-            self._regions_found[name, by] = self._region(name, by)
-        return self._regions_found[name, by]
+        if (name, by) not in self._known_regions:
+            self._known_regions[name, by] = self._region(name, by)
+        return self._known_regions[name, by]
 
     @cached_property
-    def _regions_found(self) -> dict[tuple[str, RegionBy], NDArray[np.bool_]]:
+    def _known_regions(self) -> dict[tuple[str, RegionBy], NDArray[np.bool_]]:
         return {}
 
     def _region(self, name: str, by: RegionBy) -> NDArray[np.bool_]:
@@ -168,8 +168,8 @@ class Study:
 
     def validation(self, metric: str, weight: float, parameter: float | None = None) -> NDArray[np.float64]:
         """The mean cost or energy score on the validation cases, (groups, seeds)."""
-        found = _variable(self.forecasts, f"validation_{metric}")
-        return self._at(found, weight, parameter).transpose("group", "seed").values
+        variable = _variable(self.forecasts, f"validation_{metric}")
+        return self._at(variable, weight, parameter).transpose("group", "seed").values
 
     def quantile(self, level: float, weight: float, parameter: float | None = None) -> NDArray[np.float64]:
         """A quantile of every forecast, (groups, seeds, cases)."""
@@ -206,10 +206,10 @@ class Study:
 
 
 def _place(what: str, known: list[float], wanted: float) -> int:
-    found = np.flatnonzero(np.isclose(known, wanted))
-    if not len(found):
+    places = np.flatnonzero(np.isclose(known, wanted))
+    if not len(places):
         raise SettingError(f"this study has the {what} {known}, not {wanted}")
-    return int(found[0])
+    return int(places[0])
 
 
 def _variable(dataset: xr.Dataset, name: str) -> xr.DataArray:

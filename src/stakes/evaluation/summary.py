@@ -59,15 +59,15 @@ def _regions(study: Study) -> Iterator[tuple[str | None, RegionBy]]:
 
 def _rows(study: Study, metric: str, parameter: float, region: str | None, by: RegionBy) -> Iterator[dict[str, object]]:
     values = np.stack([study.chosen(metric, weight, parameter, region, by) for weight in study.weights])
-    for weight, found, difference in zip(study.weights, values, _differences(study, values), strict=True):
+    for weight, at_weight, difference in zip(study.weights, values, _differences(study, values), strict=True):
         yield {
             "parameter": parameter,
             "decision_weight": weight,
             "region": region or "all",
             "by": by if region else "",
             "metric": metric,
-            "mean": float(defined_mean(found)),
-            "deviation": float(defined_deviation(defined_mean(found, -1).reshape(-1), 0)),
+            "mean": float(defined_mean(at_weight)),
+            "deviation": float(defined_deviation(defined_mean(at_weight, -1).reshape(-1), 0)),
             "difference": None if difference is None else difference.mean,
             "low": None if difference is None else difference.low,
             "high": None if difference is None else difference.high,

@@ -49,8 +49,8 @@ class _Change(NamedTuple):
 
 def _change(study: Study, metric: str, weight: float, parameter: float | None) -> _Change:
     """Over the runs that failed at neither weight; NaN where there are none."""
-    found, baseline = (study.validation(metric, each, parameter) for each in (weight, 0.0))
-    difference = found - baseline
+    values, baseline = (study.validation(metric, each, parameter) for each in (weight, 0.0))
+    difference = values - baseline
     return _Change(
         float(defined_mean(np.where(np.isfinite(difference), baseline, np.nan))), float(defined_mean(difference))
     )

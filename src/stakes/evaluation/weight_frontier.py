@@ -61,8 +61,8 @@ class FrontierPoint:
 
     def __post_init__(self) -> None:
         for name in ("cost_change", "score_change"):
-            if (found := getattr(self, name)) is not None:
-                object.__setattr__(self, name, Difference(*found))
+            if (change := getattr(self, name)) is not None:
+                object.__setattr__(self, name, Difference(*change))
 
     @property
     def cheaper(self) -> bool:
@@ -92,7 +92,7 @@ class Frontier:
     block: int
 
     def table(self) -> pd.DataFrame:
-        """One line a weight; NaN where it failed."""
+        """One line per weight; NaN where it failed."""
         lines = [
             {
                 "weight": point.weight,
@@ -200,8 +200,8 @@ def _bounded(points: tuple[FrontierPoint, ...], change: Floats, resampling: Resa
     if not tried:
         return points
     together = allowed if any(allowed) else None
-    found = upper_bounds(change[tried], block=resampling.block, together=together, resamples=resampling.resamples)
-    bounds = dict(zip(tried, found.tolist(), strict=True))
+    upper = upper_bounds(change[tried], block=resampling.block, together=together, resamples=resampling.resamples)
+    bounds = dict(zip(tried, upper.tolist(), strict=True))
     return tuple(replace(point, cost_bound=bounds.get(place)) for place, point in enumerate(points))
 
 
@@ -231,8 +231,8 @@ def _as_cheap(change: Sampled, winner: Sampled) -> bool:
     return above.estimate <= above.replicates.std()
 
 
-def _columns(name: str, found: Difference | None) -> dict[str, float | None]:
-    mean, low, high = found or (None, None, None)
+def _columns(name: str, change: Difference | None) -> dict[str, float | None]:
+    mean, low, high = change or (None, None, None)
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 

@@ -14,30 +14,30 @@ __all__ = ["error_bars", "reach"]
 _THIN = 0.9
 
 
-def error_bars(axes: Axes, places: Any, found: Sequence[Difference], **look: Any) -> None:
+def error_bars(axes: Axes, places: Any, intervals: Sequence[Difference], **look: Any) -> None:
     """Means joined by a line, bars for their intervals, marks filled where an interval leaves out zero.
 
     Args:
         axes: Where it is drawn.
         places: Where the means stand on the horizontal axis, (K,).
-        found: The K means with their intervals.
+        intervals: The K means with their intervals.
         look: How lines and marks look, as matplotlib's `errorbar` takes it; `color` must be given.
     """
-    mean = np.array([each.mean for each in found])
+    mean = np.array([each.mean for each in intervals])
     colour, marker = look["color"], look.pop("marker", "o")
-    axes.errorbar(places, mean, reach(found), linewidth=_THIN, marker=marker, markerfacecolor="white", **look)
-    sure = np.array([each.significant for each in found])
+    axes.errorbar(places, mean, reach(intervals), linewidth=_THIN, marker=marker, markerfacecolor="white", **look)
+    sure = np.array([each.significant for each in intervals])
     size = look.get("markersize")
     axes.plot(
         np.asarray(places)[sure], mean[sure], linestyle="", marker=marker, color=colour, markersize=size, zorder=3
     )
 
 
-def reach(found: Sequence[Difference]) -> NDArray[np.float64]:
+def reach(intervals: Sequence[Difference]) -> NDArray[np.float64]:
     """How far the intervals reach below and above their means, (2, K); not below zero, whatever the rounding.
 
     Args:
-        found: The K means with their intervals.
+        intervals: The K means with their intervals.
     """
-    mean, low, high = np.array(found, dtype=np.float64).reshape(-1, 3).T
+    mean, low, high = np.array(intervals, dtype=np.float64).reshape(-1, 3).T
     return np.maximum(0.0, [mean - low, high - mean])

@@ -68,8 +68,8 @@ def money_figure(fit: JudgedFit) -> Figure:
         rivals = [name for name in ways if name in colours and name != "weight 0"]
         if rivals:
             changes, (below,) = new_panel(height=_ROOM + _ROW * len(ways))
-            found = [fit.change(ways[name]) for name in rivals]
-            for name, change in zip(rivals, found, strict=True):
+            differences = [fit.change(ways[name]) for name in rivals]
+            for name, change in zip(rivals, differences, strict=True):
                 below.errorbar(change.mean, name, xerr=reach([change]), color=colours[name], marker="o", markersize=5)
             below.set(xlabel=axis_label("change from weight 0", fit.unit), ylim=(-0.6, len(rivals) - 0.4))
             panels.append(changes)
@@ -143,10 +143,10 @@ def calibration_figure(fit: JudgedFit) -> Figure:
         bins = max(2, min(10, fit.cases // 20))
         for weight, look in _looks(fit):
             label = f"weight {weight:g}"
-            found = binned_gap(fit.study, weight, bins=bins)
-            predicted, realised = ([fit.stated(getattr(each, side)) for each in found] for side in _SIDES)
+            gaps_by_cost = binned_gap(fit.study, weight, bins=bins)
+            predicted, realised = ([fit.stated(getattr(each, side)) for each in gaps_by_cost] for side in _SIDES)
             _crosses(above, predicted, realised, label=label, **look)
-            gap = [fit.stated(each.gap) for each in found]
+            gap = [fit.stated(each.gap) for each in gaps_by_cost]
             error_bars(below, [each.mean for each in predicted], gap, label=label, markersize=4, **look)
             _draw_ranks(histogram, fit, weight, look["color"])
             _crosses(skill, *_spread_and_error(fit, weight, bins), label=label, **look)
@@ -286,13 +286,13 @@ def _spread_and_error(fit: JudgedFit, weight: float, bins: int) -> tuple[list[Di
     squares = np.stack(
         [np.where(place == each, values, np.nan) for values in (of_mean * spread**2, error**2) for each in range(bins)]
     )
-    means = [_root(found) for found in fit.study.resampling.means(squares)]
-    found = [fit.stated(each) for each in means]
-    return found[:bins], found[bins:]
+    means = [_root(square) for square in fit.study.resampling.means(squares)]
+    roots = [fit.stated(each) for each in means]
+    return roots[:bins], roots[bins:]
 
 
-def _root(found: Sampled) -> Sampled:
-    return Sampled(float(np.sqrt(found.estimate)), np.sqrt(found.replicates))
+def _root(square: Sampled) -> Sampled:
+    return Sampled(float(np.sqrt(square.estimate)), np.sqrt(square.replicates))
 
 
 def _stand_ins(ordered: Tensor) -> Tensor:

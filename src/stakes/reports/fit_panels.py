@@ -73,9 +73,9 @@ def legend_below_panel(
         columns: How many entries stand beside each other.
         title: What stands above the entries.
     """
-    found = handles if handles is not None else figure.axes[0].get_legend_handles_labels()[0]
+    entries = handles if handles is not None else figure.axes[0].get_legend_handles_labels()[0]
     look: dict[str, Any] = {"handlelength": 2.2, "columnspacing": 1.2, "title_fontsize": 7}
-    figure.legend(handles=list(found), loc="outside lower center", ncols=columns, title=title or None, **look)
+    figure.legend(handles=list(entries), loc="outside lower center", ncols=columns, title=title or None, **look)
 
 
 def legend_entry(label: str, **look: Any) -> Line2D:

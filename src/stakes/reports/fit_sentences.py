@@ -176,22 +176,22 @@ def quality_sentences(fit: JudgedFit) -> tuple[str, ...]:
         return ()
     used = f"Of {count_text(quality.rows, 'row')} of the table, {count_text(quality.used, 'case')} were made"
     span = f", from {_moment(quality.first)} to {_moment(quality.last)}" if quality.first and quality.last else ""
-    found = [f"{used}{span}. Rows with missing values are left out, never filled."]
+    sentences = [f"{used}{span}. Rows with missing values are left out, never filled."]
     if quality.step_hours is not None:
         gaps = f"with {count_text(quality.gaps, 'gap')}" if quality.gaps else "without a gap"
-        found.append(f"Rows are {quality.step_hours:g} hours apart, {gaps}.")
+        sentences.append(f"Rows are {quality.step_hours:g} hours apart, {gaps}.")
     if quality.unsorted:
-        found.append(f"{count_text(quality.unsorted, 'row')} stood before an earlier time and were put in order.")
+        sentences.append(f"{count_text(quality.unsorted, 'row')} stood before an earlier time and were put in order.")
     if quality.constant:
         names = ", ".join(quality.constant)
-        found.append(f"These columns never change and teach the forecast nothing: {names}.")
-    return tuple(found)
+        sentences.append(f"These columns never change and teach the forecast nothing: {names}.")
+    return tuple(sentences)
 
 
 def _percent(fit: JudgedFit) -> str:
     """The change in per cent of weight 0's cost, where that is not a cost near zero."""
-    found, baseline = fit.pair(fit.taken, fit.ways[0])
-    relative = abs(found.relative_to(baseline).estimate)
+    taken, baseline = fit.pair(fit.taken, fit.ways[0])
+    relative = abs(taken.relative_to(baseline).estimate)
     return (
         f", which is {relative:.3g} % of its cost"
         if baseline.interval().significant and math.isfinite(relative)

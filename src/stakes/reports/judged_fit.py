@@ -124,23 +124,23 @@ class JudgedFit:
         """What does not depend on the forecast, (N,); None where it is not known."""
         if name not in self.study.cases:
             return None
-        found = self.study.case_values(name)[0].astype(np.float64)
-        return found if np.isfinite(found).any() else None
+        values = self.study.case_values(name)[0].astype(np.float64)
+        return values if np.isfinite(values).any() else None
 
     @cached_property
     def ways(self) -> tuple[WayToDecide, ...]:
         """All ways to decide that are known, weight 0 first."""
         plain = self.values("cost", 0.0)
-        found = [WayToDecide("forecast trained on its score alone (weight 0)", "weight 0", plain)]
+        ways = [WayToDecide("forecast trained on its score alone (weight 0)", "weight 0", plain)]
         if self.weight:
             name = f"weight {self.weight:g}"
-            found.append(WayToDecide(f"decision-aware forecast ({name})", name, self.values("cost", self.weight)))
+            ways.append(WayToDecide(f"decision-aware forecast ({name})", name, self.values("cost", self.weight)))
         today, climatology = self.of_cases("baseline_cost"), self.of_cases("climatology_cost")
         if today is not None:
-            found.append(WayToDecide("today's action", "today", today))
+            ways.append(WayToDecide("today's action", "today", today))
         if climatology is not None:
-            found.append(WayToDecide("one action for all cases (climatology)", "climatology", climatology))
-        return (*found, WayToDecide("perfect foresight", "foresight", plain - self.values("foresight_regret", 0.0)))
+            ways.append(WayToDecide("one action for all cases (climatology)", "climatology", climatology))
+        return (*ways, WayToDecide("perfect foresight", "foresight", plain - self.values("foresight_regret", 0.0)))
 
     @property
     def taken(self) -> WayToDecide:
@@ -157,12 +157,12 @@ class JudgedFit:
     def change(self, way: WayToDecide, other: WayToDecide | None = None) -> Difference:
         """What a way costs a case less what another does, by default weight 0."""
         rival = other or self.ways[0]
-        found, baseline = self.pair(way, rival)
-        return self.stated(found - baseline, np.isfinite(way.cost + rival.cost))
+        ours, baseline = self.pair(way, rival)
+        return self.stated(ours - baseline, np.isfinite(way.cost + rival.cost))
 
-    def stated(self, found: Sampled | Difference, known: NDArray[np.bool_] | None = None) -> Difference:
+    def stated(self, statistic: Sampled | Difference, known: NDArray[np.bool_] | None = None) -> Difference:
         """With its interval, unless there are too few blocks of cases, all or those known, to believe it."""
-        difference = found.interval() if isinstance(found, Sampled) else found
+        difference = statistic.interval() if isinstance(statistic, Sampled) else statistic
         touched = LEAST_BLOCKS if known is None else len(np.unique(np.flatnonzero(known) // self.study.block))
         enough = self.believed and touched >= LEAST_BLOCKS
         return difference if enough else Difference(difference.mean, float("nan"), float("nan"))
