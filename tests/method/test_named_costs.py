@@ -244,3 +244,17 @@ def test_a_cost_is_a_function_of_its_total(name: str) -> None:
     torch.testing.assert_close(cost.total(outcome), expected)
     plain = ShortfallCost(cost.penalty) if isinstance(cost, WindDispatchCost) else cost
     torch.testing.assert_close(cost(action, outcome), plain(action, expected[..., None]))
+
+
+@pytest.mark.parametrize("name", [*MAKERS, "protection_powers"])
+def test_costs_are_convex_in_the_action(name: str) -> None:
+    """On which it rests that a certified action of theirs is the best one."""
+    powers = lambda p: ProtectionCost(0.5, 0.5, exposure_power=p, protection_power=1.5)
+    cost = (MAKERS | {"protection_powers": powers})[name](2.0)
+    generator = torch.Generator().manual_seed(0)
+    outcome = 12 * torch.rand(500, 2, dtype=DOUBLE, generator=generator)
+    width = cost.upper - cost.lower
+    first, second = (cost.lower + width * torch.rand(500, 1, dtype=DOUBLE, generator=generator) for _ in range(2))
+    share = torch.rand(500, 1, dtype=DOUBLE, generator=generator)
+    chord = share[:, 0] * cost(first, outcome) + (1 - share[:, 0]) * cost(second, outcome)
+    assert (cost(share * first + (1 - share) * second, outcome) <= chord + 1e-12 * chord.abs()).all()
