@@ -36,7 +36,7 @@ def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
 
 
 def fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
-    """A hash of all that the result of a stack depends on; the same in every process.
+    """A hash of all that the result of a stack depends on; the same in every process, wherever its classes live.
 
     Args:
         stack: The replicas.
@@ -44,7 +44,8 @@ def fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
     """
     digest = hashlib.sha256(repr(stack.settings).encode())
     for replica in stack.replicas:
-        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), structure(replica.model))
+        model = [(name, kind.__qualname__, plain) for name, kind, plain in structure(replica.model)]
+        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), model)
         digest.update(repr(told).encode())
     for values in _tensors(stack, parameters):
         flat = values.cpu().clone(memory_format=torch.contiguous_format).reshape(-1)

@@ -319,8 +319,8 @@ def _fixed_state(replicas: Sequence[Replica], layout: ParameterLayout, device: t
     return {name: torch.stack([state[name].detach() for state in states]).to(device) for name in names}
 
 
-def structure(model: nn.Module) -> list[object]:
-    """What models must have in common to train in one stack: all that is no tensor.
+def structure(model: nn.Module) -> list[tuple[str, type[nn.Module], list[tuple[str, Any]]]]:
+    """What models must have in common to train in one stack: name, type and plain values of every module.
 
     Args:
         model: One of them.

@@ -1,0 +1,24 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from stakes import ImplicitModel
+from stakes.method.training_settings import TrainingSettings
+from stakes.training.fingerprint import fingerprint
+from stakes.training.replicas import Replica, ReplicaStack
+
+
+def fingerprint_of(replica: Replica) -> str:
+    stack = ReplicaStack([replica], TrainingSettings(), torch.device("cpu"))
+    return fingerprint(stack, stack.initial_parameters())
+
+
+def test_it_does_not_matter_in_which_module_a_class_lives(
+    make_replica: Callable[..., Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = fingerprint_of(make_replica())
+    monkeypatch.setattr(ImplicitModel, "__module__", "elsewhere")
+    assert fingerprint_of(make_replica()) == before
+    monkeypatch.setattr(ImplicitModel, "__qualname__", "OtherModel")
+    assert fingerprint_of(make_replica()) != before
