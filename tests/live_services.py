@@ -14,8 +14,8 @@ from starlette.types import ASGIApp
 
 from stakes.data.stored_cases import save_cases
 from stakes.serving.app import create_app
-from stakes.serving.forecasts import open_folders
-from stakes.serving.run import make_server, open_listener
+from stakes.serving.served_forecasts import open_fits
+from stakes.serving.server import make_server, open_listener
 from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
 
@@ -28,7 +28,7 @@ def golden_fit(folder: Path) -> Path:
 
 
 def golden_service(folder: Path, settings: ServiceSettings) -> ASGIApp:
-    return create_app(Service(open_folders([folder], None), settings), settings)
+    return create_app(Service(open_fits([folder], None), settings), settings)
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from stakes.data.layout import TableLayout
 from stakes.data.stored_cases import STORED_CASES
 from stakes.fitting.decide import decide_folder
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.serving.forecasts import open_folders
 from stakes.serving.refusals import RefusedError
 from stakes.serving.schemas import CurveRequest, DecideRequest, TableRequest
+from stakes.serving.served_forecasts import open_fits
 from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
 from stakes.settings import to_plain
@@ -177,7 +177,7 @@ def test_a_table_of_times_is_decided_as_the_command_does(fit: Path, tmp_path: Pa
         about={"quality": to_plain(layout.cases(given).quality)},
     )
     given.loc[1, "wind"], given.loc[2, "sun"] = 5000, np.nan
-    service = Service(open_folders([folder], None), ServiceSettings())
+    service = Service(open_fits([folder], None), ServiceSettings())
     answer = service.table(TableRequest(csv=given.to_csv(index=False), quantiles=[0.5]), lambda: None)
     expected = decide_folder(folder, given, None, [0.5])
     assert answer.notes == list(expected.notes)
@@ -198,7 +198,7 @@ def test_every_slider_of_a_cost_of_the_library_says_what_it_is(fit: Path, name: 
     numbers = {field.name: field.default if isinstance(field.default, float) else 1.0 for field in known}
     numbers |= {"upper": 9.0} if "upper" in numbers else {}
     words = ",".join(f"{key}={value}" for key, value in numbers.items() if key != "hazard")
-    service = Service(open_folders([fit], f"{name}:{words}"), ServiceSettings())
+    service = Service(open_fits([fit], f"{name}:{words}"), ServiceSettings())
     sliders = [each for each in service.model().cost.parameters if each.slider]
     assert sliders
     assert [each.name for each in sliders if not each.about] == []
@@ -241,7 +241,7 @@ def test_health_and_schema_are_there_and_pages_from_elsewhere_are_not(client: ht
 def test_cases_that_cannot_be_read_are_a_note(fit: Path, tmp_path: Path) -> None:
     shutil.copytree(fit, tmp_path / "load")
     (tmp_path / "load" / STORED_CASES).write_bytes(b"PAR1")
-    opened = open_folders([tmp_path / "load"], None)
+    opened = open_fits([tmp_path / "load"], None)
     service = Service(opened, ServiceSettings())
     assert any("the cases to look at cannot be read" in note for note in opened.notes)
     assert service.cases().cases == []
@@ -251,7 +251,7 @@ def test_cases_that_cannot_be_read_are_a_note(fit: Path, tmp_path: Path) -> None
 
 def test_a_fit_without_a_layout_takes_no_tables(fit: Path, tmp_path: Path) -> None:
     stakes.bundle.save_bundle(tmp_path / "bare", load_bundle(fit).forecaster)
-    service = Service(open_folders([tmp_path / "bare"], None), ServiceSettings())
+    service = Service(open_fits([tmp_path / "bare"], None), ServiceSettings())
     assert not service.model().takes_tables
     with pytest.raises(RefusedError, match="without the layout"):
         service.table(TableRequest(csv="wind\n1\n"), lambda: None)
@@ -259,7 +259,7 @@ def test_a_fit_without_a_layout_takes_no_tables(fit: Path, tmp_path: Path) -> No
 
 def test_two_fits_are_compared(fit: Path) -> None:
     settings = ServiceSettings()
-    service = Service(open_folders([fit, fit], None), settings)
+    service = Service(open_fits([fit, fit], None), settings)
     assert [each.name for each in service.model().forecasts] == ["chosen", "weight_0", "second"]
     curves = service.curve(CurveRequest(features=[0.0, 0.0, 0.0]), lambda: None).curves
     assert curves[2].title == "load, weight 0.9"
@@ -274,13 +274,13 @@ def test_fits_of_other_features_are_not_compared(fit: Path, tmp_path: Path) -> N
     forecaster.fit(given[["wind", "sun", "cost"]], given["load"])
     stakes.bundle.save_bundle(tmp_path / "other", forecaster)
     with pytest.raises(stakes.StakesError, match=r"features of .* are wind, sun, price, those of .* wind, sun, cost"):
-        open_folders([fit, tmp_path / "other"], None)
+        open_fits([fit, tmp_path / "other"], None)
 
 
 def test_an_own_cost_is_served_with_other_numbers_and_without_its_folder(fit: Path, tmp_path: Path) -> None:
     file = tmp_path / "costs.py"
     file.write_text("def mine(action, outcome, steep):\n    return steep * (action - outcome) ** 2 + action\n")
-    service = Service(open_folders([fit], f"{file}:mine:lower=0,upper=9,steep=2"), ServiceSettings())
+    service = Service(open_fits([fit], f"{file}:mine:lower=0,upper=9,steep=2"), ServiceSettings())
     members = [[1.0, 3.0]]
     found = [
         service.decide(DecideRequest(members=members, cost=cost), lambda: None).decisions[0].action

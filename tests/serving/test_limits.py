@@ -4,18 +4,20 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from live_services import golden_service, listening
 
 from stakes.errors import SettingError
-from stakes.serving import run
-from stakes.serving.pool import GoOn
+from stakes.serving import server
 from stakes.serving.schemas import DecideAnswer, DecideRequest
 from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
+from stakes.serving.worker_pool import GoOn
 
 BODY = {"features": [[0.0, 0.0, 0.0]]}
 
@@ -76,40 +78,77 @@ def test_the_queue_ends_and_health_does_not_wait_in_it(fit: Path, busy: Busy) ->
 
 def test_a_body_that_never_arrives_is_not_waited_for(fit: Path) -> None:
     settings = ServiceSettings(timeout=0.2)
-    with listening(golden_service(fit, settings), settings) as address:
-        host, _, port = address.removeprefix("http://").partition(":")
-        with socket.create_connection((host, int(port))) as line:
-            line.sendall(b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
-            line.settimeout(30)
-            assert line.recv(1000).startswith(b"HTTP/1.1 408 ")
+    with listening(golden_service(fit, settings), settings) as address, connected(address) as line:
+        line.sendall(b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+        assert line.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
-@pytest.mark.parametrize("said", [b"", b"POST /v1/decide HTTP/1.1\r\nHost: loc"])
-def test_nobody_waits_for_a_request_that_does_not_begin(
-    fit: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
-) -> None:
-    monkeypatch.setattr(run, "_HEAD_SECONDS", 0.2)
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HALF_A_HEAD = b"POST /v1/decide HTTP/1.1\r\nHost: loc"
+HALF_A_BODY = b"POST /v1/curve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+HALF_A_BODY += b"Content-Length: 23\r\n\r\n{"
+
+
+def test_nobody_waits_for_a_request_that_does_not_begin(fit: Path, busy: Busy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for one that is being answered, and for a body whose head is there."""
+    monkeypatch.setattr(server, "_HEAD_SECONDS", 0.2)
     settings = ServiceSettings()
-    whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with listening(golden_service(fit, settings), settings) as address:
-        host, _, port = address.removeprefix("http://").partition(":")
-        for first in (b"", whole):  # a new connection, and one that has asked before
-            with socket.create_connection((host, int(port))) as line:
-                line.settimeout(30)
-                line.sendall(first)
-                heard = b""
-                while first and b"pending" not in heard:
-                    heard += line.recv(1000)
-                line.sendall(said)
-                assert line.makefile("rb").read() == b""
+    with (
+        listening(golden_service(fit, settings), settings) as address,
+        ThreadPoolExecutor(1) as threads,
+        ExitStack() as lines,
+    ):
+        asked = threads.submit(httpx.post, f"{address}/v1/decide", json=BODY, timeout=30)
+        assert busy.begun.acquire(timeout=30)
+        slow = lines.enter_context(connected(address))
+        slow.sendall(HALF_A_BODY)
+        silent = [lines.enter_context(connected(address)) for _ in range(4)]
+        for line in silent[:2]:  # which have asked before
+            line.sendall(HEALTH)
+            heard = b""
+            while b"pending" not in heard:
+                heard += line.recv(1000)
+        for line in silent[::2]:
+            line.sendall(HALF_A_HEAD)
+        assert [line.makefile("rb").read() for line in silent] == [b""] * 4
+        slow.sendall(b'"members": [1.0, 2.0]}')
+        assert slow.recv(1000).startswith(b"HTTP/1.1 200 ")
+        assert not asked.done()
+        busy.may_end.set()
+        assert asked.result().status_code == 200
 
 
-def test_an_answer_may_take_longer_than_its_question(fit: Path, busy: Busy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_HEAD_SECONDS", 0.05)
-    settings = ServiceSettings()
-    with listening(golden_service(fit, settings), settings) as address:
-        threading.Timer(0.5, busy.may_end.set).start()
-        assert httpx.post(f"{address}/v1/decide", json=BODY, timeout=30).status_code == 200
+def connected(address: str) -> socket.socket:
+    host, _, port = address.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+class Connection:
+    """What is looked at of a connection of uvicorn."""
+
+    def __init__(self) -> None:
+        self.cycle: SimpleNamespace | None = None
+        self.closed = False
+        self.transport = SimpleNamespace(close=lambda: setattr(self, "closed", True))
+
+    def asks(self, answered: bool) -> None:
+        self.cycle = SimpleNamespace(response_complete=answered)
+
+
+def test_only_connections_without_a_request_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, answering, asking, done = every = [Connection() for _ in range(4)]
+    answering.asks(answered=False)
+    watched = server._SilentConnections()
+    monkeypatch.setattr(server, "_HEAD_SECONDS", 60.0)
+    watched.end(every)
+    assert not any(each.closed for each in every)
+    monkeypatch.setattr(server, "_HEAD_SECONDS", 0.0)
+    for _ in range(3):
+        asking.asks(answered=True)
+        done.cycle = done.cycle or SimpleNamespace(response_complete=True)
+        watched.end(every)
+    assert [each.closed for each in every] == [True, False, False, True]
+    watched.end([])
 
 
 def test_requests_at_work_are_finished_when_the_service_ends(fit: Path, busy: Busy) -> None:

@@ -82,3 +82,15 @@ def test_rows_of_this_fit_are_answered(answerable: schemathesis.BaseSchema, path
 @pytest.mark.parametrize("path", TOLD)
 def test_what_is_told_is_as_announced(announced: schemathesis.BaseSchema, path: str) -> None:
     assert fuzzed(announced, path, GenerationMode.POSITIVE, 2) == {200}
+
+
+def test_every_property_says_what_it_is(announced: schemathesis.BaseSchema) -> None:
+    schemas = announced.raw_schema["components"]["schemas"]
+    assert {"DecideRequest", "Certificate", "ErrorAnswer"} <= schemas.keys()
+    properties = {
+        f"{name}.{key}": value
+        for name, schema in schemas.items()
+        for key, value in schema.get("properties", {}).items()
+    }
+    assert [name for name, value in properties.items() if not value.get("description")] == []
+    assert [name for name, value in properties.items() if value.get("deprecated")] == ["Certificate.converged"]

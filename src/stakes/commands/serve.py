@@ -52,10 +52,10 @@ def serve(
     )
     from stakes.commands.output import print_notes
     from stakes.serving.app import create_app
-    from stakes.serving.forecasts import open_folders
-    from stakes.serving.run import run_service
+    from stakes.serving.served_forecasts import open_fits
+    from stakes.serving.server import run_service
     from stakes.serving.service import Service
 
-    opened = open_folders([folder] if other is None else [folder, other], cost)
-    print_notes(opened.notes)
-    run_service(create_app(Service(opened, settings), settings), settings)
+    fits = open_fits([folder] if other is None else [folder, other], cost)
+    print_notes(fits.notes)
+    run_service(create_app(Service(fits, settings), settings), settings)

@@ -15,12 +15,12 @@ from starlette.types import ASGIApp
 
 import stakes
 from stakes.serving import schemas
-from stakes.serving.guard import Guard
+from stakes.serving.admission import Admission
 from stakes.serving.page import page
-from stakes.serving.pool import GoOn, WorkerPool
-from stakes.serving.refusals import ErrorAnswer, RefusedError, fault, refused, unanswered, unreadable
+from stakes.serving.refusals import ErrorAnswer, RefusedError, refusal, refused, unknown_route, unreadable
 from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
+from stakes.serving.worker_pool import GoOn, WorkerPool
 
 __all__ = ["create_app"]
 
@@ -41,7 +41,12 @@ _READ = (400, 401, 500)
 
 
 def create_app(service: Service, settings: ServiceSettings) -> ASGIApp:
-    """The application; it ends its threads when the server does."""
+    """The application; it ends its threads when the server does.
+
+    Args:
+        service: What answers, without a word of HTTP.
+        settings: The token, and the bounds on requests.
+    """
     pool = WorkerPool(settings)
 
     @asynccontextmanager
@@ -61,7 +66,7 @@ def create_app(service: Service, settings: ServiceSettings) -> ASGIApp:
         exception_handlers={
             RefusedError: refused,
             RequestValidationError: unreadable,
-            HTTPException: unanswered,
+            HTTPException: unknown_route,
             Exception: _failed,
         },
     )
@@ -112,7 +117,7 @@ def create_app(service: Service, settings: ServiceSettings) -> ASGIApp:
     async def index() -> Response:
         return page(settings.token is not None)
 
-    return Guard(app, settings)
+    return Admission(app, settings)
 
 
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -120,4 +125,4 @@ def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return fault(500, "", "something went wrong in the service; its log says what")
+    return refusal(500, "", "something went wrong in the service; its log says what")

@@ -16,7 +16,11 @@ _PARTS = {"styles": ("page.css", "service.css"), "script": ("page.js", "charts.j
 
 @cache
 def page(needs_token: bool) -> Response:
-    """The page, with a policy that lets it run what is in it and ask its own service."""
+    """The page, with a policy that lets it run what is in it and ask its own service.
+
+    Args:
+        needs_token: Whether the page has to ask its reader for a token.
+    """
     parts = {name: "\n".join(map(_text, files)) for name, files in _PARTS.items()}
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(_text("service.html"))
     content = template.render({name: Markup(text) for name, text in parts.items()}, needs_token=needs_token)

@@ -13,16 +13,16 @@ from starlette.responses import Response
 from stakes.errors import StakesError
 from stakes.settings import shown
 
-__all__ = ["ErrorAnswer", "RefusedError", "body", "fault", "naming", "refused", "unanswered", "unreadable"]
+__all__ = ["ErrorAnswer", "RefusedError", "naming_field", "refusal", "refused", "unknown_route", "unreadable"]
 
 _LONGEST = 500  # characters of a message: much of it may be what the client sent
 
 
 class Fault(BaseModel):
-    """The field of the request, dotted, that the message is about; empty where it is about none."""
+    """What is wrong with a request."""
 
-    field: str
-    message: str
+    field: str = Field(description="what the message is about, dotted; empty where it is about no field")
+    message: str = Field(description="what came, and what is expected")
 
 
 class ErrorAnswer(BaseModel):
@@ -32,7 +32,13 @@ class ErrorAnswer(BaseModel):
 
 
 class RefusedError(Exception):
-    """A request that cannot be answered."""
+    """A request that cannot be answered.
+
+    Args:
+        field: The field of the request, dotted, that is to blame; empty where none is.
+        message: What came, and what is expected.
+        status: Of HTTP, 400 and above.
+    """
 
     def __init__(self, field: str, message: str, status: int = 422) -> None:
         super().__init__(message)
@@ -40,49 +46,71 @@ class RefusedError(Exception):
 
 
 @contextmanager
-def naming(field: str) -> Iterator[None]:
-    """Whatever the library refuses inside is about this field."""
+def naming_field(field: str) -> Iterator[None]:
+    """Whatever the library refuses inside is refused with the name of a field.
+
+    Args:
+        field: The field of the request, dotted.
+    """
     try:
         yield
     except StakesError as error:
         raise RefusedError(field, str(error)) from error
 
 
-def body(field: str, message: str) -> bytes:
-    """The JSON of a refusal, in ASCII: what was sent may not be text that UTF-8 can hold."""
+def refusal(status: int, field: str, message: str, headers: dict[str, str] | None = None) -> Response:
+    """The response to a request that is refused, in ASCII: what was sent may not be text that UTF-8 can hold.
+
+    Args:
+        status: Of HTTP, 400 and above.
+        field: The field of the request, dotted; empty where the message is about none.
+        message: What came, and what is expected; cut where it is very long.
+        headers: Further headers of the response.
+    """
     words = " ".join(message.split())
     words = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 3]}..."
-    return json.dumps({"error": {"field": field[:_LONGEST], "message": words}}).encode()
-
-
-def fault(status: int, field: str, message: str, headers: dict[str, str] | None = None) -> Response:
-    """The same as a response."""
-    return Response(body(field, message), status, headers, "application/json")
+    body = json.dumps({"error": {"field": field[:_LONGEST], "message": words}}).encode()
+    return Response(body, status, headers, "application/json")
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """For a `RefusedError`."""
+    """The response to a `RefusedError`.
+
+    Args:
+        request: What was asked.
+        error: The `RefusedError`.
+    """
     assert isinstance(error, RefusedError)
     headers = {"Retry-After": "1"} if error.status == 503 else None
-    return fault(error.status, error.field, error.message, headers)
+    return refusal(error.status, error.field, error.message, headers)
 
 
 async def unreadable(request: Request, error: Exception) -> Response:
-    """For a body or a query that is not of the schema."""
+    """The response to a body or a query that is not of the schema.
+
+    Args:
+        request: What was asked.
+        error: The `RequestValidationError`.
+    """
     assert isinstance(error, RequestValidationError)
     if not _says_json(came := request.headers.get("content-type", "")):
         came = f"got {came}" if came else "got none"
-        return fault(415, "Content-Type", f"send the header Content-Type: application/json, {came}")
+        return refusal(415, "Content-Type", f"send the header Content-Type: application/json, {came}")
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         place = first["loc"][-1]
-        return fault(422, "", f"the body must be JSON: {first['ctx']['error']} at character {place}")
+        return refusal(422, "", f"the body must be JSON: {first['ctx']['error']} at character {place}")
     steps = [str(step) for step in first["loc"][1:] if not _is_tag(step)]
-    return fault(422, ".".join(steps), first["msg"].removeprefix("Value error, "))
+    return refusal(422, ".".join(steps), first["msg"].removeprefix("Value error, "))
 
 
-async def unanswered(request: Request, error: Exception) -> Response:
-    """For paths and methods that there are not."""
+async def unknown_route(request: Request, error: Exception) -> Response:
+    """The response to a path or a method that does not exist, or to a body that cannot be parsed.
+
+    Args:
+        request: What was asked.
+        error: The `HTTPException`.
+    """
     assert isinstance(error, HTTPException)
     path = shown(request.url.path)
     known = {
@@ -90,7 +118,7 @@ async def unanswered(request: Request, error: Exception) -> Response:
         404: f"there is nothing at {path}; /openapi.json tells what there is",
         405: f"{request.method} is not for {path}; /openapi.json tells what there is",
     }
-    return fault(error.status_code, "", known.get(error.status_code, str(error.detail)), dict(error.headers or {}))
+    return refusal(error.status_code, "", known.get(error.status_code, str(error.detail)), dict(error.headers or {}))
 
 
 def _says_json(kind: str) -> bool:

@@ -10,7 +10,6 @@ __all__ = [
     "CasesAnswer",
     "Certificate",
     "CostAnswer",
-    "Curve",
     "CurveAnswer",
     "CurveRequest",
     "DecideAnswer",
@@ -18,6 +17,7 @@ __all__ = [
     "Decision",
     "FeatureAnswer",
     "ForecastAnswer",
+    "ForecastCurve",
     "ForecastRequest",
     "ForecastRow",
     "HealthAnswer",
@@ -63,11 +63,19 @@ MemberRow = Annotated[
         custom_error_message="Input should be a list of members, each a number or a list of one number an outcome",
     ),
 ]
-CostParameters = Annotated[
-    dict[str, Number], Field(description="numbers in place of those of the cost, such as {'short': 5}")
+Costs = Annotated[dict[str, Number], Field(description="numbers in place of those of the cost, such as {'short': 5}")]
+Quantiles = Annotated[Levels, Field(description="levels of the quantiles that are wanted, between 0 and 1")]
+ForecastName = Annotated[str, Field(max_length=100)]
+AskedForecast = Annotated[ForecastName, Field(description="which forecast, as /v1/model names them")]
+MemberCount = Annotated[
+    Annotated[int, Field(ge=1)] | None, Field(description="members of the forecast; null takes those of the fit")
 ]
-MemberCount = Annotated[int, Field(ge=1, description="members of the forecast; those of the fit by default")]
-Name = Annotated[str, Field(max_length=100, description="which forecast, as /v1/model names them")]
+
+_FEATURES = "numbers by column name, or a list in the order that /v1/model tells"
+_TOLD_COST = "the cost that was decided for, in words"
+_TOLD_FORECAST = "the name of the forecast; members for those of the request"
+_TOLD_COUNT = "how many members each forecast has"
+_UNIT, _ACTION_UNIT = "unit of the cost; empty where none is known", "unit of the action; empty where none is known"
 
 
 class _Request(BaseModel):
@@ -77,52 +85,55 @@ class _Request(BaseModel):
 class DecideRequest(_Request):
     """Features to forecast from, or members of a forecast that is there already: one of both."""
 
-    features: list[Row] | None = None
+    features: list[Row] | None = Field(None, description=f"rows to forecast from, each {_FEATURES}")
     members: list[MemberRow] | None = Field(None, description="(rows, members) or (rows, members, outcomes)")
-    cost: CostParameters = {}
-    member_count: MemberCount | None = None
-    quantiles: Levels = [0.1, 0.5, 0.9]
-    forecast: Name = "chosen"
+    cost: Costs = {}
+    member_count: MemberCount = None
+    quantiles: Quantiles = [0.1, 0.5, 0.9]
+    forecast: AskedForecast = "chosen"
 
 
 class ForecastRequest(_Request):
     """Features to forecast from."""
 
-    features: list[Row]
-    member_count: MemberCount | None = None
-    quantiles: Levels = [0.1, 0.5, 0.9]
-    forecast: Name = "chosen"
+    features: list[Row] = Field(description=f"rows to forecast from, each {_FEATURES}")
+    member_count: MemberCount = None
+    quantiles: Quantiles = [0.1, 0.5, 0.9]
+    forecast: AskedForecast = "chosen"
     with_members: bool = Field(False, description="whether all members are wanted too")
 
 
 class CurveRequest(_Request):
     """One case, for all forecasts unless some are named."""
 
-    features: Row | None = None
-    members: MemberRow | None = None
-    cost: CostParameters = {}
-    member_count: MemberCount | None = None
-    forecasts: list[Name] | None = Field(None, min_length=1, max_length=10)
-    points: int = Field(121, ge=11, le=401, description="of each curve")
+    features: Row | None = Field(None, description=f"what to forecast from: {_FEATURES}")
+    members: MemberRow | None = Field(None, description="in place of features: (members) or (members, outcomes)")
+    cost: Costs = {}
+    member_count: MemberCount = None
+    forecasts: list[ForecastName] | None = Field(
+        None, min_length=1, max_length=10, description="which forecasts, as /v1/model names them; null takes all"
+    )
+    points: int = Field(121, ge=11, le=401, description="how many points each curve has")
 
 
 class TableRequest(_Request):
     """A table in text, CSV or alike, with the columns that the forecaster was fitted with."""
 
-    csv: str
-    cost: CostParameters = {}
-    quantiles: Levels = [0.1, 0.5, 0.9]
-    forecast: Name = "chosen"
+    csv: str = Field(description="the text of the table, its first line the names of the columns")
+    cost: Costs = {}
+    quantiles: Quantiles = [0.1, 0.5, 0.9]
+    forecast: AskedForecast = "chosen"
 
 
 class Certificate(BaseModel):
-    """Whether the action can be trusted."""
+    """What is known of how good the action is."""
 
     interior: bool = Field(description="strictly between the bounds of the action")
     residual: float | None = Field(description="how far a further step of the solver would go; null where unknown")
     certified: bool = Field(
-        description="whether it is certified that no action is expected to cost less: for a closed form or a convex "
-        "cost between the bounds, for any other cost at the nine actions where it was scanned"
+        description="for a convex cost, as all of the library are: no action is expected to cost less; for a closed "
+        "form: the same if the formula is right; for any other cost: none of nine actions from bound to bound, where "
+        "it was scanned, contradicts. If false, the action is the best one that was found"
     )
     converged: bool = Field(description="the former name of certified; goes in the next version", deprecated=True)
 
@@ -130,161 +141,161 @@ class Certificate(BaseModel):
 class Decision(BaseModel):
     """The action of least expected cost."""
 
-    action: float
-    expected_cost: float
+    action: float = Field(description="in its unit")
+    expected_cost: float = Field(description="what the forecast expects the action to cost")
     quantiles: dict[str, float] = Field(description="of what the decision is about, by level")
-    certificate: Certificate
+    certificate: Certificate = Field(description="what is known of how good the action is")
 
 
 class ParameterAnswer(BaseModel):
     """A number of the cost, and between which values it may be of interest."""
 
-    name: str
+    name: str = Field(description="what requests call it")
     about: str = Field(description="what it stands for; empty for a user's own cost")
-    value: float
-    low: float
-    high: float
-    scale: Literal["log", "linear"]
-    slider: bool
+    value: float = Field(description="that of the served cost")
+    low: float = Field(description="where a slider begins")
+    high: float = Field(description="where a slider ends")
+    scale: Literal["log", "linear"] = Field(description="of a slider")
+    slider: bool = Field(description="whether the page has a slider for it")
 
 
 class CostAnswer(BaseModel):
     """The cost that is decided for."""
 
-    text: str
+    text: str = Field(description="the cost in words")
     about: str = Field(description="what is decided and paid for; empty for a user's own cost")
-    unit: str
-    action_unit: str
-    lower: float = Field(description="bound of the action")
-    upper: float
+    unit: str = Field(description=_UNIT)
+    action_unit: str = Field(description=_ACTION_UNIT)
+    lower: float = Field(description="lower bound of the action")
+    upper: float = Field(description="upper bound of the action")
     action_is_outcome: bool = Field(description="whether action and outcome are on one scale")
-    parameters: list[ParameterAnswer]
+    parameters: list[ParameterAnswer] = Field(description="the numbers that a request may change")
 
 
 class DecideAnswer(BaseModel):
-    """A decision a row."""
+    """One decision per row."""
 
-    forecast: str
-    member_count: int
-    cost: str
-    unit: str
-    action_unit: str
-    decisions: list[Decision]
+    forecast: str = Field(description=_TOLD_FORECAST)
+    member_count: int = Field(description=_TOLD_COUNT)
+    cost: str = Field(description=_TOLD_COST)
+    unit: str = Field(description=_UNIT)
+    action_unit: str = Field(description=_ACTION_UNIT)
+    decisions: list[Decision] = Field(description="in the order of the rows")
 
 
 class ForecastRow(BaseModel):
-    """By target; `members` is (members, outcomes)."""
+    """The forecast of one row."""
 
-    mean: dict[str, float]
-    quantiles: dict[str, dict[str, float]]
-    members: list[list[float]] | None = None
+    mean: dict[str, float] = Field(description="of the members, by target")
+    quantiles: dict[str, dict[str, float]] = Field(description="of the members, by target and level")
+    members: list[list[float]] | None = Field(None, description="(members, outcomes); null unless they were asked for")
 
 
 class ForecastAnswer(BaseModel):
-    """A forecast a row."""
+    """One forecast per row."""
 
-    forecast: str
-    member_count: int
-    targets: list[str]
-    forecasts: list[ForecastRow]
+    forecast: str = Field(description=_TOLD_FORECAST)
+    member_count: int = Field(description=_TOLD_COUNT)
+    targets: list[str] = Field(description="what is forecast, in the order of a member's outcomes")
+    forecasts: list[ForecastRow] = Field(description="in the order of the rows")
 
 
-class Curve(BaseModel):
+class ForecastCurve(BaseModel):
     """One forecast: its decision, expected cost over the action, and density over the outcome."""
 
-    forecast: str
-    title: str
-    decision: Decision
-    actions: list[float]
-    expected_costs: list[float]
-    outcomes: list[float]
-    density: list[float]
+    forecast: str = Field(description=_TOLD_FORECAST)
+    title: str = Field(description="what people call the forecast")
+    decision: Decision = Field(description="its best action")
+    actions: list[float] = Field(description="where the expected cost is told")
+    expected_costs: list[float] = Field(description="one for each of the actions")
+    outcomes: list[float] = Field(description="where the density is told")
+    density: list[float] = Field(description="of the members, one value for each of the outcomes")
 
 
 class CurveAnswer(BaseModel):
     """The curves of all forecasts on the same actions and outcomes."""
 
-    cost: str
-    curves: list[Curve]
+    cost: str = Field(description=_TOLD_COST)
+    curves: list[ForecastCurve] = Field(description="one for each forecast")
 
 
 class TableAnswer(BaseModel):
-    """One row a case, its time or row first, and what is good to know about them."""
+    """One row per case, its time or row first, and what is good to know about them."""
 
-    forecast: str
-    cost: str
-    columns: list[str]
-    rows: list[list[str | int | float | bool | None]]
-    notes: list[str]
+    forecast: str = Field(description=_TOLD_FORECAST)
+    cost: str = Field(description=_TOLD_COST)
+    columns: list[str] = Field(description="the names of the columns, as `stakes decide` has them")
+    rows: list[list[str | int | float | bool | None]] = Field(description="the values, in the order of the columns")
+    notes: list[str] = Field(description="sentences about the table and the decisions")
 
 
 class FeatureAnswer(BaseModel):
     """A column that the forecast is made from."""
 
-    name: str
-    typical: float
+    name: str = Field(description="of the column")
+    typical: float = Field(description="a value to begin with")
 
 
 class ServedAnswer(BaseModel):
     """A forecast that can be asked for by name."""
 
-    name: str
-    title: str
-    decision_weight: float
-    member_count: int
+    name: str = Field(description="what requests call it")
+    title: str = Field(description="what people call it")
+    decision_weight: float = Field(description="that of its training; 0 is trained with the score alone")
+    member_count: int = Field(description="how many members it has unless a request says otherwise")
 
 
 class BundleAnswer(BaseModel):
     """What is known about a fit."""
 
-    name: str
-    created: str
-    versions: dict[str, str]
-    data: dict[str, Any] | None
-    metrics: dict[str, Any]
-    reason: str
+    name: str = Field(description="of its folder")
+    created: str = Field(description="when it was made, UTC")
+    versions: dict[str, str] = Field(description="of the programs that made it")
+    data: dict[str, Any] | None = Field(description="the table that it was fitted on; null where it is not known")
+    metrics: dict[str, Any] = Field(description="how it was judged; empty where it was not")
+    reason: str = Field(description="why its decision weight was chosen; empty where it was given")
 
 
 class LimitsAnswer(BaseModel):
     """How much may be asked at once."""
 
-    max_rows: int
-    max_members: int
-    max_body_mb: float
-    timeout: float
+    max_rows: int = Field(description="rows of a request")
+    max_members: int = Field(description="members of each row")
+    max_body_mb: float = Field(description="size of a request, MiB")
+    timeout: float = Field(description="seconds after which a request is given up")
 
 
 class ModelAnswer(BaseModel):
     """All about the service."""
 
-    version: str
-    features: list[FeatureAnswer]
-    targets: list[str]
-    cost: CostAnswer
-    forecasts: list[ServedAnswer]
-    bundles: list[BundleAnswer]
-    takes_tables: bool
+    version: str = Field(description="of stakes")
+    features: list[FeatureAnswer] = Field(description="what a forecast is made from, in the order of a list")
+    targets: list[str] = Field(description="what is forecast")
+    cost: CostAnswer = Field(description="what is decided for")
+    forecasts: list[ServedAnswer] = Field(description="what can be asked for")
+    bundles: list[BundleAnswer] = Field(description="the fits that are served")
+    takes_tables: bool = Field(description="whether /v1/table can be asked")
     table_columns: list[str] = Field(description="the columns that a table must have; empty where none is taken")
-    limits: LimitsAnswer
+    limits: LimitsAnswer = Field(description="how much may be asked at once")
 
 
 class CaseAnswer(BaseModel):
     """A case that the forecaster was judged by."""
 
-    label: str
-    features: dict[str, float]
-    outcome: dict[str, float]
+    label: str = Field(description="its time, or its row")
+    features: dict[str, float] = Field(description="by column")
+    outcome: dict[str, float] = Field(description="what came, by target")
     total: float = Field(description="what the decision is about: the outcome, or all of them as the cost sees them")
 
 
 class CasesAnswer(BaseModel):
-    """In the order of time."""
+    """Cases that the forecaster was judged by."""
 
-    cases: list[CaseAnswer]
+    cases: list[CaseAnswer] = Field(description="in the order of time")
 
 
 class HealthAnswer(BaseModel):
-    """That the service is there, and how many requests it has accepted and not yet answered."""
+    """That the service is there."""
 
-    status: Literal["ok"]
-    pending: int
+    status: Literal["ok"] = Field(description="always ok")
+    pending: int = Field(description="requests that were accepted and are not yet answered")

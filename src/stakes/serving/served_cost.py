@@ -46,7 +46,12 @@ _LARGEST = float(torch.finfo(torch.float32).max)
 
 @dataclass(frozen=True)
 class PricedCost:
-    """A cost with the numbers that a request asks for, and its words."""
+    """The served cost with the numbers that a request asks for.
+
+    Attributes:
+        spec: The cost in words.
+        cost: The cost itself.
+    """
 
     spec: CostSpec
     cost: Cost
@@ -59,7 +64,7 @@ class PricedCost:
         return str(replace(self.spec, name=f"{self.spec.path.name}:{self.spec.function}", recorded=True))
 
     @contextmanager
-    def naming(self, field: str) -> Iterator[None]:
+    def naming_field(self, field: str) -> Iterator[None]:
         """What goes wrong inside is about this field of the request; where a user's own file lies is not told."""
         try:
             with naming_own_cost(self.cost):
@@ -69,7 +74,13 @@ class PricedCost:
 
 
 class ServedCost:
-    """The cost of a bundle, or the one given in its place."""
+    """The cost of a bundle, or the one given in its place.
+
+    Args:
+        spec: The cost in words.
+        cost: The cost itself.
+        outcome_scale: By how much an outcome differs from another, in its unit; sliders reach twice as far.
+    """
 
     def __init__(self, spec: CostSpec, cost: Cost, outcome_scale: float) -> None:
         self._spec, self._outcome_scale = spec, outcome_scale

@@ -19,33 +19,39 @@ from stakes.evaluation.metrics import Assessor
 from stakes.fitting.notes_on_cases import unlike_fit_notes
 from stakes.json_values import json_value
 from stakes.serving import schemas
-from stakes.serving.about import cases_answer, model_answer
-from stakes.serving.curves import action_grid, density, expected_costs, outcome_grid
-from stakes.serving.forecasts import Opened, ServedForecast
-from stakes.serving.inputs import feature_row, member_array, require_either, require_rows
-from stakes.serving.pool import GoOn
-from stakes.serving.refusals import RefusedError, naming
+from stakes.serving.answer_rows import decision_rows, forecast_rows, require_finite_answer
+from stakes.serving.case_curves import action_grid, expected_costs, member_density, outcome_grid
+from stakes.serving.refusals import RefusedError, naming_field
+from stakes.serving.request_arrays import feature_row, member_array, require_either, require_rows
 from stakes.serving.served_cost import ServedCost
+from stakes.serving.served_forecasts import ServedFits, ServedForecast
+from stakes.serving.service_description import cases_answer, model_answer
 from stakes.serving.settings import ServiceSettings
-from stakes.serving.solving import LEVELS, finite, forecast_rows, solved
+from stakes.serving.worker_pool import GoOn
 from stakes.settings import shown
 
 __all__ = ["Service"]
 
 _MOST_NUMBERS = 1_000_000  # of members in one answer
 _ROWS_AT_ONCE = 1 << 20  # numbers
+_LEVELS = (0.1, 0.5, 0.9)  # of the quantiles beside a curve
 _CASES_KEPT = 32  # whose members the next move of a slider finds again
 
 
 class Service:
-    """Forecasts and a cost; every method is safe to call from several threads."""
+    """Forecasts and a cost; every method is safe to call from several threads.
 
-    def __init__(self, opened: Opened, settings: ServiceSettings) -> None:
-        spec = opened.first.cost_spec
+    Args:
+        fits: What is served.
+        settings: The bounds on requests.
+    """
+
+    def __init__(self, fits: ServedFits, settings: ServiceSettings) -> None:
+        spec = fits.first.cost_spec
         if spec is None:
             raise SettingError("the cost has no words; give it as NAME:key=value,... or FILE.py:function")
-        self._opened, self._settings = opened, settings
-        self._cost = ServedCost(spec, opened.forecaster.cost, opened.outcome_scale)
+        self._fits, self._settings = fits, settings
+        self._cost = ServedCost(spec, fits.forecaster.cost, fits.outcome_scale)
         self._case_members = lru_cache(_CASES_KEPT)(self._sample_case)
 
     def decide(self, request: schemas.DecideRequest, go_on: GoOn) -> schemas.DecideAnswer:
@@ -53,36 +59,34 @@ class Service:
         require_either(request.features, request.members)
         priced = self._cost.priced(request.cost)
         field = "features" if request.members is None else "members"
-        found: list[schemas.Decision] = []
+        rows: list[schemas.Decision] = []
         count, parts = self._parts(request)
         for part in parts:
             go_on()
-            found += solved(priced, part, request.quantiles, field)
+            rows += decision_rows(priced, part, request.quantiles, field)
         return schemas.DecideAnswer(
             forecast=request.forecast if request.members is None else "members",
             member_count=count,
             cost=priced.text,
             unit=priced.spec.unit,
             action_unit=priced.spec.action_unit,
-            decisions=found,
+            decisions=rows,
         )
 
     def forecast(self, request: schemas.ForecastRequest, go_on: GoOn) -> schemas.ForecastAnswer:
         """Mean and quantiles of every target, row by row."""
         forecast = self._forecast(request.forecast)
         count = self._count(forecast, request.member_count)
-        features, targets = self._features(request.features), self._opened.forecaster.target_names_
+        features, targets = self._features(request.features), self._fits.forecaster.target_names_
         if request.with_members and len(features) * count * len(targets) > _MOST_NUMBERS:
             raise RefusedError(
                 "with_members", f"at most {_MOST_NUMBERS} members are sent at once; ask for fewer rows or members"
             )
-        found = []
+        rows: list[schemas.ForecastRow] = []
         for part in forecast.sample(features, count):
             go_on()
-            found += forecast_rows(part, targets, request.quantiles, request.with_members)
-        return schemas.ForecastAnswer(
-            forecast=forecast.name, member_count=count, targets=list(targets), forecasts=found
-        )
+            rows += forecast_rows(part, targets, request.quantiles, request.with_members)
+        return schemas.ForecastAnswer(forecast=forecast.name, member_count=count, targets=list(targets), forecasts=rows)
 
     def curve(self, request: schemas.CurveRequest, go_on: GoOn) -> schemas.CurveAnswer:
         """Decision, expected cost over the action and density of one case, for one forecast or several."""
@@ -92,20 +96,20 @@ class Service:
         titles, samples = self._case(request)  # (forecasts, M, D)
         totals = Assessor(priced.cost).total(samples).double().numpy()
         go_on()
-        outcomes = finite(outcome_grid(totals, request.points), field)
+        outcomes = require_finite_answer(outcome_grid(totals, request.points), field)
         actions = action_grid(priced.cost, outcomes if self._cost.action_is_outcome else None, request.points)
-        found = solved(priced, samples, LEVELS, field)
-        with priced.naming(field):
-            costs = finite(expected_costs(priced.cost, samples, actions), field)
+        decisions = decision_rows(priced, samples, _LEVELS, field)
+        with priced.naming_field(field):
+            costs = require_finite_answer(expected_costs(priced.cost, samples, actions), field)
         curves = [
-            schemas.Curve(
+            schemas.ForecastCurve(
                 forecast=name,
                 title=title,
-                decision=found[place],
+                decision=decisions[place],
                 actions=actions.tolist(),
                 expected_costs=costs[place].tolist(),
                 outcomes=outcomes.tolist(),
-                density=finite(density(totals[place], outcomes), field).tolist(),
+                density=require_finite_answer(member_density(totals[place], outcomes), field).tolist(),
             )
             for place, (name, title) in enumerate(titles.items())
         ]
@@ -113,11 +117,11 @@ class Service:
 
     def table(self, request: schemas.TableRequest, go_on: GoOn) -> schemas.TableAnswer:
         """A decision for every row, or target time, of a table whose features are there, as `stakes decide` does."""
-        layout = self._opened.first.layout
+        layout = self._fits.first.layout
         if layout is None:
             raise RefusedError("csv", "the fit was saved without the layout of its table; send features instead")
         priced, forecast = self._cost.priced(request.cost), self._forecast(request.forecast)
-        with naming("csv"):
+        with naming_field("csv"):
             given = parse_delimited(request.csv.encode("utf-8", "replace"), "the table")
             if not len(given):
                 raise RefusedError("csv", "the table has no rows below its line of column names")
@@ -127,7 +131,7 @@ class Service:
         for part in forecast.sample(inputs.features.to_numpy(np.float64), self._count(forecast, None), "csv"):
             go_on()
             members.append(part)
-        with priced.naming("csv"):
+        with priced.naming_field("csv"):
             decided = decision_table(priced.cost, torch.cat(members).numpy(), inputs.features.index, request.quantiles)
         return schemas.TableAnswer(
             forecast=forecast.name,
@@ -137,19 +141,19 @@ class Service:
             notes=[
                 *zone_notes(given, layout.time),
                 *left_out_notes(inputs.quality),
-                *unlike_fit_notes(self._opened.first.about, layout, inputs.quality),
+                *unlike_fit_notes(self._fits.first.about, layout, inputs.quality),
                 *uncertified_notes(decided),
             ],
         )
 
     def model(self) -> schemas.ModelAnswer:
         """What is served."""
-        counts = {name: self._count(each, None) for name, each in self._opened.forecasts.items()}
-        return model_answer(self._opened, self._cost.answer(), counts, self._settings)
+        counts = {name: self._count(each, None) for name, each in self._fits.forecasts.items()}
+        return model_answer(self._fits, self._cost.answer(), counts, self._settings)
 
     def cases(self) -> schemas.CasesAnswer:
         """Cases that the forecaster was judged by, to look at."""
-        return cases_answer(self._opened)
+        return cases_answer(self._fits)
 
     def _parts(self, request: schemas.DecideRequest) -> tuple[int, Iterator[Tensor]]:
         """The number of members, and members (n, M, D) of some rows after the other."""
@@ -157,9 +161,7 @@ class Service:
             require_rows("members", len(request.members), self._settings)
             if request.member_count is not None:
                 raise RefusedError("member_count", "member_count belongs to features; members are as many as are sent")
-            members = torch.from_numpy(
-                member_array(request.members, self._settings, self._opened.forecaster.n_outputs_)
-            )
+            members = torch.from_numpy(member_array(request.members, self._settings, self._fits.forecaster.n_outputs_))
             size = max(1, _ROWS_AT_ONCE // (members.shape[1] * members.shape[2]))
             return members.shape[1], iter(members.split(size))
         forecast = self._forecast(request.forecast)
@@ -169,30 +171,30 @@ class Service:
     def _case(self, request: schemas.CurveRequest) -> tuple[dict[str, str], Tensor]:
         """Titles of the forecasts by name, and their members (forecasts, M, D), as many of each."""
         if request.members is not None:
-            array = member_array([request.members], self._settings, self._opened.forecaster.n_outputs_)
+            array = member_array([request.members], self._settings, self._fits.forecaster.n_outputs_)
             return {"members": "Members"}, torch.from_numpy(array)
-        names = list(self._opened.forecasts) if request.forecasts is None else request.forecasts
+        names = list(self._fits.forecasts) if request.forecasts is None else request.forecasts
         forecasts = [self._forecast(name) for name in dict.fromkeys(names)]
-        features = np.array(feature_row(request.features or [], self._opened.features, "features"))
+        features = np.array(feature_row(request.features or [], self._fits.features, "features"))
         count = min(self._count(each, request.member_count) for each in forecasts)
         members = [self._case_members(each.name, features.tobytes(), count) for each in forecasts]
         return {each.name: each.title for each in forecasts}, torch.stack(members)
 
     def _sample_case(self, name: str, features: bytes, count: int) -> Tensor:
-        (members,) = self._opened.forecasts[name].sample(np.frombuffer(features)[None], count)
+        (members,) = self._fits.forecasts[name].sample(np.frombuffer(features)[None], count)
         return members[0]
 
     def _features(self, rows: Sequence[Any]) -> NDArray[np.float64]:
         require_rows("features", len(rows), self._settings)
-        names = self._opened.features
+        names = self._fits.features
         return np.array([feature_row(row, names, f"features.{place}") for place, row in enumerate(rows)])
 
     def _forecast(self, name: str) -> ServedForecast:
-        if name not in self._opened.forecasts:
+        if name not in self._fits.forecasts:
             raise RefusedError(
-                "forecast", f"there is no forecast {shown(name)}; there are {', '.join(self._opened.forecasts)}"
+                "forecast", f"there is no forecast {shown(name)}; there are {', '.join(self._fits.forecasts)}"
             )
-        return self._opened.forecasts[name]
+        return self._fits.forecasts[name]
 
     def _count(self, forecast: ServedForecast, asked: int | None) -> int:
         if asked is None:

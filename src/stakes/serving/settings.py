@@ -17,6 +17,9 @@ _PORTS = 1 << 16
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address.
 
+    Args:
+        host: A name or an address, without a port.
+
     >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "example.org")]
     [True, True, True, False, False]
     """
@@ -35,9 +38,18 @@ def _can_be_sent(token: str) -> bool:
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """`timeout` in seconds, of a request and of reading its body; `waiting` requests may queue for `workers` threads.
+    """Where the service listens, who may ask, and how much at once. An address that others can reach needs a token.
 
-    An address that others can reach needs a token.
+    Attributes:
+        host: The address that is listened to.
+        port: The port; 0 takes a free one.
+        token: What every request must bring; None asks for none.
+        max_rows: Rows of one request at most.
+        max_members: Members of each row at most.
+        max_body_mb: Size of the body of a request at most, in MiB.
+        timeout: Seconds after which a request is given up, and for reading its body.
+        workers: Threads that compute answers.
+        waiting: Requests that may wait for a thread; one more is refused.
     """
 
     host: str = "127.0.0.1"
@@ -68,10 +80,10 @@ class ServiceSettings:
 
     @property
     def max_body(self) -> int:
-        """In bytes."""
+        """How large the body of a request may be, in bytes."""
         return int(self.max_body_mb * _MEBIBYTE)
 
     @property
     def threads_each(self) -> int:
-        """Of torch, in every worker: all of them together use no more cores than there are."""
+        """The threads of torch in every worker: all workers together use no more cores than there are."""
         return max(1, (os.cpu_count() or 1) // self.workers)

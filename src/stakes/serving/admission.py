@@ -1,4 +1,4 @@
-"""What stands before the service: the token, the size of a body and its time, and headers that browsers heed."""
+"""What a request passes before the service sees it: host, token, size and time; and headers that browsers heed."""
 
 import asyncio
 import hmac
@@ -8,10 +8,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stakes.serving.refusals import fault
+from stakes.serving.refusals import refusal
 from stakes.serving.settings import ServiceSettings, is_loopback
 
-__all__ = ["Guard"]
+__all__ = ["Admission"]
 
 _LOG = logging.getLogger("stakes.serving")
 _HEADERS = {
@@ -24,8 +24,13 @@ _PATIENCE = 4
 _OPEN = ("/", "/healthz")  # without a token: nothing of the bundle is in them
 
 
-class Guard:
-    """An ASGI application around another."""
+class Admission:
+    """An ASGI application around another, which sees only requests that may be answered, with their whole body.
+
+    Args:
+        app: The application that answers.
+        settings: The token, and how large a body may be and how long it may take.
+    """
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
         self._app, self._settings = app, settings
@@ -35,26 +40,25 @@ class Guard:
             await self._app(scope, receive, send)
             return
         send = _with_headers(send)
-        refusal = self._refusal(scope)
-        content = b""
-        if refusal is None:
-            content, refusal = await self._content(receive)
-        if refusal is not None:
-            await refusal(scope, receive, send)
+        refused, content = self._refused(scope), b""
+        if refused is None:
+            content, refused = await self._content(receive)
+        if refused is not None:
+            await refused(scope, receive, send)
             return
         try:
             await self._app(_as_read(scope), _given(content, receive), send)
         except Exception:  # the client was told so by the application
             _LOG.exception("%s %s failed", scope["method"], scope["path"])
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _refused(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if self._settings.token is None:
             if not is_loopback(_host_name(headers.get("host", ""))):  # a name that leads here, by a page's doing
-                return fault(400, "Host", "the service answers to localhost, 127.0.0.1 and [::1] only")
+                return refusal(400, "Host", "the service answers to localhost, 127.0.0.1 and [::1] only")
         elif scope["path"] not in _OPEN and not self._knows_token(headers.get("authorization", "")):
             message = "the token is missing or wrong; send the header Authorization: Bearer TOKEN"
-            return fault(401, "Authorization", message, {"WWW-Authenticate": "Bearer"})
+            return refusal(401, "Authorization", message, {"WWW-Authenticate": "Bearer"})
         length = headers.get("content-length", "0")
         return self._too_large() if not length.isdecimal() or int(length) > self._most_read else None
 
@@ -76,17 +80,17 @@ class Guard:
                 while more and size <= self._most_read:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        return b"", fault(400, "", "the body ended before its length")
+                        return b"", refusal(400, "", "the body ended before its length")
                     size += len(message.get("body", b""))
                     if size <= self._settings.max_body:
                         parts.append(message.get("body", b""))
                     more = message.get("more_body", False)
         except TimeoutError:
-            return b"", fault(408, "", f"the body did not arrive within {self._settings.timeout:g} seconds")
+            return b"", refusal(408, "", f"the body did not arrive within {self._settings.timeout:g} seconds")
         return b"".join(parts), None if size <= self._settings.max_body else self._too_large()
 
     def _too_large(self) -> Response:
-        return fault(413, "", f"the body must be at most {self._settings.max_body_mb:g} MiB", {"Connection": "close"})
+        return refusal(413, "", f"the body must be at most {self._settings.max_body_mb:g} MiB", {"Connection": "close"})
 
 
 def _host_name(host: str) -> str:

@@ -15,17 +15,25 @@ from stakes.data.stored_cases import StoredCases, load_cases
 from stakes.errors import SettingError, StakesError
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.models.model_ensemble import pooled_members
-from stakes.serving.refusals import naming
+from stakes.serving.refusals import naming_field
 from stakes.training.many_weights import resolved_device
 
-__all__ = ["Opened", "ServedForecast", "open_folders"]
+__all__ = ["ServedFits", "ServedForecast", "open_fits"]
 
 _MEMBERS_AT_ONCE = 1 << 16  # after which it is asked whether anybody still waits
 
 
 @dataclass(frozen=True, eq=False)
 class ServedForecast:
-    """Some models of a fitted forecaster under a name."""
+    """A forecast that can be asked for by name: some models of a fitted forecaster.
+
+    Attributes:
+        name: What requests call it: "chosen", "weight_0" or "second".
+        title: What people call it.
+        decision_weight: That of its training.
+        forecaster: The fitted forecaster that the models are of.
+        models: The models whose members make the forecast.
+    """
 
     name: str
     title: str
@@ -34,11 +42,14 @@ class ServedForecast:
     models: Sequence[nn.Module]
 
     def sample(self, features: NDArray[np.float64], members: int, field: str = "features") -> Iterator[Tensor]:
-        """Members (n, M, D) of some rows (N, F) after the other, the same whichever rows are asked for together.
+        """Members (n, M, D) of some rows after the other, the same whichever rows are asked for together.
 
-        Features that cannot be used are refused under the name of that field.
+        Args:
+            features: Rows (N, F).
+            members: How many of each row, M.
+            field: Of the request, which is named where the features cannot be used.
         """
-        with naming(field):
+        with naming_field(field):
             rows = as_tensor(features, "features")
         device = resolved_device(self.forecaster.device)
         for part in rows.split(max(1, _MEMBERS_AT_ONCE // members)):
@@ -46,8 +57,15 @@ class ServedForecast:
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
-    """The bundles of one or two folders, which forecast the same from the same, and cases to look at."""
+class ServedFits:
+    """One fit, or two that forecast the same targets from the same features.
+
+    Attributes:
+        bundles: The fits, by the names of their folders.
+        forecasts: What can be asked for, by name.
+        cases: Cases to look at, that the first fit was judged by; None where it kept none.
+        notes: Sentences for whoever starts the service.
+    """
 
     bundles: dict[str, Bundle]
     forecasts: dict[str, ServedForecast]
@@ -61,6 +79,7 @@ class Opened:
 
     @property
     def forecaster(self) -> DecisionAwareForecaster:
+        """That of the first fit."""
         return self.first.forecaster
 
     @property
@@ -83,8 +102,13 @@ class Opened:
         return [0.0] * len(self.features) if scaling is None else scaling.mean.double().tolist()
 
 
-def open_folders(folders: Sequence[Path], cost: str | None) -> Opened:
-    """Read the fits; the second decides for the cost of the first."""
+def open_fits(folders: Sequence[Path], cost: str | None) -> ServedFits:
+    """Read one fit, or two to compare.
+
+    Args:
+        folders: Of the fits; the second decides for the cost of the first.
+        cost: In words; None takes that of the first fit.
+    """
     first = open_folder(folders[0], cost)
     bundles = {_name(folders[0]): first}
     forecasts = _forecasts(first.forecaster)
@@ -98,15 +122,15 @@ def open_folders(folders: Sequence[Path], cost: str | None) -> Opened:
         forecasts["second"] = ServedForecast("second", title, weight, other.forecaster, other.forecaster.models_)
     cases, trouble = _cases(folders[0], first.forecaster)
     notes = tuple(note for bundle in bundles.values() for note in bundle.notes)
-    return Opened(bundles, forecasts, cases, (*notes, *trouble))
+    return ServedFits(bundles, forecasts, cases, (*notes, *trouble))
 
 
 def _forecasts(forecaster: DecisionAwareForecaster) -> dict[str, ServedForecast]:
     weight = forecaster.decision_weight_
-    found = {"chosen": ServedForecast("chosen", f"Weight {weight:g}", weight, forecaster, forecaster.models_)}
+    forecasts = {"chosen": ServedForecast("chosen", f"Weight {weight:g}", weight, forecaster, forecaster.models_)}
     if forecaster.baseline_models_:
-        found["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, forecaster, forecaster.baseline_models_)
-    return found
+        forecasts["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, forecaster, forecaster.baseline_models_)
+    return forecasts
 
 
 def _require_alike(first: DecisionAwareForecaster, other: DecisionAwareForecaster, *folders: Path) -> None:

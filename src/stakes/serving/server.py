@@ -1,16 +1,16 @@
 """Listening, until a signal says otherwise."""
 
-import asyncio
 import math
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stakes.errors import SettingError
 from stakes.serving.settings import ServiceSettings
@@ -21,40 +21,49 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _CONNECTIONS = 1000
 _BACKLOG = 1024
 _IDLE_SECONDS = 5
-_HEAD_SECONDS = 10
+_HEAD_SECONDS = 10.0
 
 
-class _Impatient(H11Protocol):
-    """Ends a connection that is silent or half a head of a request: enough of them would fill the service."""
+class _SilentConnections:
+    """Ends connections on which no request begins: uvicorn waits for ever for the first one, and for half a head.
 
-    _patience: asyncio.TimerHandle | None = None
+    Enough of them would fill the service. What answers, or waits for a body, is left alone: that has its own time.
+    """
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._watch()
+    def __init__(self) -> None:
+        self._seen: dict[Any, tuple[object, float]] = {}  # by connection: its last request, and since when it is done
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
+    def end(self, connections: Iterable[Any]) -> None:
+        """To be called now and then with the protocols of the open connections."""
+        now, seen = time.monotonic(), self._seen
+        self._seen = {each: _last_request(each, seen.get(each), now) for each in connections}
+        for connection, (_, since) in self._seen.items():
+            if now - since > _HEAD_SECONDS:
+                connection.transport.close()
 
-    def _watch(self) -> None:
-        asked = self.cycle is not None and not self.cycle.response_complete
-        if asked and self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-        elif not asked and self._patience is None:
-            self._patience = self.loop.call_later(_HEAD_SECONDS, self._end)
 
-    def _end(self) -> None:
-        self.transport.close()
+def _last_request(connection: Any, before: tuple[object, float] | None, now: float) -> tuple[object, float]:
+    request = connection.cycle  # of uvicorn's protocols: the request and its answer, None before the first
+    at_work = request is not None and not request.response_complete
+    return before if before is not None and before[0] is request and not at_work else (request, now)
 
 
 def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
-    """A server that says nothing unless something goes wrong."""
-    return uvicorn.Server(
+    """A server that says nothing unless something goes wrong.
+
+    Args:
+        app: What answers.
+        settings: Of the service; their time-out also bounds how long the end waits for answers.
+    """
+    silent = _SilentConnections()
+
+    async def every_second() -> None:
+        silent.end(server.server_state.connections)
+
+    server = uvicorn.Server(
         uvicorn.Config(
             app,
-            http=_Impatient,
+            http="h11",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -62,12 +71,20 @@ def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
             limit_concurrency=_CONNECTIONS,
             timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=math.ceil(settings.timeout) + 1,
+            callback_notify=every_second,
+            timeout_notify=0,
         )
     )
+    return server
 
 
 def run_service(app: ASGIApp, settings: ServiceSettings) -> None:
-    """Serve until SIGINT or SIGTERM; requests that are being answered are finished."""
+    """Serve until SIGINT or SIGTERM; requests that are being answered are finished.
+
+    Args:
+        app: What answers.
+        settings: Where to listen, and for how long to wait.
+    """
     with open_listener(settings) as listener, _ended_by_signals():
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         sys.stderr.write(f"stakes serves http://{host}:{listener.getsockname()[1]}/ until Ctrl-C\n")
@@ -78,7 +95,10 @@ def run_service(app: ASGIApp, settings: ServiceSettings) -> None:
 def open_listener(settings: ServiceSettings) -> socket.socket:
     """The socket that is listened to, bound before all else: an address in use is one line.
 
-    Its protocol is named, or asyncio would not switch off the delay of small packets, which costs 40 ms an answer.
+    Its protocol is named, or asyncio would not switch off the delay of small packets, which costs 40 ms per answer.
+
+    Args:
+        settings: The address and the port.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -23,7 +23,11 @@ class AbandonedError(Exception):
 
 
 class WorkerPool:
-    """Runs work in threads; refuses it with 503 where too much is waiting, and with 504 where it takes too long."""
+    """Runs work in threads; refuses it with 503 where too much is waiting, and with 504 where it takes too long.
+
+    Args:
+        settings: How many threads there are, how much may wait for them and for how long.
+    """
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._timeout = settings.timeout

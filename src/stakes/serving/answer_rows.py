@@ -12,18 +12,24 @@ from stakes.serving.refusals import RefusedError
 from stakes.serving.schemas import Certificate, Decision, ForecastRow
 from stakes.serving.served_cost import PricedCost
 
-__all__ = ["LEVELS", "finite", "forecast_rows", "solved"]
+__all__ = ["decision_rows", "forecast_rows", "require_finite_answer"]
 
 Floats = NDArray[np.float64]
-LEVELS = (0.1, 0.5, 0.9)
 
 
-def solved(priced: PricedCost, samples: Tensor, levels: Sequence[float], field: str) -> list[Decision]:
-    """The best actions for members (n, M, D), and quantiles of what the decision is about."""
-    with priced.naming(field):
+def decision_rows(priced: PricedCost, samples: Tensor, levels: Sequence[float], field: str) -> list[Decision]:
+    """The best action of every forecast, and quantiles of what the decision is about.
+
+    Args:
+        priced: What is decided for.
+        samples: The members (n, M, D).
+        levels: Levels of the quantiles, between 0 and 1.
+        field: Of the request, which is named where there is no answer.
+    """
+    with priced.naming_field(field):
         decisions = solve_decisions(priced.cost, [samples], levels, double=True)
     for values in (decisions.action, decisions.expected_cost, decisions.quantiles):
-        finite(values, field)
+        require_finite_answer(values, field)
     return [
         Decision(
             action=decisions.action[row],
@@ -38,8 +44,15 @@ def solved(priced: PricedCost, samples: Tensor, levels: Sequence[float], field: 
 def forecast_rows(
     samples: Tensor, targets: Sequence[str], levels: Sequence[float], with_members: bool
 ) -> list[ForecastRow]:
-    """Members (n, M, D) in short, target by target."""
-    members = finite(samples.double().numpy(), "features")
+    """Mean and quantiles of every forecast, target by target.
+
+    Args:
+        samples: The members (n, M, D).
+        targets: The names of the outcomes, (D,).
+        levels: Levels of the quantiles, between 0 and 1.
+        with_members: Whether the members are told too.
+    """
+    members = require_finite_answer(samples.double().numpy(), "features")
     mean, quantiles = members.mean(1), _quantiles(members, levels)  # (n, D), (Q, n, D)
     return [
         ForecastRow(
@@ -54,8 +67,13 @@ def forecast_rows(
     ]
 
 
-def finite(values: Floats, field: str) -> Floats:
-    """The values, or a refusal: JSON has no word for infinity."""
+def require_finite_answer(values: Floats, field: str) -> Floats:
+    """The values, or a refusal: JSON has no word for infinity.
+
+    Args:
+        values: Numbers of an answer, of any shape.
+        field: Of the request, which the refusal names.
+    """
     if not np.isfinite(values).all():
         raise RefusedError(field, "the numbers are too large for an answer that is finite")
     return values
@@ -73,8 +91,8 @@ def _certificate(decisions: Decisions, row: int) -> Certificate:
 
 def _quantiles(values: Floats, levels: Sequence[float]) -> Floats:
     """Over the second axis: (n, M, ...) to (Q, n, ...)."""
-    found: Floats = np.quantile(values, list(levels), axis=1, method="hazen")
-    return found
+    quantiles: Floats = np.quantile(values, list(levels), axis=1, method="hazen")
+    return quantiles
 
 
 def _names(levels: Sequence[float]) -> list[str]:

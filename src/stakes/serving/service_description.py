@@ -10,21 +10,28 @@ from stakes.data.layout import TableLayout
 from stakes.evaluation.metrics import Assessor
 from stakes.json_values import json_value
 from stakes.serving import schemas
-from stakes.serving.forecasts import Opened
+from stakes.serving.served_forecasts import ServedFits
 from stakes.serving.settings import ServiceSettings
 
 __all__ = ["cases_answer", "model_answer"]
 
 
 def model_answer(
-    opened: Opened, cost: schemas.CostAnswer, counts: Mapping[str, int], settings: ServiceSettings
+    fits: ServedFits, cost: schemas.CostAnswer, counts: Mapping[str, int], settings: ServiceSettings
 ) -> schemas.ModelAnswer:
-    """All but the cases; `counts` are the members of each forecast."""
-    features = zip(opened.features, opened.typical, strict=True)
+    """All that is known of the service but the cases.
+
+    Args:
+        fits: What is served.
+        cost: What is known of the cost.
+        counts: The number of members of each forecast, by name.
+        settings: The bounds on requests.
+    """
+    features = zip(fits.features, fits.typical, strict=True)
     return schemas.ModelAnswer(
         version=stakes.__version__,
         features=[schemas.FeatureAnswer(name=name, typical=value) for name, value in features],
-        targets=list(opened.forecaster.target_names_),
+        targets=list(fits.forecaster.target_names_),
         cost=cost,
         forecasts=[
             schemas.ServedAnswer(
@@ -33,11 +40,11 @@ def model_answer(
                 decision_weight=each.decision_weight,
                 member_count=counts[each.name],
             )
-            for each in opened.forecasts.values()
+            for each in fits.forecasts.values()
         ],
-        bundles=[_bundle(name, bundle) for name, bundle in opened.bundles.items()],
-        takes_tables=opened.first.layout is not None,
-        table_columns=_table_columns(opened.first.layout),
+        bundles=[_bundle(name, bundle) for name, bundle in fits.bundles.items()],
+        takes_tables=fits.first.layout is not None,
+        table_columns=_table_columns(fits.first.layout),
         limits=schemas.LimitsAnswer(
             max_rows=settings.max_rows,
             max_members=settings.max_members,
@@ -47,9 +54,13 @@ def model_answer(
     )
 
 
-def cases_answer(opened: Opened) -> schemas.CasesAnswer:
-    """The cases that were kept with the first fit."""
-    kept, forecaster = opened.cases, opened.forecaster
+def cases_answer(fits: ServedFits) -> schemas.CasesAnswer:
+    """The cases that were kept with the first fit.
+
+    Args:
+        fits: What is served.
+    """
+    kept, forecaster = fits.cases, fits.forecaster
     if kept is None:
         return schemas.CasesAnswer(cases=[])
     totals = Assessor(forecaster.cost).total(torch.from_numpy(kept.outcomes)).tolist()
@@ -57,7 +68,7 @@ def cases_answer(opened: Opened) -> schemas.CasesAnswer:
         cases=[
             schemas.CaseAnswer(
                 label=label,
-                features=dict(zip(opened.features, features.tolist(), strict=True)),
+                features=dict(zip(fits.features, features.tolist(), strict=True)),
                 outcome=dict(zip(forecaster.target_names_, outcome.tolist(), strict=True)),
                 total=total,
             )
