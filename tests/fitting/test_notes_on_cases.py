@@ -48,7 +48,7 @@ def test_times_of_the_fit_in_another_table() -> None:
         ([30.0, 90.0], [31.0, 0.05], ""),
         ([30.0, 90.0], [0.05, 0.08], "a: 0.05 where the fit saw 30 to 90: another unit?"),
         ([-90.0, -30.0], [-0.05, -0.08], "a: -0.05 where the fit saw -90 to -30: another unit?"),
-        ([30.0, 90.0], [31.0, 30000.0], "a: 30000 where the fit saw 30 to 90: another unit?"),
+        ([30.0, 90.0], [31.0, 30000.0], "a: 30,000 where the fit saw 30 to 90: another unit?"),
         ([250.0, 310.0], [-20.0, 30.0], "a: -20 where the fit saw 250 to 310: another unit?"),
         ([1.0, 2.0], [-500.0, 300.0], "a: -500 where the fit saw 1 to 2: another unit?"),
         ([3.0, 3.0], [3.0, 3.0], ""),

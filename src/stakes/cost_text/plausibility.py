@@ -10,6 +10,7 @@ from stakes.cost_text.own_cost_file import OwnCost, type_and_text
 from stakes.errors import CostError, ShapeError, StakesError
 from stakes.method.actions import solve_action
 from stakes.method.costs import Cost
+from stakes.number_text import number_text
 
 __all__ = ["plausibility_notes"]
 
@@ -44,7 +45,7 @@ def plausibility_notes(name: str, parameters: Parameters, cost: Cost, outcomes: 
 
 def _unit_note(name: str, parameters: Parameters, values: NDArray[np.float64]) -> str:
     low, high = float(values.min()), float(values.max())
-    seen = f"the outcomes run from {low:g} to {high:g}"
+    seen = f"the outcomes run from {_text(low)} to {_text(high)}"
     if name == "shortfall" and not (low >= 0 and high <= _ABOVE_CAPACITY):
         return f"{seen}, which does not look like a fraction of capacity (0 to 1), as the cost shortfall expects"
     if name == "wind_dispatch" and not (low >= 0 and 1 < high <= _STORM):
@@ -53,9 +54,9 @@ def _unit_note(name: str, parameters: Parameters, values: NDArray[np.float64]) -
     if name == "protection":
         threshold = float(parameters["threshold"])
         if low > _KELVIN and _COLDEST <= threshold <= _WARMEST:
-            return f"{seen}, which looks like kelvin, while the threshold {threshold:g} looks like degC"
+            return f"{seen}, which looks like kelvin, while the threshold {_text(threshold)} looks like degC"
         if not low <= threshold <= high:
-            return f"{seen} and never cross the threshold {threshold:g}: is it in the unit of the outcomes?"
+            return f"{seen} and never cross the threshold {_text(threshold)}: is it in the unit of the outcomes?"
     return ""
 
 
@@ -67,20 +68,21 @@ def _bounds_note(name: str, cost: Cost, bounds_are_given: bool, values: NDArray[
     blind = float(_actions(name, cost, cases[None])[0])
     lower, upper = float(cost.lower), float(cost.upper)
     for side, bound in (("lower", lower), ("upper", upper)):
-        share = float((known == bound).double().mean())
+        share, at = float((known == bound).double().mean()), f"the {side} bound {_text(bound)}"
         if share == 1:
             return (
-                f"even where the outcome is known beforehand, the best action is always the {side} bound {bound:g}: "
+                f"even where the outcome is known beforehand, the best action is always {at}: "
                 "there is nothing to decide, or the cost is in another unit than the outcomes"
             )
         if blind == bound and bounds_are_given:
             return (
-                f"without a forecast the best action is the {side} bound {bound:g}, and it is in {share:.0%} of the "
+                f"without a forecast the best action is {at}, and it is in {share:.0%} of the "
                 f"cases where the outcome is known beforehand: is {side} in the unit of the outcomes?"
             )
     if bounds_are_given and float(known.max() - known.min()) < _LITTLE * (upper - lower):
         return (
-            f"the best actions of all outcomes, {known.min():g} to {known.max():g}, use less than "
+            f"the best actions of all outcomes, {_text(known.min().item())} to "
+            f"{_text(known.max().item())}, use less than "
             f"{_LITTLE:.0%} of the range from lower={lower:g} to upper={upper:g}: are the bounds in the unit of the "
             "outcomes?"
         )
@@ -94,3 +96,7 @@ def _actions(name: str, cost: Cost, samples: torch.Tensor) -> torch.Tensor:
         raise
     except Exception as error:  # a user's own function may raise anything
         raise CostError(f"the cost {name} fails for the outcomes of the table: {type_and_text(error)}") from error
+
+
+def _text(value: float) -> str:
+    return number_text(value, digits=6)

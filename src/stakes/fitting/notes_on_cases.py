@@ -8,6 +8,7 @@ import numpy as np
 from stakes.bundle import DataFingerprint
 from stakes.data.layout import TableCases, TableLayout
 from stakes.data.quality import DataQuality
+from stakes.number_text import number_text
 from stakes.settings import from_plain
 
 __all__ = ["part_of_fit_notes", "unlike_fit_notes"]
@@ -74,7 +75,8 @@ def _doubt(name: str, before: Mapping[str, float], now: Mapping[str, float]) -> 
         value = now["min"]
     else:
         return ""
-    return f"{name}: {value:g} where the fit saw {low:g} to {high:g}: another unit?"
+    value_text, low_text, high_text = (number_text(each, 6) for each in (value, low, high))
+    return f"{name}: {value_text} where the fit saw {low_text} to {high_text}: another unit?"
 
 
 def _smaller(least: float, most: float) -> bool:
