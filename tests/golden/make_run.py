@@ -2,7 +2,8 @@
 
 One pair is made when the format of run folders changes, and none is made twice: run-N/finished, and the same run
 stopped half way, run-N/interrupted, with its checkpoint. run-N/data.sha256 tells whether the task has the very same
-data elsewhere: a checkpoint is for these alone, and another processor may compute other last digits.
+data elsewhere: a checkpoint is for these alone, and another processor may compute other last digits. run-1 is of a
+version whose models lived in `stakes.models`, which its checkpoint's fingerprint says.
 """
 
 import hashlib

@@ -1,15 +1,17 @@
 """What a stack of replicas depends on, as one hash, and which of its replicas share a pre-training."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from stakes.training.replicas import ReplicaStack, structure
 
-__all__ = ["fingerprint", "leaders"]
+__all__ = ["fingerprint", "former_fingerprint", "leaders"]
+
+_FORMER_HOMES = {"stakes.method.models.scaling.": "stakes.models.networks.", "stakes.method.models.": "stakes.models."}
 
 
 def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
@@ -42,15 +44,39 @@ def fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
         stack: The replicas.
         parameters: Their initial parameters, (R, P).
     """
+    return _digest(stack, parameters, _described_model)
+
+
+def former_fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
+    """The fingerprint as earlier versions computed it: it named the modules that the classes of models lived in.
+
+    Args:
+        stack: The replicas.
+        parameters: Their initial parameters, (R, P).
+    """
+    return _digest(stack, parameters, _formerly_described_model)
+
+
+def _digest(stack: ReplicaStack, parameters: Tensor, describe: Callable[[nn.Module], str]) -> str:
     digest = hashlib.sha256(repr(stack.settings).encode())
     for replica in stack.replicas:
-        model = [(name, kind.__qualname__, plain) for name, kind, plain in structure(replica.model)]
-        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), model)
-        digest.update(repr(told).encode())
+        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost))
+        digest.update(f"{repr(told)[:-1]}, {describe(replica.model)})".encode())
     for values in _tensors(stack, parameters):
         flat = values.cpu().clone(memory_format=torch.contiguous_format).reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def _described_model(model: nn.Module) -> str:
+    return repr([(name, kind.__qualname__, values) for name, kind, values in structure(model)])
+
+
+def _formerly_described_model(model: nn.Module) -> str:
+    text = repr(structure(model))
+    for now, then in _FORMER_HOMES.items():
+        text = text.replace(now, then)
+    return text
 
 
 def _tensors(stack: ReplicaStack, parameters: Tensor) -> Iterator[Tensor]:

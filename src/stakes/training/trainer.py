@@ -17,7 +17,7 @@ from stakes.errors import CheckpointError, InterruptedTraining, SettingError
 from stakes.method.training_settings import TrainingSettings
 from stakes.settings import from_plain, to_plain
 from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
-from stakes.training.fingerprint import fingerprint, leaders
+from stakes.training.fingerprint import fingerprint, former_fingerprint, leaders
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.results import Observer, Phase, Progress, ReplicaRecord, Status, Trained
 from stakes.training.stepper import Stepper
@@ -320,7 +320,8 @@ class _Session:
     def _check(self, checkpoint: Checkpoint) -> None:
         """Raise unless the checkpoint is one of this very stack."""
         state = from_plain(SessionState, checkpoint.state)
-        if state.fingerprint != self.fingerprint:
+        known = state.fingerprint == self.fingerprint
+        if not known and state.fingerprint != former_fingerprint(self.stack, self.best):
             raise CheckpointError("it belongs to other replicas, data or settings")
         count, rows = len(self.stack), state.rows
         if len(state.replicas) != count or not rows or len({*rows} & {*range(count)}) != len(rows):
