@@ -21,7 +21,7 @@ sales = pd.Series(random.gamma(8.0, mean / 8.0), name="sales")  # the more is so
 cost = stakes.NewsvendorCost(underage=4.0, overage=1.0, lower=0.0, upper=400.0)
 
 past, coming = slice(None, 500), slice(500, None)
-forecaster = stakes.DecisionAwareForecaster(cost, weights=(0.0, 0.3, 0.6), random_state=0)
+forecaster = stakes.DecisionAwareForecaster(cost, weights=(0.0, 0.3, 0.6), epochs=30, random_state=0)
 forecaster.fit(table[past], sales[past])
 
 assert forecaster.frontier_ is not None

@@ -13,8 +13,7 @@ from stakes.evaluation.study import AXES, Study
 from stakes.paper.study_collection import Studies, StudyKey
 
 REGIONS = {"wind": {"ramp": (2.2, 10.8), "rated": (10.8, 14.4), "cut-off": (14.4, 99.0)}}
-WIND = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
-PORTFOLIO = tuple(tenth / 10 for tenth in range(10))
+WEIGHTS = (0.0, 0.3, 0.5, 0.9)
 
 
 def invented_study(
@@ -66,7 +65,7 @@ def invented_studies(reduced: bool = False, european: bool = True) -> Studies:
     """All studies of wind and portfolios; reduced, only what the figures cannot do without, of one run per weight."""
     studies: dict[StudyKey, Study] = {}
     for model in ("implicit", "diffusion"):
-        grid = ((0.0, 0.9), (5.0,), 1) if reduced else (WIND, (3.0, 5.0, 10.0), 3)
+        grid = ((0.0, 0.9), (5.0,), 1) if reduced else (WEIGHTS, (3.0, 5.0, 10.0), 3)
         key = StudyKey("wind", model)
         studies[key] = invented_study(key, *grid)
     if reduced:
@@ -79,5 +78,5 @@ def invented_studies(reduced: bool = False, european: bool = True) -> Studies:
         for choice in ("main", *rivals):
             key = StudyKey(task, model, choice, sites)
             parameters = (10.0,) if task == "french_load" else (5.0, 20.0)
-            studies[key] = invented_study(key, PORTFOLIO, parameters)
+            studies[key] = invented_study(key, WEIGHTS, parameters)
     return Studies(studies)

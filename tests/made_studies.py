@@ -72,6 +72,6 @@ def made_studies(subject: str, *choices: str) -> Studies:
     studies: dict[StudyKey, Study] = {}
     for planned in planned_studies([subject]):
         if planned.choice in (choices or ("main",)) and planned.task != "european_wind":
-            points = tuple(point for point in planned.sweep().points if point.run.seed < SEEDS)
+            points = tuple(point for point in planned.sweep.points if point.run.seed < SEEDS)
             studies[planned.key] = made_study(points, planned.assessment, planned.choice)
     return Studies(studies)

@@ -1,4 +1,5 @@
 import json
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -28,8 +29,12 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example_runs(path: Path) -> None:
-    result = subprocess.run([sys.executable, "-W", "error", str(path)], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    """In a process of its own only where it starts processes: most of the time would go into importing torch."""
+    if path.name == "distributed.py":
+        result = subprocess.run([sys.executable, "-W", "error", str(path)], capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+    else:
+        runpy.run_path(str(path), run_name="__main__")
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

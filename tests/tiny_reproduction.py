@@ -13,6 +13,7 @@ from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.summary import summarise
 from stakes.paper import policies, run_evaluations
 from stakes.paper import reproduce as module
+from stakes.paper.claims import method
 from stakes.paper.plan import PlannedStudy, planned_studies
 from stakes.tasks import find_task, portfolio
 from stakes.training import run_settings, sweep
@@ -45,7 +46,7 @@ def tiny(planned: PlannedStudy) -> PlannedStudy:
 
 @contextmanager
 def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers: bool = False) -> Iterator[None]:
-    """Within, reproductions have a few tiny studies, trained in this process or in workers, and few resamples."""
+    """Within, reproductions have a few tiny studies, trained here or in workers, with few resamples and timings."""
 
     def planned(*arguments: Any) -> list[PlannedStudy]:
         return [changed(study) for study in planned_studies(*arguments) if _wanted(study)]
@@ -57,6 +58,8 @@ def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers
         patch.setattr(study, "Resampling", partial(Resampling, resamples=40))
         patch.setattr(module, "summarise", partial(summarise, metrics=METRICS))
         patch.setattr(policies, "_SETTINGS", replace(policies._SETTINGS, epochs=1, batch=2000))
+        patch.setattr(method, "_SETS", 600)
+        patch.setattr(method, "_ROUNDS", 1)
         patch.setattr(portfolio, "_SPLITS", (300, 100, 300))
         _forget_data()
         yield

@@ -1,19 +1,30 @@
 """A figure names the settings of all that it shows."""
 
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 
 import pytest
 from invented_studies import invented_studies
 
+from stakes.evaluation.intervals import Resampling
 from stakes.paper.drawing import _settings_of_studies, draw_figure
 from stakes.paper.study_collection import Studies
 
 DIFFERS = ", where it differs"
 
 
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals are not what is tested."""
+    monkeypatch.setattr("stakes.evaluation.study.Resampling", partial(Resampling, resamples=40))
+
+
 @cache
 def made() -> Studies:
-    return invented_studies(reduced=False)
+    """The studies of two weights and one cost parameter."""
+    few = {"decision_weight": [0, -1], "parameter": [-1]}
+    studies = invented_studies().items()
+    return Studies({key: replace(study, forecasts=study.forecasts.isel(few)) for key, study in studies})
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_runs_that_studies_share_are_counted_once() -> None:
     (study,) = (each for each in planned_studies(["frost"], model="implicit") if each.choice == "main")
     once = expected_effort([study], ONE)
     assert expected_effort([study, study], ONE) == once
-    assert once.models == len(study.sweep().runs)
+    assert once.models == len(study.sweep.runs)
 
 
 def test_more_cores_and_a_reduced_run_are_quicker() -> None:

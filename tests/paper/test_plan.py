@@ -20,7 +20,7 @@ def test_every_study_is_a_sweep_with_a_baseline(subject: str, quick: bool) -> No
     others = [study.choice != MAIN for study in planned]
     assert others == sorted(others), "the main settings come first"
     for study in planned:
-        runs = [point.run for point in study.sweep().points]
+        runs = [point.run for point in study.sweep.points]
         assert {run.task.name for run in runs} == {study.task}
         assert study.model in ("policy", runs[0].model.name)
         assert min(run.decision_weight for run in runs) == 0
@@ -32,7 +32,7 @@ def test_every_study_is_a_sweep_with_a_baseline(subject: str, quick: bool) -> No
 def test_the_whole_run_has_the_grids_of_the_paper() -> None:
     for study in planned_studies(["synthetic", "wind", "frost"]):
         if study.choice == MAIN:
-            runs = [point.run for point in study.sweep().points]
+            runs = [point.run for point in study.sweep.points]
             grid = find_task(study.task).paper.grid
             assert {run.decision_weight for run in runs} == set(grid["decision_weight"])
             assert {run.seed for run in runs} == set(grid["seed"])
@@ -44,7 +44,7 @@ def test_a_reduced_run_trains_less() -> None:
         assert {study.key for study in quick} <= {study.key for study in whole}
         by_key = {study.key: study for study in whole}
         for study in quick:
-            reduced, runs = ([point.run for point in each.sweep().points] for each in (study, by_key[study.key]))
+            reduced, runs = ([point.run for point in each.sweep.points] for each in (study, by_key[study.key]))
             assert len(reduced) <= len(runs)
             assert reduced[0].training.epochs < runs[0].training.epochs
             assert study.assessment.members <= by_key[study.key].assessment.members
@@ -65,7 +65,7 @@ def test_one_model_or_another_record() -> None:
     assert {study.model for study in planned_studies(["wind"], model="implicit")} == {"implicit"}
     planned = planned_studies(["frost"], record="frost_era5")
     assert {study.choice for study in planned} == {MAIN}
-    assert {point.run.task.record for study in planned for point in study.sweep().points} == {"frost_era5"}  # type: ignore[attr-defined]
+    assert {point.run.task.record for study in planned for point in study.sweep.points} == {"frost_era5"}  # type: ignore[attr-defined]
     assert not {study.fingerprint for study in planned} & {study.fingerprint for study in planned_studies(["frost"])}
 
 

@@ -139,8 +139,9 @@ def test_wind(tmp_path: Path) -> None:
     assert provenance["command"] == "stakes reproduce wind --quick --model implicit"
 
 
-def test_a_file_of_the_user(tmp_path: Path) -> None:
+def test_a_file_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As ERA5 has it: kelvin, wind in components."""
+    draw_only(monkeypatch, "windpower_rolling_q_implicit", "frost_kde")
     times = np.arange("2010-01-01", "2015-01-01", 6, dtype="datetime64[h]").astype("datetime64[ns]")
     season = 12 * np.sin(np.arange(len(times)) * 2 * np.pi / 1461)
     speed = 8 + np.random.default_rng(0).normal(size=len(times))
@@ -201,15 +202,25 @@ def test_a_figure_that_needs_no_training_is_all_that_is_written(
 # Runs that fail
 
 
-@pytest.fixture
-def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the trained runs of the synthetic task, of which only three figures are drawn."""
-    labels = ("synthetic_setup", "synthetic_aggregate", "synthetic_marginals")
+def draw_only(patch: pytest.MonkeyPatch, *labels: str) -> None:
+    """Draw these figures and no other."""
     few = {label: all_figures()[label] for label in labels}
-    monkeypatch.setattr("stakes.paper.drawing.all_figures", lambda: few)
+    patch.setattr("stakes.paper.drawing.all_figures", lambda: few)
+
+
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
     with tiny_studies():
-        run_studies(WANTED["synthetic"].planned(), tmp_path, EXECUTION)
-    return tmp_path
+        run_studies(WANTED["synthetic"].planned(), folder, EXECUTION)
+    return folder
+
+
+@pytest.fixture
+def trained(trained_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the trained runs of the synthetic task, of which only three figures are drawn."""
+    draw_only(monkeypatch, "synthetic_setup", "synthetic_aggregate", "synthetic_marginals")
+    return Path(shutil.copytree(trained_once, tmp_path, dirs_exist_ok=True))
 
 
 def fail(folder: Path, *names: str) -> None:

@@ -63,7 +63,7 @@ def expected_effort(planned: Sequence[PlannedStudy], execution: Execution) -> Ef
     for study in planned:
         if study.model == "policy":
             continue
-        runs = {point.run.name: point.run for point in study.sweep().points if point.run.name not in names}
+        runs = {point.run.name: point.run for point in study.sweep.points if point.run.name not in names}
         names |= set(runs)
         some = next(iter(runs.values()), None)
         if some is None:

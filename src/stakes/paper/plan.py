@@ -6,6 +6,7 @@ A planned study is one task, one model and one choice of settings.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from stakes.errors import SettingError, did_you_mean
@@ -72,7 +73,7 @@ class PlannedStudy:
     @property
     def fingerprint(self) -> str:
         """A digest of all that its results depend on."""
-        points = [(point.run.name, to_plain(point.run.task)) for point in self.sweep().points]
+        points = [(point.run.name, to_plain(point.run.task)) for point in self.sweep.points]
         data = self.data_digests()
         assessment = to_plain(replace(self.assessment, device="cpu", processes=1))
         text = canonical_text([METRICS_VERSION, str(self.key), points, data, assessment])
@@ -83,10 +84,11 @@ class PlannedStudy:
 
         Simulated data come from the settings, but for their last bits, which depend on the processor.
         """
-        tasks = [point.run.task for point in self.sweep().points if not isinstance(point.run.task, KnownTruth)]
+        tasks = [point.run.task for point in self.sweep.points if not isinstance(point.run.task, KnownTruth)]
         distinct = {place_of_task(task, self.assessment)[1]: task for task in tasks}.values()
         return {canonical_text(to_plain(task)): _digest(task) for task in distinct}
 
+    @cached_property
     def sweep(self) -> Sweep:
         """The runs to train."""
         own = {axis: list(values) for axis, values in find_task(self.task).paper.grid.items()}

@@ -134,7 +134,7 @@ def _with_data(planned: Sequence[PlannedStudy]) -> tuple[list[PlannedStudy], lis
     kept, notes = [], []
     for study in planned:
         try:
-            task_data(study.sweep().points[0].run.task)
+            task_data(study.sweep.points[0].run.task)
             kept.append(study)
         except StakesError as error:
             if study.task != "european_wind":

@@ -39,7 +39,7 @@ def run_studies(
     missing = [each for each in planned if each.key not in done]
     _train([each for each in missing if each.model != "policy"], out / "sweep", execution, say)
     if missing:
-        forecasts = [(each.sweep(), _assessment(each, execution)) for each in missing if each.model != "policy"]
+        forecasts = [(each.sweep, _assessment(each, execution)) for each in missing if each.model != "policy"]
         with say.counting(f"evaluating {len(missing)} {'study' if len(missing) == 1 else 'studies'}") as report:
             evaluate_runs(forecasts, out / "sweep", execution.processes, report)
     for each in missing:
@@ -77,7 +77,7 @@ def _require_same_data(planned: Sequence[PlannedStudy], out: Path) -> None:
 
 def _train(planned: Sequence[PlannedStudy], folder: Path, execution: Execution, say: StatusLines) -> None:
     """All runs as one sweep; those that fail are left out of their studies."""
-    sweep = Sweep(tuple(Point({}, point.run) for each in planned for point in each.sweep().points))
+    sweep = Sweep(tuple(Point({}, point.run) for each in planned for point in each.sweep.points))
     if not sweep.points:
         return
     if untrained := _untrained(sweep, folder):
@@ -103,7 +103,7 @@ def _assessment(planned: PlannedStudy, execution: Execution) -> Assessment:
 def _evaluated(planned: PlannedStudy, out: Path, execution: Execution) -> Study:
     settings = _assessment(planned, execution)
     about = {"choice": planned.choice, "fingerprint": planned.fingerprint}
-    sweep = planned.sweep()
+    sweep = planned.sweep
     if planned.model == "policy":
         tasks = list({canonical_text(to_plain(point.run.task)): point.run.task for point in sweep.points}.values())
         seeds = sorted({point.run.seed for point in sweep.points})

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from functools import partial
 from math import nan
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from made_studies import made_studies
 
 from stakes.errors import StudyError
-from stakes.evaluation.intervals import Difference, Sampled
+from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.study import Study
 from stakes.paper.claims import method
 from stakes.paper.claims.check import (
@@ -137,9 +138,11 @@ def test_every_claim_is_there_once() -> None:
 
 
 @pytest.mark.parametrize("choices", [("main",), ("biased_score", "epsilon", "decision_alone")], ids=["main", "choices"])
-def test_every_claim_can_be_judged(choices: tuple[str, ...]) -> None:
+def test_every_claim_can_be_judged(choices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stakes.evaluation.study.Resampling", partial(Resampling, resamples=40))
     subjects = ("synthetic", "wind", "frost")
-    studies = Studies({key: study for each in subjects for key, study in made_studies(each, *choices).items()})
+    made = {key: study for each in subjects for key, study in made_studies(each, *choices).items()}
+    studies = Studies({key: replace(study) for key, study in made.items()})  # whose resampling has not begun
     judged = judge_claims(studies)
     assert {judgement.claim.identifier for judgement in judged} == set(CLAIMS)
     record = claims_record(judged)

@@ -1,7 +1,8 @@
 """The figures of the method, the synthetic task and frost protection, drawn from studies made without training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.study import Study
 from stakes.paper.figures import frost, method, synthetic
 from stakes.paper.figures.all_figures import find_figure
@@ -23,9 +25,19 @@ from stakes.reports.style import style, to_svg
 FIGURES = {figure.label: figure for module in (method, synthetic, frost) for figure in module.FIGURES}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_resamples() -> Iterator[None]:
+    """Intervals are not what is tested."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stakes.evaluation.study.Resampling", partial(Resampling, resamples=40))
+        yield
+
+
 @pytest.fixture(scope="module")
-def whole() -> Studies:
-    return Studies({**made_studies("synthetic"), **made_studies("frost")})
+def whole(few_resamples: None) -> Studies:
+    """Copies, whose resampling no other test has begun."""
+    studies = {**made_studies("synthetic"), **made_studies("frost")}
+    return Studies({key: replace(study) for key, study in studies.items()})
 
 
 @pytest.fixture(scope="module")

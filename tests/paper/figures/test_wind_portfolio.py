@@ -1,7 +1,7 @@
 """The figures of wind and portfolios draw from full and reduced studies, with what a reader needs to read them."""
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, partial
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from stakes.evaluation.calibration import spread_skill
+from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.study import Study
 from stakes.paper.figures import portfolio, wind
 from stakes.paper.figures.all_figures import find_figure
@@ -28,18 +29,17 @@ SMALLEST = 6.5  # pt
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals are not what is tested."""
-    monkeypatch.setattr("stakes.evaluation.study.Resampling", _resampling)
+    monkeypatch.setattr("stakes.evaluation.study.Resampling", partial(Resampling, resamples=40))
 
 
-def _resampling(*sizes: int, block: int) -> object:
-    from stakes.evaluation.intervals import Resampling
-
-    return Resampling(*sizes, block=block, resamples=40)
-
-
-@lru_cache
+@cache
 def made(kind: str) -> Studies:
     return invented_studies(reduced=kind == "reduced")
+
+
+@cache
+def made_figure(label: str, kind: str) -> Drawn:
+    return drawn(label, made(kind))
 
 
 def drawn(label: str, studies: Studies) -> Drawn:
@@ -52,7 +52,7 @@ def drawn(label: str, studies: Studies) -> Drawn:
 @pytest.mark.parametrize("kind", ["full", "reduced"])
 @pytest.mark.parametrize("label", LABELS)
 def test_draws_a_labelled_figure_with_a_caption(label: str, kind: str) -> None:
-    result = drawn(label, made(kind))
+    result = made_figure(label, kind)
     text = to_svg(result.figure)
     assert ElementTree.fromstring(text).tag.endswith("svg")
     assert len(result.caption) > 100
@@ -83,7 +83,7 @@ def inside(figure: Figure) -> bool:
     return all(box.x0 >= page.x0 and box.x1 <= page.x1 and box.y1 <= lowest + 1 for box in boxes)
 
 
-@lru_cache
+@cache
 def failed() -> Studies:
     """The weights 0 and 0.9 of one parameter, of which the last seed failed at 0.9."""
     return Studies({key: _failed(study) for key, study in made("full").items()})
@@ -126,25 +126,23 @@ def test_the_same_studies_give_the_same_picture(label: str) -> None:
 
 
 def test_captions_name_the_data_that_stand_in_for_the_papers() -> None:
-    caption = drawn("windpower_main", made("full")).caption
+    caption = made_figure("windpower_main", "full").caption
     assert "hindcast at an offshore point of Norway, in place of the paper's ERA5 point off Norway" in caption
-    assert "European" in drawn("portfolio_frontier", made("full")).caption
-    assert "European" not in drawn("portfolio_frontier", made("reduced")).caption
+    assert "European" in made_figure("portfolio_frontier", "full").caption
+    assert "European" not in made_figure("portfolio_frontier", "reduced").caption
 
 
 def test_lines_stand_at_the_means_of_the_study() -> None:
-    studies = made("full")
-    study = studies[StudyKey("wind", "diffusion")]
-    (top, *_) = drawn("windpower_aggregate_diffusion", studies).figure.axes
+    study = made("full")[StudyKey("wind", "diffusion")]
+    (top, *_) = made_figure("windpower_aggregate_diffusion", "full").figure.axes
     for line, penalty in zip(top.get_lines()[::2], study.parameters, strict=True):
         expected = [study.mean("energy_score", weight, penalty).estimate for weight in study.weights]
         np.testing.assert_allclose(line.get_ydata(), expected)
 
 
 def test_regions_by_forecast_stand_beside_those_by_observation() -> None:
-    studies = made("full")
-    study = studies[StudyKey("wind", "implicit")]
-    panel = drawn("windpower_cutoff_implicit", studies).figure.axes[1]
+    study = made("full")[StudyKey("wind", "implicit")]
+    panel = made_figure("windpower_cutoff_implicit", "full").figure.axes[1]
     dashed = [line for line in panel.get_lines() if line.get_linestyle() == "--"]
     for line, penalty in zip(dashed, study.parameters, strict=True):
         means = [study.mean("cost", weight, penalty, "cut-off", "forecast").estimate for weight in study.weights]
