@@ -36,7 +36,19 @@ _LOCKDOWNS = ("2020-01-01", "2021-01-01")  # a year unlike any other
 
 @dataclass(frozen=True)
 class Example:
-    """A table, what is decided on it and what that costs."""
+    """A table, what is decided on it and what that costs.
+
+    Attributes:
+        name: Of its folder.
+        title: What it is about, for people.
+        table: Makes the table.
+        layout: Says what the columns of the table are.
+        cost: What a decision costs, in words.
+        test_fraction: The share of the cases, the last ones, to judge by.
+        validation_fraction: The share of the others, their last ones, by which training stops and a weight is taken.
+        attribution: Where the data comes from, and what to know about it.
+        known_truth: Whether the data is simulated, so that the best action is known.
+    """
 
     name: str
     title: str
@@ -125,7 +137,14 @@ EXAMPLES = (
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """What an example has to show: its fit, the last decisions and, where the truth is known, their regret."""
+    """What an example has to show.
+
+    Attributes:
+        example: The example.
+        fit: What its fit left.
+        decisions: The last decisions, what happened and what they cost.
+        regret: A sentence about the regret of both forecasts; empty where the truth is not known.
+    """
 
     example: Example
     fit: FitResult
@@ -139,7 +158,14 @@ class DemoResult:
 
 
 def run_example(example: Example, out: Path, execution: Execution, epochs: int | None = None) -> DemoResult:
-    """Fit one example in a folder of its own within `out`, and see what its decisions are worth."""
+    """Fit one example in a folder of its own within `out`, and see what its decisions are worth.
+
+    Args:
+        example: One of `EXAMPLES`.
+        out: The folder to make.
+        execution: Where and how the models are trained.
+        epochs: How many epochs are trained at most; None for what suits the table.
+    """
     request, folder = example.request(out / "data", epochs), out / example.name
     fit = run_fit(
         request,

@@ -13,7 +13,7 @@ from stakes.bundle.estimator_settings import MOST_MODELS, EstimatorSettings, req
 from stakes.errors import SettingError
 from stakes.evaluation.weight_frontier import Frontier
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.method.argument_checks import check_finite, require_count
+from stakes.method.argument_checks import check_finite, require_count, require_decision_weight
 from stakes.method.costs import Cost
 from stakes.method.models.sample_model import SampleModel
 from stakes.method.training_settings import ModelSettings
@@ -70,8 +70,7 @@ class FittedState:
             raise SettingError(
                 f"target_names must be one or more names, one for a single output, got {len(self.target_names)}"
             )
-        if not 0 <= self.decision_weight <= 1:
-            raise SettingError(f"decision_weight must lie in [0, 1], got {self.decision_weight}")
+        require_decision_weight(self.decision_weight)
         if self.baselines:
             require_at_most("baselines", self.baselines, MOST_MODELS)
 

@@ -21,7 +21,7 @@ from torch.nn.functional import pad
 
 from stakes.data.cases import Cases
 from stakes.errors import SettingError, ShapeError
-from stakes.method.argument_checks import unwatched
+from stakes.method.argument_checks import require_decision_weight, unwatched
 from stakes.method.costs import Cost, Parameter, TotalCost
 from stakes.method.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 from stakes.method.objective import DecisionAwareObjective
@@ -62,8 +62,7 @@ class Replica:
     def __post_init__(self) -> None:
         if not isinstance(self.model, nn.Module) or not isinstance(self.model, SampleModel):
             raise SettingError(f"model must be a torch module with the methods of SampleModel, got {type(self.model)}")
-        if not 0 <= self.decision_weight <= 1:
-            raise SettingError(f"decision_weight must lie in [0, 1], got {self.decision_weight}")
+        require_decision_weight(self.decision_weight)
         for name, module in self.model.named_modules():
             if module.training and isinstance(module, _WITH_OWN_STATE):
                 raise SettingError(

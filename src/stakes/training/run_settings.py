@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 
 from stakes.errors import CheckpointError, SettingError
-from stakes.method.argument_checks import require_count
+from stakes.method.argument_checks import require_count, require_decision_weight
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
 from stakes.settings import Registry, canonical_text, from_plain, to_plain
 from stakes.tasks import find_task, task_types
@@ -45,8 +45,7 @@ class RunSettings:
     start_from: str | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.decision_weight <= 1:
-            raise SettingError(f"decision_weight must lie in [0, 1], got {self.decision_weight}")
+        require_decision_weight(self.decision_weight)
         require_count("seed", self.seed, least=0)
 
     @property

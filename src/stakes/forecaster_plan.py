@@ -1,0 +1,125 @@
+"""What a forecaster is trained on, and how: its parameters, checked, and its rows as a plan for the training."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state  # type: ignore[import-untyped]
+from torch import Tensor
+
+from stakes.data.cases import Cases
+from stakes.data.estimator_input import alternate_blocks
+from stakes.data.time_axis import Times
+from stakes.errors import SettingError, ShapeError
+from stakes.evaluation.headroom import resolved_block
+from stakes.method.argument_checks import require_decision_weight, require_finite, whole_number
+from stakes.method.training_settings import TrainingSettings
+from stakes.training.many_weights import TrainingPlan, automatic_settings, model_factory, resolved_device
+
+__all__ = ["PlannedFit", "plan_fit"]
+
+_MEMBERS_TO_CHOOSE = 200  # of the pooled forecasts by which a weight is chosen
+
+
+class PlannedFit(NamedTuple):
+    """A plan for the training, and how its rows are divided.
+
+    Attributes:
+        training: What is to be trained.
+        validation_rows: How many rows, the last ones, do not train.
+        block: How many neighbouring rows belong together.
+    """
+
+    training: TrainingPlan
+    validation_rows: int
+    block: int
+
+
+def plan_fit(
+    parameters: Mapping[str, Any],
+    features: Tensor,
+    outcome: Tensor,
+    times: Times | None,
+    *,
+    start: Sequence[Mapping[str, Tensor]] = (),
+    score_only: bool = False,
+) -> PlannedFit:
+    """Plan the training of a forecaster; parameters that cannot be used are refused.
+
+    Args:
+        parameters: Of `stakes.DecisionAwareForecaster`, by name.
+        features: All rows (n, F), in the order of time.
+        outcome: Their outcomes (n, D).
+        times: When these happened (n,); None where it is not known.
+        start: The weights of the models to start from, one of each of the ensemble; none to start afresh.
+        score_only: Whether weight 0 alone is trained, and judged on validation rows that do not stop the training.
+    """
+    weights = (0.0,) if score_only else _weights(parameters)
+    judging = score_only or parameters["decision_weight"] == "auto"
+    members, ensemble = whole_number("members", parameters["members"], 2), _ensemble(parameters, start)
+    if members < ensemble:
+        raise SettingError(f"members must be at least one of each of the {ensemble} models, got {members}")
+    require_finite("tolerance", parameters["tolerance"])
+    held = _validation_rows(parameters["validation_fraction"], len(outcome), judging)
+    first = len(outcome) - held
+    block = resolved_block(parameters["block"], held, None if times is None else times[first:])
+    stopping = judged = np.arange(held)
+    if judging:
+        stopping, judged = alternate_blocks(held, block)
+    validation = Cases(features[first:], outcome[first:])
+    settings = _settings(parameters, first)
+    random = check_random_state(parameters["random_state"])
+    seed, noise_seed = (int(random.randint(np.iinfo(np.int32).max)) for _ in range(2))
+    training = TrainingPlan(
+        cost=parameters["cost"],
+        factory=model_factory(parameters["model"]),
+        settings=replace(settings, pretraining_epochs=0) if start else settings,
+        weights=weights,
+        seeds=tuple(range(seed, seed + ensemble)),
+        train=Cases(features[:first], outcome[:first]),
+        stopping=validation.rows(stopping),
+        judged=validation.rows(judged) if judging else None,
+        members=max(ensemble, min(members, _MEMBERS_TO_CHOOSE)),
+        noise_seed=noise_seed,
+        device=resolved_device(parameters["device"]),
+        start=tuple(dict(state) for state in start),
+    )
+    return PlannedFit(training, held, block)
+
+
+def _weights(parameters: Mapping[str, Any]) -> tuple[float, ...]:
+    weight = parameters["decision_weight"]
+    if weight == "auto":
+        return tuple(sorted({0.0, *map(float, parameters["weights"])}))
+    require_decision_weight(weight, expected='be "auto" or lie in [0, 1]')
+    return tuple(sorted({*([0.0] if parameters["baseline"] else ()), float(weight)}))
+
+
+def _ensemble(parameters: Mapping[str, Any], start: Sequence[object]) -> int:
+    ensemble = whole_number("ensemble", parameters["ensemble"])
+    if start and len(start) != ensemble:
+        raise SettingError(f"ensemble must be the {len(start)} of the fit before, with warm_start, got {ensemble}")
+    return ensemble
+
+
+def _validation_rows(fraction: Any, rows: int, judging: bool) -> int:
+    least = 2 if judging else 1
+    if isinstance(fraction, str | bool) or not 0 < fraction < 1:
+        raise SettingError(f"validation_fraction must lie between 0 and 1, got {fraction!r}")
+    if rows <= least:
+        raise ShapeError(
+            f"X must have at least {least + 1} rows, one to train on and {least} for validation, got "
+            f"{rows} sample{'s' if rows > 1 else ''}"
+        )
+    return min(max(least, round(fraction * rows)), rows - 1)
+
+
+def _settings(parameters: Mapping[str, Any], cases: int) -> TrainingSettings:
+    epochs = None if parameters["epochs"] is None else whole_number("epochs", parameters["epochs"])
+    training = parameters["training"]
+    if training is None:
+        return automatic_settings(cases, epochs)
+    if not isinstance(training, TrainingSettings):
+        raise SettingError(f"training must be TrainingSettings, got {training!r}")
+    return training if epochs is None else replace(training, epochs=epochs)
