@@ -14,7 +14,6 @@ from stakes.data.record_files import read_series, read_temperature, read_wind
 from stakes.data.records import Record
 from stakes.data.tables import read_table
 from stakes.errors import NetCDFError, StakesError, TableError
-from stakes.files import content_digest
 from stakes.tasks.frost import FrostTask
 from stakes.tasks.wind import WindTask
 
@@ -209,19 +208,6 @@ def test_zarr_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(NetCDFError, match=r'can only be read with zarr; pip install "stakes\[era5\]"'):
         read_series(path)
-
-
-def test_the_digest_of_a_folder_knows_names_and_contents(tmp_path: Path) -> None:
-    path = Path(saved(point("t2m"), tmp_path / "a.zarr"))
-    digests = [content_digest(path)]
-    assert content_digest(path) == digests[0]
-    (path / "zarr.json").rename(path / "other.json")
-    digests.append(content_digest(path))
-    (path / "other.json").write_bytes(b"{}")
-    digests.append(content_digest(path))
-    assert len(set(digests)) == 3
-    (tmp_path / "a.txt").write_bytes(b"abc")
-    assert content_digest(tmp_path / "a.txt").startswith("ba7816bf")
 
 
 @pytest.mark.parametrize("suffix", [".zarr", ".csv", ".parquet"])
