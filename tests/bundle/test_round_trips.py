@@ -95,16 +95,23 @@ def test_where_there_is_a_bundle(saved: Path, tmp_path: Path) -> None:
     assert not is_bundle(saved / "settings.json")
 
 
-def test_every_part_is_opened_once(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_is_opened_and_hashed_once(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
+    hashed: list[int] = []
+
+    def hashing(content: bytes) -> Any:
+        hashed.append(len(content))
+        return sha256(content)
 
     def counted(file: Any, *args: Any, **kwargs: Any) -> Any:
         if Path(file).parent == saved:
             opened.append(Path(file).name)
         return real(file, *args, **kwargs)
 
-    real = open
+    real, sha256 = open, hashlib.sha256
+    monkeypatch.setattr("hashlib.sha256", hashing)
     monkeypatch.setattr("builtins.open", counted)
     monkeypatch.setattr("io.open", counted)
     load_bundle(saved)
     assert sorted(opened) == sorted({*PARTS, "bundle.json"})
+    assert len(hashed) == len(opened)

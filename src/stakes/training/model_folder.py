@@ -3,7 +3,7 @@
 `settings.json` says what was asked for and `state.json` what came of it: JSON with its own SHA-256, as
 `stakes.files.write_json` writes it. `weights.safetensors` has the models by number, the first one as "model.0.KEY",
 and `metrics.jsonl` a line for every step on the way. A fitted forecaster has a manifest, too, `bundle.json`, with the
-SHA-256 of each file: passed to what reads the file, so that it is opened and parsed once.
+SHA-256 of each file: passed to what reads the file, so that it is opened, hashed and parsed once.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ def read_json_table(path: Path, sha256: str | None = None) -> dict[str, Any]:
         path: The file, one of those above: its name says how large it may be.
         sha256: What the file as a whole must hash to; None where nothing else vouches for it.
     """
-    table = parse_json(str(path), _content(path, sha256))
+    table = parse_json(str(path), _content(path, sha256), checked=sha256 is not None)
     if not isinstance(table, dict):
         raise CheckpointError(f"{path} must hold a table, got {shown(table)}")
     return table
