@@ -12,18 +12,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from invented_fits import SPEC, invented_fit, invented_outcomes
+from invented_fits import SPEC, invented_fit
 
 from stakes.cost_text.written_cost import CostSpec
-from stakes.errors import SettingError, ShapeError, StudyError
-from stakes.method.actions import optimal_action
-from stakes.method.costs import cost_function
-from stakes.method.named_costs import ImbalanceCost
+from stakes.errors import SettingError, StudyError
 from stakes.reports import fit_report
 from stakes.reports.fit_case_figures import _broken, _draw_group
 from stakes.reports.fit_case_groups import HOUR, MONTH, OBSERVED, PREDICTED, case_groups
-from stakes.reports.fit_figures import calibration_figure, cost_figure, frontier_figure
+from stakes.reports.fit_figures import calibration_figure, frontier_figure
 from stakes.reports.fit_report import JudgedFit, build_fit_report, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import (
     calibration_sentences,
@@ -239,23 +235,6 @@ def test_users_texts_stay_texts() -> None:
     drawn = drawn_text(sections("hostile")["calibration"].figures[0])
     assert f"predicted cost ({shown})" in drawn
     assert "mean of a member over the targets" in drawn_text(sections("hostile")["cost"].figures[0])
-
-
-def test_the_cost_figure_marks_the_best_action() -> None:
-    outcomes = invented_outcomes(200)
-    cost = ImbalanceCost(10.0, 1.0, 0.0, 150.0)
-    best = optimal_action(cost, torch.from_numpy(outcomes)).item()
-    figure = cost_figure(cost, outcomes, "EUR", "GW")
-    assert f"best action {best:.1f} GW" in drawn_text(figure)
-    assert "between the bounds in 100 % of them. Members between" in figure.caption
-    with pytest.raises(ShapeError, match="outcomes must be cases by targets"):
-        cost_figure(cost, outcomes[:, 0], "", "")
-
-
-def test_a_cost_without_a_decision_is_told() -> None:
-    figure = cost_figure(cost_function(lambda action, y: y - action, 0.0, 1.0), [[1.0], [2.0]], "", "")
-    assert "in 0 % of them; it lies in 100 % at the upper bound" in figure.caption
-    assert "no weight can change this forecast" in figure.caption
 
 
 def test_a_figure_that_cannot_be_drawn_is_a_sentence() -> None:

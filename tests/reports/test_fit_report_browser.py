@@ -1,10 +1,11 @@
 """The report of a fit in a real browser, on a desk and on a phone."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
+from browsers import SIZES, click_all, emulate, requests, resize, shown
 from invented_fits import invented_fit
-from reports.test_page_browser import SIZES, chrome, click_all, emulate, requests, resize, shown  # noqa: F401  a fixture
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
@@ -13,12 +14,13 @@ from stakes.reports.page import write_report
 
 
 @pytest.fixture(scope="module")
-def page(chrome: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory) -> webdriver.Chrome:  # noqa: F811
+def page(chrome: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     path = tmp_path_factory.mktemp("fit") / "report.html"
     write_report(build_fit_report(invented_fit(cases=300)), path)
     requests(chrome)
     chrome.get(path.as_uri())
-    return chrome
+    yield chrome
+    emulate(chrome)
 
 
 def test_the_page_asks_for_nothing_and_complains_about_nothing(page: webdriver.Chrome) -> None:

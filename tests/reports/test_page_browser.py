@@ -1,16 +1,14 @@
-"""The page in a real browser; needs Chromium and its driver, as Debian's chromium and chromium-driver install them."""
+"""The page in a real browser."""
 
-import json
-import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsers import SIZES, click_all, emulate, requests, resize, shown
 from matplotlib.figure import Figure as Drawing
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -19,32 +17,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from stakes.reports.page import Figure, Report, Section, write_report
 from stakes.reports.style import to_svg
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage --force-prefers-reduced-motion"
-)
-SIZES = [(360, 800), (1280, 900)]
 HOSTILE = """</script><script>window.broken = 1</script><img src="https://example.org/x" onerror="window.broken = 1">"""
-
-
-def found(*names: str) -> str:
-    paths = [path for name in names if (path := shutil.which(name))]
-    if not paths:
-        pytest.skip(f"no {names[0]} on PATH: install Chromium and its driver (Debian: chromium, chromium-driver)")
-    return paths[0]
-
-
-@pytest.fixture(scope="session")
-def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = found(*BROWSERS)
-    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(found("chromedriver")))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -65,34 +38,8 @@ def browser(chrome: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome
     chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def resize(browser: webdriver.Chrome, width: int, height: int) -> None:
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-
-def emulate(browser: webdriver.Chrome, media: str = "", scheme: str = "") -> None:
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
-
-
 def one(browser: webdriver.Chrome, selector: str) -> WebElement:
     return browser.find_element(By.CSS_SELECTOR, selector)
-
-
-def shown(browser: webdriver.Chrome, selector: str) -> list[str]:
-    """The texts of the elements that can be seen."""
-    return [each.text for each in browser.find_elements(By.CSS_SELECTOR, selector) if each.is_displayed()]
-
-
-def click_all(browser: webdriver.Chrome, selector: str) -> None:
-    browser.execute_script("for (const each of document.querySelectorAll(arguments[0])) each.click()", selector)
-
-
-def requests(browser: webdriver.Chrome) -> set[str]:
-    """The schemes of all requests since this was last asked."""
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
-    return {url.partition(":")[0] for url in sent}
 
 
 def head(browser: webdriver.Chrome, column: int, table: str = "#table-costs") -> WebElement:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from browsers import chrome  # noqa: F401  a fixture
 from live_services import golden_fit, golden_service, listening
-from reports.test_page_browser import chrome  # noqa: F401  a fixture
 
 from stakes.serving.settings import ServiceSettings
 

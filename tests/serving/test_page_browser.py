@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from browsers import resize
 from golden.make_bundle import table
 from live_services import golden_service, listening
-from reports.test_page_browser import resize
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys

@@ -11,9 +11,10 @@ from stakes.errors import StakesError
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS
 from stakes.number_text import count_text
+from stakes.reports.cost_figure import cost_figure
 from stakes.reports.fit_case_figures import case_groups_figure, decisions_figure
 from stakes.reports.fit_case_groups import case_groups
-from stakes.reports.fit_figures import calibration_figure, cost_figure, frontier_figure, money_figure
+from stakes.reports.fit_figures import calibration_figure, frontier_figure, money_figure
 from stakes.reports.fit_sentences import (
     calibration_sentences,
     climatology_sentence,
