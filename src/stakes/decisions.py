@@ -35,9 +35,9 @@ class Decisions:
         at_upper_bound: Whether it is at its upper bound, or any part of it at its own, (n,).
         residual: How far a further step of the solver would go, in the action's unit, (n,); see `ActionSolution`.
         certified: Whether the action is certified, (n,). For a convex cost, as all of this library are, no action is
-            then expected to cost less, and for a closed form none if the formula is right; any other cost was scanned
-            at nine actions from bound to bound, and a minimum between two of them is not seen. An action that is not
-            certified is the best one that was found. See `stakes.ActionSolution`.
+            then expected to cost less, nor for a user's formula of the best action if it is right. For any other cost
+            it is a local minimum, and a scan of nine actions from bound to bound showed no second one. An action that
+            is not certified is the best one that was found. See `stakes.ActionSolution`.
         levels: The levels of the quantiles, (Q,).
         quantiles: Quantiles of what the decision is about, the outcome or the cost's total of several: (n, Q).
     """
