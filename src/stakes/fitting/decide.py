@@ -1,6 +1,6 @@
 """From new data and a fitted forecaster, or an ensemble and a cost, to the action of every case."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,14 @@ import pandas as pd
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.case_labels import case_labels, in_utc
+from stakes.data.layout import TableLayout
 from stakes.data.members import MembersFile
-from stakes.data.quality import left_out_notes
+from stakes.data.quality import DataQuality, left_out_notes
 from stakes.data.table_columns import zone_notes
 from stakes.decisions import decision_table, uncertified_notes
 from stakes.fitting.notes_on_cases import unlike_fit_notes
 
-__all__ = ["DecidedCases", "decide_folder", "decide_members"]
+__all__ = ["DecidedCases", "decide_folder", "decide_members", "decided_notes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +63,28 @@ def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: S
     inputs = layout.inputs(table)
     forecaster = bundle.forecaster
     decided = decision_table(forecaster.cost, forecaster.sample(inputs.features), inputs.features.index, levels)
-    notes = (
-        *bundle.notes,
+    notes = decided_notes(bundle.about, layout, table, inputs.quality, decided)
+    return DecidedCases(in_utc(decided), bundle.cost_spec, (*bundle.notes, *notes))
+
+
+def decided_notes(
+    about: Mapping[str, Any], layout: TableLayout, table: pd.DataFrame, quality: DataQuality, decided: pd.DataFrame
+) -> tuple[str, ...]:
+    """Sentences for the user about a table that a fit has decided for: its zone, its rows, its values, the decisions.
+
+    Args:
+        about: What the bundle of the fit keeps, `stakes.bundle.Bundle.about`.
+        layout: What the columns of the table are.
+        table: The table as it was given.
+        quality: What was left out of the table, and the range of each of its columns.
+        decided: The decisions, as `stakes.decisions.decision_table` makes them.
+    """
+    return (
         *zone_notes(table, layout.time),
-        *left_out_notes(inputs.quality),
-        *unlike_fit_notes(bundle.about, layout, inputs.quality),
+        *left_out_notes(quality),
+        *unlike_fit_notes(about, layout, quality),
         *uncertified_notes(decided),
     )
-    return DecidedCases(in_utc(decided), bundle.cost_spec, notes)
 
 
 def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float]) -> DecidedCases:

@@ -11,12 +11,10 @@ from torch import Tensor
 
 from stakes.data.case_labels import in_utc
 from stakes.data.csv_files import parse_delimited
-from stakes.data.quality import left_out_notes
-from stakes.data.table_columns import zone_notes
-from stakes.decisions import decision_table, uncertified_notes
+from stakes.decisions import decision_table
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
-from stakes.fitting.notes_on_cases import unlike_fit_notes
+from stakes.fitting.decide import decided_notes
 from stakes.json_values import json_value
 from stakes.serving import schemas
 from stakes.serving.answer_rows import decision_rows, forecast_rows, require_finite_answer
@@ -138,12 +136,7 @@ class Service:
             cost=priced.text,
             columns=[str(column) for column in decided.columns],
             rows=[json_value(row) for row in in_utc(decided).itertuples(index=False, name=None)],
-            notes=[
-                *zone_notes(given, layout.time),
-                *left_out_notes(inputs.quality),
-                *unlike_fit_notes(self._fits.first.about, layout, inputs.quality),
-                *uncertified_notes(decided),
-            ],
+            notes=list(decided_notes(self._fits.first.about, layout, given, inputs.quality, decided)),
         )
 
     def model(self) -> schemas.ModelAnswer:
