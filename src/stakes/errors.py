@@ -61,7 +61,7 @@ class CheckpointError(StakesError):
 
 
 class Era5Error(StakesError):
-    """ERA5 cannot be fetched, or something else came than was asked for."""
+    """ERA5 cannot be fetched, or what came is not what was asked for."""
 
 
 class RecordError(StakesError):

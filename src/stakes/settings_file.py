@@ -15,7 +15,7 @@ _DEEPEST = 50  # tables within tables of a file; far from Python's recursion lim
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:
-    """The table that a .toml or .json file of at most 1 MiB holds; the settings.json of a run folder will do, too.
+    """The table that a .toml or .json file of at most 1 MiB holds, such as the settings.json of a run folder.
 
     Args:
         path: The file, which may be damaged or hostile.

@@ -43,8 +43,8 @@ class CostSpec:
         unit: The unit of the cost, such as "EUR", for texts and figures.
         action_unit: The unit of the action, such as "GW", likewise.
         sha256: The SHA-256 of a user's file, by default computed; empty for a cost of the library.
-        recorded: Whether the spec comes from a record, where a user's file is but a name: it is not looked for and not
-            executed.
+        recorded: Whether the spec comes from a record, which has only the name of a user's file: the file is not looked
+            for and not executed.
     """
 
     name: str

@@ -101,7 +101,7 @@ def _unmarked_utf16(content: bytes) -> str | None:
 
 
 def _likely_separator(text: str) -> str:
-    """The separator that gives the first rows the most fields, the same number in each where there is such a one."""
+    """The separator that gives the first rows the most fields, if possible the same number in each."""
     scores = {}
     for separator in _SEPARATORS:
         reader = csv.reader(io.StringIO(text[:_LOOKED_AT], newline=""), delimiter=separator, skipinitialspace=True)

@@ -1,9 +1,9 @@
 """An ensemble that the user already has, and the outcomes that belong to it.
 
-In a table, wide: one row a case, one column a member; long: a column `number`, a column of the case and one column a
-target (`stakes.data.member_columns` says which columns are taken). In NetCDF: a variable with the dimension `number`,
-one dimension of cases and, for several sites, `site`. A case is known by its time or by the column `case`; without
-either, by its place in the file.
+A wide table has one row per case and one column per member; a long one has a column `number`, a column of the case and
+one column per target (`stakes.data.member_columns` says which columns are taken). A NetCDF file has a variable with the
+dimension `number`, one dimension of cases and, for several sites, `site`. A case is known by its time or by the column
+`case`; without either, by its place in the file.
 """
 
 from collections.abc import Sequence

@@ -17,9 +17,9 @@ from stakes.errors import Era5Error, SettingError, one_line
 if TYPE_CHECKING:
     from xarray import Dataset
 
-__all__ = ["DATASET", "ClimateDataStore", "cds_request"]
+__all__ = ["ClimateDataStore", "cds_request"]
 
-DATASET = "reanalysis-era5-single-levels"
+_DATASET = "reanalysis-era5-single-levels"
 _SITE = "https://cds.climate.copernicus.eu"
 _MOST_BYTES = 1 << 30  # unpacked, far above any piece
 _KEPT = "the pieces that are done are kept, and the same command goes on from there"
@@ -35,7 +35,7 @@ _FAULTS = (
     ),
     (
         ("licence", "license", "terms and conditions"),
-        f"the licence of ERA5 is not accepted yet: log in at {_SITE}/datasets/{DATASET}?tab=download and accept it at "
+        f"the licence of ERA5 is not accepted yet: log in at {_SITE}/datasets/{_DATASET}?tab=download and accept it at "
         "the end of that page, once",
     ),
     (
@@ -57,7 +57,7 @@ class ClimateDataStore:
     """
 
     most_fields = 5000  # of one request, far below what the store allows; it converts NetCDF slowly
-    words = f"the Climate Data Store ({DATASET}, doi:10.24381/cds.adbb2d47)"
+    words = f"the Climate Data Store ({_DATASET}, doi:10.24381/cds.adbb2d47)"
 
     def __init__(self, client: Any = None) -> None:
         self._client = client
@@ -76,7 +76,7 @@ class ClimateDataStore:
         """One piece; the folder is for what is downloaded."""
         download = folder / f"{piece.name}.download"
         try:
-            self._client.retrieve(DATASET, cds_request(request, piece), str(download))
+            self._client.retrieve(_DATASET, cds_request(request, piece), str(download))
         except Exception as error:  # those of cdsapi, of requests, and of the store in words alone
             raise _fault(error) from error
         source = f"what the Climate Data Store sent for {piece.name}"

@@ -154,7 +154,7 @@ def _join(parts: list["Dataset"], request: Era5Request, words: str, out: Path) -
 
 
 def _require_same_request(folder: Path, asked: dict[str, Any]) -> None:
-    """Note what the pieces belong to; raise where there are some of something else."""
+    """Note what request the pieces belong to; raise where there are pieces of another."""
     file = folder / "request.json"
     if not file.exists() or not any(folder.glob("*.nc")):
         write_json(file, asked)
