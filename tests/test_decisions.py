@@ -79,6 +79,17 @@ def test_single_precision_stays_so_unless_double_is_asked_for() -> None:
         assert values.dtype == np.float64
 
 
+@pytest.mark.parametrize("bound", [0.1, 0.3, 99.9])  # none of them is a number of single precision
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_bound_of_any_precision_is_seen(bound: float, double: bool, dtype: torch.dtype) -> None:
+    members = torch.tensor([[-500.0], [500.0]], dtype=dtype)[:, None].expand(2, 3, 1)
+    below, above = (stakes.ImbalanceCost(4.0, 1.0, *bounds) for bounds in ((bound, 200.0), (-200.0, bound)))
+    at_lower, at_upper = (solve_decisions(cost, [members], double=double) for cost in (below, above))
+    assert at_lower.at_lower_bound.tolist() == [True, False] == at_upper.at_lower_bound.tolist()
+    assert at_upper.at_upper_bound.tolist() == [False, True] == at_lower.at_upper_bound.tolist()
+
+
 def test_without_a_certificate_there_is_a_note() -> None:
     def two_minima(action: Tensor, outcome: Tensor) -> Tensor:
         return (action**2 - 1) ** 2 + 0.01 * action * outcome

@@ -149,7 +149,7 @@ def _quantiles(cost: Cost, samples: Tensor, levels: Sequence[float], double: boo
 
 def _at_bounds(cost: Cost, action: Tensor) -> tuple[Tensor, Tensor]:
     """Whether actions (n,) or (n, A) are, or any part of them is, at the lower and at the upper bound: (n,) each."""
-    lower, upper = (torch.as_tensor(bound).to(action) for bound in (cost.lower, cost.upper))
+    lower, upper = (torch.as_tensor(bound, dtype=action.dtype) for bound in (cost.lower, cost.upper))
     at_lower, at_upper = action <= lower, action >= upper
     return (at_lower, at_upper) if action.dim() == 1 else (at_lower.any(-1), at_upper.any(-1))
 
