@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from golden.make_bundle import FOLDER
-from training.kill_injection import install
+from kill_injection import install
 
 from stakes.bundle import load_bundle, save_bundle
 from stakes.forecaster import DecisionAwareForecaster

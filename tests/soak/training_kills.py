@@ -366,7 +366,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--report", type=Path, help="the tallies as JSON")
     chosen = parser.parse_args(arguments)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a process that has seen a GPU cannot be forked
-    sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     torch.set_num_threads(1)
     base = Path(tempfile.mkdtemp(prefix="stakes-soak-"))
     sys.stdout.write(f"{'':<34}{''.join(f'  {name}' for name in COLUMNS)}\n".replace("_", " "))

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from observed_training import epochs_seen  # noqa: F401  a fixture
+from small_checkpoints import folder  # noqa: F401  a fixture
 from torch import Tensor, nn
 
 from stakes import DiffusionModel, ImplicitModel, ShortfallCost, TrainingDraw

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from forked_processes import forked
 from golden.make_run import FOLDER as GOLDEN
 from golden.make_run import RUN as GOLDEN_RUN
 from golden.make_run import data_sha256, train_in
@@ -106,41 +107,42 @@ def test_at_weight_zero_all_else_still_counts() -> None:
 
 
 CHILD = """
-import os, sys
+import sys
 from pathlib import Path
 from stakes.errors import SettingError
 from stakes.files import locked
 from stakes.training.run_folder import RunFolder
-run = RunFolder(Path(sys.argv[1])).settings()
-print(run.name)
+print(RunFolder(Path(sys.argv[1])).settings().name)
 try:
     with locked(Path(sys.argv[2])):
-        print("free", flush=True)
-        os._exit(0)  # the system lets go of the folder
+        print("free")
 except SettingError as error:
     print(error)
 """
 
 
-def in_another_process(folder: RunFolder, lock: Path, hash_seed: str) -> list[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", CHILD, folder.path, lock],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    ).stdout.splitlines()
+def end_while_it_holds(lock: Path) -> None:
+    with locked(lock):
+        os._exit(0)  # the system lets go of the folder
 
 
 def test_other_processes(folder: RunFolder, tmp_path: Path) -> None:
     """Names are the same in all of them, and one alone holds a folder."""
     lock = tmp_path / "deep" / "held"
     with locked(lock):
-        assert in_another_process(folder, lock, "1") == [RUN.name, f"another process is training in {lock}"]
+        lines = subprocess.run(
+            [sys.executable, "-W", "error", "-c", CHILD, folder.path, lock],
+            env={**os.environ, "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout.splitlines()
+        assert lines == [RUN.name, f"another process is training in {lock}"]
         with locked(tmp_path / "deep" / "other"):
             pass
-    assert in_another_process(folder, lock, "2") == [RUN.name, "free"]
+    with forked(lambda: end_while_it_holds(lock)) as process:
+        assert process.wait(timeout=120) == 0
     with locked(lock):
         pass
 

@@ -78,7 +78,7 @@ SomeFitOrRun = Annotated[Path | None, _FIT_OR_RUN]
 NewFolder = Annotated[Path, Parameter(help="folder to make")]
 Cost = Annotated[str | None, Parameter(help=COST_HELP)]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
-Workers = Annotated[int | None, whole("processes at once; one a core, or one on a GPU, by default")]
+Workers = Annotated[int | None, whole("processes at once; one per core, or one on a GPU, by default")]
 Quiet = Annotated[bool, Parameter(help="no progress and no notes", negative="", show_default=False)]
 Seconds = Annotated[float, Parameter(help="time between checkpoints")]
 Json = Annotated[
