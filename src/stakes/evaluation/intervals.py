@@ -79,7 +79,11 @@ class Sampled:
         return Sampled(abs(self.estimate), np.abs(self.replicates))
 
     def relative_to(self, baseline: "Sampled") -> "Sampled":
-        """(self - baseline) / |baseline|, in per cent."""
+        """(self - baseline) / |baseline|, in per cent.
+
+        Args:
+            baseline: The statistic that is compared with.
+        """
         return (self - baseline) / abs(baseline) * 100.0
 
     def _with(self, other: "Sampled | float", operation: Callable[..., Floats]) -> "Sampled":
@@ -122,16 +126,31 @@ class Resampling:
             )
 
     def mean(self, values: ArrayLike, mask: ArrayLike | None = None) -> Sampled:
-        """The mean of values (G, S, N) where the mask, which broadcasts to them, is True; NaN is left out."""
+        """The mean over groups, seeds and cases, with its bootstrap replicates; NaN is left out.
+
+        Args:
+            values: Values (G, S, N).
+            mask: Which of them count, bool of a shape that broadcasts to them; None for all.
+        """
         return self._means([values], mask)[0]
 
     def pair(self, values: ArrayLike, baseline: ArrayLike, mask: ArrayLike | None = None) -> tuple[Sampled, Sampled]:
-        """The means of both over what is finite in both: a forecast that failed is left out of its rival too."""
+        """The means of both over what is finite in both: a forecast that failed is left out of its rival too.
+
+        Args:
+            values: Values (G, S, N) of a forecast.
+            baseline: Those of its rival.
+            mask: Which of them count, bool of a shape that broadcasts to them; None for all.
+        """
         first, second = self._means([values, baseline], mask)
         return first, second
 
     def means(self, values: ArrayLike) -> list[Sampled]:
-        """The mean of each of values (K, G, S, N) over what is finite in it, as `mean`, all at the price of a few."""
+        """The mean of each of several values over what is finite in it, as `mean`, all at the price of a few.
+
+        Args:
+            values: K arrays of values, (K, G, S, N).
+        """
         numbers = np.asarray(values, dtype=np.float64)
         kept = np.isfinite(numbers)
         totals = np.where(kept, numbers, 0.0)

@@ -49,18 +49,22 @@ class Study:
 
     @property
     def weights(self) -> list[float]:
+        """The decision weights."""
         return [float(weight) for weight in self.forecasts.variables["decision_weight"].values]
 
     @property
     def parameters(self) -> list[float]:
+        """The parameters of the cost."""
         return [float(value) for value in self.forecasts.variables["parameter"].values]
 
     @property
     def seeds(self) -> int:
+        """How many seeds were trained."""
         return self.forecasts.sizes["seed"]
 
     @property
     def groups(self) -> int:
+        """How many data sets there are."""
         return self.forecasts.sizes["group"]
 
     @property
@@ -77,12 +81,23 @@ class Study:
         return Resampling(count, self.seeds, self.groups, block=min(self.block, count))
 
     def values(self, metric: str, weight: float, parameter: float | None = None) -> NDArray[np.float64]:
-        """A metric of every forecast at a weight, (groups, seeds, cases)."""
+        """A metric of every forecast at a weight, (groups, seeds, cases).
+
+        Args:
+            metric: The name of the metric.
+            weight: The decision weight.
+            parameter: The parameter of the cost; None for the only, or the first, one.
+        """
         chosen = self._at(_variable(self.forecasts, metric), weight, parameter)
         return chosen.transpose("group", "seed", "case", ...).values.astype(np.float64)
 
     def case_values(self, name: str, parameter: float | None = None) -> NDArray[Any]:
-        """What does not depend on the forecast, (groups, cases)."""
+        """What does not depend on the forecast, (groups, cases).
+
+        Args:
+            name: The name of the variable, such as "outcome".
+            parameter: The parameter of the cost; None for the only, or the first, one.
+        """
         variable = _variable(self.cases, name)
         if "parameter" in variable.dims:
             variable = variable.isel(parameter=self._parameter(parameter))
@@ -95,6 +110,10 @@ class Study:
         chosen by what only became known later (the forecaster's dilemma, Lerch et al. 2017). "forecast" takes as many
         cases, those to which all forecasts of the study, of every weight, parameter and seed, give the region the
         highest mean probability: known beforehand, the same for every weight, and not by the errors of one of them.
+
+        Args:
+            name: The name of the region; None for all cases.
+            by: "observed" or "forecast".
         """
         if name is None:
             return None
@@ -125,7 +144,15 @@ class Study:
         region: str | None = None,
         by: RegionBy = "observed",
     ) -> NDArray[np.float64]:
-        """A metric of every forecast at a weight, NaN outside a region, (groups, seeds, cases)."""
+        """A metric of every forecast at a weight, NaN outside a region, (groups, seeds, cases).
+
+        Args:
+            metric: The name of the metric.
+            weight: The decision weight.
+            parameter: The parameter of the cost; None for the only, or the first, one.
+            region: The region whose cases are taken; None for all cases.
+            by: Whether the cases of a region are chosen by the outcome or by the forecast; see `region`.
+        """
         values, mask = self.values(metric, weight, parameter), self.region(region, by)
         return values if mask is None else np.where(mask, values, np.nan)
 
@@ -137,7 +164,15 @@ class Study:
         region: str | None = None,
         by: RegionBy = "observed",
     ) -> Sampled:
-        """The mean of a metric over seeds and cases, all or those of a region, with its bootstrap replicates."""
+        """The mean of a metric over seeds and cases, all or those of a region, with its bootstrap replicates.
+
+        Args:
+            metric: The name of the metric.
+            weight: The decision weight.
+            parameter: The parameter of the cost; None for the only, or the first, one.
+            region: The region whose cases are taken; None for all cases.
+            by: Whether the cases of a region are chosen by the outcome or by the forecast; see `region`.
+        """
         return self.resampling.mean(self.chosen(metric, weight, parameter, region, by))
 
     def pair(
@@ -151,6 +186,13 @@ class Study:
         """The means of a metric at a weight and at weight 0, over the forecasts and cases that are finite at both.
 
         A seed that failed at one weight is left out of the other too, so that no difference comes of the seeds.
+
+        Args:
+            metric: The name of the metric.
+            weight: The decision weight.
+            parameter: The parameter of the cost; None for the only, or the first, one.
+            region: The region whose cases are taken; None for all cases.
+            by: Whether the cases of a region are chosen by the outcome or by the forecast; see `region`.
         """
         values, baseline = (self.chosen(metric, each, parameter, region, by) for each in (weight, 0.0))
         return self.resampling.pair(values, baseline)
@@ -163,22 +205,46 @@ class Study:
         region: str | None = None,
         by: RegionBy = "observed",
     ) -> NDArray[np.float64]:
-        """The mean of a metric for every group and seed, (groups seeds,)."""
+        """The mean of a metric for every group and seed, (groups seeds,).
+
+        Args:
+            metric: The name of the metric.
+            weight: The decision weight.
+            parameter: The parameter of the cost; None for the only, or the first, one.
+            region: The region whose cases are taken; None for all cases.
+            by: Whether the cases of a region are chosen by the outcome or by the forecast; see `region`.
+        """
         return defined_mean(self.chosen(metric, weight, parameter, region, by), -1).reshape(-1)
 
     def validation(self, metric: str, weight: float, parameter: float | None = None) -> NDArray[np.float64]:
-        """The mean cost or energy score on the validation cases, (groups, seeds)."""
+        """The mean cost or energy score on the validation cases, (groups, seeds).
+
+        Args:
+            metric: "cost" or "energy_score".
+            weight: The decision weight.
+            parameter: The parameter of the cost; None for the only, or the first, one.
+        """
         variable = _variable(self.forecasts, f"validation_{metric}")
         return self._at(variable, weight, parameter).transpose("group", "seed").values
 
     def quantile(self, level: float, weight: float, parameter: float | None = None) -> NDArray[np.float64]:
-        """A quantile of every forecast, (groups, seeds, cases)."""
+        """A quantile of every forecast, (groups, seeds, cases).
+
+        Args:
+            level: Its level, one of `stakes.evaluation.metrics.LEVELS`.
+            weight: The decision weight.
+            parameter: The parameter of the cost; None for the only, or the first, one.
+        """
         if level not in LEVELS:
             raise SettingError(f"level must be one of {', '.join(map(str, LEVELS))}, got {level}")
         return self.values("quantile", weight, parameter)[..., LEVELS.index(level)]
 
     def save(self, folder: Path) -> None:
-        """Two tables in parquet and what the study is about in JSON, written last: without it there is no study."""
+        """Two tables in parquet and what the study is about in JSON, written last: without it there is no study.
+
+        Args:
+            folder: The folder of the study; it is made where there is none.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "study.json").unlink(missing_ok=True)  # an interrupted save must not pass for a whole one
         tables = {"forecasts": _to_table(self.forecasts, AXES), "cases": _to_table(self.cases, _CASE_AXES)}
@@ -189,6 +255,11 @@ class Study:
 
     @classmethod
     def load(cls, folder: Path) -> "Study":
+        """The study that was saved in a folder.
+
+        Args:
+            folder: The folder of the study.
+        """
         try:
             about, block = _described((folder / "study.json").read_text(encoding="utf-8"))
             forecasts = _to_dataset(pd.read_parquet(folder / "forecasts.parquet"), AXES)

@@ -92,6 +92,7 @@ class JudgedFit:
 
     @property
     def cases(self) -> int:
+        """How many test cases there are."""
         return self.study.forecasts.sizes["case"]
 
     @property
@@ -101,19 +102,22 @@ class JudgedFit:
 
     @property
     def unit(self) -> str:
-        """Of the cost."""
+        """The unit of the cost; empty where it is not known."""
         return self.cost_spec.unit if self.cost_spec else ""
 
     @property
     def action_unit(self) -> str:
+        """The unit of the action; empty where it is not known."""
         return self.cost_spec.action_unit if self.cost_spec else ""
 
     @property
     def targets(self) -> list[str]:
+        """The names of the target columns."""
         return [str(target) for target in self.study.about.get("targets", ())]
 
     @property
     def times(self) -> NDArray[np.datetime64] | None:
+        """The times of the test cases, (N,); None where they have none."""
         return self.study.case_values("time")[0] if "time" in self.study.cases else None
 
     def values(self, metric: str, weight: float) -> Floats:
@@ -148,6 +152,7 @@ class JudgedFit:
         return self.ways[1 if self.weight else 0]
 
     def way(self, short: str) -> WayToDecide | None:
+        """The way to decide of this short name; None where it is not known."""
         return next((way for way in self.ways if way.short == short), None)
 
     def pair(self, way: WayToDecide, other: WayToDecide) -> tuple[Sampled, Sampled]:
