@@ -7,7 +7,7 @@ __all__ = ["claims_markdown", "figures_markdown", "portfolios_markdown"]
 
 
 def claims_markdown(claims: Mapping[str, Any]) -> str:
-    """One line a claim: what the paper says, the verdict under the main settings and under others, and what decided.
+    """One line per claim: what the paper says, the verdict under the main settings and under others, and what decided.
 
     What decided is the first check that fails, or that is open, or the first of all where the claim holds.
     """
@@ -83,10 +83,10 @@ def figures_markdown(figures: Mapping[str, Mapping[str, str]]) -> str:
         "have. The settings of each are in the `report.html` that the command writes.",
     ]
     for subject, title in _SUBJECTS.items():
-        found = {label: figure for label, figure in figures.items() if figure["subject"] == subject}
-        if found:
+        shown = {label: figure for label, figure in figures.items() if figure["subject"] == subject}
+        if shown:
             parts.append(f"## {title}")
-        for label, figure in found.items():
+        for label, figure in shown.items():
             caption = figure["caption"].replace("*", "\\*")
             parts += [f"`{label}`", f"![{figure['title']}](figures/{label}.svg)", f"**{figure['title']}.** {caption}"]
     return "\n\n".join(parts) + "\n"

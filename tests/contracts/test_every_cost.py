@@ -398,7 +398,7 @@ def test_functional_gradients(family: Family) -> None:
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(total))(samples), expected, rtol=1e-8, atol=1e-8)
 
 
-COMPILED = [name for name in FAMILIES if not name.endswith("_sites")]
+COMPILED = [name for name in FAMILIES if not name.endswith(("_sites", "_cube", "_blunt"))]  # those have the same graphs
 
 
 @pytest.mark.filterwarnings(  # raised inside torch._dynamo

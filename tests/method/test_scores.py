@@ -298,7 +298,6 @@ def test_functional_transforms_of_the_crps(members: int) -> None:
     ("rule", "members", "sites"),
     [
         (RULES["energy"], 6, 1),
-        (RULES["energy"], 20, 1),
         (RULES["energy"], 6, 2),
         (RULES["threshold"], 20, 1),
         (RULES["variogram"], 6, 2),

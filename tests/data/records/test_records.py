@@ -1,5 +1,3 @@
-import csv
-import gzip
 import hashlib
 import io
 import json
@@ -10,13 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.build_records import RECIPES, build_records, main
 
 from stakes.data.records import load_record, record_names, records_folder
-from stakes.errors import RecordError, SettingError, StakesError
+from stakes.errors import RecordError, SettingError
 
-SOURCE = Path(__file__).parents[4] / "shared" / "data" / "embed"
-needs_source = pytest.mark.skipif(not SOURCE.is_dir(), reason="the source tables are not here")
 NAMES = ("wind_north_sea", "wind_nora10", "frost_merra2", "frost_era5", "load_france", "wind_irish")
 
 
@@ -27,7 +22,6 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_six_records_are_there() -> None:
     assert record_names() == NAMES
-    assert tuple(recipe.name for recipe in RECIPES) == NAMES
 
 
 @pytest.mark.parametrize(
@@ -63,30 +57,6 @@ def test_only_clock_change_hours_of_load_are_missing() -> None:
     assert (missing.any(1) == missing[:, loads].all(1)).all()
     assert not missing[:, np.logical_not(loads)].any()
     assert [str(day)[5:7] for day in record.times[missing.any(1)]] == ["10"] * 8
-
-
-@needs_source
-@pytest.mark.parametrize("recipe", RECIPES, ids=NAMES)
-def test_packed_values_equal_the_source_exactly(recipe) -> None:
-    record = load_record(recipe.name)
-    with gzip.open(SOURCE / recipe.table, "rt", encoding="utf-8") as table:
-        header, *rows = csv.reader(table)
-    cells = np.array(rows)
-    assert (record.times == cells[:, 0].astype("datetime64[s]")).all()
-    for place, column in enumerate(record.columns):
-        source = cells[:, header.index(column)]
-        expected = np.where(source == "", "nan", source).astype(np.float64)
-        np.testing.assert_array_equal(record.values[:, place], expected)
-
-
-@needs_source
-def test_building_twice_gives_the_same_bytes_and_the_shipped_values(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    assert build_records(SOURCE, first) == build_records(SOURCE, second)
-    for path in first.iterdir():
-        assert path.read_bytes() == (second / path.name).read_bytes()
-    for name in NAMES:
-        np.testing.assert_array_equal(load_record(name, first).values, load_record(name).values)
 
 
 def test_records_are_compact() -> None:
@@ -179,44 +149,3 @@ def test_select_every_and_metres_per_second() -> None:
     np.testing.assert_allclose(metric.values, irish.values * 0.5144, rtol=1e-4)
     with pytest.raises(RecordError, match="'t2m' of record 'frost_era5' is in degC"):
         load_record("frost_era5").in_metres_per_second()
-
-
-def _write_tables(folder: Path, numbers: list[str], times: list[str]) -> None:
-    for recipe in RECIPES:
-        lines = [",".join(["time", *(name for name, _, _ in recipe.columns)])]
-        lines += [
-            ",".join([time, *[number] * len(recipe.columns)]) for time, number in zip(times, numbers, strict=True)
-        ]
-        (folder / recipe.table).write_bytes(gzip.compress("\n".join(lines).encode()))
-
-
-@pytest.mark.parametrize(
-    ("numbers", "times", "message"),
-    [
-        (
-            ["1", "1.501", "2"],
-            ["2020-01-01", "2020-01-02", "2020-01-03"],
-            "multiples of 1/100, got 1.501 at 2020-01-02",
-        ),
-        (["1", "1e9", "2"], ["2020-01-01", "2020-01-02", "2020-01-03"], "got 1e9"),
-        (["1", "2", "3"], ["2020-01-01", "2020-01-02", "2020-01-04"], "step changes at 2020-01-04"),
-    ],
-)
-def test_tables_that_would_lose_something_are_not_packed(tmp_path: Path, capsys, numbers, times, message) -> None:
-    _write_tables(tmp_path, numbers, times)
-    assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_build_command(tmp_path: Path, capsys) -> None:
-    _write_tables(tmp_path, ["1", "", "2.5"], ["2020-01-01", "2020-01-02", "2020-01-03"])
-    assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 0
-    assert "wind_irish.npz" in capsys.readouterr().out
-    values = load_record("load_france", tmp_path / "out").values
-    np.testing.assert_array_equal(values, np.array([[1.0], [np.nan], [2.5]]).repeat(24, axis=1))
-    assert main([str(tmp_path / "nowhere")]) == 2
-    (tmp_path / RECIPES[0].table).write_bytes(gzip.compress(b"time,other\n2020-01-01,1\n"))
-    assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    assert "must have a column 'ws10', got time, other" in capsys.readouterr().err
-    assert issubclass(RecordError, StakesError)

@@ -3,7 +3,8 @@
 A record is a file NAME.npz beside `manifest.json`. The file holds one array `integers` (C, T) of int32: a value is its
 integer over the column's divisor, which gives back the very number printed at the source, and `MISSING` stands for a
 value the source does not have. The manifest holds the rest: the regular time axis (start, step, rows), columns, units,
-divisors, origin, attribution and the file's SHA-256. numpy alone reads them; `build_records` writes them.
+divisors, origin, attribution and the file's SHA-256. numpy alone reads them;
+`python -m benchmarks.build_records` writes them.
 """
 
 import hashlib
