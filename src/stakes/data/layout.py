@@ -181,7 +181,7 @@ class TableLayout:
         if at is not None:
             features = np.concatenate([features, calendar_waves(at, self.calendar)], axis=1)
         outcomes = _usable(table, self.targets, "targets") if with_outcomes else None
-        baseline = self._baseline(table, with_outcomes)
+        today = self._todays_action(table, with_outcomes)
         lacks = {_MISSING_FEATURE: np.isnan(features).any(1)}
         if outcomes is not None:
             lacks[_MISSING_OUTCOME] = np.isnan(outcomes).any(1) & ~lacks[_MISSING_FEATURE]
@@ -194,7 +194,7 @@ class TableLayout:
             pd.DataFrame(features[kept], index, pd.Index(self.feature_names)),
             None if outcomes is None else pd.DataFrame(outcomes[kept], index, pd.Index(self.targets)),
             None if at is None else at[kept],
-            None if baseline is None else baseline[kept],
+            None if today is None else today[kept],
             self._quality(table, at, len(kept), left_out, with_outcomes),
         )
 
@@ -215,13 +215,13 @@ class TableLayout:
         }
         if not len(split):
             raise TableError(f"no target time has all its features in the table: {_counted(left_out)}")
-        baseline = self._baseline(table, with_outcomes)
+        today = self._todays_action(table, with_outcomes)
         index = pd.DatetimeIndex(split.times, name=self.time)
         return TableCases(
             pd.DataFrame(split.features, index, pd.Index(split.feature_names)),
             pd.DataFrame(split.outcomes, index, pd.Index(self.targets)) if with_outcomes else None,
             split.times,
-            None if baseline is None else _at_times(baseline[order], ordered, split.times),
+            None if today is None else _at_times(today[order], ordered, split.times),
             self._quality(table, at, len(split), left_out, with_outcomes),
         )
 
@@ -263,7 +263,7 @@ class TableLayout:
         at = column_times(table, self.time)
         return at, np.argsort(at, kind="stable")
 
-    def _baseline(self, table: pd.DataFrame, required: bool) -> Floats | None:
+    def _todays_action(self, table: pd.DataFrame, required: bool) -> Floats | None:
         """Today's action in each row; where a decision is yet to come, the column need not be there."""
         if self.baseline_action is None or not (required or self.baseline_action in table.columns):
             return None
