@@ -20,6 +20,14 @@ def test_the_site_is_whole_and_needs_no_network(tmp_path: Path) -> None:
     assert loads_from_the_network(tmp_path / "site") == []
 
 
+def test_the_architecture_names_every_room_and_only_files_that_exist() -> None:
+    package, page = Path(stakes.__file__).parent, (DOCS / "architecture.md").read_text()
+    named = set(re.findall(r"`([a-z_0-9/]+(?:\.py|/))`", page))
+    assert [name for name in named if not (package / name).exists() and name not in ("src/stakes", "tests/")] == []
+    rooms = {path.name if path.suffix else f"{path.name}/" for path in package.iterdir() if path.name[0] != "_"}
+    assert rooms - named == {"py.typed"}
+
+
 def test_the_figures_page_shows_every_figure() -> None:
     shown = re.findall(r"\]\((figures/\w+\.svg)\)", (DOCS / "reproduction" / "figures.md").read_text())
     assert sorted(shown) == sorted(f"figures/{path.name}" for path in DOCS.glob("reproduction/figures/*.svg"))
