@@ -22,6 +22,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     return make_store(path, ["u10", "v10"], "2021-01-01", "2022-01-01", LATITUDES, LONGITUDES)
 
 
+@pytest.fixture(scope="module")
+def fetched(store: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file of u10, v10 and the speed at one point; read it only."""
+    path = str(tmp_path_factory.mktemp("fetched") / "a.nc")
+    words = ["--source", "arco", "--store", store, "--variables", "u10,v10", *POINT, "--out", path]
+    assert called("data", "era5", *words)[0] == 0
+    return path
+
+
 def test_a_file_from_a_store(store: str) -> None:
     words = ("data", "era5", "--source", "arco", "--store", store, "--variables", "10m_u_component_of_wind,v10", *POINT)
     code, output, errors = called(*words, "--out", "a.nc")
@@ -47,22 +56,21 @@ def test_a_file_from_the_climate_data_store(monkeypatch: pytest.MonkeyPatch) -> 
     assert (len(speed), np.isfinite(speed).all()) == (365, True)
 
 
-def test_check_cost_reads_the_file(store: str) -> None:
-    called("data", "era5", "--source", "arco", "--store", store, "--variables", "u10,v10", *POINT, "--out", "a.nc")
+def test_check_cost_reads_the_file(fetched: str) -> None:
     code, _, errors = called(
-        "check-cost", "a.nc", "--target", "ws10", "--cost", "protection:threshold=4,false_alarm_ratio=0.2"
+        "check-cost", fetched, "--target", "ws10", "--cost", "protection:threshold=4,false_alarm_ratio=0.2"
     )
     assert (code, errors) == (0, "")
 
 
-def test_fit_and_decide_take_the_file(store: str) -> None:
-    called("data", "era5", "--source", "arco", "--store", store, "--variables", "u10,v10", *POINT, "--out", "a.nc")
+def test_fit_and_decide_take_the_file(fetched: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stakes.fitting.fit.write_fit_report", lambda *_: None)  # whose figures take longer than this
     columns = ["--target", "ws10", "--features", "ws10", "--time", "time", "--lags", "0,24", "--lead", "24"]
     cost = ["--cost", "protection:threshold=4,false_alarm_ratio=0.2", "--decision-weight", "0.5", "--epochs", "1"]
     here = ["--no-headroom", "--members", "10", "--device", "cpu", "--workers", "1", "--quiet"]
-    code, _, errors = called("fit", "a.nc", *columns, *cost, *here, "--out", "fit")
+    code, _, errors = called("fit", fetched, *columns, *cost, *here, "--out", "fit")
     assert (code, errors) == (0, "")
-    code, output, _ = called("decide", "fit", "a.nc", "--json")
+    code, output, _ = called("decide", "fit", fetched, "--json")
     rows = json.loads(output)["rows"]
     assert (code, len(rows), rows[-1]["time"]) == (0, 364, "2022-01-01T00:00:00Z")
 

@@ -46,6 +46,12 @@ def here(done: Path, elsewhere: None) -> None:
     shutil.copytree(done, ".", dirs_exist_ok=True)
 
 
+@pytest.fixture
+def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figures are drawn, which takes longer than so little training."""
+    monkeypatch.setattr(fit, "write_fit_report", lambda *_: None)
+
+
 def interrupted_after(epochs: int) -> Callable[[], object]:
     """In place of `stop_on_interrupt`: Ctrl-C comes after so many epochs."""
 
@@ -93,6 +99,7 @@ def test_refit_needs_the_own_cost_again() -> None:
     assert not Path("new").exists()
 
 
+@pytest.mark.usefixtures("no_report")
 def test_refit_and_fine_tuning_are_two_fits() -> None:
     load_table(220).to_csv("longer.csv", index=False)
     words = ["refit", "old", "longer.csv", "--cost", COST, *HERE]
@@ -107,6 +114,7 @@ def test_refit_and_fine_tuning_are_two_fits() -> None:
     assert read_json(Path("new/fit.json"))["start_sha256"] is None
 
 
+@pytest.mark.usefixtures("no_report")
 def test_an_interrupted_fit_goes_on_with_the_same_cost_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(fit, "stop_on_interrupt", interrupted_after(1))
@@ -126,6 +134,7 @@ def test_an_interrupted_fit_goes_on_with_the_same_cost_alone(monkeypatch: pytest
     assert not Path("new/headroom.json").exists()  # which was not wanted
 
 
+@pytest.mark.usefixtures("no_report")
 def test_checkpoints_are_kept_until_the_bundle_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = Path("new/checkpoints/1-of-1/later")
 
@@ -168,6 +177,7 @@ def test_no_report_of_an_evaluation_that_was_changed(name: str) -> None:
     assert Path("old/report.html").read_bytes() == before
 
 
+@pytest.mark.usefixtures("no_report")
 def test_columns_that_are_no_features_are_told() -> None:
     load_table().assign(place="Rome", share="5%").to_csv("more.csv", index=False)
     words = ["fit", "more.csv", *COLUMNS, "--cost", COST, *LITTLE, *HERE[:-1], "--out", "new"]
