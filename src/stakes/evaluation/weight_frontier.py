@@ -19,7 +19,7 @@ from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.simultaneous_bounds import upper_bounds
 from stakes.method.argument_checks import require_count, require_finite
-from stakes.number_text import change_text, number_text
+from stakes.number_text import change_text, fixed_text, number_text
 
 __all__ = ["LEAST_BLOCKS", "Frontier", "FrontierPoint", "Interval", "frontier"]
 
@@ -252,7 +252,8 @@ def _gain(base: FrontierPoint, taken: FrontierPoint, winner: FrontierPoint, tole
         f"{change_text(taken.cost_change)})"
     )
     if score is not None:
-        why += f" and its score changes by {score.mean:+.2f} % ({tolerance:+g} % is allowed)"
+        score_text = fixed_text(score.mean, 2, signed=True)
+        why += f" and its score changes by {score_text} % ({tolerance:+g} % is allowed)"
     if winner is not taken:
         why += f"; weight {winner.weight:g} is cheaper still, but by no more than one standard error"
     return why

@@ -193,7 +193,7 @@ def _percent(fit: JudgedFit) -> str:
     taken, baseline = fit.pair(fit.taken, fit.ways[0])
     relative = abs(taken.relative_to(baseline).estimate)
     return (
-        f", which is {relative:.3g} % of its cost"
+        f", which is {number_text(relative, 3)} % of its cost"
         if baseline.interval().significant and math.isfinite(relative)
         else ""
     )
