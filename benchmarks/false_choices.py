@@ -59,7 +59,7 @@ def left(cost: Floats, block: int) -> bool:
 
 
 def measured(days: int, hours: int, skewed: bool, draws: int) -> list[dict[str, object]]:
-    """A row a length of the blocks, all of them from the same paths."""
+    """One row per length of the blocks, all of them from the same paths."""
     steps = 24 * days
     automatic = automatic_block(np.datetime64("2020-01-01", "h") + np.arange(steps))
     blocks = {**{f"{block} hours": block for block in FIXED}, "automatic": automatic}

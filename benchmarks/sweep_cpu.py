@@ -30,7 +30,7 @@ BATCH, MEMBERS, WEIGHTS = 200, 10, [round(0.1 * tenth, 1) for tenth in range(1, 
 
 
 def one_by_one(kind: str, seconds: float) -> float:
-    """Replica-steps a second of the paper's loop, one model after the other."""
+    """Replica-steps per second of the paper's loop, one model after the other."""
     task = SyntheticTask()
     data = task.data().train
     done, start = 0, time.perf_counter()
@@ -53,7 +53,7 @@ def one_by_one(kind: str, seconds: float) -> float:
 
 
 def sweep(kind: str, epochs: int, score_only: bool = False) -> float:
-    """Replica-steps a second of the sweep, or of nine seeds in pre-training, where no action is solved at all."""
+    """Replica-steps per second of the sweep, or of nine seeds in pre-training, where no action is solved at all."""
     training = {"epochs": 1, "pretraining_epochs": epochs} if score_only else {"epochs": epochs}
     grid = {"seed": list(range(len(WEIGHTS)))} if score_only else {"decision_weight": WEIGHTS}
     settings = {"task": "synthetic", "model": kind, "training": training, "grid": grid}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def summarise(table: Path) -> list[dict[str, object]]:
-    """One row a task and model; a stack's seconds are those of its last replica."""
+    """One row per task and model; a stack's seconds are those of its last replica."""
     distinct = {row["run"]: row for row in csv.DictReader(table.open())}
     groups: dict[tuple[str, str], list[dict[str, str]]] = {}
     for row in distinct.values():

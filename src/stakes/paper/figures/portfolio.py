@@ -75,7 +75,7 @@ _RELIABILITY: dict[str, dict[str, Any]] = {
 
 
 def _frontier(studies: Studies) -> Drawn:
-    """One panel a task and cost parameter."""
+    """One panel per task and cost parameter."""
     shown = [(task, parameter) for task in _present(studies) for parameter in _main(studies, task).parameters]
     columns = min(3, len(shown))
     drawing, grid = new_figure(-(-len(shown) // columns), columns, height=2.1)

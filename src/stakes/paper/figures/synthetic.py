@@ -152,7 +152,7 @@ def _action_curves(study: Study) -> Drawn:
 
 
 def _mode_weight(study: Study) -> Drawn:
-    """One panel a data seed."""
+    """One panel per data seed."""
     weights = nearest([0.0, 0.5, 0.95], study.weights)
     drawing, grid = new_figure(study.groups, 1, height=1.6, sharex=True, sharey=True)
     truth = _TASK.mode_weight(torch.from_numpy(_FEATURES)[:, None])

@@ -249,7 +249,7 @@ def _both_sides(study: Study) -> Drawn:
 
 
 def _scatter(axes: Axes, study: Study, penalty: float) -> None:
-    """CRPS against cost: a dot a weight and seed, the means of the weights joined."""
+    """CRPS against cost: one dot per weight and seed, the means of the weights joined."""
     means = []
     for weight, colour in zip(study.weights, weight_colours(study.weights), strict=True):
         score, cost = (study.seed_means(metric, weight, penalty) for metric in ("energy_score", "cost"))
