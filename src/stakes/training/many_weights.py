@@ -345,7 +345,9 @@ def _in_processes(
 
 
 def _trained_apart(plan: TrainingPlan, folder: Path | None) -> list[FittedWeight]:
-    return _trained(plan, folder, stop_asked)
+    """What a process does with its weights."""
+    with stop_on_interrupt() as interrupted:
+        return _trained(plan, folder, lambda: interrupted() or stop_asked())
 
 
 class _History(Observer):

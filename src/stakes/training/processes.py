@@ -137,9 +137,7 @@ def _packed_call(function: Callable[..., Any], given: tuple[Any, ...]) -> bytes:
 
 
 def _dumps(value: object) -> bytes:
-    """By cloudpickle where it is installed, as it is beside scikit-learn; a sweep on a bare machine needs no more than
-    pickle.
-    """
+    """By cloudpickle, or by pickle on a bare machine without it, which is enough for a sweep."""
     try:
         import cloudpickle  # type: ignore[import-untyped]
     except ImportError:
@@ -148,7 +146,7 @@ def _dumps(value: object) -> bytes:
 
 
 def _speaking(running: "Mapping[_Process, object]") -> "list[_Process]":
-    """The processes that have something to say or are dead, after a moment without either none."""
+    """The processes that have something to say or are dead; none after a moment in which nothing happened."""
     by_connection = {process.connection: process for process in running}
     return [by_connection[ready] for ready in wait(by_connection, _SECONDS_BETWEEN_LOOKS)]  # type: ignore[index]
 
