@@ -1,1 +1,1 @@
-"""What the commands of `stakes` do, one module a command; the command line imports each when it is called."""
+"""The commands of `stakes`, one module per command; the command line imports each when it is called."""

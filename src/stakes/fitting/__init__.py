@@ -1,1 +1,1 @@
-"""From a table and a cost to a fitted forecaster, its judgement and its story."""
+"""From a table and a cost to a fitted forecaster, what it is worth, and its report."""

@@ -1,4 +1,4 @@
-"""The words of `fit`, `refit` and `resume`, without any training."""
+"""What `fit`, `refit` and `resume` ask for, without any training."""
 
 import json
 import subprocess
