@@ -113,7 +113,7 @@ def _site_layout(table: pd.DataFrame) -> TableLayout:
 EXAMPLES = (
     Example(
         name="french_load",
-        title="Tomorrow's electricity for 12 regions of France, short 10 times dearer than long",
+        title="Tomorrow's electricity for 12 regions of France, short 10 times as expensive as long",
         table=_loads,
         layout=_load_layout,
         cost="imbalance:short=10,long=1,upper=150,action_unit=GW",

@@ -72,10 +72,10 @@ def judge_forecaster(forecaster: DecisionAwareForecaster, cases: TableCases) -> 
     regions = _thirds(Assessor(forecaster.cost), _outcome(cases))
     chosen = forecaster.assess(cases.features, cases.outcomes, regions=regions)
     kept = bool(forecaster.baseline_models_)
-    baseline = forecaster.assess(cases.features, cases.outcomes, "baseline", regions) if kept else None
+    weight_0 = forecaster.assess(cases.features, cases.outcomes, "baseline", regions) if kept else None
     assert cases.outcomes is not None
     today = _today(forecaster, cases)
-    metrics = CaseMetrics(cases.outcomes, chosen, int(forecaster.members), baseline, today)
+    metrics = CaseMetrics(cases.outcomes, chosen, int(forecaster.members), weight_0, today)
     return ForecasterJudgement(forecaster, cases, metrics, regions)
 
 
