@@ -39,7 +39,7 @@ from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.tasks.synthetic import SyntheticTask
 from stakes.tasks.task import Task
 from stakes.tasks.wind import WindTask
-from stakes.training.many_weights import MODELS, automatic_settings
+from stakes.training.many_weights import ESTIMATOR_MODELS, automatic_settings
 from stakes.training.processes import called_for_each
 
 RESULTS = Path(__file__).parent / "results" / "automatic_weight.json"
@@ -79,7 +79,7 @@ class Settings:
     @classmethod
     def of(cls, task: Task, quick: bool) -> "Settings":
         cases = len(task.data().train)
-        return cls(task, MODELS["implicit"], automatic_settings(cases, 2 if quick else None))
+        return cls(task, ESTIMATOR_MODELS["implicit"], automatic_settings(cases, 2 if quick else None))
 
 
 def run(settings: Settings) -> dict[str, Any]:

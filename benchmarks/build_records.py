@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.records import MISSING, records_folder
+from stakes.data.records import MISSING_INTEGER, records_folder
 from stakes.errors import RecordError
 
 __all__ = ["RECIPES", "Recipe", "build_records", "main"]
@@ -161,8 +161,8 @@ def _pack(recipe: Recipe, path: Path) -> tuple[bytes, dict[str, Any]]:
 def _integers(rows: list[list[str]], place: int, table: str, column: str, divisor: int) -> NDArray[np.int32]:
     """Column `place` times the divisor, refused unless dividing gives back every printed number exactly."""
     values = np.array([float(row[place] or "nan") for row in rows])
-    scaled = np.where(np.isnan(values), MISSING, np.round(values * divisor))
-    wrong = np.flatnonzero(~np.isnan(values) & ((scaled / divisor != values) | (np.abs(scaled) >= -MISSING)))
+    scaled = np.where(np.isnan(values), MISSING_INTEGER, np.round(values * divisor))
+    wrong = np.flatnonzero(~np.isnan(values) & ((scaled / divisor != values) | (np.abs(scaled) >= -MISSING_INTEGER)))
     if len(wrong):
         raise RecordError(
             f"column {column!r} of {table} must hold multiples of 1/{divisor}, got {rows[wrong[0]][place]} "

@@ -12,7 +12,7 @@ import stakes
 
 PACKAGE = Path(stakes.__file__).parent
 MODULES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
-ENTRY_POINTS = {"main"}  # what `python -m` and the console script call
+ENTRY_POINTS = {"main", "app"}  # what `python -m` and the console script call, and what cyclopts loads a command by
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -103,10 +103,21 @@ def test_every_argument_and_field_is_documented(module: str) -> None:
     assert not missing, f"{module}: {', '.join(missing)}"
 
 
+def defined(tree: ast.Module) -> set[str]:
+    """What a module itself makes, be it a class, a function, a constant or the name of a type."""
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    targets = [
+        target for node in assigned for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    made = {node.name for node in tree.body if isinstance(node, Function | ast.ClassDef)}
+    return made | {target.id for target in targets if isinstance(target, ast.Name)}
+
+
 def test_no_public_name_exists_twice() -> None:
     homes = defaultdict(list)
     for module in MODULES:
-        for node in public(tree_of(module)):
-            homes[node.name].append(module)
+        tree = tree_of(module)
+        for name in listed(tree) & defined(tree):
+            homes[name].append(module)
     twice = {name: where for name, where in homes.items() if len(where) > 1 and name not in ENTRY_POINTS}
     assert not twice

@@ -12,7 +12,7 @@ from stakes.json_values import json_value
 from stakes.method.argument_checks import require_count
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 from stakes.settings import from_plain, shown, to_plain
-from stakes.training.many_weights import MODELS, resolved_device
+from stakes.training.many_weights import ESTIMATOR_MODELS, resolved_device
 
 __all__ = ["MOST_MODELS", "EstimatorSettings", "estimator_settings", "require_at_most", "settings_from_plain"]
 
@@ -88,7 +88,7 @@ def estimator_settings(forecaster: DecisionAwareForecaster) -> EstimatorSettings
     given = {field.name: getattr(forecaster, field.name) for field in fields(EstimatorSettings)}
     model, seed = given["model"], given["random_state"]
     if isinstance(model, str):
-        model = MODELS[model]
+        model = ESTIMATOR_MODELS[model]
     given["model"] = to_plain(model) if isinstance(model, (ImplicitSettings, DiffusionSettings)) else "own"
     given["random_state"] = seed if isinstance(seed, Integral) else None
     return settings_from_plain(json_value(given))

@@ -20,7 +20,7 @@ app = App(
 
 @app.default
 def backtest(
-    data: flag.Table,
+    data: flag.TableFile,
     /,
     *,
     flags: FitFlags,

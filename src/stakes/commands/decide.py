@@ -31,7 +31,7 @@ def decide(
     /,
     *,
     files: EnsembleFlags = NO_ENSEMBLE,
-    cost: flag.Cost = None,
+    cost: flag.CostWords = None,
     target: Annotated[str | None, Parameter(help="values of the members in a long table with several columns")] = None,
     quantiles: Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")] = "0.1,0.5,0.9",
     out: Annotated[Path | None, Parameter(help="write the table to this file, .csv or .parquet")] = None,

@@ -35,13 +35,13 @@ def evaluate(
     *,
     files: EnsembleFlags = NO_ENSEMBLE,
     outcomes: Annotated[Path | None, Parameter(help="outcomes of the members' cases, CSV or parquet")] = None,
-    cost: flag.Cost = None,
+    cost: flag.CostWords = None,
     target: Annotated[
         str | None, Parameter(help="columns of the outcomes, and of the members in a long table with several")
     ] = None,
     baseline_action: flag.BaselineAction = None,
     block: flag.Block = None,
-    cases: flag.Cases = None,
+    cases: flag.CasesFile = None,
     force: flag.Force = False,
     json: flag.Json = False,
     quiet: flag.Quiet = False,

@@ -21,7 +21,7 @@ app = App(
 
 @app.default
 def fit(
-    data: flag.Table,
+    data: flag.TableFile,
     /,
     *,
     flags: FitFlags,

@@ -13,8 +13,8 @@ __all__ = [
     "COST_HELP",
     "BaselineAction",
     "Block",
-    "Cases",
-    "Cost",
+    "CasesFile",
+    "CostWords",
     "Device",
     "Encoding",
     "FitOrRun",
@@ -28,7 +28,7 @@ __all__ = [
     "SomeFitOrRun",
     "SomeFolder",
     "SomeTable",
-    "Table",
+    "TableFile",
     "Time",
     "Workers",
     "examples",
@@ -69,14 +69,14 @@ def whole(about: str) -> Parameter:
 _TABLE = Parameter(help="table, CSV, parquet, NetCDF or Zarr, one row a case or a time")
 _FOLDER = Parameter(help="folder of a fit")
 _FIT_OR_RUN = Parameter(help="folder of a fit, or of a run of `stakes train`")
-Table = Annotated[Path, _TABLE]
+TableFile = Annotated[Path, _TABLE]
 SomeTable = Annotated[Path | None, _TABLE]
 Folder = Annotated[Path, _FOLDER]
 SomeFolder = Annotated[Path | None, _FOLDER]
 FitOrRun = Annotated[Path, _FIT_OR_RUN]
 SomeFitOrRun = Annotated[Path | None, _FIT_OR_RUN]
 NewFolder = Annotated[Path, Parameter(help="folder to make")]
-Cost = Annotated[str | None, Parameter(help=COST_HELP)]
+CostWords = Annotated[str | None, Parameter(help=COST_HELP)]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
 Workers = Annotated[int | None, whole("processes at once; one per core, or one on a GPU, by default")]
 Quiet = Annotated[bool, Parameter(help="no progress and no notes", negative="", show_default=False)]
@@ -86,7 +86,7 @@ Json = Annotated[
     Parameter(name="--json", help="one JSON object on standard output, for machines", negative="", show_default=False),
 ]
 Force = Annotated[bool, Parameter(help="overwrite files that are there already", negative="", show_default=False)]
-Cases = Annotated[Path | None, Parameter(help="write every case to this file, .csv or .parquet")]
+CasesFile = Annotated[Path | None, Parameter(help="write every case to this file, .csv or .parquet")]
 Time = Annotated[str | None, Parameter(help="column with the time, ISO, UTC unless a zone is written")]
 Block = Annotated[
     int | None,

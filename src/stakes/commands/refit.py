@@ -19,11 +19,11 @@ app = App(
 @app.default
 def refit(
     folder: flag.Folder,
-    data: flag.Table,
+    data: flag.TableFile,
     /,
     *,
     out: flag.NewFolder,
-    cost: flag.Cost = None,
+    cost: flag.CostWords = None,
     fine_tune: Annotated[
         bool, Parameter(help="start from the weights of the old fit", negative="", show_default=False)
     ] = False,

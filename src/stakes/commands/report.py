@@ -25,7 +25,7 @@ def report(
     folder: flag.FitOrRun,
     /,
     *,
-    cost: flag.Cost = None,
+    cost: flag.CostWords = None,
     out: Annotated[Path | None, Parameter(help="write to this file, .html, not into the folder")] = None,
     force: flag.Force = False,
     json: flag.Json = False,

@@ -31,7 +31,7 @@ def serve(
     token: Annotated[
         str | None, Parameter(help="what every request must bring, Authorization: Bearer", env_var="STAKES_TOKEN")
     ] = None,
-    cost: flag.Cost = None,
+    cost: flag.CostWords = None,
     max_rows: Annotated[int, whole("of one request")] = 10_000,
     max_members: Annotated[int, whole("of a forecast")] = 2000,
     max_body_mb: Annotated[float, Parameter(help="size of a request")] = 16.0,

@@ -14,7 +14,7 @@ from stakes.evaluation.task_forecasts import known_of_test_cases
 from stakes.paper.run_evaluations import (
     Assessment,
     MetricArrays,
-    Progress,
+    ProgressListener,
     evaluate_runs,
     evaluated_run,
     has_failed,
@@ -30,7 +30,7 @@ __all__ = ["assess", "build_study", "place_of_task"]
 
 
 def assess(
-    sweep: Sweep, folder: Path, settings: Assessment, about: Mapping[str, Any], report: Progress | None = None
+    sweep: Sweep, folder: Path, settings: Assessment, about: Mapping[str, Any], report: ProgressListener | None = None
 ) -> Study:
     """The study of a sweep whose runs are trained; those that failed are named in `about`, and NaN.
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from stakes.evaluation.study import Study
 from stakes.evaluation.task_forecasts import against_truth
 from stakes.paper.assess import build_study, place_of_task
-from stakes.paper.run_evaluations import Assessment, MetricArrays, Progress
+from stakes.paper.run_evaluations import Assessment, MetricArrays, ProgressListener
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Task
 from stakes.training.policy import PolicySettings, train_policy
@@ -24,7 +24,7 @@ def assess_policies(
     seeds: Sequence[int],
     settings: Assessment,
     about: Mapping[str, Any],
-    report: Progress | None = None,
+    report: ProgressListener | None = None,
 ) -> Study:
     """Train a policy for every task (a cost parameter each) and seed; what its actions cost on the test cases.
 

@@ -23,7 +23,7 @@ from stakes.training.run_folder import RunFolder
 from stakes.training.run_settings import task_data
 from stakes.training.sweep import Point, Sweep
 
-__all__ = ["METRICS_VERSION", "Assessment", "MetricArrays", "Progress", "evaluate_runs"]
+__all__ = ["METRICS_VERSION", "Assessment", "MetricArrays", "ProgressListener", "evaluate_runs"]
 __all__ += ["evaluated_run", "has_failed", "points_by_run"]
 
 METRICS_VERSION = 1  # evaluations kept by other versions are made again
@@ -32,7 +32,7 @@ _DIGEST = hashlib.sha256().digest_size
 MetricArrays = dict[str, NDArray[np.float32]]
 """The metrics of one run by name: (cases,), quantiles (cases, levels), and means over the validation cases ()."""
 
-Progress = Callable[[int, int], None]
+ProgressListener = Callable[[int, int], None]
 """Is told how many are done, of how many."""
 
 
@@ -66,7 +66,7 @@ class Assessment:
 
 
 def evaluate_runs(
-    sweeps: Sequence[tuple[Sweep, Assessment]], folder: Path, processes: int = 1, report: Progress | None = None
+    sweeps: Sequence[tuple[Sweep, Assessment]], folder: Path, processes: int = 1, report: ProgressListener | None = None
 ) -> None:
     """Evaluate the trained runs of some sweeps in one folder, and keep what came of it for `assess`.
 

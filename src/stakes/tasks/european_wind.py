@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
-from stakes.data.records.entsoe_wheel import ATTRIBUTION, YEARS, read_wind_power
+from stakes.data.records.entsoe_wheel import ENTSOE_ATTRIBUTION, YEARS, read_wind_power
 from stakes.data.records.power_screening import hourly_means, six_hourly_means, yearly_capacity
 from stakes.data.time_series import TimeSeries
 from stakes.errors import SettingError
@@ -78,7 +78,7 @@ class EuropeanWind:
 
     def data(self) -> TaskData:
         """6-hourly cases: train 2017-2018, validate 2019, test 2020."""
-        return chronological_data(self.splits(), "fraction of capacity", ATTRIBUTION)
+        return chronological_data(self.splits(), "fraction of capacity", ENTSOE_ATTRIBUTION)
 
 
 def _mean(outcome: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ from stakes.training.results import Observer, Trained
 from stakes.training.trainer import train
 
 __all__ = [
-    "MODELS",
+    "ESTIMATOR_MODELS",
     "FittedWeight",
     "ModelFactory",
     "TrainingPlan",
@@ -44,7 +44,7 @@ __all__ += ["train_weights", "without_failures"]
 ModelFactory = Callable[[int, int], nn.Module]
 Floats = NDArray[np.float64]
 
-MODELS: Mapping[str, ModelSettings] = {
+ESTIMATOR_MODELS: Mapping[str, ModelSettings] = {
     "implicit": ImplicitSettings(noise=16, hidden=64, layers=3),
     "diffusion": DiffusionSettings(noise=16, hidden=64, layers=3),
 }
@@ -89,14 +89,14 @@ def model_factory(model: str | ModelSettings | ModelFactory) -> ModelFactory:
     """What makes a model from the numbers of features and outcomes.
 
     Args:
-        model: A name of `MODELS`, settings, or the user's own function.
+        model: A name of `ESTIMATOR_MODELS`, settings, or the user's own function.
     """
-    if isinstance(model, str) and model in MODELS:
-        model = MODELS[model]
+    if isinstance(model, str) and model in ESTIMATOR_MODELS:
+        model = ESTIMATOR_MODELS[model]
     if hasattr(model, "build"):
         return cast(ModelSettings, model).build
     if not callable(model):
-        raise SettingError(f"model must be {' or '.join(MODELS)}, settings or a function, got {model!r}")
+        raise SettingError(f"model must be {' or '.join(ESTIMATOR_MODELS)}, settings or a function, got {model!r}")
     return model
 
 

@@ -13,7 +13,7 @@ from stakes.data.era5 import Fetched, fetch_era5, find_source
 from stakes.data.era5.arco import ArcoStore
 from stakes.data.era5.cds import ClimateDataStore, cds_request
 from stakes.data.era5.request import UNITS, VARIABLES, Era5Request, Piece, variable_names, years_of
-from stakes.data.era5.standard_form import ATTRIBUTION
+from stakes.data.era5.standard_form import ERA5_ATTRIBUTION
 from stakes.data.record_files import read_series, read_temperature, read_wind
 from stakes.errors import Era5Error, SettingError, StakesError
 
@@ -138,7 +138,7 @@ def test_every_layout_of_the_store_becomes_one(tmp_path: Path, layout: Layout, z
     for name in request.variables:
         np.testing.assert_allclose(dataset[name], values(name, times, *AROUND_BERLIN), rtol=1e-6)
     assert (dataset["t2m"].attrs["units"], dataset["u10"].attrs["units"]) == ("K", "m s**-1")
-    assert dataset.attrs["attribution"] == ATTRIBUTION
+    assert dataset.attrs["attribution"] == ERA5_ATTRIBUTION
     assert found.record() == {
         "out": str(tmp_path / "a.nc"),
         "variables": ["t2m", "u10"],

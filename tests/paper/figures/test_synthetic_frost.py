@@ -22,7 +22,9 @@ from stakes.paper.figures.paper_style import nearest
 from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.style import style, to_svg
 
-FIGURES = {figure.label: figure for module in (method, synthetic, frost) for figure in module.FIGURES}
+FIGURES = {
+    figure.label: figure for figure in (*method.METHOD_FIGURES, *synthetic.SYNTHETIC_FIGURES, *frost.FROST_FIGURES)
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,7 +87,7 @@ def _failed(study: Study) -> Study:
     return replace(study, forecasts=forecasts.where(~runs), cases=study.cases.isel(few))
 
 
-@pytest.mark.parametrize("label", [figure.label for figure in (*synthetic.FIGURES, *frost.FIGURES)])
+@pytest.mark.parametrize("label", [figure.label for figure in (*synthetic.SYNTHETIC_FIGURES, *frost.FROST_FIGURES)])
 def test_a_seed_that_failed_takes_nothing_else_away(label: str, failed: Studies) -> None:
     drawn = _drawn(label, failed)
     assert ElementTree.fromstring(to_svg(drawn.figure)).get("viewBox")

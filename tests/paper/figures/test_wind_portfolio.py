@@ -22,7 +22,7 @@ from stakes.paper.figures.paper_style import WIDTH
 from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.style import style, to_svg
 
-LABELS = [figure.label for figure in (*wind.FIGURES, *portfolio.FIGURES)]
+LABELS = [figure.label for figure in (*wind.WIND_FIGURES, *portfolio.PORTFOLIO_FIGURES)]
 SMALLEST = 6.5  # pt
 
 

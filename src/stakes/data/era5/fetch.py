@@ -16,7 +16,7 @@ import numpy as np
 from stakes.data.era5.arco import STORE, ArcoStore
 from stakes.data.era5.cds import ClimateDataStore
 from stakes.data.era5.request import Era5Request, Piece
-from stakes.data.era5.standard_form import ATTRIBUTION, read_piece, write_dataset
+from stakes.data.era5.standard_form import ERA5_ATTRIBUTION, read_piece, write_dataset
 from stakes.errors import CheckpointError, SettingError, StakesError
 from stakes.files import locked, read_json, write_json
 from stakes.settings import to_plain
@@ -144,7 +144,7 @@ def _join(parts: list["Dataset"], request: Era5Request, words: str, out: Path) -
         "Conventions": "CF-1.7",
         "institution": "European Centre for Medium-Range Weather Forecasts",
         "source": f"ERA5 hourly data on single levels, from {words}",
-        "attribution": ATTRIBUTION,
+        "attribution": ERA5_ATTRIBUTION,
         "history": "selected and joined by stakes; values as in the source",
     }
     write_dataset(whole, out)

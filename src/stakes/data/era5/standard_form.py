@@ -16,9 +16,9 @@ from stakes.errors import Era5Error, StakesError, one_line
 if TYPE_CHECKING:
     from xarray import DataArray, Dataset
 
-__all__ = ["ATTRIBUTION", "read_piece", "standard_dataset", "write_dataset"]
+__all__ = ["ERA5_ATTRIBUTION", "read_piece", "standard_dataset", "write_dataset"]
 
-ATTRIBUTION = (
+ERA5_ATTRIBUTION = (
     "Contains modified Copernicus Climate Change Service information (ERA5, Hersbach et al. 2020, "
     "doi:10.1002/qj.3803). Neither the European Commission nor ECMWF is responsible for any use of it."
 )

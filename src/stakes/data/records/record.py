@@ -1,9 +1,9 @@
 """A record of the package: a real series, how it is stored, and how it is read and verified.
 
 A record is a file NAME.npz beside `manifest.json`. The file holds one array `integers` (C, T) of int32: a value is its
-integer over the column's divisor, which gives back the very number printed at the source, and `MISSING` stands for a
-value the source does not have. The manifest holds the rest: the regular time axis (start, step, rows), columns, units,
-divisors, origin, attribution and the file's SHA-256. numpy alone reads them;
+integer over the column's divisor, which gives back the very number printed at the source, and `MISSING_INTEGER` stands
+for a value the source does not have. The manifest holds the rest: the regular time axis (start, step, rows), columns,
+units, divisors, origin, attribution and the file's SHA-256. numpy alone reads them, and
 `python -m benchmarks.build_records` writes them.
 """
 
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from stakes.data.columns import find_columns
 from stakes.errors import RecordError, SettingError, did_you_mean
 
-__all__ = ["MISSING", "Record", "load_record", "record_names", "records_folder"]
+__all__ = ["MISSING_INTEGER", "Record", "load_record", "record_names", "records_folder"]
 
-MISSING = int(np.iinfo(np.int32).min)
+MISSING_INTEGER = int(np.iinfo(np.int32).min)
 """The integer that stands for a missing value in the file of a record."""
 
 _KNOT = 1852 / 3600  # m/s, by definition
@@ -172,5 +172,5 @@ def _values(content: bytes, name: str, entry: Mapping[str, Any]) -> NDArray[np.f
     if integers.shape != expected or integers.dtype != np.int32:
         raise RecordError(f"record {name!r} must be int32 {expected}, got {integers.dtype} {integers.shape}")
     values = integers / np.array(entry["divisors"], dtype=np.float64)[:, None]
-    values[integers == MISSING] = np.nan
+    values[integers == MISSING_INTEGER] = np.nan
     return np.ascontiguousarray(values.T)

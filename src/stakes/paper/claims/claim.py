@@ -9,9 +9,9 @@ from stakes.paper.claims.check import Check
 from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.page import Verdict
 
-__all__ = ["Claim", "Judge", "Judgement", "Source"]
+__all__ = ["Claim", "ClaimSource", "Judge", "Judgement"]
 
-Source = tuple[str, str]
+ClaimSource = tuple[str, str]
 """The task and the model of a study."""
 
 Judge = Callable[..., Iterator[Check]]
@@ -38,7 +38,7 @@ class Claim:
     subject: str
     statement: str
     how: str
-    sources: tuple[Source, ...]
+    sources: tuple[ClaimSource, ...]
     judge: Judge
     choices: tuple[str, ...] = ("main",)
     partial: bool = False

@@ -10,7 +10,7 @@ from stakes.errors import StudyError
 from stakes.evaluation.intervals import Sampled, defined_mean
 from stakes.evaluation.study import Study
 from stakes.paper.claims.check import Check, does_not_fall, falls, never_falls, remark, rises, stays
-from stakes.paper.claims.claim import Claim, Judge, Source
+from stakes.paper.claims.claim import Claim, ClaimSource, Judge
 from stakes.paper.claims.effects import (
     changes_by_weight,
     exact,
@@ -26,7 +26,7 @@ from stakes.paper.claims.effects import (
     weights_within,
 )
 
-__all__ = ["CLAIMS"]
+__all__ = ["FROST_CLAIMS"]
 
 _IMPLICIT = ("main", "biased_score", "debiased", "more_members")
 _DIFFUSION = ("main", "epsilon", "epsilon_signal", "raw_schedule")
@@ -193,12 +193,12 @@ def _claim(
     how: str,
     judge: Judge,
     choices: tuple[str, ...] = _IMPLICIT,
-    sources: tuple[Source, ...] = (("frost", "implicit"),),
+    sources: tuple[ClaimSource, ...] = (("frost", "implicit"),),
 ) -> Claim:
     return Claim(identifier, "frost", statement, how, sources, judge, choices)
 
 
-CLAIMS = (
+FROST_CLAIMS = (
     _claim(
         "F1",
         "The CRPS degrades with the decision weight, faster for a lower α, while the cost stays mostly flat, with a "

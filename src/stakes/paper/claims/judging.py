@@ -4,9 +4,12 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
 
-from stakes.paper.claims import frost, method, synthetic, wind
 from stakes.paper.claims.check import Check
 from stakes.paper.claims.claim import Claim, Judgement
+from stakes.paper.claims.frost import FROST_CLAIMS
+from stakes.paper.claims.method import METHOD_CLAIMS
+from stakes.paper.claims.synthetic import SYNTHETIC_CLAIMS
+from stakes.paper.claims.wind import WIND_CLAIMS
 from stakes.paper.plan import SUBJECTS
 from stakes.paper.study_collection import Studies
 
@@ -15,7 +18,7 @@ __all__ = ["all_claims", "claims_record", "judge_claims"]
 
 def all_claims() -> tuple[Claim, ...]:
     """S1-S6, W1-W7, F1-F9, M1, M2, O1 and T1."""
-    return (*synthetic.CLAIMS, *wind.CLAIMS, *frost.CLAIMS, *method.CLAIMS)
+    return (*SYNTHETIC_CLAIMS, *WIND_CLAIMS, *FROST_CLAIMS, *METHOD_CLAIMS)
 
 
 def judge_claims(studies: Studies, subjects: Sequence[str] = SUBJECTS) -> list[Judgement]:

@@ -23,7 +23,7 @@ from stakes.paper.claims.effects import exact, relative_change, required_paramet
 from stakes.tasks.task import Task
 from stakes.training.run_settings import task_data
 
-__all__ = ["CLAIMS"]
+__all__ = ["METHOD_CLAIMS"]
 
 _PENALTY = 5.0  # the paper's main lambda
 _NEAR_ZERO = 10.0  # per cent of the gradient elsewhere
@@ -133,7 +133,7 @@ def _interior_curvature(cost: Cost, outcomes: Tensor, sets: int, seed: int) -> f
     return least
 
 
-CLAIMS = (
+METHOD_CLAIMS = (
     Claim(
         "M1",
         "method",

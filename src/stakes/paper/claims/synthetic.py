@@ -22,7 +22,7 @@ from stakes.paper.claims.effects import (
 )
 from stakes.tasks.synthetic import SyntheticTask
 
-__all__ = ["CLAIMS", "MODE_DEVIATIONS"]
+__all__ = ["MODE_DEVIATIONS", "SYNTHETIC_CLAIMS"]
 
 MODE_DEVIATIONS = {"calm": 0.2, "hazard": 0.4}
 """The true standard deviations of the two modes, by the region in which each lies."""
@@ -111,7 +111,7 @@ def _claim(identifier: str, statement: str, how: str, judge: Judge) -> Claim:
     return Claim(identifier, "synthetic", statement, how, (("synthetic", "diffusion"),), judge, _CHOICES)
 
 
-CLAIMS = (
+SYNTHETIC_CLAIMS = (
     _claim(
         "S1",
         "Training on the CRPS alone gives the costly second mode too little mass, and the mass approaches the true one "

@@ -26,7 +26,7 @@ from stakes.paper.claims.effects import (
 from stakes.paper.diagnostics import window_centres, window_mask
 from stakes.tasks.wind import WindTask
 
-__all__ = ["CLAIMS"]
+__all__ = ["WIND_CLAIMS"]
 
 _IMPLICIT = ("main", "biased_score", "debiased", "more_members")
 _DIFFUSION = ("main", "epsilon", "epsilon_signal", "raw_schedule")
@@ -196,7 +196,7 @@ def _claim(
     return Claim(identifier, "wind", statement, how, (("wind", model),), judge, choices)
 
 
-CLAIMS = (
+WIND_CLAIMS = (
     _claim(
         "W1",
         "In the cut-off region the decision loss improves CRPS, decision cost and decision calibration: by 11, 18 and "

@@ -1,16 +1,20 @@
 """Every figure by its label."""
 
 from stakes.errors import SettingError, did_you_mean
-from stakes.paper.figures import frost, method, portfolio, synthetic, wind
+from stakes.paper.figures.frost import FROST_FIGURES
+from stakes.paper.figures.method import METHOD_FIGURES
 from stakes.paper.figures.paper_figure import PaperFigure
+from stakes.paper.figures.portfolio import PORTFOLIO_FIGURES
+from stakes.paper.figures.synthetic import SYNTHETIC_FIGURES
+from stakes.paper.figures.wind import WIND_FIGURES
 
 __all__ = ["all_figures", "find_figure"]
 
 
 def all_figures() -> dict[str, PaperFigure]:
     """All figures by label, those of a subject in the order of the paper."""
-    modules = (frost, method, portfolio, synthetic, wind)
-    return {figure.label: figure for module in modules for figure in module.FIGURES}
+    figures = (*FROST_FIGURES, *METHOD_FIGURES, *PORTFOLIO_FIGURES, *SYNTHETIC_FIGURES, *WIND_FIGURES)
+    return {figure.label: figure for figure in figures}
 
 
 def find_figure(label: str) -> PaperFigure:

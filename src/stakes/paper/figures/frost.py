@@ -18,7 +18,7 @@ from stakes.paper.figures.by_weight import BANDS, FILLED, Line, draw_levels, sha
 from stakes.paper.figures.paper_figure import Drawn, PaperFigure
 from stakes.paper.figures.paper_style import (
     MARKERS,
-    METRICS,
+    METRIC_LABELS,
     cost_curves,
     drawn_density,
     legend_below,
@@ -32,7 +32,7 @@ from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.style import COLOURS, DASHES, band
 from stakes.tasks.frost import FrostTask
 
-__all__ = ["FIGURES"]
+__all__ = ["FROST_FIGURES"]
 
 Floats = NDArray[np.float64]
 Place = tuple[float, float]  # a decision weight and an alpha
@@ -117,11 +117,11 @@ def _marginal(study: Study) -> Drawn:
 
 def _conditional(study: Study) -> Drawn:
     """Rows are what was observed, columns metrics."""
-    drawing, grid = new_figure(2, len(METRICS), height=2.1)
+    drawing, grid = new_figure(2, len(METRIC_LABELS), height=2.1)
     lines: list[Line] = []
     for row, region in zip(grid, ("frost", "no frost"), strict=True):
         lines = [*_by_alpha(study, region), *_by_alpha(study, region, "forecast")]
-        for axes, metric in zip(row, METRICS, strict=True):
+        for axes, metric in zip(row, METRIC_LABELS, strict=True):
             _draw_by_weight(axes, metric, lines)
         row[0].set_title(f"{region} observed", loc="left")
     shared_legend(drawing, lines)
@@ -169,7 +169,7 @@ def _rolling_dq(study: Study) -> Drawn:
 def _overview(study: Study) -> Drawn:
     """Four metrics by weight, then the conditional density at weight 0 and 0.3, alpha = 0.3."""
     drawing, grid = new_figure(2, 4, height=2.3)
-    for axes, metric in zip(grid[0], METRICS, strict=True):
+    for axes, metric in zip(grid[0], METRIC_LABELS, strict=True):
         _draw_by_weight(axes, metric, _by_alpha(study))
     (alpha,) = nearest([0.3], study.parameters)
     weights = nearest([0.0, 0.3], study.weights)
@@ -256,7 +256,7 @@ def _normal_members(count: int = 500) -> torch.Tensor:
     return torch.special.ndtri(levels)[:, None]
 
 
-FIGURES = (
+FROST_FIGURES = (
     PaperFigure.of_study("frost_main", "Frost protection, implicit model", _IMPLICIT, _overview),
     PaperFigure("frost_cost_function", "frost", "The cost of frost protection", _cost_function),
     PaperFigure.of_study("frost_kde", "Forecasts given the observed temperature", _IMPLICIT, _kde),

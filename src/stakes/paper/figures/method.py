@@ -12,7 +12,7 @@ from stakes.paper.figures.paper_style import new_figure
 from stakes.paper.study_collection import Studies
 from stakes.reports.style import COLOURS
 
-__all__ = ["FIGURES"]
+__all__ = ["METHOD_FIGURES"]
 
 Point = tuple[float, float]
 
@@ -116,5 +116,5 @@ def _arrow(axes: Axes, start: Point, end: Point, colour: str, dashes: Any) -> No
     axes.add_patch(arrow)
 
 
-FIGURES = (PaperFigure("method_overview", "method", "Decision-aware training at a glance", _overview),)
+METHOD_FIGURES = (PaperFigure("method_overview", "method", "Decision-aware training at a glance", _overview),)
 """In the order of the paper."""

@@ -16,7 +16,7 @@ from stakes.reports.style import COLOURS, DASHES, weight_colours
 
 __all__ = [
     "MARKERS",
-    "METRICS",
+    "METRIC_LABELS",
     "PARAMETERS",
     "WIDTH",
     "cost_curves",
@@ -33,7 +33,7 @@ WIDTH = 6.75  # inches: two columns of a page
 MARKERS = ("o", "s", "^", "D", "v", "P")
 PARAMETERS = {"penalty": "λ", "false_alarm_ratio": "α", "short": "short"}
 """The paper's symbols of the costs' parameters."""
-METRICS = {
+METRIC_LABELS = {
     "energy_score": "CRPS",
     "cost": "decision loss",
     "miscalibration": "miscalibration",
@@ -89,10 +89,10 @@ def metric_label(study: Study, metric: str) -> str:
 
     Args:
         study: A study that says the unit of its outcomes.
-        metric: A key of `METRICS`.
+        metric: A key of `METRIC_LABELS`.
     """
     unit = unit_of(study) if metric == "energy_score" else "cost"
-    return f"{METRICS[metric]} ({unit or '–'})"
+    return f"{METRIC_LABELS[metric]} ({unit or '–'})"
 
 
 def drawn_density(values: NDArray[np.float64], grid: NDArray[np.float64], bandwidth: float) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.error_bars import error_bars
 from stakes.reports.style import COLOURS, band
 
-__all__ = ["FIGURES"]
+__all__ = ["PORTFOLIO_FIGURES"]
 
 _SIMULATED = StudyKey("simulated_portfolio", "implicit", sites=60)
 _WEIGHT = "decision weight (–)"
@@ -316,7 +316,7 @@ def _ring() -> Line2D:
     return Line2D([], [], label="chosen on validation data", **_RING)
 
 
-FIGURES = (
+PORTFOLIO_FIGURES = (
     PaperFigure(
         "portfolio_frontier",
         "portfolio",

@@ -12,7 +12,7 @@ from stakes.paper.diagnostics import binned_mass, kernel_density
 from stakes.paper.figures.by_weight import BANDS, FILLED, Line, by_weight, draw_changes, draw_levels
 from stakes.paper.figures.paper_figure import Drawn, PaperFigure
 from stakes.paper.figures.paper_style import (
-    METRICS,
+    METRIC_LABELS,
     cost_curves,
     drawn_density,
     legend_below,
@@ -24,7 +24,7 @@ from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.style import COLOURS, DASHES, band, weight_colours
 from stakes.tasks.synthetic import SyntheticTask
 
-__all__ = ["FIGURES"]
+__all__ = ["SYNTHETIC_FIGURES"]
 
 Floats = NDArray[np.float64]
 
@@ -90,8 +90,8 @@ def _setup(studies: Studies) -> Drawn:
 def _aggregate(study: Study) -> Drawn:
     """Four metrics against the weight, and below each its paired difference to weight 0."""
     line = Line(study, "diffusion", {"color": COLOURS["blue"], "marker": "o"})
-    drawing, grid = new_figure(2, len(METRICS), height=1.85, sharex=True)
-    for (top, bottom), metric in zip(grid.T, METRICS, strict=True):
+    drawing, grid = new_figure(2, len(METRIC_LABELS), height=1.85, sharex=True)
+    for (top, bottom), metric in zip(grid.T, METRIC_LABELS, strict=True):
         draw_levels(top, metric, [line])
         top.set_ylabel(metric_label(study, metric))
         draw_changes(bottom, metric, [line])
@@ -233,7 +233,7 @@ def _label_columns(grid: NDArray[np.object_], titles: list[str], below: str) -> 
         axes.set_xlabel(below)
 
 
-FIGURES = (
+SYNTHETIC_FIGURES = (
     PaperFigure.of_study("synthetic", "The synthetic decision task", _DIFFUSION, _overview),
     PaperFigure("synthetic_setup", "synthetic", "The synthetic data and the best action", _setup),
     PaperFigure.of_study("synthetic_aggregate", "Aggregate metrics by decision weight", _DIFFUSION, _aggregate),

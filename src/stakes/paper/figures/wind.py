@@ -19,7 +19,7 @@ from stakes.paper.figures.by_weight import BANDS, Line, common_limits, draw_chan
 from stakes.paper.figures.paper_figure import Drawn, PaperFigure
 from stakes.paper.figures.paper_style import (
     MARKERS,
-    METRICS,
+    METRIC_LABELS,
     legend_below,
     metric_label,
     nearest,
@@ -32,7 +32,7 @@ from stakes.reports.error_bars import error_bars
 from stakes.reports.style import COLOURS, band, weight_colours
 from stakes.tasks.wind import WindTask
 
-__all__ = ["FIGURES"]
+__all__ = ["WIND_FIGURES"]
 
 Panels = NDArray[np.object_]
 
@@ -89,7 +89,7 @@ def _setup(studies: Studies) -> Drawn:
 
 def _aggregate(study: Study) -> Drawn:
     """All cases, by lambda."""
-    drawing, grid = new_figure(2, len(METRICS), height=2.0)
+    drawing, grid = new_figure(2, len(METRIC_LABELS), height=2.0)
     lines = _by_penalty(study)
     _compare(grid, lines)
     shared_legend(drawing, lines)
@@ -103,7 +103,7 @@ def _aggregate(study: Study) -> Drawn:
 def _regional(study: Study) -> Drawn:
     """Two rows a lambda."""
     penalties = nearest([3.0, 5.0, 10.0], study.parameters)
-    drawing, grid = new_figure(2 * len(penalties), len(METRICS), height=1.5)
+    drawing, grid = new_figure(2 * len(penalties), len(METRIC_LABELS), height=1.5)
     lines: list[Line] = []
     for row, penalty in enumerate(penalties):
         lines = _by_region(study, penalty)
@@ -156,7 +156,7 @@ def _trade_off(study: Study, wanted: Sequence[float]) -> Drawn:
 
 
 def _cut_off(study: Study) -> Drawn:
-    drawing, grid = new_figure(2, len(METRICS), height=2.0)
+    drawing, grid = new_figure(2, len(METRIC_LABELS), height=2.0)
     lines = _by_penalty(study, "cut-off")
     _compare(grid, lines)
     shared_legend(drawing, lines)
@@ -259,7 +259,7 @@ def _scatter(axes: Axes, study: Study, penalty: float) -> None:
     axes.set(xlabel=metric_label(study, "energy_score"), ylabel=metric_label(study, "cost"))
 
 
-def _compare(grid: Panels, lines: Sequence[Line], metrics: Sequence[str] = tuple(METRICS)) -> None:
+def _compare(grid: Panels, lines: Sequence[Line], metrics: Sequence[str] = tuple(METRIC_LABELS)) -> None:
     """Two rows: every metric by weight, and its changes against weight 0."""
     study = lines[0].study
     for (above, below), metric in zip(grid.T, metrics, strict=True):
@@ -310,7 +310,7 @@ def _sentence(clause: str) -> str:
     return clause[0].upper() + clause[1:]
 
 
-FIGURES = (
+WIND_FIGURES = (
     PaperFigure.of_study(
         "windpower_main", "Wind power dispatch, implicit model", _IMPLICIT, lambda study: _trade_off(study, [5.0])
     ),
