@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stakes.evaluation import study
+from stakes.evaluation import study, task_forecasts
 from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.summary import summarise
-from stakes.paper import policies, run_evaluations
+from stakes.paper import policies
 from stakes.paper import reproduce as module
 from stakes.paper.claims import method
 from stakes.paper.plan import PlannedStudy, planned_studies
@@ -68,7 +68,7 @@ def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers
 
 def _forget_data() -> None:
     run_settings._load.cache_clear()
-    run_evaluations._TRUTHS.clear()
+    task_forecasts._TRUTHS.clear()
 
 
 def train_here(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
