@@ -119,3 +119,22 @@ def test_a_folder_is_held_once_at_a_time(tmp_path: Path) -> None:
         pass
     with locked(folder):
         pass
+
+
+def test_the_lock_of_a_folder_is_a_file_of_its_own(tmp_path: Path) -> None:
+    """What a link of that name points to keeps its content, and a pipe of that name does not block."""
+    precious, lock = tmp_path / "precious", tmp_path / "run" / ".lock"
+    precious.write_text("mine")
+    lock.parent.mkdir()
+    message = r"\.lock must be a regular file, not a link, a folder or a pipe"
+    makers = (lambda: lock.symlink_to(precious), lambda: lock.symlink_to("nowhere"), lambda: os.mkfifo(lock))
+    for make in makers:
+        make()
+        with pytest.raises(SettingError, match=message), locked(lock.parent):
+            pass
+        lock.unlink()
+    lock.hardlink_to(precious)
+    with locked(lock.parent):
+        pass
+    assert precious.read_text() == "mine"
+    assert not (lock.parent / "nowhere").exists()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from stakes.errors import CheckpointError, SettingError
 
@@ -31,6 +31,7 @@ JSON_LIMIT = 64 * 2**20
 """How many bytes a JSON file may have."""
 
 _BLOCK = 1 << 20  # bytes read at once
+_NOT_REGULAR = "must be a regular file, not a link, a folder or a pipe"
 _DOCUMENT = re.compile(rb'\{"sha256":"([0-9a-f]{64})","payload":(.*)\}\n', re.DOTALL)
 
 
@@ -109,8 +110,8 @@ def read_bytes(path: Path, limit: int) -> bytes:
     """
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise CheckpointError(f"{path} must be a regular file, not a link, a folder or a pipe")
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            raise CheckpointError(f"{path} {_NOT_REGULAR}")
+        with open(path, "rb", opener=_open_warily) as file:
             if (size := os.fstat(file.fileno()).st_size) > limit:
                 raise CheckpointError(f"{path} has {size} bytes, at most {limit} are expected")
             return file.read(size)
@@ -131,12 +132,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     except ImportError:  # not on this system
         yield
         return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    except OSError as error:
-        raise SettingError(f"{folder} cannot be used as a folder: {error.strerror}") from error
-    with lock as file:
+    with _lock_file(folder) as file:
         until = time.monotonic() + patience
         while True:
             try:
@@ -230,6 +226,23 @@ def short_ascii(value: Any) -> str:
     """
     text = ascii(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _lock_file(folder: Path) -> IO[bytes]:
+    """The file that stands for the folder, made if need be; whatever else has its name is left as it is."""
+    path = folder / ".lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+            raise SettingError(f"{path} {_NOT_REGULAR}")
+        return open(path, "ab", opener=_open_warily)
+    except OSError as error:
+        raise SettingError(f"{folder} cannot be used as a folder: {error.strerror}") from error
+
+
+def _open_warily(name: str, flags: int) -> int:
+    """Open neither what a link points to, nor a pipe that has to be waited for."""
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 def _make_folder(folder: Path) -> None:
