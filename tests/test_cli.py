@@ -412,6 +412,12 @@ def test_a_folder_in_which_another_process_trains_is_refused() -> None:
             assert complaint(*words) == "another process is training in run"
 
 
+def test_a_folder_that_another_process_is_about_to_make_is_left_to_it() -> None:
+    with locked(Path("run")):
+        assert complaint("train", "tiny.toml", "--out", "run") == "another process is training in run"
+        assert os.listdir("run") == [".lock"]
+
+
 @pytest.mark.parametrize(
     "start", ["nowhere", "tiny.toml", ".", "other", "x" * 300, r"a\u0000b", "other/weights.safetensors"]
 )

@@ -218,6 +218,13 @@ def test_two_sweeps_in_one_folder_at_once_are_refused(finished: Path) -> None:
     assert stamps(finished) == before
 
 
+def test_a_run_that_another_process_is_about_to_make_is_left_to_it(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / GRIDDED.points[0].run.name
+    with locked(run), pytest.raises(SettingError, match=f"another process is training in {run}"):
+        run_sweep(GRIDDED, tmp_path, ONE)
+    assert [file.name for file in run.iterdir()] == [".lock"]
+
+
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):

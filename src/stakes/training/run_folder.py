@@ -88,7 +88,7 @@ class RunFolder:
         return self.path / METRICS
 
     def create(self, run: RunSettings) -> None:
-        """Make the folder, or see that it belongs to the same run."""
+        """Make the folder, or see that it belongs to the same run; whoever makes it has locked it."""
         if (self.path / SETTINGS).exists():
             if canonical_text(to_plain(self.settings().distinct)) != canonical_text(to_plain(run.distinct)):
                 raise SettingError(f"{self.path} holds a run with other settings; choose another folder")

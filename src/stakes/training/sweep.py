@@ -12,6 +12,7 @@ import itertools
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from stakes.settings_file import read_settings_file
 from stakes.tasks import find_task
 from stakes.training.execution import Execution, train_stacks
 from stakes.training.replicas import cost_structure
-from stakes.training.run_folder import RunFolder
+from stakes.training.run_folder import RunFolder, is_run
 from stakes.training.run_settings import RunSettings, run_from_plain, task_data
 from stakes.training.stacks import Stack
 
@@ -168,7 +169,7 @@ def _run_sweep(sweep: Sweep, folder: Path, execution: Execution) -> Path:
     write_json(folder / "sweep.json", points)
     folders = {name: RunFolder(folder / "runs" / name) for name in runs}
     for name, run in runs.items():
-        folders[name].create(run)
+        _make_folder(folders[name], run)
     stacks = _planned(folder, runs, execution)
     waiting = [stack for stack in stacks if any(run.state() is None for run in stack.folders())]
     failures = {}
@@ -180,6 +181,12 @@ def _run_sweep(sweep: Sweep, folder: Path, execution: Execution) -> Path:
     table = _write_table(sweep, folders, folder)
     _report(failures, folders, table)
     return table
+
+
+def _make_folder(folder: RunFolder, run: RunSettings) -> None:
+    """Lock what is to be made; a run that is there already may be in training by itself, which its stack waits for."""
+    with nullcontext() if is_run(folder.path) else locked(folder.path):
+        folder.create(run)
 
 
 def _report(failures: Mapping[str, str], folders: Mapping[str, RunFolder], table: Path) -> None:

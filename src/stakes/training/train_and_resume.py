@@ -32,8 +32,9 @@ def train_file(file: Path, out: Path | None, execution: Execution, overrides: Ma
     run = run_from_plain(with_overrides(read_settings_file(file), overrides))
     prepare(run)  # what cannot be trained leaves no folder
     folder = RunFolder(out or Path("runs") / run.name)
-    folder.create(run)
-    return _train(folder, execution)
+    with locked(folder.path):
+        folder.create(run)
+        return _train(folder, execution)
 
 
 def resume_folder(path: Path, execution: Execution) -> Path:
@@ -47,11 +48,13 @@ def resume_folder(path: Path, execution: Execution) -> Path:
         return run_sweep(load_sweep(path), path, execution)
     if not is_run(path):
         raise SettingError(f"{path} is neither the folder of a run nor that of a sweep")
-    return _train(RunFolder(path), execution)
+    with locked(path):
+        return _train(RunFolder(path), execution)
 
 
 def _train(folder: RunFolder, execution: Execution) -> Path:
-    with locked(folder.path), stop_on_interrupt() as stop, Display(quiet=execution.quiet) as display:
+    """Train a run whose folder is locked, unless it has finished."""
+    with stop_on_interrupt() as stop, Display(quiet=execution.quiet) as display:
         if folder.state() is None:
             torch.set_num_threads(1)  # as in a sweep: small models gain nothing from more, and results stay the same
             seconds, device = execution.checkpoint_seconds, execution.resolved_device
