@@ -405,6 +405,15 @@ def test_a_folder_with_another_run_is_refused(trained: list[RunSettings]) -> Non
     assert len(trained) == 1
 
 
+def test_altered_metrics_of_a_finished_run_are_told() -> None:
+    assert called("train", "tiny.toml", "--out", "run", "--quiet")[0] == 0
+    assert called("resume", "run") == (0, "run\n", "")
+    metrics = Path("run/metrics.jsonl")
+    metrics.write_text(metrics.read_text().replace('"epoch": 1', '"epoch": 2'))
+    for words in (["resume", "run"], ["train", "tiny.toml", "--out", "run"]):
+        assert complaint(*words).startswith("run/metrics.jsonl is damaged: its SHA-256 is ")
+
+
 def test_a_folder_in_which_another_process_trains_is_refused() -> None:
     RunFolder(Path("run")).create(run_from_plain(TINY))
     with locked(Path("run")):

@@ -56,6 +56,20 @@ def test_a_run_gets_its_report() -> None:
     assert called("resume", "run") == (0, "run\n", "")
 
 
+@pytest.mark.parametrize("name", ["weights.safetensors", "metrics.jsonl"])
+def test_results_that_are_gone_are_told(name: str) -> None:
+    Path("run", name).unlink()
+    again = "to train the run again, delete run/state.json and resume"
+    assert complaint("resume", "run") == f"run/{name} cannot be read: No such file or directory; {again}"
+
+
+def test_other_weights_than_those_of_the_run_are_told() -> None:
+    with Path("run/weights.safetensors").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"x")
+    assert complaint("resume", "run").startswith("run/weights.safetensors is damaged: its SHA-256 is ")
+
+
 def test_a_run_that_has_not_ended_is_told() -> None:
     Path("run/state.json").unlink()
     for command in ("evaluate", "report"):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from stakes.errors import CheckpointError, SettingError, StakesError
-from stakes.files import write_json
+from stakes.files import check_sha256, content_digest, read_bytes, write_json
 from stakes.settings import canonical_text, from_plain, to_plain
 from stakes.settings_file import read_settings_file
 from stakes.training.model_folder import (
@@ -31,6 +31,7 @@ from stakes.training.model_folder import (
 )
 from stakes.training.results import Observer, Phase, ReplicaRecord, Trained
 from stakes.training.run_settings import RunSettings, build_model, run_from_plain
+from stakes.training.tensor_files import TENSOR_LIMIT
 
 __all__ = ["RunFolder", "RunRecorder", "RunState", "is_run"]
 
@@ -60,6 +61,7 @@ class RunState(ReplicaRecord):
         decision_scale: What the cost of the decisions is divided by; None if training failed before it was known.
         weights_sha256: The SHA-256 of weights.safetensors.
         versions: The versions of stakes, torch and Python that trained it.
+        metrics_sha256: The SHA-256 of metrics.jsonl; None where it has no line, and in runs of older versions.
     """
 
     seconds: float
@@ -67,6 +69,7 @@ class RunState(ReplicaRecord):
     decision_scale: float | None
     weights_sha256: str
     versions: dict[str, str]
+    metrics_sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ class RunFolder:
     def finish(self, trained: Trained) -> None:
         """Write the weights, and then the state that says they are there."""
         (key,) = model_keys(1)
+        self.sync_metrics()
         state = RunState(
             **to_plain(trained.record()),
             score_scale=_finite(trained.score_scale),
@@ -123,10 +127,28 @@ class RunFolder:
             seconds=round(trained.seconds, 3),
             weights_sha256=save_models(self.path / WEIGHTS, {key: trained.weights}),
             versions=versions_here(),
+            metrics_sha256=content_digest(self.metrics_file) if self.metrics_file.exists() else None,
         )
         write_json(self.path / STATE, to_plain(state))
         for stale in self.path.glob(".*.tmp"):  # of writers that were killed
             stale.unlink(missing_ok=True)
+
+    def check_results(self) -> None:
+        """Raise where the weights or metrics of a run that has ended are gone, or no longer those that it wrote."""
+        state = self.state()
+        if state is None:
+            return
+        results: dict[Path, str | None] = {self.path / WEIGHTS: state.weights_sha256}
+        if state.metrics_sha256 or state.epoch:
+            results[self.metrics_file] = state.metrics_sha256
+        try:
+            for file, sha256 in results.items():
+                content = read_bytes(file, TENSOR_LIMIT)
+                if sha256 is not None:
+                    check_sha256(str(file), content, sha256)
+        except CheckpointError as error:
+            again = f"to train the run again, delete {self.path / STATE} and resume"
+            raise CheckpointError(f"{error}; {again}") from error
 
     def model(self) -> torch.nn.Module:
         """The trained model."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stakes.errors import InterruptedTraining, SettingError, StakesError
+from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
 from stakes.exit_codes import exit_code_of
 from stakes.files import locked, read_json, write_atomically, write_json
 from stakes.method.training_settings import ModelSettings
@@ -190,12 +190,16 @@ def _make_folder(folder: RunFolder, run: RunSettings) -> None:
 
 
 def _report(failures: Mapping[str, str], folders: Mapping[str, RunFolder], table: Path) -> None:
-    """Raise where a stack or a run failed; all the others are done by then."""
+    """Raise where a stack or a run failed, or results are damaged; all the others are done by then."""
     sentences = [f"stack {stack}: {reason}" for stack, reason in failures.items()]
     for name, folder in folders.items():
         state = folder.state()
         if state is not None and state.status == "failed":
             sentences.append(f"run {name}: {state.failure}")
+        try:
+            folder.check_results()
+        except CheckpointError as error:
+            sentences.append(f"run {name}: {error}")
     if sentences:
         more = f"; and {len(sentences) - _NAMED} more" if len(sentences) > _NAMED else ""
         raise StakesError(f"the sweep is in {table}, but failed in part: {'; '.join(sentences[:_NAMED])}{more}")

@@ -53,7 +53,8 @@ def resume_folder(path: Path, execution: Execution) -> Path:
 
 
 def _train(folder: RunFolder, execution: Execution) -> Path:
-    """Train a run whose folder is locked, unless it has finished."""
+    """Train a run whose folder is locked; of one that has ended, see that its results are still there."""
+    folder.check_results()
     with stop_on_interrupt() as stop, Display(quiet=execution.quiet) as display:
         if folder.state() is None:
             torch.set_num_threads(1)  # as in a sweep: small models gain nothing from more, and results stay the same
