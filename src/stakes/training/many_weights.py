@@ -3,7 +3,6 @@
 import copy
 import math
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -29,6 +28,7 @@ from stakes.training.progress import Display, StackDisplay
 from stakes.training.replicas import Replica
 from stakes.training.results import Observer, Trained
 from stakes.training.trainer import train
+from stakes.training.validation_history import ValidationHistory
 
 __all__ = [
     "ESTIMATOR_MODELS",
@@ -56,7 +56,6 @@ _EPOCHS = 15  # at least
 _PRETRAINING = 0.3  # of the epochs, before them
 _PATIENCE = 0.3  # of the epochs
 _VALIDATIONS = 40
-_HISTORY = ("phase", "epoch", "loss", "score", "decision", "energy_score", "cost", "expected_cost")
 
 
 def automatic_settings(cases: int, epochs: int | None = None) -> TrainingSettings:
@@ -255,7 +254,7 @@ def _one_thread() -> Iterator[None]:
 def _trained(
     plan: TrainingPlan, folder: Path | None, stop: Callable[[], bool], observers: Sequence[Observer] = ()
 ) -> list[FittedWeight]:
-    history = _History()
+    history = ValidationHistory(folder)
     trained = train(
         plan.replicas(),
         plan.settings,
@@ -348,13 +347,3 @@ def _trained_apart(plan: TrainingPlan, folder: Path | None) -> list[FittedWeight
     """What a process does with its weights."""
     with stop_on_interrupt() as interrupted:
         return _trained(plan, folder, lambda: interrupted() or stop_asked())
-
-
-class _History(Observer):
-    """The validations of each replica, in short; of a resumed training those since then."""
-
-    def __init__(self) -> None:
-        self.lines: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
-
-    def validated(self, replica: int, line: dict[str, Any]) -> None:
-        self.lines[replica].append({name: line[name] for name in _HISTORY if name in line})
