@@ -11,7 +11,7 @@ def irrigation(water: torch.Tensor, rain: torch.Tensor) -> torch.Tensor:
     return water + 0.2 * deficit**2
 
 
-cost = stakes.cost_function(irrigation, lower=0.0, upper=30.0)
+cost = stakes.cost_function(irrigation, lower=0.0, upper=30.0, convex=True)
 
 torch.manual_seed(0)
 rain = torch.distributions.Gamma(2.0, 0.15).sample((1000, 50, 1))  # 1,000 forecasts of 50 members, in mm

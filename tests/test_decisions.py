@@ -130,7 +130,8 @@ def solve_two_sites(cost: TwoSites, samples: Tensor) -> stakes.ActionSolution:
     interior = ((action > cost.lower) & (action < cost.upper)).all(-1)
     expected = cost(action, samples.movedim(-2, 0)).mean(0)
     none = torch.zeros_like(expected)
-    return stakes.ActionSolution(action, expected, interior, none, torch.ones_like(interior), none)
+    certified = torch.ones_like(interior)
+    return stakes.ActionSolution(action, expected, interior, none, certified, none, certified)
 
 
 def test_an_action_with_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:

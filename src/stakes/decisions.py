@@ -15,6 +15,7 @@ from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
 from stakes.method.actions import solve_action
 from stakes.method.costs import Cost
+from stakes.method.thorough_search import ACTIONS_LOOKED_AT
 
 __all__ = ["Decisions", "decision_table", "solve_decisions", "uncertified_notes"]
 
@@ -34,10 +35,9 @@ class Decisions:
         at_lower_bound: Whether it is at its lower bound, or any part of it at its own, (n,).
         at_upper_bound: Whether it is at its upper bound, or any part of it at its own, (n,).
         residual: How far a further step of the solver would go, in the action's unit, (n,); see `ActionSolution`.
-        certified: Whether the action is certified, (n,). For a convex cost, as all of this library are, no action is
-            then expected to cost less, nor for a user's formula of the best action if it is right. For any other cost
-            it is a local minimum, and a scan of nine actions from bound to bound showed no second one. An action that
-            is not certified is the best one that was found. See `stakes.ActionSolution`.
+        certified: Whether it is proven that no action is expected to cost less, (n,): only for a cost that is known to
+            be convex in the action, as all of this library are. An action that is not certified is the best of those
+            that were looked at, or that of a formula; a better one may exist. See `stakes.ActionSolution`.
         levels: The levels of the quantiles, (Q,).
         quantiles: Quantiles of what the decision is about, the outcome or the cost's total of several: (n, Q).
     """
@@ -116,7 +116,11 @@ def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
         table: As `decision_table` makes it.
     """
     count = int((~table["certified"]).sum())
-    note = f"{count} of {len(table)} decisions are not certified: they may not be the best, see the column certified"
+    note = (
+        f"{count} of {len(table)} decisions are not certified, see the column certified: a better one may exist; each "
+        f"is that of the cost's own formula or the best of those that were looked at, more than {ACTIONS_LOOKED_AT} "
+        "unless the cost is stated to be convex"
+    )
     return (note,) if count else ()
 
 

@@ -10,6 +10,9 @@ import torch
 def smooth(action, outcome):
     return (action - outcome) ** 2
 
+def saturating(action, outcome):
+    return 1 - torch.exp(-((action - outcome) ** 2) / 8)
+
 def flat(action, outcome):
     return 0.0 * action + outcome
 
@@ -44,6 +47,24 @@ def test_a_cost_that_decides_nothing_is_not_fit() -> None:
     code, output, _ = called("check-cost", "--cost", "costs.py:flat:lower=0,upper=2")
     assert code == 0
     assert "Fit for training: NO." in output
+
+
+def test_a_cost_with_several_minima_is_not_fit() -> None:
+    _, output, _ = called("check-cost", "--cost", "costs.py:saturating:lower=0,upper=100")
+    assert "Fit for training: NO. The expected cost has several minima" in output
+    assert "another minimum is better than the one that training would find: this cost is not convex" in output
+    assert "No action is proven to be the best" in output
+
+
+def test_a_word_about_convexity() -> None:
+    _, output, _ = called("check-cost", "--cost", "costs.py:smooth:lower=0,upper=2,convex=yes")
+    assert "The action is proven to be the best in 100.0%: the cost is convex in it." in output
+    assert "stated to be convex" in complaint(
+        "check-cost", "--cost", "costs.py:saturating:lower=0,upper=100,convex=yes"
+    )
+    assert "convex must be yes or no, got 1.0" in complaint(
+        "check-cost", "--cost", "costs.py:flat:lower=0,upper=1,convex=1"
+    )
 
 
 def test_over_members_and_over_a_table() -> None:

@@ -10,7 +10,7 @@ import stakes
 from stakes.cost_text.own_cost_file import OwnCost, file_hash, naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import CostError, SettingError
-from stakes.method.costs import TotalCost
+from stakes.method.costs import TotalCost, states_convexity
 
 Refusal = Callable[[str], str]
 
@@ -87,6 +87,12 @@ def test_own_costs_of_every_kind(own: str) -> None:
         assert (cost.lower, cost.upper, cost(action, outcome).item()) == (lower, upper, value)
         for copied in (pickle.loads(pickle.dumps(cost)), copy.deepcopy(cost)):
             assert copied(action, outcome).item() == value
+
+
+def test_an_own_cost_is_convex_where_its_author_says_so(own: str) -> None:
+    said = {"profit:lower=0,upper=10,convex=yes": True, "profit:lower=0,upper=10,convex=no": False}
+    for reference, convex in {**said, "profit:lower=0,upper=10": False, "ready": True, "hidden": False}.items():
+        assert states_convexity(CostSpec.parse(f"{own}:{reference}").build()) == convex
 
 
 def test_an_own_cost_keeps_what_it_knows(own: str) -> None:

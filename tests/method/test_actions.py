@@ -518,8 +518,3 @@ def test_an_action_beside_the_order_statistic_is_not_certified() -> None:
 
     demand = 100 + 30 * torch.randn(200, 50, 1, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
     assert not solve_action(Wrong(4.0, 1.0, 0.0, 500.0), demand).converged.any()
-
-
-def test_certified_is_the_name_for_converged() -> None:
-    solution = solve_action(ShortfallCost(5.0), torch.rand(4, 10, 1))
-    assert solution.certified is solution.converged

@@ -113,6 +113,33 @@ def test_unfit_costs(function: Any, reason: str) -> None:
     assert str(check).startswith("NOT fit for training as it is")
 
 
+def test_a_cost_with_several_minima_is_found_out() -> None:
+    saturating = cost_function(lambda a, y: 1 - torch.exp(-((a - y) ** 2) / 8), 0.0, 100.0)
+    generator = torch.Generator().manual_seed(0)
+    first = torch.rand(200, 20, 1, generator=generator) < 0.4
+    members = torch.where(first, 23.0, 71.0) + torch.randn(200, 20, 1, generator=generator)
+    check = check_cost(saturating, members)
+    assert not check.fit_for_training
+    assert check.certified == 0
+    assert check.flagged > 0.9
+    assert check.missed > 0.1
+
+
+def test_a_false_word_about_convexity_is_refused() -> None:
+    members = torch.rand(50, 20, 1, generator=torch.Generator().manual_seed(0))
+    hilly = cost_function(lambda a, y: torch.cos(9 * (a - y)), 0.0, 1.0, convex=True)
+    with pytest.raises(CostError, match="stated to be convex in the action, but around the action 0"):
+        check_cost(hilly, members)
+
+
+def test_what_is_certified() -> None:
+    members = torch.rand(50, 20, 1, generator=torch.Generator().manual_seed(0))
+    for convex in (False, True):
+        check = check_cost(cost_function(lambda a, y: (a - y) ** 2, 0.0, 1.0, convex), members)
+        assert (check.certified, check.missed, check.flagged) == (float(convex), 0, 0)
+        assert check.fit_for_training
+
+
 def test_wrong_formula_is_unfit() -> None:
     class Wrong(ImbalanceCost):
         def best_action(self, samples: Tensor) -> Tensor:
@@ -154,7 +181,7 @@ def test_text_has_the_table(paper_check: CostCheck) -> None:
     assert text.startswith("fit for training: 100000 sets of 50 members")
     for part in ("interior solutions", "pinned at the lower bound", "flagged", "derivative error", "gradient"):
         assert part in text
-    assert len(text.splitlines()) == 7 + 12
+    assert len(text.splitlines()) == 9 + 12
 
 
 def test_many_sites_and_batch_axes() -> None:

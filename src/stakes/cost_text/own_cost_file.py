@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from stakes.errors import CostError, StakesError, did_you_mean
-from stakes.method.costs import Cost, Parameter, cost_function, require_cost
+from stakes.method.costs import Cost, Parameter, cost_function, require_cost, states_convexity
 
 __all__ = ["OwnCost", "OwnCostSpec", "file_hash", "naming_own_cost", "type_and_text"]
 
@@ -71,6 +71,10 @@ class OwnCost:
     @property
     def upper(self) -> Parameter:
         return self.cost.upper
+
+    @property
+    def convex(self) -> bool:
+        return states_convexity(self.cost)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         try:
@@ -163,7 +167,7 @@ def _made(spec: OwnCostSpec, factory: Callable[..., Any], keys: Mapping[str, Any
 
 
 def _bounded(spec: OwnCostSpec, function: Callable[..., Tensor], keys: dict[str, Any]) -> Cost:
-    others = {key: value for key, value in keys.items() if key not in _BOUNDS}
+    others = {key: value for key, value in keys.items() if key not in (*_BOUNDS, "convex")}
     if isinstance(function, type) or not _takes(function, (None, None), others):
         raise CostError(
             f"{spec.function!r} of {spec.path.name!r} must take {', '.join(keys) or 'no parameters'} and return a cost,"
@@ -174,8 +178,11 @@ def _bounded(spec: OwnCostSpec, function: Callable[..., Tensor], keys: dict[str,
             f"{spec.function!r} of {spec.path.name!r} needs the bounds of its action, {' and '.join(missing)}, as in "
             f"{spec.path.name}:{spec.function}:lower=0,upper=10"
         )
+    if (convex := keys.get("convex", "no")) not in ("yes", "no"):
+        raise CostError(f"{spec.function!r} of {spec.path.name!r}: convex must be yes or no, got {convex!r}")
+    whole = partial(function, **others) if others else function
     try:
-        return cost_function(partial(function, **others) if others else function, keys["lower"], keys["upper"])
+        return cost_function(whole, keys["lower"], keys["upper"], convex == "yes")
     except CostError as error:
         raise CostError(f"{spec.function!r} of {spec.path.name!r}: {error}") from error
 

@@ -14,8 +14,9 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError
 from stakes.files import write_atomically
 from stakes.method.check_cost import CostCheck, check_cost
-from stakes.method.costs import Cost
+from stakes.method.costs import Cost, states_convexity
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
+from stakes.method.thorough_search import ACTIONS_LOOKED_AT
 from stakes.number_text import number_text
 
 __all__ = ["CheckedCost", "check_over_draws", "check_over_members", "check_over_outcomes"]
@@ -82,22 +83,41 @@ class CheckedCost:
                 f"Inside the bounds the expected cost is curved in {check.curved:.1%}; the least curvature is "
                 f"{number_text(check.least_curvature, 3)}."
             )
-        lines.append(
-            f"No certificate in {check.flagged:.1%} of the sets: flat, several minima, or not converged; they get no "
-            "gradient."
-        )
+        lines += self._certificate()
         lines.append(
             f"Derivatives agree with finite differences to {check.derivative_error:.1e}; {check.kinked:.1%} of the "
             "sets were left out because they sit at a kink."
         )
         return [*lines, *self._where(), *self.doubts]
 
+    def _certificate(self) -> list[str]:
+        """What is proven, and what speaks against the actions that were found."""
+        check, lines = self.check, []
+        if check.missed:
+            lines.append(
+                f"In {check.missed:.1%} of the sets another minimum is better than the one that training would find: "
+                "this cost is not convex in the action."
+            )
+        lines.append(
+            f"In {check.flagged:.1%} of the sets the expected cost is flat, has several minima, or its minimum is not "
+            "reached; training gives them no gradient where it sees that."
+        )
+        if states_convexity(self.cost):
+            return [*lines, f"The action is proven to be the best in {check.certified:.1%}: the cost is convex in it."]
+        return [
+            *lines,
+            "No action is proven to be the best, because the cost is not known to be convex in the action: each is the "
+            f"best of more than {ACTIONS_LOOKED_AT} that were looked at. If it is convex, say so (convex=yes).",
+        ]
+
     def _reason(self) -> str:
         check = self.check
         if not check.interior:
             return "The best action is at a bound in every set: there is nothing to learn from the decision."
+        if check.missed:
+            return "The expected cost has several minima, and the search in training misses the best of them."
         if check.flagged:
-            return "Some actions have no certificate."
+            return "The expected cost is flat, has several minima, or its minimum is not reached in some sets."
         if check.curved < 1 and not check.closed_form:
             return "The expected cost is not curved at some of the best actions."
         return "The derivatives of the action do not agree with finite differences."

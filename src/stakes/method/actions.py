@@ -4,11 +4,12 @@
     d a*/d y_m = -1/(M H) d^2 c / da dy (a*, y_m),   H = f''(a*)                          (eq. ift_member)
 
 Solver, gradient and answer are separate things: a solver finds a* and says what speaks against it, the gradient
-follows from a* alone by the implicit function theorem, and a row that is not certified gets none.
+follows from a* alone by the implicit function theorem, and a row that did not converge gets none. A certificate is a
+proof, and so it needs a cost that is known to be convex: of any other cost only some actions can be looked at.
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -16,11 +17,12 @@ from torch import Tensor
 
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.method.argument_checks import check_finite, check_samples, working_precision
-from stakes.method.costs import ClosedFormCost, Cost, require_cost
+from stakes.method.costs import ClosedFormCost, Cost, TotalCost, require_cost, states_convexity
 from stakes.method.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of, with_gradient
-from stakes.method.solvers import NewtonBisection, Solver
+from stakes.method.solvers import Located, NewtonBisection, Solver
+from stakes.method.thorough_search import spot_check_convexity, thorough_search
 
-__all__ = ["ActionSolution", "optimal_action", "solve_action"]
+__all__ = ["ActionSolution", "check_stated_convexity", "optimal_action", "solve_action"]
 
 _CURVATURE_FLOOR = 1e-4  # H must exceed this share of the curvature that the scan sees around the minimum
 _CLOSED_FORM_TOLERANCE = 1e-5  # as a solver's tolerance
@@ -28,17 +30,16 @@ _CLOSED_FORM_TOLERANCE = 1e-5  # as a solver's tolerance
 
 @dataclass(frozen=True)
 class ActionSolution:
-    """Best actions with their certificate, one for each case of a batch (...).
+    """Best actions, what speaks for them and which of them are certified, one for each case of a batch (...).
 
-    What `certified` says depends on what is known about f, the expected cost as a function of the action:
+    With f the expected cost as a function of the action, two things are said of every action:
 
-    - f is convex, as it is for every cost of this library: no action has a lower expected cost, up to the solver's
-      tolerance and rounding. For a convex f a local minimum is the global one.
-    - f comes from any other cost: the action is a local minimum, and at the actions of the solver's scan (nine unless
-      the solver says otherwise, equally spaced from bound to bound) f falls and then only rises. A lower minimum
-      between two neighbouring actions of the scan is not seen.
-    - The cost states its best action (`best_action`): the slope of f is zero there, or changes its sign. That this is
-      the best action follows where f is convex; elsewhere it rests on the formula.
+    - `certified`: no action has a lower expected cost, up to the solver's tolerance and rounding. That is proven, and
+      only for a cost that is convex in the action: those of this library are, and of another cost its author can say
+      so (`cost_function(..., convex=True)`, or `convex = True` in a class). The proof is then that the slope of f
+      changes its sign at the action, or pushes it against a bound.
+    - `converged`: a minimum was reached, the best of the actions that were looked at, and they show no other one. For
+      a cost that is not known to be convex this is all there is to be had: a minimum between them is not seen.
 
     Attributes:
         action: The best action that was found, (..., A).
@@ -46,8 +47,13 @@ class ActionSolution:
         interior: Whether the action lies strictly between the bounds, (...), bool.
         residual: |f'|/H, the distance that a Newton step would still go, in units of the action, (...). It is 0 at a
             bound that the slope pushes against.
-        converged: The same as `certified`, (...), bool.
+        converged: Whether the action is a strict minimum, or at a bound that the slope pushes against, and nothing that
+            was looked at speaks against it, (...), bool. False for a case whose f is flat, falls again after it has
+            risen, or whose minimum was not reached. `optimal_action` gives a gradient only where its own search,
+            that of nine actions, converges.
         curvature: H = f''(a*), (...).
+        certified: Whether it is proven that no action has a lower expected cost, (...), bool. Always False for a cost
+            that is not known to be convex in the action.
     """
 
     action: Tensor
@@ -56,31 +62,28 @@ class ActionSolution:
     residual: Tensor
     converged: Tensor
     curvature: Tensor
-
-    @property
-    def certified(self) -> Tensor:
-        """Whether the action passed all checks, (...), bool; what that proves is said above.
-
-        False for a case whose f is flat, falls again after it has risen in the scan, or whose minimum was not reached:
-        the action is then the best one that was found, and `optimal_action` gives it no gradient.
-        """
-        return self.converged
+    certified: Tensor
 
 
 def solve_action(
-    cost: Cost, samples: Tensor, solver: Solver | None = None, *, check: bool | None = None
+    cost: Cost, samples: Tensor, solver: Solver | None = None, *, check: bool | None = None, thorough: bool = True
 ) -> ActionSolution:
     """Bayes action of each forecast, with its certificate and without gradients    (eq. optimal_action_mc).
 
-    `ActionSolution` says what the certificate proves: the best action for a convex cost; for any other cost a local
-    minimum that the scan of a few actions does not contradict.
+    A cost that is known to be convex in the action gets a certificate. Any other is searched thoroughly: more than four
+    hundred actions are looked at, the members among them, and the best is refined; that proves nothing, see
+    `ActionSolution`.
 
     Args:
         cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
         samples: Members (..., M, D) of each forecast, in physical units.
-        solver: How the minimum is found. None takes the cost's closed form where it has one, else `NewtonBisection()`.
+        solver: How the minimum is found. None takes the cost's closed form where it has one, `NewtonBisection()` for
+            another cost that is known to be convex, and the thorough search for any other.
         check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
             where no captured training step could be disturbed.
+        thorough: Whether a cost that is not known to be convex is searched thoroughly, and what its author states is
+            spot-checked. False takes `NewtonBisection()` for it, as `optimal_action` does, which is several times
+            faster and may miss the best minimum.
 
     >>> import torch, stakes
     >>> power = torch.tensor([[[0.2], [0.4], [0.9]]])  # one case, three members, one site
@@ -90,20 +93,30 @@ def solve_action(
     """
     if _in_inference_mode():
         with torch.inference_mode(False):  # the certificate needs derivatives
-            return solve_action(cost, samples.clone(), solver, check=check)
+            return solve_action(cost, samples.clone(), solver, check=check, thorough=thorough)
     with torch.no_grad(), _full_precision(samples):
         samples = _prepare(cost, samples, check)
+        convex = states_convexity(cost)
         closed_form = _closed_form(cost, samples) if solver is None else None
         if closed_form is not None:
-            return _certify_closed_form(cost, samples, closed_form[..., 0])
-        return _solve(cost, samples, solver or NewtonBisection())[0]
+            return _check_closed_form(cost, samples, closed_form[..., 0], convex, thorough)
+        if thorough:
+            check_stated_convexity(cost, samples)
+        if solver is None and thorough and not convex:
+            return _solve(cost, samples, _Thorough(_places(cost, samples)))[0]
+        solver = solver or NewtonBisection()
+        solution = _solve(cost, samples, solver)[0]
+        return _certify(cost, samples, solution, solver.tolerance) if convex else solution
 
 
 def optimal_action(cost: Cost, samples: Tensor, solver: Solver | None = None, *, check: bool | None = None) -> Tensor:
     """Bayes action (..., A) of each forecast, differentiable in the members               (eq. ift_member).
 
-    The gradient is that of the implicit function theorem, zero at the bounds and where the action is not certified. It
+    The gradient is that of the implicit function theorem, zero at the bounds and where the search has not converged. It
     is a first derivative: the result cannot be differentiated twice.
+
+    It is made for training: a cost without a closed form is scanned at nine actions and the best of them refined, which
+    finds the best action if the expected cost is convex, and otherwise may miss it. `solve_action` searches thoroughly.
 
     Args:
         cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
@@ -125,6 +138,20 @@ def optimal_action(cost: Cost, samples: Tensor, solver: Solver | None = None, *,
         return with_gradient(solution.action[..., 0], samples, jacobian)[..., None]
 
 
+def check_stated_convexity(cost: Cost, samples: Tensor) -> None:
+    """Raise if the cost is stated to be convex in the action and its expected cost is seen not to be.
+
+    It is a spot check at a few actions: that it passes proves nothing.
+
+    Args:
+        cost: Any cost; one that states nothing passes.
+        samples: Members (..., M, D) of each forecast.
+    """
+    if states_convexity(cost):
+        double = samples.double()  # so that rounding is not taken for a bend
+        spot_check_convexity(_expected_cost(cost, double), *_bounds(cost, double))
+
+
 def _solve(cost: Cost, samples: Tensor, solver: Solver) -> tuple[ActionSolution, Tensor]:
     """A solver's answer with its certificate, and the Jacobian d a*/d y_m (..., M, D)."""
     if isinstance(solver, type) or not (callable(solver) and hasattr(solver, "tolerance")):
@@ -135,25 +162,71 @@ def _solve(cost: Cost, samples: Tensor, solver: Solver) -> tuple[ActionSolution,
     interior, residual = _status(action, slope, curvature, lower, upper)
     curved = (curvature > 0) & (curvature > _CURVATURE_FLOOR * typical_curvature)
     reached = residual <= _reach(solver.tolerance, action, lower, upper)
-    certified = sound & (curved | ~interior) & reached & torch.isfinite(value)
-    moves = interior & certified
+    converged = sound & (curved | ~interior) & reached & torch.isfinite(value)
+    moves = interior & converged
     jacobian = torch.where(moves, -1 / torch.where(moves, curvature, 1.0), 0.0)[..., None, None] * cross
-    return ActionSolution(action[..., None], value, interior, residual, certified, curvature), jacobian
+    unproven = torch.zeros_like(converged)
+    return ActionSolution(action[..., None], value, interior, residual, converged, curvature, unproven), jacobian
 
 
-def _certify_closed_form(cost: Cost, samples: Tensor, action: Tensor) -> ActionSolution:
+@dataclass(frozen=True)
+class _Thorough:
+    """The thorough search as a solver."""
+
+    places: Tensor  # (..., M)
+    tolerance: float = NewtonBisection().tolerance
+
+    def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
+        return thorough_search(expected_cost, lower, upper, self.places)
+
+
+def _places(cost: Cost, samples: Tensor) -> Tensor:
+    """The members in the action's unit, (..., M), as far as that is known."""
+    if isinstance(cost, TotalCost):
+        return cost.total(samples)
+    return samples[..., 0] if samples.shape[-1] == 1 else torch.cat([samples.mean(-1), samples.sum(-1)], -1)
+
+
+def _certify(cost: Cost, samples: Tensor, solution: ActionSolution, tolerance: float) -> ActionSolution:
+    """The solution for a convex cost, with its proof: the slope of f changes its sign within the tolerance."""
+    f, (lower, upper) = _expected_cost(cost, samples), _bounds(cost, samples)
+    action = solution.action[..., 0]
+    enclosed = _enclosed(f, action, _reach(tolerance, action, lower, upper), lower, upper, torch.zeros_like(action))
+    return replace(solution, certified=enclosed & torch.isfinite(solution.expected_cost))
+
+
+def _check_closed_form(cost: Cost, samples: Tensor, action: Tensor, convex: bool, thorough: bool) -> ActionSolution:
     """A formula needs no curvature: a kink of f is a minimum too, if the slopes beside it point to it."""
     f, (lower, upper) = _expected_cost(cost, samples), _bounds(cost, samples)
     slope, curvature = slope_and_curvature(f, action)
     interior, residual = _status(action, slope, curvature, lower, upper)
     reach = _reach(_CLOSED_FORM_TOLERANCE, action, lower, upper)
     # Where f is flat to one side, as a newsvendor's can be, the sum of the members' slopes is zero but for rounding.
-    rounding = 8 * torch.finfo(action.dtype).eps * torch.maximum(slope_of(f, lower).abs(), slope_of(f, upper).abs())
-    enclosed = (slope_of(f, action - reach) <= rounding) & (slope_of(f, action + reach) >= -rounding)
+    steepest = torch.maximum(slope_of(f, lower).abs(), slope_of(f, upper).abs())
+    rounding = 8 * torch.finfo(action.dtype).eps * steepest.nan_to_num(posinf=0.0)
+    enclosed = _enclosed(f, action, reach, lower, upper, rounding)
     residual = torch.where(enclosed, torch.minimum(residual, reach), residual)
     value = f(action)
-    certified = (residual <= reach) & torch.isfinite(value)
-    return ActionSolution(action[..., None], value, interior, residual, certified, curvature)
+    converged = (residual <= reach) & (enclosed | (curvature > 0)) & torch.isfinite(value)
+    if thorough and not convex:
+        converged = converged & _unbeaten(f, value, lower, upper, _places(cost, samples))
+    certified = converged if convex else torch.zeros_like(converged)
+    return ActionSolution(action[..., None], value, interior, residual, converged, curvature, certified)
+
+
+def _unbeaten(f: ExpectedCost, value: Tensor, lower: Tensor, upper: Tensor, places: Tensor) -> Tensor:
+    """Whether the thorough search finds nothing that is expected to cost less than a formula's action."""
+    best = f(thorough_search(f, lower, upper, places).action)
+    scale = torch.maximum(f(lower).abs(), f(upper).abs())
+    return value - best <= 1e-6 * torch.maximum(scale, best.abs())
+
+
+def _enclosed(f: ExpectedCost, action: Tensor, reach: Tensor, lower: Tensor, upper: Tensor, rounding: Tensor) -> Tensor:
+    """Whether, within reach of the action, f falls before and rises after it, or a bound comes first."""
+    before, after = action - reach, action + reach
+    falls = (before <= lower) | (slope_of(f, torch.maximum(before, lower)) <= rounding)
+    rises = (after >= upper) | (slope_of(f, torch.minimum(after, upper)) >= -rounding)
+    return falls & rises
 
 
 def _status(action: Tensor, slope: Tensor, curvature: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:

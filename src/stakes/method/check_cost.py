@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from stakes.errors import CostError, SettingError, ShapeError
-from stakes.method.actions import optimal_action, solve_action
+from stakes.method.actions import check_stated_convexity, optimal_action, solve_action
 from stakes.method.argument_checks import check_finite, check_samples
-from stakes.method.costs import ClosedFormCost, Cost, require_cost
+from stakes.method.costs import ClosedFormCost, Cost, require_cost, states_convexity
 
 __all__ = ["CostCheck", "GradientMass", "check_cost"]
 
 _DERIVATIVE_TOLERANCE = 1e-4
+_MISSED = 1e-4  # of the mean |expected cost|
 _NUMBERS_AT_ONCE = 1 << 21
 
 
@@ -38,7 +39,7 @@ class CostCheck:
     """What `check_cost` saw in the sets of members it was given; `str()` is a table of it.
 
     It is a survey of these sets and no proof: another forecast may meet a bound, a flat place or a second minimum that
-    none of them did. `ActionSolution` says what it means that an action is certified.
+    none of them did. `ActionSolution` says what it means that an action converged or is certified.
 
     Attributes:
         sets: How many sets of members were solved.
@@ -46,8 +47,8 @@ class CostCheck:
         at_lower: Share of the sets, from 0 to 1, whose action lies at the lower bound.
         at_upper: Share of the sets whose action lies at the upper bound.
         interior: Share of the sets whose action lies strictly between the bounds.
-        flagged: Share of the sets whose action is not certified and hence has no gradient: the expected cost is flat,
-            falls again after it has risen in the solver's scan, or its minimum was not reached.
+        flagged: Share of the sets whose action did not converge: the expected cost is flat, falls again after it has
+            risen at the actions that were looked at, or its minimum was not reached.
         curved: Share of the interior sets with curvature H > 0; 1 if there are none.
         least_curvature: Smallest H at an interior solution; NaN if there are none.
         derivative_error: Largest difference of d a*/d y from finite differences, relative to the largest derivative,
@@ -55,6 +56,10 @@ class CostCheck:
         kinked: Share of the compared sets that were left out because they sit at a kink.
         closed_form: Whether the cost states its best action for these members.
         gradient_mass: Where the members lie, and where the gradient acts.
+        certified: Share of the sets whose action is proven to be the best: 0 for a cost that is not known to be convex
+            in the action.
+        missed: Share of the sets in which the quick search of training stops at a worse action than the thorough one
+            of decisions; 0 for a cost that is known to be convex.
     """
 
     sets: int
@@ -69,14 +74,17 @@ class CostCheck:
     kinked: float
     closed_form: bool
     gradient_mass: GradientMass
+    certified: float
+    missed: float
 
     @property
     def fit_for_training(self) -> bool:
-        """Some sets have an interior solution, every set is certified, and the derivatives agree."""
+        """Some sets have an interior solution, every search converged to the best minimum, the derivatives agree."""
         curvature_holds = self.curved == 1 or self.closed_form
         return (
             self.interior > 0
             and self.flagged == 0
+            and self.missed == 0
             and curvature_holds
             and self.derivative_error <= _DERIVATIVE_TOLERANCE
         )
@@ -91,6 +99,8 @@ class CostCheck:
             f"  pinned at the lower bound{self.at_lower:8.2%}   no decision gradient",
             f"  pinned at the upper bound{self.at_upper:8.2%}   no decision gradient",
             f"  flagged                  {self.flagged:8.2%}   flat, several minima, or not converged",
+            f"  missed in training       {self.missed:8.2%}   another minimum is better than the one that is found",
+            f"  certified                {self.certified:8.2%}   proven to be the best, where the cost is convex",
             f"  derivative error         {self.derivative_error:8.1e}   against finite differences; kinks left out: "
             f"{self.kinked:.2%}",
             "  member value             members   gradient",
@@ -110,8 +120,8 @@ class CostCheck:
 def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int = 256) -> CostCheck:
     """Solve every set of members and report bounds, curvature, derivatives and where the gradient acts.
 
-    A set that is not flagged has a certified action, which `ActionSolution` explains: proven to be the best if the cost
-    is convex in the action, otherwise a local minimum that the solver's scan of nine actions does not contradict.
+    It raises if the cost is stated to be convex in the action and is seen not to be. For a cost of which that is not
+    known it searches thoroughly, and says where it saw several minima; that it saw none proves nothing.
 
     Args:
         cost: The cost of one decision maker: its parameters are numbers, not tensors.
@@ -137,30 +147,42 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
         raise SettingError(f"bins and compared_sets must be at least 1, got {bins} and {compared_sets}")
     members, dimensions = samples.shape[-2:]
     flat = samples.detach().reshape(-1, members, dimensions)
+    compared = flat[:: max(1, len(flat) // compared_sets)][:compared_sets]
+    check_stated_convexity(cost, compared)
     chunks = flat.split(max(1, _NUMBERS_AT_ONCE // (members * dimensions)))
     solutions = [solve_action(cost, chunk, check=False) for chunk in chunks]
-    action, interior, curvature, certified = (
+    action, expected, interior, curvature, converged, certified = (
         torch.cat([getattr(solution, name) for solution in solutions])
-        for name in ("action", "interior", "curvature", "certified")
+        for name in ("action", "expected_cost", "interior", "curvature", "converged", "certified")
     )
     middle = (torch.as_tensor(cost.lower) + torch.as_tensor(cost.upper)).to(action) / 2
     low_side = ~interior & (action[..., 0] < middle)
     inner_curvature = curvature[interior]
-    error, kinked = _derivative_error(cost, flat[:: max(1, len(flat) // compared_sets)][:compared_sets])
+    error, kinked = _derivative_error(cost, compared)
     return CostCheck(
         sets=len(flat),
         members=members,
         at_lower=_share(low_side),
         at_upper=_share(~interior & ~low_side),
         interior=_share(interior),
-        flagged=_share(~certified),
+        flagged=_share(~converged),
         curved=_share(inner_curvature > 0) if len(inner_curvature) else 1.0,
         least_curvature=inner_curvature.min().item() if len(inner_curvature) else float("nan"),
         derivative_error=error,
         kinked=kinked,
         closed_form=isinstance(cost, ClosedFormCost) and cost.best_action(flat[:1]) is not None,
         gradient_mass=_gradient_mass(cost, chunks, bins),
+        certified=_share(certified),
+        missed=_missed(cost, chunks, expected),
     )
+
+
+def _missed(cost: Cost, chunks: tuple[Tensor, ...], expected: Tensor) -> float:
+    """The share of the sets whose quick solution is expected to cost more than the thorough one, which costs (N,)."""
+    if states_convexity(cost):
+        return 0.0
+    quick = torch.cat([solve_action(cost, chunk, check=False, thorough=False).expected_cost for chunk in chunks])
+    return _share(quick - expected > _MISSED * expected.abs().mean())
 
 
 def _gradient_mass(cost: Cost, chunks: tuple[Tensor, ...], bins: int) -> GradientMass:
@@ -196,7 +218,8 @@ def _derivative_error(cost: Cost, samples: Tensor) -> tuple[float, float]:
 
     def move(step: Tensor) -> Tensor:
         ahead, behind = (
-            solve_action(cost, samples + sign * step * direction, check=False).action for sign in (1.0, -1.0)
+            solve_action(cost, samples + sign * step * direction, check=False, thorough=False).action
+            for sign in (1.0, -1.0)
         )
         return (ahead - behind)[:, 0] / (2 * step)
 

@@ -1,7 +1,8 @@
 """What a cost is, and how a function of action and outcome becomes one.
 
 A cost is called with members in front, action (..., A) against outcome (M, ..., D), so that parameters of the batch
-shape (...) broadcast untouched. Actions are scalars, A = 1. A cost that knows its closed form has `best_action`.
+shape (...) broadcast untouched. Actions are scalars, A = 1. A cost that knows its closed form has `best_action`; one
+whose author knows that it is convex in the action says so by `convex = True`, on which every certificate rests.
 """
 
 from collections.abc import Callable
@@ -22,6 +23,7 @@ __all__ = [
     "cost_function",
     "require_bounds",
     "require_cost",
+    "states_convexity",
 ]
 
 Parameter = float | Tensor
@@ -88,16 +90,19 @@ class FunctionCost:
         function: f(action, outcome), as in `cost_function`.
         lower: The least action that can be taken.
         upper: The largest action that can be taken.
+        convex: Whether the author says that the cost is convex in the action.
     """
 
     function: Callable[[Tensor, Tensor], Tensor]
     lower: Parameter
     upper: Parameter
+    convex: bool = False
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise CostError(f"function must be callable as f(action, outcome), got {type(self.function).__name__}")
         require_bounds(self.lower, self.upper)
+        states_convexity(self)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         if outcome.shape[-1] == 1:
@@ -105,7 +110,9 @@ class FunctionCost:
         return self.function(action, outcome)
 
 
-def cost_function(function: Callable[[Tensor, Tensor], Tensor], lower: Parameter, upper: Parameter) -> FunctionCost:
+def cost_function(
+    function: Callable[[Tensor, Tensor], Tensor], lower: Parameter, upper: Parameter, convex: bool = False
+) -> FunctionCost:
     """Wrap any torch function f(action, outcome) as a cost on [lower, upper].
 
     Args:
@@ -114,6 +121,9 @@ def cost_function(function: Callable[[Tensor, Tensor], Tensor], lower: Parameter
             (..., D), and f returns (...).
         lower: The least action that can be taken, finite.
         upper: The largest action that can be taken, finite and above `lower`.
+        convex: Whether f is convex in the action, whatever the outcome. It is your word, on which certificates then
+            rest: no number of evaluations can prove it. `solve_action` and `check_cost` raise where they see that it
+            does not hold. Without it no action is certified; actions and gradients are those of a search.
 
     >>> import torch, stakes
     >>> cost = stakes.cost_function(lambda a, y: (a - y) ** 2, lower=0.0, upper=10.0)
@@ -121,15 +131,34 @@ def cost_function(function: Callable[[Tensor, Tensor], Tensor], lower: Parameter
     >>> stakes.optimal_action(cost, members)
     tensor([3.])
     """
-    return FunctionCost(function, lower, upper)
+    return FunctionCost(function, lower, upper, convex)
+
+
+def states_convexity(cost: Cost) -> bool:
+    """Whether the cost says, by `convex = True`, that it is convex in the action at every outcome.
+
+    A class that inherits this word but not the call it was said of has to say it again.
+
+    Args:
+        cost: Any cost; one that says nothing is not known to be convex.
+    """
+    stated = getattr(cost, "convex", False)
+    if not isinstance(stated, bool):
+        raise CostError(f"convex must be True or False, got {stated!r}")
+    kinds = type(cost).__mro__
+    calling = next((kind for kind in kinds if "__call__" in vars(kind)), object)
+    stating = next((kind for kind in kinds if "convex" in vars(kind)), calling)  # else the object itself says it
+    return stated and issubclass(stating, calling)
 
 
 def require_cost(cost: object) -> None:
     """Raise unless the object can serve as a cost.
 
     Args:
-        cost: What came: it must have `lower`, `upper` and be callable.
+        cost: What came: it must have `lower`, `upper` and be callable, and be no class.
     """
+    if isinstance(cost, type):
+        raise CostError(f"cost must be a cost, got the class {cost.__name__}: make one, as in {cost.__name__}(...)")
     if not (callable(cost) and hasattr(cost, "lower") and hasattr(cost, "upper")):
         raise CostError(f"cost must have lower, upper and be callable as c(action, outcome), got {type(cost).__name__}")
     require_bounds(cost.lower, cost.upper)

@@ -36,6 +36,7 @@ class ShortfallCost:
     penalty: Parameter
     lower: ClassVar[float] = 0.0
     upper: ClassVar[float] = 1.0
+    convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive("penalty", self.penalty, CostError)
@@ -129,6 +130,7 @@ class ProtectionCost:
     protection_power: float = 1.0
     lower: ClassVar[float] = 0.0
     upper: ClassVar[float] = 1.0
+    convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive("false_alarm_ratio", self.false_alarm_ratio, CostError)
@@ -209,6 +211,7 @@ class NewsvendorCost:
     overage: Parameter
     lower: Parameter
     upper: Parameter
+    convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive("underage", self.underage, CostError)
@@ -273,6 +276,7 @@ class ImbalanceCost:
     long: Parameter
     lower: Parameter
     upper: Parameter
+    convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive("short", self.short, CostError)

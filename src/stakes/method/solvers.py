@@ -84,8 +84,18 @@ class NewtonBisection:
             upper: Upper bounds (...).
         """
         scan = _scan(expected_cost, lower, upper, self.intervals)
-        low, action, high = scan.bracket()
-        width = upper - lower
+        action = self.refine(expected_cost, scan.bracket(), upper - lower)
+        return Located(action, scan.sound, scan.typical_curvature)
+
+    def refine(self, expected_cost: ExpectedCost, bracket: tuple[Tensor, Tensor, Tensor], width: Tensor) -> Tensor:
+        """The action of the smallest |f'| that Newton's method and bisection come to within a bracket, (...).
+
+        Args:
+            expected_cost: f, from actions (...) to expected costs (...), each row its own function.
+            bracket: Where the search begins: the lower end, an action and the upper end, (...) each.
+            width: The distance between the bounds, (...).
+        """
+        low, action, high = bracket
         rounding = 4 * torch.finfo(action.dtype).eps * torch.maximum(width, action.abs())
         best, best_slope = action, torch.full_like(action, torch.inf)
         last_step = width
@@ -105,7 +115,7 @@ class NewtonBisection:
             action = following
             if known_on_host((last_step <= rounding).all()):
                 break
-        return Located(best, scan.sound, scan.typical_curvature)
+        return best
 
 
 @dataclass(frozen=True)

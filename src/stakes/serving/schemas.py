@@ -131,9 +131,9 @@ class Certificate(BaseModel):
     interior: bool = Field(description="strictly between the bounds of the action")
     residual: float | None = Field(description="how far a further step of the solver would go; null where unknown")
     certified: bool = Field(
-        description="for a convex cost, as all of the library are: no action is expected to cost less; for a user's "
-        "formula of the best action: the same if it is right; for any other cost: a local minimum, and a scan of nine "
-        "actions from bound to bound showed no second one. If false, the action is the best one that was found"
+        description="whether it is proven that no action is expected to cost less, which needs a cost that is known to "
+        "be convex in the action, as all of the library are. If false, the action is the best of several hundred that "
+        "were looked at, or that of the cost's own formula"
     )
     converged: bool = Field(description="the former name of certified; goes in the next version", deprecated=True)
 

@@ -22,8 +22,8 @@ def validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> 
 
     `loss` is the objective, `score` and `decision` its two terms before scaling (`decision` is the companion, whichever
     it is). In physical units: `energy_score` of the members, realised `cost` of their best actions and the
-    `expected_cost` they predict; then the shares of actions at each bound and of rows flagged because their best action
-    cannot be certified.
+    `expected_cost` they predict; then the shares of actions at each bound and of rows flagged because the search for
+    their best action did not converge, so that they have no gradient.
 
     Args:
         stack: The replicas.
@@ -54,7 +54,7 @@ def _values(objective: DecisionAwareObjective, cost: Cost, draw: TrainingDraw) -
     values = {"loss": terms.total, "score": terms.score, "energy_score": energy_score(members, outcome)}
     if terms.decision is None:
         return values
-    solution = solve_action(cost, members, check=False)
+    solution = solve_action(cost, members, check=False, thorough=False)
     action = solution.action.squeeze(-1)
     return values | {
         "decision": terms.decision,

@@ -166,7 +166,7 @@ function showForecast(article, curve, ranges) {
     fact("Expected cost", withUnit(expected, cost.unit)),
     fact("Outcome, 10 to 90 %", `${shown(quantiles["0.1"])} to ${withUnit(quantiles["0.9"], unit)}`),
   );
-  doubt.textContent = certificate.certified ? "" : "Not certified: this is the best action that was found; a better one may exist.";
+  doubt.textContent = certificate.certified ? "" : "Not certified: this is the best of several hundred actions that were looked at; a better one may exist.";
   doubt.hidden = certificate.certified;
   const best = { x: action, kind: "action", text: `best action ${shown(action)}` };
   const outcome = state.outcome === null ? [] : [{ x: state.outcome, kind: "outcome", text: `outcome ${shown(state.outcome)}` }];
