@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import re
 import subprocess
@@ -557,3 +558,26 @@ def test_every_flag_is_used_or_refused_in_one_line(
     assert code in (0, 2)
     assert errors.count("\n") == (1 if code else 0)
     assert bool(runs) == (code == 0) or "--help" in words or "--version" in words
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("stakes.commands.check_cost._checked", ["check-cost", "--cost", "shortfall:penalty=3"]),
+        ("stakes.training.train_and_resume.resume_folder", ["resume", "run"]),
+    ],
+)
+def test_an_interrupt_outside_training_is_told(
+    function: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(function, interrupted)
+    assert called(*words) == (130, "", "stakes: interrupted\n")
+
+
+def test_matplotlib_keeps_its_notes_to_itself(caplog: pytest.LogCaptureFixture) -> None:
+    called("completion", "bash")
+    logging.getLogger("matplotlib.font_manager").warning("Matplotlib is building the font cache")
+    assert not caplog.records

@@ -1,5 +1,6 @@
 """The command line: the commands by name, each imported when it is called."""
 
+import logging
 import sys
 import warnings
 from typing import TextIO
@@ -52,6 +53,7 @@ app = App(
     name="stakes",
     version=__version__,
     help="Forecasts that know what is at stake: decision-aware training of sample-based generative models.",
+    suppress_keyboard_interrupt=False,  # it would end without a word
 )
 for _group, _commands in _COMMANDS.items():
     for _name, _help in _commands.items():
@@ -64,6 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     Args:
         arguments: The words after `stakes`; by default those of this process.
     """
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # its fonts and caches are nobody's business
     with warnings.catch_warnings():
         warnings.showwarning = _print_warning
         return _exit_code(arguments)

@@ -1,6 +1,7 @@
 """The checks at the doors of the library: each names the argument, what came and what is expected."""
 
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -245,3 +246,17 @@ def test_looking_comes_back_after_an_error_inside_unwatched() -> None:
     with pytest.raises(KeyError), unwatched():
         raise KeyError
     assert known_on_host(torch.tensor(True)) is True
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (torch.tensor([[-50.0]]), "-50"),
+        (torch.tensor([0.1, float("nan")], requires_grad=True), "0.1, nan"),
+        (-torch.arange(6.0), "-0, -1, -2, -3, ..."),
+        (-0.5, "-0.5"),
+    ],
+)
+def test_messages_show_the_numbers_of_a_tensor(value: float | torch.Tensor, shown: str) -> None:
+    with pytest.raises(SettingError, match=f"^scale must be positive and finite, got {re.escape(shown)}$"):
+        require_positive("scale", value)

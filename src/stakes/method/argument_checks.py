@@ -25,11 +25,13 @@ __all__ = [
     "require_finite",
     "require_one_of",
     "require_positive",
+    "shown_numbers",
     "unwatched",
     "whole_number",
     "working_precision",
 ]
 
+_SHOWN = 4  # numbers of a tensor in a message
 _watched = ContextVar("watched", default=True)
 
 
@@ -87,6 +89,21 @@ def known_false(condition: bool | Tensor) -> bool:
     return known_on_host(condition.all()) is False if isinstance(condition, Tensor) else not condition
 
 
+def shown_numbers(value: object) -> str:
+    """A value for a message: of a tensor the numbers, the first few where there are many.
+
+    Args:
+        value: What came.
+
+    >>> shown_numbers(torch.tensor([[50.0]])), shown_numbers(50.0), shown_numbers("much")
+    ('50', '50.0', "'much'")
+    """
+    if not isinstance(value, Tensor):
+        return str(value) if isinstance(value, Real) else repr(value)
+    numbers = [f"{number:g}" for number in value.detach().flatten()[: _SHOWN + 1].tolist()]
+    return ", ".join([*numbers[:_SHOWN], "..."] if len(numbers) > _SHOWN else numbers)
+
+
 def _require_number(name: str, value: object, error: type[StakesError]) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float | Tensor):
         raise error(f"{name} must be a number or a tensor, got {type(value).__name__}")
@@ -102,7 +119,7 @@ def require_positive(name: str, value: float | Tensor, error: type[StakesError] 
     """
     _require_number(name, value, error)
     if known_false((value > 0) & (value < float("inf"))):
-        raise error(f"{name} must be positive and finite, got {value}")
+        raise error(f"{name} must be positive and finite, got {shown_numbers(value)}")
 
 
 def require_finite(name: str, value: float | Tensor, error: type[StakesError] = SettingError) -> None:
@@ -115,7 +132,7 @@ def require_finite(name: str, value: float | Tensor, error: type[StakesError] = 
     """
     _require_number(name, value, error)
     if known_false((value > -float("inf")) & (value < float("inf"))):
-        raise error(f"{name} must be finite, got {value}")
+        raise error(f"{name} must be finite, got {shown_numbers(value)}")
 
 
 def require_below(
@@ -133,7 +150,8 @@ def require_below(
     require_finite(name, value, error)
     require_finite(other_name, other, error)
     if known_false(value < other):
-        raise error(f"{name} must be below {other_name}, got {value} and {other}")
+        came = f"{shown_numbers(value)} and {shown_numbers(other)}"
+        raise error(f"{name} must be below {other_name}, got {came}")
 
 
 def require_decision_weight(
@@ -155,7 +173,7 @@ def require_decision_weight(
     else:
         fits = isinstance(value, Tensor) and not known_false((value >= 0) & (value <= 1))
     if not fits:
-        raise error(f"{name} must {expected}, got {value!r}")
+        raise error(f"{name} must {expected}, got {shown_numbers(value)}")
 
 
 def require_count(name: str, value: object, least: int = 1) -> None:

@@ -16,6 +16,7 @@ from stakes.method.argument_checks import (
     known_on_host,
     require_decision_weight,
     require_positive,
+    shown_numbers,
 )
 from stakes.method.costs import Parameter
 from stakes.method.models.sample_model import TrainingDraw
@@ -206,7 +207,8 @@ class DecisionAwareObjective:
             else:
                 scale = cases.mean() if dim is None else cases.mean(dim, keepdim=True)
             if not bool(((scale > 0) & torch.isfinite(scale)).all()):
-                raise NonFiniteError(f"the mean {name} term of these draws must be positive and finite, got {scale}")
+                came = shown_numbers(scale)
+                raise NonFiniteError(f"the mean {name} term of these draws must be positive and finite, got {came}")
             scales.append(scale.item() if dim is None else scale)
         return replace(self, score_scale=scales[0], decision_scale=scales[1])
 
