@@ -104,10 +104,10 @@ def file_hash(path: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
-    if path.is_dir():
-        raise CostError(f"the cost's file {str(path)!r} is a folder, expected a Python file")
     try:
         return path.read_bytes()
+    except IsADirectoryError:
+        raise CostError(f"the cost's file {str(path)!r} is a folder, expected a Python file") from None
     except FileNotFoundError:
         near = sorted(other.name for other in path.parent.glob("*.py")) if path.parent.is_dir() else []
         hint = f"; {did_you_mean(path.name, near)}" if near else ""

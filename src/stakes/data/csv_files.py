@@ -31,7 +31,7 @@ _MAGIC = (
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _DECIMAL_COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
 _THOUSANDS, _HUNDREDS = r"[+-]?[1-9]\d{0,2},\d{3}", r"[+-]?\d{1,3}"
-_NUMBER_OR_TIME = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?|\d{4}-\d\d-\d\d.*")
+_NUMBER_OR_TIME = re.compile(r"[+-]?(?:\d++(?:[.,]\d*+)?|[.,]\d++)(?:[eE][+-]?\d++)?|\d{4}-\d\d-\d\d.*")
 
 
 def parse_delimited(
@@ -46,12 +46,12 @@ def parse_delimited(
         encoding: The name of an encoding that Python knows; None finds it out: UTF-8, UTF-16, else Latin-1.
     """
     text = _decoded(_unpacked(content, name), name, encoding)
-    if not text.strip():
-        raise TableError(f"{name} is empty, expected a line of column names and rows below it")
     separator = separator or _likely_separator(text)
     if len(separator) != 1:
         raise TableError(f"separator must be one character, got {separator!r}")
     rows = _rows(text, separator, name)
+    if not rows:
+        raise TableError(f"{name} is empty, expected a line of column names and rows below it")
     header = _header(rows, name)
     columns = zip(*rows[1:], strict=True)
     return pd.DataFrame(

@@ -1,6 +1,6 @@
 """Which columns of a table are members, and which targets; one that may be neither is refused."""
 
-import re
+import string
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,7 +12,6 @@ _AHEAD = ("lead", "lead_time", "leadtime", "lead_hours", "forecast_hour", "step"
 _WHERE = ("latitude", "longitude", "lat", "lon", "height", "altitude", "elevation", "level")
 _STATION = ("station", "station_id", "stationid", "id")
 _OUTCOMES = ("outcome", "outcomes", "observed", "observation", "observations", "obs", "actual", "truth")
-_NUMBERED = re.compile(r"(.*?)\d+[\])]?")  # m1, member_03, m[4], 0
 
 
 def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> list[str]:
@@ -64,7 +63,7 @@ def member_columns(columns: Sequence[str], name: str) -> list[str]:
         columns: The columns of a wide table that are neither its case nor coordinates.
         name: What messages call the file.
     """
-    stems = {column: match[1] for column in columns if (match := _NUMBERED.fullmatch(column))}
+    stems = {column: stem for column in columns if (stem := _stem(column)) is not None}
     stem, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
     alike = [column for column in columns if stems.get(column) == stem] if count > 1 else columns
     members = [column for column in alike if column.lower() not in _OUTCOMES]
@@ -93,6 +92,13 @@ def target_columns(wanted: Sequence[str], values: Sequence[str], name: str) -> l
             f"that belong together, as in --target {values[-1]}"
         )
     return list(values)
+
+
+def _stem(column: str) -> str | None:
+    """What stands before the number of m1, member_03, m[4] or 0; None where a name ends in no number."""
+    numbered = column[:-1] if column.endswith(("]", ")")) else column
+    stem = numbered.rstrip(string.digits)
+    return stem if stem != numbered else None
 
 
 def _such_as(members: Sequence[str], columns: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from stakes.settings import shown
 __all__ = ["column_numbers", "column_times", "is_numeric", "require_columns", "zone_notes"]
 
 _ISO = re.compile(r"\d{4}.*")
-_ZONED = r"[T:].*(?:Z|[+-]\d\d(?::?\d\d)?)$"
+_ZONED = r"[^T:]*[T:].*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 _ZERO = r"(?:Z|[+-]00(?::?00)?)$"
 _EXAMPLE = "2020-02-01 13:00"
 
@@ -100,7 +100,7 @@ def zone_notes(table: pd.DataFrame, column: Any) -> tuple[str, ...]:
         another = values.dt.tz is not None and str(values.dt.tz) != "UTC"
     else:
         text = values.astype("str").str.strip()
-        another = bool((text.str.contains(_ZONED, regex=True) & ~text.str.contains(_ZERO, regex=True)).any())
+        another = bool((text.str.match(_ZONED) & ~text.str.contains(_ZERO, regex=True)).any())
     return ("times are UTC here, although the table has them in another zone",) if another else ()
 
 
@@ -144,7 +144,7 @@ def _parsed_times(column: "pd.Series[Any]", name: str) -> "pd.Series[Any]":
             f"column {name!r} must hold ISO times such as {_EXAMPLE}, got {shown(text.iloc[bad[0]])} in data row "
             f"{bad[0] + 1}{hint}"
         )
-    zoned = text[text.notna()].str.contains(_ZONED, regex=True)
+    zoned = text[text.notna()].str.match(_ZONED)
     if zoned.nunique() > 1:
         row = int(np.flatnonzero((zoned != zoned.iloc[0]).to_numpy())[0])
         raise TableError(

@@ -7,7 +7,6 @@ one is taken to be in m/s.
 """
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -36,7 +35,6 @@ _TABLES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", 
 _TIMES = ("time", "valid_time", "datetime", "timestamp", "date")
 _ENGINES = ((b"\x89HDF", ("xarray", "h5netcdf", "h5py")), (b"CDF", ("xarray", "scipy")))
 _ZARR_FILES = ("zarr.json", ".zgroup", ".zmetadata")
-_WITH_UNIT = re.compile(r"(.*\S)\s*[(\[]\s*([^()\[\],]+?)\s*[)\]]")  # no comma: "t2m[0,1]" is a point of a grid
 _VERSION = "expver"
 
 
@@ -136,8 +134,11 @@ def _time_column(path: str, table: "pd.DataFrame") -> str:
 
 
 def _name_and_unit(label: str) -> tuple[str, str]:
-    if with_unit := _WITH_UNIT.fullmatch(label):
-        return with_unit[1], with_unit[2]
+    if label.endswith((")", "]")):
+        start = max(label.rfind("("), label.rfind("["))
+        name, unit = label[: max(start, 0)].rstrip(), label[start + 1 : -1].strip()
+        if name and unit and not set(unit) & set(")],"):  # no comma: "t2m[0,1]" is a point of a grid
+            return name, unit
     winds = (*SPEEDS, *(name for pair in COMPONENTS for name in pair))
     wind = any(label.lower() == name or label.lower().startswith((f"{name}_", f"{name}[")) for name in winds)
     return label, "m/s" if wind else ""
