@@ -21,7 +21,10 @@ __all__ = [
     "WheelError",
     "WorkerError",
 ]
-__all__ += ["did_you_mean", "nearest_hint", "one_line"]
+__all__ += ["did_you_mean", "listed", "nearest_hint", "one_line"]
+
+_COMPARED = 1000  # names, and letters of a name: looking for near ones takes their product
+_LISTED = 50
 
 
 class StakesError(ValueError):
@@ -89,7 +92,9 @@ class BundleError(StakesError):
 
 
 def did_you_mean(wrong: str, known: Sequence[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known one, or all of them.
+    """The end of a sentence about an unknown name: the nearest known one, or the first 50.
+
+    Among more than 1,000 names, and for very long ones, only the same name in other letters of case is near.
 
     >>> did_you_mean("TEMP", ["load", "temp"]), did_you_mean("x", ["load", "temp"])
     ("did you mean 'temp'?", 'there are load, temp')
@@ -99,8 +104,22 @@ def did_you_mean(wrong: str, known: Sequence[str]) -> str:
         known: The names that there are.
     """
     small = {name.casefold(): name for name in known}
-    close = [small[name] for name in get_close_matches(wrong.casefold(), small, n=1)]
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+    wanted = wrong.casefold()
+    close = [wanted] if wanted in small else _near(wanted, list(small))
+    return f"did you mean {small[close[0]]!r}?" if close else f"there are {listed(known)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names with commas between them; of very many, the first and how many more there are.
+
+    >>> listed(["load", "temp"]), listed(["x"] * 1050)[-19:]
+    ('load, temp', 'x, x and 1,000 more')
+
+    Args:
+        names: Names as a message shows them.
+    """
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def nearest_hint(wrong: str, known: Sequence[str]) -> str:
@@ -115,6 +134,12 @@ def nearest_hint(wrong: str, known: Sequence[str]) -> str:
     """
     hint = did_you_mean(wrong, known)
     return f"; {hint}" if hint.startswith("did you mean") else ""
+
+
+def _near(wanted: str, names: Sequence[str]) -> list[str]:
+    if max(len(names), len(wanted)) > _COMPARED:
+        return []
+    return get_close_matches(wanted, [name for name in names if len(name) <= _COMPARED], n=1)
 
 
 def one_line(error: BaseException) -> str:

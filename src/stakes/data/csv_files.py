@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from stakes.data.columns import check_header
 from stakes.errors import TableError
 
 __all__ = ["parse_delimited"]
@@ -150,8 +151,7 @@ def _header(rows: Sequence[Sequence[str]], name: str) -> list[str]:
     trailing = unnamed == [len(header) - 1] and not any(row[-1].strip() for row in rows)
     if unnamed and not trailing:
         raise TableError(f"column {unnamed[0] + 1} of {name} has no name; every column needs one in the first line")
-    if twice := [cell for place, cell in enumerate(header) if cell and cell in header[:place]]:
-        raise TableError(f"{name} has the column {twice[0]!r} twice; column names must differ")
+    check_header(header, name)
     return header
 
 

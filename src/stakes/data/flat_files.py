@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from stakes.data.columns import check_header
 from stakes.data.csv_files import parse_delimited
 from stakes.errors import TableError, nearest_hint, one_line
 
@@ -66,8 +67,7 @@ def _parquet(content: bytes, name: str) -> pd.DataFrame:
         columns = list(pq.ParquetFile(io.BytesIO(content)).schema_arrow.names)
     except Exception as error:  # which ones damaged content can provoke is not documented
         raise TableError(f"{name} is no parquet file, or a damaged one") from error
-    if twice := [column for place, column in enumerate(columns) if column in columns[:place]]:
-        raise TableError(f"{name} has the column {twice[0]!r} twice; column names must differ")
+    check_header(columns, name)
     try:
         table = pd.read_parquet(io.BytesIO(content))
     except Exception as error:  # as above

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.columns import check_names, find_columns
+from stakes.data.columns import check_names, find_columns, first_repeated
 from stakes.data.time_axis import Times, hours_to_seconds, to_utc
 from stakes.data.time_series import Series, TimeSeries
 from stakes.errors import SeriesError, SettingError
@@ -132,8 +132,8 @@ class LaggedSeries:
         if not self.targets or not self.feature_names:
             raise SettingError("targets and features must name at least one column each")
         for label, names in (("features", self.feature_names), ("targets", self.targets)):
-            if twice := {name for name in names if names.count(name) > 1}:
-                raise SettingError(f"{label} must differ from each other, got {sorted(twice)[0]} twice")
+            if (twice := first_repeated(names)) is not None:
+                raise SettingError(f"{label} must differ from each other, got {twice} twice")
         if shared := set(self.targets) & set(self.at_target_time):
             raise SettingError(f"at_target_time would show the model its own target {sorted(shared)[0]}")
 

@@ -7,7 +7,7 @@ counted, never filled. Times are UTC.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.data.columns import check_names
+from stakes.data.columns import check_names, first_repeated
 from stakes.data.lagged_series import Calendar, LaggedInput, LaggedSeries, Split, calendar_waves
 from stakes.data.quality import DataQuality, data_quality
 from stakes.data.table_columns import column_numbers, column_times, is_numeric, require_columns
@@ -322,9 +322,9 @@ def _holds_numbers(column: "pd.Series[Any]", name: str) -> bool:
     return False
 
 
-def _require_different(name: str, values: Sequence[object]) -> None:
-    if twice := [value for place, value in enumerate(values) if value in values[:place]]:
-        raise SettingError(f"{name} must differ from each other, got {twice[0]!r} twice")
+def _require_different(name: str, values: Sequence[Hashable]) -> None:
+    if (twice := first_repeated(values)) is not None:
+        raise SettingError(f"{name} must differ from each other, got {twice!r} twice")
 
 
 def _counted(left_out: Mapping[str, int]) -> str:

@@ -4,13 +4,14 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-from stakes.errors import TableError, did_you_mean
+from stakes.errors import TableError, did_you_mean, listed
 
 __all__ = ["chosen_columns", "member_columns", "target_columns", "without_coordinates"]
 
 _AHEAD = ("lead", "lead_time", "leadtime", "lead_hours", "forecast_hour", "step")
 _WHERE = ("latitude", "longitude", "lat", "lon", "height", "altitude", "elevation", "level")
 _STATION = ("station", "station_id", "stationid", "id")
+_COORDINATES = {*_AHEAD, *_WHERE, *_STATION}
 _OUTCOMES = ("outcome", "outcomes", "observed", "observation", "observations", "obs", "actual", "truth")
 
 
@@ -26,13 +27,14 @@ def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> 
         name: What messages call the file.
     """
     chosen: list[str] = []
+    places = {column: place for place, column in enumerate(columns)}
     for entry in wanted:
         first, colon, last = entry.partition(":")
-        ends = [first, last] if colon and entry not in columns else [entry, entry]
+        ends = [first, last] if colon and entry not in places else [entry, entry]
         for end in ends:
-            if end not in columns:
+            if end not in places:
                 raise TableError(f"columns: {name} has no column {end!r}; {did_you_mean(end, columns)}")
-        start, stop = (columns.index(end) for end in ends)
+        start, stop = (places[end] for end in ends)
         if start > stop:
             raise TableError(f"columns must be ranges in the order of {name}, but {last!r} comes before {first!r}")
         chosen += columns[start : stop + 1]
@@ -47,11 +49,11 @@ def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, .
     Args:
         columns: Names of columns; where all of them are coordinates, all are kept.
     """
-    left_out = [column for column in columns if column.lower() in (*_AHEAD, *_WHERE, *_STATION)]
+    left_out = [column for column in columns if column.lower() in _COORDINATES]
     if not left_out or len(left_out) == len(columns):
         return list(columns), ()
-    kept = [column for column in columns if column not in left_out]
-    return kept, (f"taken as coordinates and left out: {', '.join(left_out)}",)
+    kept = [column for column in columns if column.lower() not in _COORDINATES]
+    return kept, (f"taken as coordinates and left out: {listed(left_out)}",)
 
 
 def member_columns(columns: Sequence[str], name: str) -> list[str]:
@@ -67,10 +69,11 @@ def member_columns(columns: Sequence[str], name: str) -> list[str]:
     stem, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
     alike = [column for column in columns if stems.get(column) == stem] if count > 1 else columns
     members = [column for column in alike if column.lower() not in _OUTCOMES]
-    if others := [column for column in columns if column not in members]:
+    unlike = set(columns) - set(members)
+    if others := [column for column in columns if column in unlike]:
         which = ("columns", "look") if len(others) > 1 else ("column", "looks")
         raise TableError(
-            f"{name} has the {which[0]} {', '.join(map(repr, others))}, which {which[1]} like no member; outcomes are "
+            f"{name} has the {which[0]} {listed([*map(repr, others)])}, which {which[1]} like no member; outcomes are "
             f"another file, and --columns says which are members{_such_as(members, columns)}"
         )
     return members
@@ -88,7 +91,7 @@ def target_columns(wanted: Sequence[str], values: Sequence[str], name: str) -> l
         return list(wanted)
     if len(values) > 1:
         raise TableError(
-            f"{name} has several columns of values, {', '.join(values)}; --target says which are meant, one or several "
+            f"{name} has several columns of values, {listed(values)}; --target says which are meant, one or several "
             f"that belong together, as in --target {values[-1]}"
         )
     return list(values)

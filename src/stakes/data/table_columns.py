@@ -31,9 +31,9 @@ def require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> N
         columns: The names that must be there.
         what: What the columns are for, such as "features"; it begins the message.
     """
-    known = [str(column) for column in table.columns]
     for column in columns:
-        if column not in known:
+        if column not in table.columns:
+            known = [str(known) for known in table.columns]
             raise TableError(f"{what}: the table has no column {shown(column)}; {did_you_mean(column, known)}")
 
 
@@ -107,8 +107,9 @@ def zone_notes(table: pd.DataFrame, column: Any) -> tuple[str, ...]:
 def _numbers_of(column: "pd.Series[Any]", name: str, what: str) -> NDArray[np.float64]:
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
         raise TableError(f"{what}: column {name!r} must hold numbers, got dates and times")
-    values = column if is_numeric(column) else pd.to_numeric(column, errors="coerce")
-    if len(bad := np.flatnonzero((values.isna() & column.notna()).to_numpy())):
+    numeric = is_numeric(column)
+    values = column if numeric else pd.to_numeric(column, errors="coerce")
+    if not numeric and len(bad := np.flatnonzero((values.isna() & column.notna()).to_numpy())):
         raise TableError(
             f"{what}: column {name!r} must hold numbers, got {shown(column.iloc[bad[0]])} in data row {bad[0] + 1}"
             f"{_spelling_hint(str(column.iloc[bad[0]]))}"

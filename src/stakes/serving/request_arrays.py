@@ -76,9 +76,9 @@ def member_array(
 
 
 def _by_name(row: Mapping[str, float], names: Sequence[str], where: str) -> list[float]:
-    for name in row:
-        if name not in names:
-            raise RefusedError(f"{where}.{name}", f"there is no feature {shown(name)}; {did_you_mean(name, names)}")
+    if unknown := row.keys() - set(names):
+        name = next(name for name in row if name in unknown)
+        raise RefusedError(f"{where}.{name}", f"there is no feature {shown(name)}; {did_you_mean(name, names)}")
     for name in names:
         if name not in row:
             raise RefusedError(f"{where}.{name}", f"the feature {shown(name)} is missing")
