@@ -50,6 +50,44 @@ def test_commas_between_thousands_are_no_decimal_commas() -> None:
         assert table["load"].tolist() == [float(cell.replace(",", ".")) for cell in cells]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "doubtful"),
+    [
+        (["12,5", "3"], ["987", "1.234"], "1.234"),
+        (["12,5", "3"], ["2.345", "1.234"], "2.345"),
+        (["12.5", "3"], ["987", "1,234"], "1,234"),
+        (["1,234", "2,345"], ["1.234", "NA"], "1,234"),
+        (["1", "2"], ["1,234", "1.5"], "1,234"),
+    ],
+)
+def test_a_thousand_or_a_decimal_number_is_not_guessed(first: list[str], second: list[str], doubtful: str) -> None:
+    column = "b" if doubtful in second else "a"
+    text = "a;b\n" + "".join(f"{left};{right}\n" for left, right in zip(first, second, strict=True))
+    with pytest.raises(
+        TableError, match=f"column '{column}' of 'a.csv' holds '{doubtful}', which may be [0-9]{{4}} or"
+    ):
+        table_of(text)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "numbers"),
+    [
+        (["12,5", "3"], ["987", "1,234"], [987, 1.234]),  # the first column shows what the comma is
+        (["12,5", "3"], ["0.5", "1.234"], [0.5, 1.234]),
+        (["12,5", "3"], ["9876", "1.234"], [9876, 1.234]),
+        (["12.5", "3"], ["987", "1.234"], [987, 1.234]),
+        (["5", "3"], ["987", "1.234"], [987, 1.234]),
+    ],
+)
+def test_a_column_that_is_clear_decides(first: list[str], second: list[str], numbers: list[float]) -> None:
+    text = "a;b\n" + "".join(f"{left};{right}\n" for left, right in zip(first, second, strict=True))
+    assert table_of(text)["b"].tolist() == numbers
+
+
+def test_marks_in_a_column_of_text_decide_nothing() -> None:
+    assert table_of("a;b\nv 1,5;1.234\n2,5;987\n")["b"].tolist() == [1.234, 987]
+
+
 def test_the_bad_cell_is_named_among_decimal_commas() -> None:
     table = table_of("a;load\n1;3,5\n2;calm\n")
     with pytest.raises(TableError, match="got 'calm' in data row 2"):

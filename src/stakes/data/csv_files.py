@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from stakes.data.columns import check_header
+from stakes.data.decimal_marks import has_decimal_commas
 from stakes.errors import TableError
 
 __all__ = ["parse_delimited"]
@@ -54,10 +55,10 @@ def parse_delimited(
     if not rows:
         raise TableError(f"{name} is empty, expected a line of column names and rows below it")
     header = _header(rows, name)
-    columns = zip(*rows[1:], strict=True)
-    return pd.DataFrame(
-        {column: _column(cells, separator) for column, cells in zip(header, columns, strict=True) if column}
-    )
+    cells = zip(*rows[1:], strict=True)
+    columns = {column: texts for column, texts in zip(header, cells, strict=True) if column}
+    decimal_commas = separator != "," and has_decimal_commas(columns, _MISSING, name)
+    return pd.DataFrame({column: _column(texts, separator, decimal_commas) for column, texts in columns.items()})
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
@@ -155,14 +156,17 @@ def _header(rows: Sequence[Sequence[str]], name: str) -> list[str]:
     return header
 
 
-def _column(cells: Sequence[str], separator: str) -> pd.Series:
-    """A column as numbers, as true and false, or as text; a decimal comma only where it does not separate."""
+def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> pd.Series:
+    """A column as numbers, as true and false, or as text; a decimal comma only where it does not separate.
+
+    Where another column shows decimal commas, this one has them too.
+    """
     as_they_are = pd.to_numeric(pd.Series(cells, dtype="object"), errors="coerce")
     if as_they_are.notna().all():  # most columns, in half the time
         return as_they_are
     text = pd.Series(cells, dtype="str").str.strip()
     text = text.mask(text.isin(_MISSING))
-    if separator != "," and not _has_thousands_commas(text.dropna()):
+    if separator != "," and (decimal_commas or not _has_thousands_commas(text.dropna())):
         text = text.str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
     present = text.notna()
     numbers = pd.to_numeric(text, errors="coerce")
