@@ -122,6 +122,8 @@ TIMES: dict[str, tuple[list[object], str]] = {
     "twice": (["2020-01-01", "2020-01-02", "2020-01-01"], "data rows 1 and 3 are both 2020-01-01T00:00:00 .1 such."),
     "clocks set back": (["2020-10-25 02:00", "2020-10-25 02:00"], "where clocks are set back, write UTC or the zone"),
     "zone in some rows": (["2020-01-01T00:00Z", "2020-01-01T01:00"], "time zone in every row or in none.* 1 and 2"),
+    "far ahead": (["2020-01-01", "9999-12-31"], "years 1678 to 2261, got 9999-12-31T00:00:00 in data row 2"),
+    "long ago": (["0001-01-01"], "years 1678 to 2261, got 0001-01-01T00:00:00 in data row 1"),
     "fractions of a second": (["2020-01-01T00:00:00.5"], "must hold whole seconds"),
 }
 

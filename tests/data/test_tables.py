@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stakes.data.layout import TableLayout
+from stakes.data.members import read_members
 from stakes.data.table_columns import column_numbers, column_times
 from stakes.data.tables import read_table, write_table
 from stakes.errors import CheckpointError, TableError
@@ -114,6 +116,25 @@ def test_parquet_with_nullable_integers_zones_and_an_index(tmp_path: Path) -> No
     assert list(found.columns) == ["time", "n", "d"]
     np.testing.assert_array_equal(column_numbers(found, ["n", "d"], "features"), [[1, 1.5], [np.nan, 1.5], [3, 1.5]])
     assert column_times(found, "time").tolist() == index.tz_convert(None).to_pydatetime().tolist()
+
+
+def test_decimals_of_a_parquet_file_are_numbers(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, arrow(["y", "d"], [1, 2], [Decimal("1.5"), None]), "a.parquet"))
+    np.testing.assert_array_equal(table["d"].to_numpy(np.float64), [1.5, np.nan])
+    path = written(tmp_path, arrow(["y", "d"], [1, 2], [Decimal("1.5"), Decimal("2.5")]), "a.parquet")
+    assert TableLayout(("y",)).resolved(read_table(path)).features == ("d",)
+
+
+def test_bytes_of_a_parquet_file_are_no_numbers(tmp_path: Path) -> None:
+    path = written(tmp_path, arrow(["y", "x", "b"], [1, 2], [3, 5], [b"\xff\x00", None]), "a.parquet")
+    table = read_table(path)
+    assert TableLayout(("y",)).resolved(table).features == ("x",)
+    with pytest.raises(TableError, match="column 'b' must hold numbers, got"):
+        column_numbers(table, ["b"], "features")
+    with pytest.raises(TableError, match="column 'b' must hold ISO times"):
+        column_times(table, "b")
+    with pytest.raises(TableError, match="has text in the column 'b'"):
+        read_members(path)
 
 
 def test_row_numbers_of_a_parquet_file_are_no_column(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from stakes.data.columns import check_header
@@ -64,10 +66,10 @@ def _content(path: Path) -> bytes:
 
 def _parquet(content: bytes, name: str) -> pd.DataFrame:
     try:
-        columns = list(pq.ParquetFile(io.BytesIO(content)).schema_arrow.names)
+        schema = pq.ParquetFile(io.BytesIO(content)).schema_arrow
     except Exception as error:  # which ones damaged content can provoke is not documented
         raise TableError(f"{name} is no parquet file, or a damaged one") from error
-    check_header(columns, name)
+    check_header(schema.names, name)
     try:
         table = pd.read_parquet(io.BytesIO(content))
     except Exception as error:  # as above
@@ -78,4 +80,17 @@ def _parquet(content: bytes, name: str) -> pd.DataFrame:
     if isinstance(table.columns, pd.MultiIndex):
         raise TableError(f"{name} has several levels of column names, expected one")
     table.columns = pd.Index([str(column) for column in table.columns])
+    for field in schema:
+        if field.name in table.columns:
+            table[field.name] = _plain(table[field.name], field.type)
     return table
+
+
+def _plain(column: "pd.Series[Any]", kind: pa.DataType) -> "pd.Series[Any]":
+    """Decimals as numbers, and bytes as the text that Python writes for them; all else as it is."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_decimal(kind):
+        return column.astype("float64")
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return column.astype("object").map(repr, na_action="ignore")
+    return column

@@ -20,6 +20,7 @@ __all__ = ["column_numbers", "column_times", "is_numeric", "require_columns", "z
 _ISO = re.compile(r"\d{4}.*")
 _ZONED = r"[^T:]*[T:].*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 _ZERO = r"(?:Z|[+-]00(?::?00)?)$"
+_FIRST, _LAST = np.datetime64("1678-01-01", "s"), np.datetime64("2261-12-31T23:59:59", "s")  # in nanoseconds
 _EXAMPLE = "2020-02-01 13:00"
 
 
@@ -81,6 +82,11 @@ def column_times(table: pd.DataFrame, column: str, *, unique: bool = True) -> Ti
     seconds: Times = exact.astype("datetime64[s]")
     if len(fractional := np.flatnonzero(seconds != exact)):
         raise TableError(f"column {column!r} must hold whole seconds, got {naive.iloc[fractional[0]]}")
+    if len(far := np.flatnonzero((seconds < _FIRST) | (seconds > _LAST))):
+        raise TableError(
+            f"column {column!r} must hold times of the years 1678 to 2261, got {seconds[far[0]]} in data row "
+            f"{far[0] + 1}"
+        )
     if unique:
         _require_unique(seconds, column)
     return seconds
