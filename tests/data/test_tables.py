@@ -44,6 +44,27 @@ def test_a_separator_is_found(tmp_path: Path, separator: str) -> None:
     assert table["load"].tolist() == [1.5, 2.5]
 
 
+@pytest.mark.parametrize("line", ["sep=;", "SEP=;", '"sep=;"', "sep=;\r"])
+def test_the_separator_that_excel_names_counts(tmp_path: Path, line: str) -> None:
+    table = read_table(written(tmp_path, f"{line}\nLast, Nord, MW;b\n1,5;2\n"))
+    assert (list(table.columns), table.to_numpy().tolist()) == (["Last, Nord, MW", "b"], [[1.5, 2]])
+    with pytest.raises(TableError, match=r"line 3 of .* has 1 fields"):
+        read_table(written(tmp_path, f"{line}\na;b\n1\n"))
+
+
+@pytest.mark.parametrize("header", ["0,1,2,3", "1,2,3,4"])
+def test_members_may_be_counted_in_the_header(tmp_path: Path, header: str) -> None:
+    path = written(tmp_path, f"{header}\n0.5,0.6,0.7,0.8\n0.1,0.2,0.3,0.4\n")
+    assert list(read_table(path).columns) == header.split(",")
+    assert read_members(path).members.shape == (2, 4, 1)
+
+
+@pytest.mark.parametrize("row", ["0,1", "2,3,4", "0,1,3", "0.0,1.0,2.0"])
+def test_other_numbers_are_no_header(tmp_path: Path, row: str) -> None:
+    with pytest.raises(TableError, match="has no header"):
+        read_table(written(tmp_path, f"{row}\n{row}\n"))
+
+
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
 def test_decimal_commas_where_the_comma_does_not_separate(tmp_path: Path, separator: str) -> None:
     text = "Zeit;Last, MW;n\n2020-01-01;1,5;-,25\n2020-01-02;-;1,5e3\n2020-01-03;3;7.5\n".replace(";", separator)

@@ -48,7 +48,8 @@ def parse_delimited(
         encoding: The name of an encoding that Python knows; None finds it out: UTF-8, UTF-16, else Latin-1.
     """
     text = _decoded(_unpacked(content, name), name, encoding)
-    separator = separator or _likely_separator(text)
+    named, text = _named_separator(text)
+    separator = separator or named or _likely_separator(text)
     if len(separator) != 1:
         raise TableError(f"separator must be one character, got {separator!r}")
     rows = _rows(text, separator, name)
@@ -102,6 +103,13 @@ def _unmarked_utf16(content: bytes) -> str | None:
     return None
 
 
+def _named_separator(text: str) -> tuple[str | None, str]:
+    """The separator in a first line such as sep=; as Excel has it, and the text with that line blank."""
+    line, end, rest = text.partition("\n")
+    word = line.rstrip("\r").removeprefix('"').removesuffix('"')
+    return (word[4], end + rest) if len(word) == 5 and word[:4].lower() == "sep=" else (None, text)
+
+
 def _likely_separator(text: str) -> str:
     """The separator that gives the first rows the most fields, if possible the same number in each."""
     scores = {}
@@ -142,7 +150,9 @@ def _rows(text: str, separator: str, name: str) -> list[list[str]]:
 def _header(rows: Sequence[Sequence[str]], name: str) -> list[str]:
     """The column names; empty for a last column without any content, as a separator at the end of each line makes."""
     header = [" ".join(cell.split()) for cell in rows[0]]
-    if all(_NUMBER_OR_TIME.fullmatch(part) for cell in header for part in re.split("[;,|]", cell)):
+    if not _counts(header) and all(
+        _NUMBER_OR_TIME.fullmatch(part) for cell in header for part in re.split("[;,|]", cell)
+    ):
         raise TableError(
             f"{name} has no header: its first line holds {', '.join(header[:3])}; put a line of column names first"
         )
@@ -154,6 +164,12 @@ def _header(rows: Sequence[Sequence[str]], name: str) -> list[str]:
         raise TableError(f"column {unnamed[0] + 1} of {name} has no name; every column needs one in the first line")
     check_header(header, name)
     return header
+
+
+def _counts(header: Sequence[str]) -> bool:
+    """Whether the names are 0, 1, 2, ... or 1, 2, 3, ..., as members have them; two numbers may well be data."""
+    starts = (0, 1) if len(header) > 2 else ()
+    return any(all(cell == str(start + place) for place, cell in enumerate(header)) for start in starts)
 
 
 def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> pd.Series:
