@@ -178,6 +178,19 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     assert [path.name for path in (tmp_path / name).parent.iterdir()] == [Path(name).name]
 
 
+def test_no_text_that_is_written_is_a_formula(tmp_path: Path) -> None:
+    texts = ["=cmd|' /C calc'!A0", "+x", "-x", "@x", "x=1", "-1.5", None, -2.5]
+    table = pd.DataFrame({"=label": texts, "-n": [-1.0] * 8}, pd.Index(["=i"] * 8, name="@case"))
+    write_table(table, tmp_path / "a.csv")
+    lines = (tmp_path / "a.csv").read_text().splitlines()
+    assert lines[0] == "'@case,'=label,'-n"
+    assert [line.split(",")[1] for line in lines[1:]] == [
+        "'=cmd|' /C calc'!A0", "'+x", "'-x", "'@x", "x=1", "-1.5", "", "-2.5"
+    ]  # fmt: skip
+    assert all(line.startswith("'=i,") and line.endswith(",-1.0") for line in lines[1:])
+    assert table["=label"].tolist() == texts
+
+
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"to a \.csv or \.parquet file, got .*a\.xlsx"):
         write_table(pd.DataFrame({"a": [1]}), tmp_path / "a.xlsx")
