@@ -12,7 +12,8 @@ import uvicorn
 from golden.make_bundle import FOLDER, LAYOUT, table
 from starlette.types import ASGIApp
 
-from stakes.data.stored_cases import save_cases
+from stakes.bundle import record_file
+from stakes.data.stored_cases import STORED_CASES, save_cases
 from stakes.serving.app import create_app
 from stakes.serving.served_forecasts import open_fits
 from stakes.serving.server import make_server, open_listener
@@ -24,6 +25,7 @@ def golden_fit(folder: Path) -> Path:
     """A fit with cases to look at: load from wind, sun and price, weights 0.9 and 0."""
     shutil.copytree(FOLDER / "bundle-1", folder)
     save_cases(folder, LAYOUT.cases(table(20)))
+    record_file(folder, STORED_CASES.as_posix())
     return folder
 
 

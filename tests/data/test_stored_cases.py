@@ -1,5 +1,6 @@
 """The last test cases of a fit, kept to be looked at."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from load_tables import load_table
 from stakes.bundle import bundle_files
 from stakes.data.layout import TableLayout
 from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
-from stakes.errors import TableError
+from stakes.errors import CheckpointError, TableError
 from stakes.fitting.fit import run_fit
 from stakes.fitting.request import FitRequest
 
@@ -55,6 +56,17 @@ def test_cases_of_another_fit_are_refused(tmp_path: Path) -> None:
         load_cases(tmp_path, ("a",), ())
     pd.DataFrame({"label": ["x"], "feature a": [np.nan]}).to_parquet(tmp_path / STORED_CASES)
     with pytest.raises(TableError, match="missing values"):
+        load_cases(tmp_path, ("a",), ())
+
+
+def test_a_pipe_and_a_table_of_many_rows_are_refused(tmp_path: Path) -> None:
+    (tmp_path / STORED_CASES).parent.mkdir()
+    pd.DataFrame({"label": ["x"] * 201, "feature a": np.zeros(201)}).to_parquet(tmp_path / STORED_CASES)
+    with pytest.raises(TableError, match="must hold at most 200 cases in 67108864 bytes, got 201 in "):
+        load_cases(tmp_path, ("a",), ())
+    (tmp_path / STORED_CASES).unlink()
+    os.mkfifo(tmp_path / STORED_CASES)
+    with pytest.raises(CheckpointError, match="must be a regular file, not a link, a folder or a pipe"):
         load_cases(tmp_path, ("a",), ())
 
 

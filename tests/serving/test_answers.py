@@ -249,6 +249,13 @@ def test_cases_that_cannot_be_read_are_a_note(fit: Path, tmp_path: Path) -> None
     assert typical == pytest.approx(table(300)[NAMES].mean().tolist(), abs=0.05)  # of the training
 
 
+def test_cases_that_the_manifest_does_not_name_are_not_read(fit: Path, tmp_path: Path) -> None:
+    stakes.bundle.save_bundle(tmp_path / "bare", load_bundle(fit).forecaster)
+    (tmp_path / "bare" / STORED_CASES).parent.mkdir()
+    shutil.copy(fit / STORED_CASES, tmp_path / "bare" / STORED_CASES)
+    assert open_fits([tmp_path / "bare"], None).cases is None
+
+
 def test_a_fit_without_a_layout_takes_no_tables(fit: Path, tmp_path: Path) -> None:
     stakes.bundle.save_bundle(tmp_path / "bare", load_bundle(fit).forecaster)
     service = Service(open_fits([tmp_path / "bare"], None), ServiceSettings())

@@ -1,16 +1,21 @@
 """A few cases with their features and outcomes, kept beside a fit to be looked at later."""
 
+import io
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
+from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
 from stakes.data.layout import TableCases
 from stakes.data.table_columns import column_numbers
-from stakes.data.tables import read_table, write_table
+from stakes.data.tables import write_table
 from stakes.errors import TableError
+from stakes.files import check_sha256, read_bytes, short_ascii
 
 __all__ = ["STORED_CASES", "StoredCases", "load_cases", "save_cases"]
 
@@ -18,6 +23,7 @@ STORED_CASES = Path("evaluation", "features.parquet")
 """Where the cases lie within the folder of a fit."""
 
 _KEPT = 200
+_MOST_BYTES = 2**26  # of the file, and of what it holds
 _LABEL, _FEATURE, _OUTCOME = "label", "feature ", "outcome "  # the column of labels, how those of the others begin
 
 
@@ -54,18 +60,21 @@ def save_cases(folder: Path, cases: TableCases) -> None:
     write_table(table, folder / STORED_CASES)
 
 
-def load_cases(folder: Path, features: tuple[str, ...], targets: tuple[str, ...]) -> StoredCases | None:
+def load_cases(
+    folder: Path, features: tuple[str, ...], targets: tuple[str, ...], sha256: str | None = None
+) -> StoredCases | None:
     """The cases that `save_cases` wrote; None where it did not.
 
     Args:
         folder: The folder of the fit.
         features: The names of its features.
         targets: The names of its targets.
+        sha256: What the file must hash to; None where nothing vouches for it.
     """
     path = folder / STORED_CASES
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
-    table = read_table(path)
+    table = _read_kept(path, sha256)
     if _LABEL not in table.columns:
         raise TableError(f"{str(path)!r} has no column {_LABEL!r}")
     wanted = ([f"{_FEATURE}{name}" for name in features], [f"{_OUTCOME}{name}" for name in targets])
@@ -73,3 +82,20 @@ def load_cases(folder: Path, features: tuple[str, ...], targets: tuple[str, ...]
     if any(np.isnan(values).any() for values in features_and_outcomes):
         raise TableError(f"{str(path)!r} has missing values")
     return StoredCases(tuple(map(str, table[_LABEL])), *features_and_outcomes)
+
+
+def _read_kept(path: Path, sha256: str | None) -> pd.DataFrame:
+    """The table, if it is no larger than what `save_cases` writes: a small file may hold many rows."""
+    content = read_bytes(path, _MOST_BYTES)
+    if sha256 is not None:
+        check_sha256(str(path), content, sha256)
+    try:
+        file = ParquetFile(io.BytesIO(content))
+        rows, groups = file.metadata.num_rows, range(file.metadata.num_row_groups)
+        size = sum(file.metadata.row_group(place).total_byte_size for place in groups)
+        if rows > _KEPT or size > _MOST_BYTES:
+            limit = f"at most {_KEPT} cases in {_MOST_BYTES} bytes"
+            raise TableError(f"{str(path)!r} must hold {limit}, got {rows} in {size}")
+        return file.read().to_pandas()
+    except (ArrowException, OSError, ValueError) as error:
+        raise TableError(f"{str(path)!r} is no parquet file that can be read: {short_ascii(str(error))}") from error

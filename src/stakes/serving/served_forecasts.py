@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stakes.bundle import Bundle, load_bundle
+from stakes.bundle import Bundle, bundle_files, load_bundle
 from stakes.bundle.open_fit import open_folder
 from stakes.data.estimator_input import as_tensor
-from stakes.data.stored_cases import StoredCases, load_cases
+from stakes.data.stored_cases import STORED_CASES, StoredCases, load_cases
 from stakes.errors import SettingError, StakesError
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.models.model_ensemble import pooled_members
@@ -146,8 +146,12 @@ def _require_alike(first: DecisionAwareForecaster, other: DecisionAwareForecaste
 
 
 def _cases(folder: Path, forecaster: DecisionAwareForecaster) -> tuple[StoredCases | None, tuple[str, ...]]:
+    """The cases that the manifest of the bundle vouches for, or a sentence on why they cannot be read."""
+    sha256 = bundle_files(folder).get(STORED_CASES.as_posix())
+    if sha256 is None:
+        return None, ()
     try:
-        return load_cases(folder, _features(forecaster), forecaster.target_names_), ()
+        return load_cases(folder, _features(forecaster), forecaster.target_names_, sha256), ()
     except StakesError as error:
         return None, (f"the cases to look at cannot be read: {error}",)
 
