@@ -15,6 +15,7 @@ from stakes.files import read_bytes, write_json
 from stakes.method.argument_checks import require_count
 from stakes.settings import from_plain, shown, to_plain
 from stakes.training.model_folder import MANIFEST, PARTS, STATE, read_json_table
+from stakes.training.run_folder import is_run
 
 __all__ = [
     "FORMAT",
@@ -137,7 +138,7 @@ def read_manifest(folder: Path) -> BundleManifest:
     """
     path = folder / MANIFEST
     if not os.path.lexists(path):
-        raise BundleError(f"{folder} holds no bundle: there is no {MANIFEST}, or its saving was interrupted")
+        raise BundleError(_why_there_is_none(folder))
     with errors_name(path):
         values = read_json_table(path)
         kind = _kind_of(path, values.get("format"))
@@ -146,6 +147,16 @@ def read_manifest(folder: Path) -> BundleManifest:
             if not isinstance(value, dict) and (value is not None or name == "about"):
                 raise SettingError(f"{name} must be a table, got {shown(value)}")
         return replace(from_plain(kind, values), **free)
+
+
+def _why_there_is_none(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"there is no folder {folder} with a fit"
+    if (folder / "fit.json").is_file():
+        return f"the fit in {folder} has not finished; `stakes resume {folder}` goes on with it"
+    if is_run(folder):
+        return f"{folder} holds a run of `stakes train`, and no fit: there is no {MANIFEST}"
+    return f"{folder} holds no bundle: there is no {MANIFEST}, or its saving was interrupted"
 
 
 def bundle_files(folder: Path) -> dict[str, str]:

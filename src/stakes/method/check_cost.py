@@ -9,6 +9,7 @@ from stakes.errors import CostError, SettingError, ShapeError
 from stakes.method.actions import check_stated_convexity, optimal_action, solve_action
 from stakes.method.argument_checks import check_finite, check_samples
 from stakes.method.costs import ClosedFormCost, Cost, require_cost, states_convexity
+from stakes.number_text import number_text
 
 __all__ = ["CostCheck", "GradientMass", "check_cost"]
 
@@ -95,14 +96,14 @@ class CostCheck:
             f"{'fit for training' if self.fit_for_training else 'NOT fit for training as it is'}: "
             f"{self.sets} sets of {self.members} members",
             f"  interior solutions       {self.interior:8.2%}   H > 0 in {self.curved:.2%}, least H "
-            f"{self.least_curvature:.3g}",
+            f"{number_text(self.least_curvature, 3)}",
             f"  pinned at the lower bound{self.at_lower:8.2%}   no decision gradient",
             f"  pinned at the upper bound{self.at_upper:8.2%}   no decision gradient",
             f"  flagged                  {self.flagged:8.2%}   flat, several minima, or not converged",
             f"  missed in training       {self.missed:8.2%}   another minimum is better than the one that is found",
             f"  certified                {self.certified:8.2%}   proven to be the best, where the cost is convex",
-            f"  derivative error         {self.derivative_error:8.1e}   against finite differences; kinks left out: "
-            f"{self.kinked:.2%}",
+            f"  derivative error         {number_text(self.derivative_error, 2):>8}   against finite differences, "
+            f"kinks left out: {self.kinked:.2%}",
             "  member value             members   gradient",
         ]
         for low, high, members, gradient in zip(
@@ -113,7 +114,8 @@ class CostCheck:
             strict=True,
         ):
             bar = "#" * round(40 * gradient)
-            lines.append(f"  {low:10.3g} ..{high:10.3g} {members:8.1%}   {gradient:8.1%}  {bar}")
+            values = f"{number_text(low, 3):>10} ..{number_text(high, 3):>10}"
+            lines.append(f"  {values} {members:8.1%}   {gradient:8.1%}  {bar}")
         return "\n".join(lines)
 
 
