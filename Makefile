@@ -45,6 +45,7 @@ soak: $(READY)
 	$(BIN)/python tests/soak/training_kills.py
 	$(BIN)/python tests/soak/service_load.py
 	$(BIN)/python tests/soak/torchrun_example.py
+	$(BIN)/python -m pytest -m soak
 	$(BIN)/python tests/soak/nonconvex_costs.py
 
 $(INSTALLED): pyproject.toml constraints.txt

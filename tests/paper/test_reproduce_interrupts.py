@@ -35,6 +35,7 @@ STARTS: dict[str, tuple[int, int, list[str]]] = {  # exit code, runs evaluated b
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.soak
 def test_interruptions_and_a_kill_leave_the_same_results(tmp_path: Path) -> None:
     result = subprocess.run([sys.executable, str(DRIVER), str(tmp_path)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

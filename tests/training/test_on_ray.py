@@ -187,6 +187,7 @@ def hidden_token(folder: Path) -> Iterator[Path]:
     yield folder / ".ray-hidden"
 
 
+@pytest.mark.soak
 def test_a_sweep_on_a_cluster(slow: Path, tmp_path: Path) -> None:
     """One test for all of it, since a cluster takes its time to start."""
     said, folder, local = tmp_path / "said", tmp_path / "sweep", tmp_path / "local"
@@ -244,6 +245,7 @@ def test_a_sweep_on_a_cluster(slow: Path, tmp_path: Path) -> None:
 # A Ray of the command's own
 
 
+@pytest.mark.soak
 def test_a_second_ctrl_c_ends_a_ray_of_our_own_at_once(slow: Path, tmp_path: Path) -> None:
     file, folder = tmp_path / "sweep.json", tmp_path / "sweep"
     file.write_text(json.dumps({**TINY, "training": {**TRAINING, "epochs": 100_000}}))
@@ -259,7 +261,7 @@ def test_a_second_ctrl_c_ends_a_ray_of_our_own_at_once(slow: Path, tmp_path: Pat
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
-    assert (process.returncode, output, errors) == (130, "", "")
+    assert (process.returncode, output, errors) == (130, "", "stakes: interrupted\n")
     assert RunFolder(folder / "runs" / name).state() is None
     wait_until(lambda: not processes_of_ray() and not holders(stack / ".lock"), seconds=20)
 
