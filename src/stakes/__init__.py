@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.check_cost import check_cost as check_cost
     from stakes.method.costs import Cost as Cost
     from stakes.method.costs import cost_function as cost_function
+    from stakes.method.decision_score import DecisionScore as DecisionScore
     from stakes.method.loss import DecisionAwareLoss as DecisionAwareLoss
     from stakes.method.models.diffusion import DiffusionModel as DiffusionModel
     from stakes.method.models.implicit import ImplicitModel as ImplicitModel
@@ -26,7 +27,6 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.objective import DecisionAwareObjective as DecisionAwareObjective
     from stakes.method.objective import ObjectiveTerms as ObjectiveTerms
     from stakes.method.power_curve import PowerCurve as PowerCurve
-    from stakes.method.scores import DecisionScore as DecisionScore
     from stakes.method.scores import EnergyScore as EnergyScore
     from stakes.method.scores import ScoringRule as ScoringRule
     from stakes.method.scores import ThresholdWeightedCRPS as ThresholdWeightedCRPS
@@ -45,7 +45,7 @@ _HOME = {
     "DecisionAwareForecaster": "forecaster",
     "DecisionAwareLoss": "method.loss",
     "DecisionAwareObjective": "method.objective",
-    "DecisionScore": "method.scores",
+    "DecisionScore": "method.decision_score",
     "DiffusionModel": "method.models.diffusion",
     "EnergyScore": "method.scores",
     "ImbalanceCost": "method.named_costs",

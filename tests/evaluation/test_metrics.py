@@ -19,7 +19,7 @@ from stakes import (
 from stakes.errors import ShapeError
 from stakes.evaluation import metrics as metrics_module
 from stakes.evaluation.metrics import LEVELS, Assessor, tail_score
-from stakes.method.scores import DecisionScore
+from stakes.method.decision_score import DecisionScore
 from stakes.tasks.regions import only_outcome, region_between
 
 DOUBLE = torch.float64

@@ -21,7 +21,7 @@ from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Interval
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import check_finite, require_count, whole_number
 from stakes.method.costs import Cost
-from stakes.method.scores import DecisionScore
+from stakes.method.decision_score import DecisionScore
 from stakes.number_text import change_text
 from stakes.training.policy import PolicySettings, train_policy
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from stakes.errors import ShapeError
 from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
+from stakes.method.decision_score import DecisionScore
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
-from stakes.method.scores import DecisionScore, ThresholdWeightedCRPS, VariogramScore, energy_score
+from stakes.method.scores import ThresholdWeightedCRPS, VariogramScore, energy_score
 from stakes.method.sorting import sort_members
 
 __all__ = ["LEVELS", "Assessor", "Metrics", "tail_score"]

@@ -18,6 +18,7 @@ __all__ = [
     "check_samples",
     "known_false",
     "known_on_host",
+    "prepared_pair",
     "require_below",
     "require_count",
     "require_counts",
@@ -274,3 +275,18 @@ def check_finite(tensor: Tensor, name: str, wanted: bool | None = None) -> None:
     number = total.item() if wanted else _number_on_host(total)
     if number is not None and not math.isfinite(number) and (count := int((~torch.isfinite(tensor)).sum())):
         raise NonFiniteError(f"{name} must be finite, got {count} NaN or infinite values of {tensor.numel()}")
+
+
+def prepared_pair(samples: Tensor, outcome: Tensor) -> tuple[Tensor, Tensor]:
+    """Members and outcomes as a scoring rule takes them: checked, of one type, in float32 at least.
+
+    Args:
+        samples: Members (..., M, D).
+        outcome: Outcomes (..., D).
+    """
+    check_samples(samples)
+    check_outcome(outcome, samples)
+    check_finite(samples, "samples")
+    check_finite(outcome, "outcome")
+    samples = working_precision(samples)
+    return samples, outcome.to(samples.dtype)

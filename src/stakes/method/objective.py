@@ -19,8 +19,9 @@ from stakes.method.argument_checks import (
     shown_numbers,
 )
 from stakes.method.costs import Parameter
+from stakes.method.decision_score import DecisionScore
 from stakes.method.models.sample_model import TrainingDraw
-from stakes.method.scores import DecisionScore, ScoringRule
+from stakes.method.scores import ScoringRule
 
 __all__ = ["DecisionAwareObjective", "ObjectiveTerms"]
 

@@ -1,7 +1,6 @@
 """Scoring rules: what a forecast of members is worth once the outcome is known; lower is better.
 
-Every rule maps samples (..., M, D) and outcome (..., D) to scores (...), each differentiable in the members. The
-decision score has the same signature: the cost of acting on a forecast is a proper scoring rule (Proposition 1).
+Every rule maps samples (..., M, D) and outcome (..., D) to scores (...), each differentiable in the members.
 """
 
 from dataclasses import dataclass
@@ -11,22 +10,16 @@ import torch
 from torch import Tensor
 
 from stakes.errors import SettingError, ShapeError
-from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import (
-    check_finite,
-    check_outcome,
-    check_samples,
+    prepared_pair,
     require_finite,
     require_one_of,
     require_positive,
-    working_precision,
 )
-from stakes.method.costs import Cost, TotalCost, require_cost
+from stakes.method.costs import TotalCost
 from stakes.method.pair_distances import pair_distance_sum
-from stakes.method.solvers import Solver
 
 __all__ = [
-    "DecisionScore",
     "EnergyScore",
     "Estimator",
     "ScoringRule",
@@ -74,7 +67,7 @@ def energy_score(samples: Tensor, outcome: Tensor, estimator: Estimator = "fair"
     >>> stakes.energy_score(members, torch.tensor([1.0]))
     tensor(0.)
     """
-    samples, outcome = _prepare(samples, outcome)
+    samples, outcome = prepared_pair(samples, outcome)
     members = samples.shape[-2]
     deviations = samples - outcome[..., None, :]
     accuracy = _norm(deviations).mean(-1)
@@ -138,7 +131,7 @@ class ThresholdWeightedCRPS:
             samples: Members (..., M, D).
             outcome: Outcomes (..., D).
         """
-        samples, outcome = _prepare(samples, outcome)
+        samples, outcome = prepared_pair(samples, outcome)
         return energy_score(self._beyond(samples), self._beyond(outcome), self.estimator, self.alpha)
 
     def _beyond(self, values: Tensor) -> Tensor:
@@ -167,7 +160,7 @@ class VariogramScore:
             samples: Members (..., M, D).
             outcome: Outcomes (..., D).
         """
-        samples, outcome = _prepare(samples, outcome)
+        samples, outcome = prepared_pair(samples, outcome)
         if samples.shape[-1] < 2:
             raise ShapeError(f"the variogram score needs at least two sites, got samples {tuple(samples.shape)}")
         forecast, observed = self._mean_variogram(samples), self._mean_variogram(outcome[..., None, :])  # (..., pairs)
@@ -210,72 +203,9 @@ class TotalCRPS:
             )
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
-        samples, outcome = _prepare(samples, outcome)
+        samples, outcome = prepared_pair(samples, outcome)
         totals, total = (self.cost.total(values)[..., None] for values in (samples, outcome))
         return energy_score(totals, total, self.estimator, self.alpha)
-
-
-@dataclass(frozen=True)
-class DecisionScore:
-    """Realised cost of the action that the forecast recommends, S_c(F, y) = c(a*(F), y)   (eq. dec_loss).
-
-    Proper for the forecast distribution F (Proposition 1), not strictly: forecasts with one best action score alike.
-    For the M members F_M it is not proper: E c(a*(F_M), Y) exceeds E c(a*(F), Y) by O(1/M), and a forecast can lower
-    it by bending. "debiased" removes the leading term with the scores of the two halves of the members,
-
-        2 S(y_1..y_M) - (S(y_1..y_{M/2}) + S(y_{M/2+1}..y_M)) / 2,
-
-    for even M >= 4. It is not proper either, and overshoots where M is not well above the number of members that
-    decide (docs/theory.md): an option, never a silent default.
-
-    Attributes:
-        cost: What an action costs at an outcome.
-        estimator: "plain" for S of all members, "debiased" for the formula above.
-        solver: How the best action is found; None takes the cost's closed form, else `NewtonBisection()`.
-    """
-
-    cost: Cost
-    estimator: Literal["plain", "debiased"] = "plain"
-    solver: Solver | None = None
-
-    def __post_init__(self) -> None:
-        require_cost(self.cost)
-        require_one_of("estimator", self.estimator, ("plain", "debiased"))
-
-    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
-        """The realised cost of each case, (...), with the gradient of its best action.
-
-        Args:
-            samples: Members (..., M, D).
-            outcome: Outcomes (..., D).
-        """
-        samples, outcome = _prepare(samples, outcome)
-        if self.estimator == "plain":
-            return self._score(samples, outcome)
-        members = samples.shape[-2]
-        if members < 4 or members % 2:
-            raise ShapeError(f"the debiased decision score needs an even number of members >= 4, got M = {members}")
-        first, second = samples.split(members // 2, dim=-2)
-        halves = self._score(first, outcome) + self._score(second, outcome)
-        return 2 * self._score(samples, outcome) - halves / 2
-
-    def _score(self, samples: Tensor, outcome: Tensor) -> Tensor:
-        with torch.autocast(samples.device.type, enabled=False):
-            score = self.cost(optimal_action(self.cost, samples, self.solver, check=False), outcome)
-        if score.shape != samples.shape[:-2]:
-            raise ShapeError(
-                f"the cost must return one number a case, shape {tuple(samples.shape[:-2])}, got {tuple(score.shape)}"
-            )
-        return score
-
-
-def _prepare(samples: Tensor, outcome: Tensor) -> tuple[Tensor, Tensor]:
-    check_samples(samples)
-    check_outcome(outcome, samples)
-    check_finite(samples, "samples")
-    check_finite(outcome, "outcome")
-    samples = working_precision(samples)
-    return samples, outcome.to(samples.dtype)
 
 
 def _norm(deviations: Tensor) -> Tensor:

@@ -23,9 +23,10 @@ from stakes.data.cases import Cases
 from stakes.errors import SettingError, ShapeError
 from stakes.method.argument_checks import require_decision_weight, unwatched
 from stakes.method.costs import Cost, Parameter, TotalCost
+from stakes.method.decision_score import DecisionScore
 from stakes.method.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 from stakes.method.objective import DecisionAwareObjective
-from stakes.method.scores import DecisionScore, EnergyScore, ScoringRule, TotalCRPS, VariogramScore
+from stakes.method.scores import EnergyScore, ScoringRule, TotalCRPS, VariogramScore
 from stakes.method.training_settings import TrainingSettings
 
 __all__ = ["ParameterLayout", "Replica", "ReplicaStack", "cost_structure", "stacked_cost", "structure"]

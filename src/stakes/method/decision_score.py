@@ -1,0 +1,69 @@
+"""The decision score: the cost of acting on a forecast, a proper scoring rule itself (Proposition 1)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from stakes.errors import ShapeError
+from stakes.method.actions import optimal_action
+from stakes.method.argument_checks import prepared_pair, require_one_of
+from stakes.method.costs import Cost, require_cost
+from stakes.method.solvers import Solver
+
+__all__ = ["DecisionScore"]
+
+
+@dataclass(frozen=True)
+class DecisionScore:
+    """Realised cost of the action that the forecast recommends, S_c(F, y) = c(a*(F), y)   (eq. dec_loss).
+
+    Proper for the forecast distribution F (Proposition 1), not strictly: forecasts with one best action score alike.
+    For the M members F_M it is not proper: E c(a*(F_M), Y) exceeds E c(a*(F), Y) by O(1/M), and a forecast can lower
+    it by bending. "debiased" removes the leading term with the scores of the two halves of the members,
+
+        2 S(y_1..y_M) - (S(y_1..y_{M/2}) + S(y_{M/2+1}..y_M)) / 2,
+
+    for even M >= 4. It is not proper either, and overshoots where M is not well above the number of members that
+    decide (docs/theory.md): an option, never a silent default.
+
+    Attributes:
+        cost: What an action costs at an outcome.
+        estimator: "plain" for S of all members, "debiased" for the formula above.
+        solver: How the best action is found; None takes the cost's closed form, else `NewtonBisection()`.
+    """
+
+    cost: Cost
+    estimator: Literal["plain", "debiased"] = "plain"
+    solver: Solver | None = None
+
+    def __post_init__(self) -> None:
+        require_cost(self.cost)
+        require_one_of("estimator", self.estimator, ("plain", "debiased"))
+
+    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        """The realised cost of each case, (...), with the gradient of its best action.
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+        """
+        samples, outcome = prepared_pair(samples, outcome)
+        if self.estimator == "plain":
+            return self._score(samples, outcome)
+        members = samples.shape[-2]
+        if members < 4 or members % 2:
+            raise ShapeError(f"the debiased decision score needs an even number of members >= 4, got M = {members}")
+        first, second = samples.split(members // 2, dim=-2)
+        halves = self._score(first, outcome) + self._score(second, outcome)
+        return 2 * self._score(samples, outcome) - halves / 2
+
+    def _score(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        with torch.autocast(samples.device.type, enabled=False):
+            score = self.cost(optimal_action(self.cost, samples, self.solver, check=False), outcome)
+        if score.shape != samples.shape[:-2]:
+            raise ShapeError(
+                f"the cost must return one number a case, shape {tuple(samples.shape[:-2])}, got {tuple(score.shape)}"
+            )
+        return score
