@@ -2,9 +2,10 @@
 
     python -m benchmarks.build_records SOURCE_FOLDER [--out FOLDER]
 
-SOURCE_FOLDER holds the gzipped CSV tables named in `RECIPES`, time in UTC in the first column. Written are NAME.npz for
-each record and `manifest.json`, by default over the shipped ones; the same tables give the same bytes. Every number
-must be a whole multiple of 1 / divisor and every time must lie on a regular axis, or nothing is written.
+SOURCE_FOLDER holds the gzipped CSV tables named in `RECIPES`, time in UTC in the first column; a long table, with
+several rows a time, is made a wide one first. Written are NAME.npz for each record and `manifest.json`, by default over
+the shipped ones; the same tables give the same bytes. Every number must be a whole multiple of 1 / divisor
+and every time must lie on a regular axis, or nothing is written.
 """
 
 import argparse
@@ -15,8 +16,8 @@ import io
 import json
 import sys
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,20 @@ _MERRA2 = (
 )
 _LOAD = "RTE, eCO2mix regional data, via ODRE (Reseaux Energies), Licence Ouverte 2.0."
 _REGIONS = ("ARA", "BFC", "BRE", "CVL", "GES", "HDF", "IDF", "NOR", "NAQ", "OCC", "PDL", "PAC")
+_SHOPS = (2, 3, 4, 17, 19, 20, 21, *range(24, 32), *range(33, 39), 40, 41, *range(43, 51), 70, 71)
+_WEATHER_SHOPS = (2, 20, 25, 37, 38, 40)  # one of each place: 3-19, 21-36 as 2; 22, 70, 71 as 20; 41-50 as 40
+_PRODUCTS = (101, 109, 110)
+_PROMOTIONS = ("currentweek", "lastweek")
 _STATIONS = ("RPT", "VAL", "ROS", "KIL", "SHA", "BIR", "DUB", "CLA", "MUL", "CLO", "BEL", "MAL")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What of a source table becomes a record; each column is (name, unit, divisor)."""
+    """What of a source table becomes a record; each column is (name, unit, divisor).
+
+    In a long table `varies_by` has, for each of its quantities, the key columns by which it varies within one time; the
+    quantity demand by shop 2 and product 101 is then the column demand_2_101.
+    """
 
     name: str
     title: str
@@ -51,6 +60,7 @@ class Recipe:
     columns: tuple[tuple[str, str, int], ...]
     attribution: str
     source: str
+    varies_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 RECIPES = (
@@ -112,6 +122,32 @@ RECIPES = (
         ),
         source="Debian r-cran-gstat, data set wind, first published at StatLib",
     ),
+    Recipe(
+        name="demand_bakery",
+        title=(
+            "Daily demand of 33 bakery shops for 3 products (demand_SHOP_PRODUCT, 0 on closed days), promotions, "
+            "holidays, and the weather of six shops that stand for their places"
+        ),
+        table="bakery_demand_stores_products_daily_2016_2019.csv.gz",
+        columns=(
+            *((f"demand_{shop}_{product}", "piece", 1000) for product in _PRODUCTS for shop in _SHOPS),
+            *((f"promotion_{week}_{product}", "0 or 1", 1) for week in _PROMOTIONS for product in _PRODUCTS),
+            ("is_holiday", "0 or 1", 1),
+            ("is_holiday_next2days", "0 or 1", 1),
+            *((f"is_schoolholiday_{shop}", "0 or 1", 1) for shop in (2, 40)),
+            *((f"rain_{shop}", "mm", 10) for shop in _WEATHER_SHOPS),
+            *((f"temperature_{shop}", "degC", 10) for shop in _WEATHER_SHOPS),
+        ),
+        attribution="Bakery demand: data of ddop, copyright (c) 2007-2020 the ddop developers, BSD 3-Clause.",
+        source="PyPI ddop 0.7.6 (BSD-3)",
+        varies_by={
+            "demand": ("store", "product"),
+            **{f"promotion_{week}": ("product",) for week in _PROMOTIONS},
+            "is_holiday": (),
+            "is_holiday_next2days": (),
+            **dict.fromkeys(("is_schoolholiday", "rain", "temperature"), ("store",)),
+        },
+    ),
 )
 
 
@@ -132,6 +168,8 @@ def build_records(source: Path, out: Path) -> dict[str, int]:
 def _pack(recipe: Recipe, path: Path) -> tuple[bytes, dict[str, Any]]:
     content = path.read_bytes()
     header, *rows = csv.reader(io.StringIO(gzip.decompress(content).decode()))
+    if recipe.varies_by:
+        header, rows = _widened(header, rows, recipe)
     if absent := [name for name, _, _ in recipe.columns if name not in header]:
         raise RecordError(f"{recipe.table} must have a column {absent[0]!r}, got {', '.join(header)}")
     integers = np.stack(
@@ -156,6 +194,23 @@ def _pack(recipe: Recipe, path: Path) -> tuple[bytes, dict[str, Any]]:
         "table": recipe.table,
         "table_sha256": hashlib.sha256(content).hexdigest(),
     }
+
+
+def _widened(header: list[str], rows: list[list[str]], recipe: Recipe) -> tuple[list[str], list[list[str]]]:
+    """A long table as one with a row a time; refused where a quantity also varies by something else."""
+    cells: dict[str, dict[str, str]] = {}  # by time and column
+    for row in rows:
+        named, at_time = dict(zip(header, row, strict=True)), cells.setdefault(row[0], {})
+        for quantity, keys in recipe.varies_by.items():
+            column = "_".join([quantity, *(named[key] for key in keys)])
+            if at_time.setdefault(column, named[quantity]) != named[quantity]:
+                raise RecordError(
+                    f"{recipe.table} must have one {column!r} a time, got {at_time[column]} and {named[quantity]} "
+                    f"at {row[0]}"
+                )
+    columns = list(dict.fromkeys(column for at_time in cells.values() for column in at_time))
+    wide = [[time, *(at_time.get(column, "") for column in columns)] for time, at_time in cells.items()]
+    return [header[0], *columns], wide
 
 
 def _integers(rows: list[list[str]], place: int, table: str, column: str, divisor: int) -> NDArray[np.int32]:

@@ -5,6 +5,7 @@ import gzip
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from benchmarks.build_records import RECIPES, Recipe, build_records, main
 
@@ -19,8 +20,12 @@ def test_every_record_has_a_recipe() -> None:
     assert tuple(recipe.name for recipe in RECIPES) == record_names()
 
 
+WIDE = [recipe for recipe in RECIPES if not recipe.varies_by]
+LONG = [recipe for recipe in RECIPES if recipe.varies_by]
+
+
 @needs_source
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", WIDE, ids=lambda recipe: recipe.name)
 def test_packed_values_equal_the_source_exactly(recipe: Recipe) -> None:
     record = load_record(recipe.name)
     with gzip.open(SOURCE / recipe.table, "rt", encoding="utf-8") as table:
@@ -31,6 +36,21 @@ def test_packed_values_equal_the_source_exactly(recipe: Recipe) -> None:
         source = cells[:, header.index(column)]
         expected = np.where(source == "", "nan", source).astype(np.float64)
         np.testing.assert_array_equal(record.values[:, place], expected)
+
+
+@needs_source
+@pytest.mark.parametrize("recipe", LONG, ids=lambda recipe: recipe.name)
+def test_packed_values_of_a_long_table_equal_the_source_exactly(recipe: Recipe) -> None:
+    record = load_record(recipe.name)
+    table = pd.read_csv(SOURCE / recipe.table, parse_dates=["date"])
+    for quantity, keys in recipe.varies_by.items():
+        means = table.pivot_table(quantity, "date", list(keys)) if keys else table.groupby("date")[[quantity]].mean()
+        names = ["_".join([quantity, *map(str, np.atleast_1d(key))]) if keys else quantity for key in means]
+        wide = means.set_axis(names, axis=1)
+        assert (record.times == wide.index.to_numpy("datetime64[s]")).all()
+        places = [place for place, column in enumerate(record.columns) if column in wide]
+        assert places
+        np.testing.assert_allclose(record.values[:, places], wide[[record.columns[place] for place in places]], 1e-12)
 
 
 @needs_source
@@ -45,11 +65,24 @@ def test_building_twice_gives_the_same_bytes_and_the_shipped_values(tmp_path: Pa
 
 def _write_tables(folder: Path, numbers: list[str], times: list[str]) -> None:
     for recipe in RECIPES:
+        if recipe.varies_by:
+            _write_long_table(folder, recipe, numbers, times)
+            continue
         lines = [",".join(["time", *(name for name, _, _ in recipe.columns)])]
         lines += [
             ",".join([time, *[number] * len(recipe.columns)]) for time, number in zip(times, numbers, strict=True)
         ]
         (folder / recipe.table).write_bytes(gzip.compress("\n".join(lines).encode()))
+
+
+def _write_long_table(folder: Path, recipe: Recipe, numbers: list[str], times: list[str]) -> None:
+    """Every shop and product of the record, all with the same numbers, cut to what each column can hold."""
+    shops = sorted({name.split("_")[1] for name, _, _ in recipe.columns if name.startswith("demand_")})
+    lines = [",".join(["date", "store", "product", *recipe.varies_by])]
+    for time, number in zip(times, numbers, strict=True):
+        values = ",".join([number, *[number.split(".")[0]] * (len(recipe.varies_by) - 1)])
+        lines += [f"{time},{shop},{product},{values}" for shop in shops for product in (101, 109, 110)]
+    (folder / recipe.table).write_bytes(gzip.compress("\n".join(lines).encode()))
 
 
 @pytest.mark.parametrize(
@@ -79,8 +112,21 @@ def test_the_build_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "wind_irish.npz" in capsys.readouterr().out
     values = load_record("load_france", tmp_path / "out").values
     np.testing.assert_array_equal(values, np.array([[1.0], [np.nan], [2.5]]).repeat(24, axis=1))
+    demand = load_record("demand_bakery", tmp_path / "out").select("demand_2_101", "is_holiday").values
+    np.testing.assert_array_equal(demand, np.array([[1.0, 1.0], [np.nan, np.nan], [2.5, 2.0]]))
     assert main([str(tmp_path / "nowhere")]) == 2
     (tmp_path / RECIPES[0].table).write_bytes(gzip.compress(b"time,other\n2020-01-01,1\n"))
     assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert "must have a column 'ws10', got time, other" in capsys.readouterr().err
     assert issubclass(RecordError, StakesError)
+
+
+def test_a_long_table_must_not_vary_by_anything_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write_tables(tmp_path, ["1", "2"], ["2020-01-01", "2020-01-02"])
+    path = tmp_path / LONG[0].table
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    shop, *others = lines[1].split(",")[1:]
+    lines[1] = ",".join(["2020-01-01", shop, *others[:-1], "5"])
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert f"must have one 'temperature_{shop}' a time, got 5 and 1 at 2020-01-01" in capsys.readouterr().err

@@ -16,6 +16,11 @@ def test_list() -> None:
     for name in (*record_names(), *task_types()):
         assert f"{name}: " in output
     assert load_record("frost_merra2").attribution in output
+    assert "temp_PAC (degC)\n" in output
+    assert (
+        "demand_25_101 (piece), demand_26_101 (piece), demand_27_101 (piece), demand_28_101 (piece) and 109 more\n"
+        in output
+    )
 
 
 def test_list_for_machines() -> None:

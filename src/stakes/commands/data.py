@@ -12,6 +12,7 @@ from stakes.commands.flags import examples, whole
 __all__ = ["app"]
 
 app = App(name="data", version=__version__)
+_MOST_COLUMNS = 24  # listed for people
 
 
 @app.command(
@@ -94,17 +95,23 @@ def _described(known: dict[str, Any]) -> str:
     """Records and tasks for people."""
     lines = ["Records, for `stakes data export NAME --out FILE.csv`:"]
     for record in known["records"]:
-        columns = ", ".join(f"{column['name']} ({column['unit']})" for column in record["columns"])
         lines += [
             "",
             f"{record['name']}: {record['title']}",
             f"  {record['rows']:,} rows, {record['first']} to {record['last']} UTC, every {record['step_hours']:g} h",
-            f"  {columns}",
+            f"  {_named(record['columns'])}",
             f"  {record['attribution']}",
         ]
     lines += ["", "Tasks, for `stakes train` and `stakes reproduce`:", ""]
     lines += [f"{task['name']}: {task['title']}" for task in known["tasks"]]
     return "\n".join(lines)
+
+
+def _named(columns: list[dict[str, str]]) -> str:
+    """The columns with their units; of very many the first ones."""
+    shown = columns if len(columns) <= _MOST_COLUMNS else columns[: _MOST_COLUMNS // 2]
+    names = [f"{column['name']} ({column['unit']})" for column in shown]
+    return ", ".join(names) + (f" and {len(columns) - len(shown)} more" if len(shown) < len(columns) else "")
 
 
 def _record(name: str) -> dict[str, Any]:

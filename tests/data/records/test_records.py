@@ -12,7 +12,7 @@ import pytest
 from stakes.data.records import load_record, record_names, records_folder
 from stakes.errors import RecordError, SettingError
 
-NAMES = ("wind_north_sea", "wind_nora10", "frost_merra2", "frost_era5", "load_france", "wind_irish")
+NAMES = ("wind_north_sea", "wind_nora10", "frost_merra2", "frost_era5", "load_france", "wind_irish", "demand_bakery")
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(str(records_folder()), tmp_path / "records"))
 
 
-def test_the_six_records_are_there() -> None:
+def test_the_seven_records_are_there() -> None:
     assert record_names() == NAMES
 
 
@@ -33,6 +33,7 @@ def test_the_six_records_are_there() -> None:
         ("frost_era5", "1999-01-01T00:00", "2020-05-08T18:00", 31_196, 6, 4),
         ("load_france", "2014-01-01T00:00", "2021-12-31T18:00", 11_688, 6, 24),
         ("wind_irish", "1961-01-01T00:00", "1978-12-31T00:00", 6_574, 24, 12),
+        ("demand_bakery", "2016-01-02T00:00", "2019-04-30T00:00", 1_215, 24, 121),
     ],
 )
 def test_span_step_and_shape(name: str, first: str, last: str, rows: int, step_hours: int, columns: int) -> None:
