@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.errors import StakesError as StakesError
+    from stakes.evaluation.corrections import Correction as Correction
     from stakes.forecaster import DecisionAwareForecaster as DecisionAwareForecaster
     from stakes.method.actions import ActionSolution as ActionSolution
     from stakes.method.actions import optimal_action as optimal_action
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ActionSolution": "method.actions",
+    "Correction": "evaluation.corrections",
     "Cost": "method.costs",
     "CostCheck": "method.check_cost",
     "DecisionAwareForecaster": "forecaster",
