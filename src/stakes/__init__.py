@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.loss import DecisionAwareLoss as DecisionAwareLoss
     from stakes.method.models.diffusion import DiffusionModel as DiffusionModel
     from stakes.method.models.implicit import ImplicitModel as ImplicitModel
+    from stakes.method.models.linear import LinearModel as LinearModel
     from stakes.method.models.sample_model import SampleModel as SampleModel
     from stakes.method.models.sample_model import TrainingDraw as TrainingDraw
     from stakes.method.named_costs import ImbalanceCost as ImbalanceCost
@@ -52,6 +53,7 @@ _HOME = {
     "EnergyScore": "method.scores",
     "ImbalanceCost": "method.named_costs",
     "ImplicitModel": "method.models.implicit",
+    "LinearModel": "method.models.linear",
     "NewsvendorCost": "method.named_costs",
     "NewtonBisection": "method.solvers",
     "ObjectiveTerms": "method.objective",

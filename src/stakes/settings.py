@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -30,12 +30,15 @@ _WORDS |= {str: "text", Path: "text"}
 def to_plain(value: object) -> Any:
     """Settings as JSON and TOML hold them: dicts, lists, texts, numbers, None; `from_plain` reads them back.
 
+    A field whose metadata say {"later": True} is left out where it has its default: settings from before it was there
+    are the same, and have the same hash.
+
     Args:
         value: A dataclass, or a mapping, tuple, list, path or single value within one.
     """
     if is_dataclass(value) and not isinstance(value, type):
         name = _name_of(type(value))
-        given = {field.name: to_plain(getattr(value, field.name)) for field in fields(value) if field.init}
+        given = {each.name: to_plain(getattr(value, each.name)) for each in fields(value) if _is_written(value, each)}
         return given if name is None else {"name": name, **given}
     if isinstance(value, Mapping):
         return {key: to_plain(inner) for key, inner in _table(value, "a mapping").items()}
@@ -46,6 +49,10 @@ def to_plain(value: object) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise SettingError(f"a {type(value).__name__} cannot be written as a setting: {shown(value)}")
+
+
+def _is_written(value: object, each: "Field[Any]") -> bool:
+    return each.init and not (each.metadata.get("later") and getattr(value, each.name) == each.default)
 
 
 def from_plain(kind: type[T], value: object, where: str = "", registry: Registry | None = None) -> T:

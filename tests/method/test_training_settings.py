@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from stakes.errors import SettingError
-from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings, require_count
+from stakes.method.training_settings import (
+    DiffusionSettings,
+    ImplicitSettings,
+    LinearSettings,
+    TrainingSettings,
+    require_count,
+)
 from stakes.settings import from_plain, to_plain
 
 NO_COUNTS = (0, -3, 2.0, "3", None, True, math.nan)
@@ -14,6 +20,7 @@ COUNTS: dict[type, tuple[str, ...]] = {
     TrainingSettings: ("epochs", "batch", "members", "validate_every", "validation_members", "patience"),
     ImplicitSettings: ("noise", "hidden", "layers"),
     DiffusionSettings: ("noise", "hidden", "layers", "steps"),
+    LinearSettings: ("residuals",),
 }
 EVERY_SETTING_CHANGED = (
     TrainingSettings(
@@ -32,7 +39,8 @@ EVERY_SETTING_CHANGED = (
         decision_estimator="debiased",
         companion="variogram",
     ),
-    ImplicitSettings(noise=1, hidden=2, layers=3),
+    ImplicitSettings(noise=1, hidden=2, layers=3, linear=True, gap=4),
+    LinearSettings(residuals=1, gap=2),
     DiffusionSettings(
         noise=1, hidden=2, layers=3, steps=4, endpoints="raw", prediction="target", decision_weighting="snr"
     ),

@@ -10,7 +10,7 @@ from observed_training import epochs_seen  # noqa: F401  a fixture
 from small_checkpoints import folder  # noqa: F401  a fixture
 from torch import Tensor, nn
 
-from stakes import DiffusionModel, ImplicitModel, ShortfallCost, TrainingDraw
+from stakes import DiffusionModel, ImplicitModel, LinearModel, ShortfallCost, TrainingDraw
 from stakes.data.cases import Cases
 from stakes.training.replicas import Replica
 
@@ -56,6 +56,10 @@ class OwnModel(nn.Module):
 
 MODELS: dict[str, Callable[..., Any]] = {
     "implicit": lambda outcomes, **settings: ImplicitModel(FEATURES, outcomes, **{"noise": 3, "hidden": 6} | settings),
+    "linear start": lambda outcomes, **settings: ImplicitModel(
+        FEATURES, outcomes, **{"noise": 3, "hidden": 6, "linear": True, "gap": 1} | settings
+    ),
+    "linear": lambda outcomes: LinearModel(FEATURES, outcomes, residuals=40, gap=1),
     "diffusion": lambda outcomes, **settings: DiffusionModel(
         FEATURES, outcomes, **{"noise": 3, "hidden": 6, "steps": 30} | settings
     ),
@@ -74,7 +78,7 @@ def cases(count: int = 48, seed: int = 0, outcomes: int = 1, scale: float = 1.0)
 
 def model(kind: str = "implicit", outcomes: int = 1, initial: int = 0, **settings: Any) -> Any:
     """A fresh model, its weights drawn from the seed `initial`."""
-    if kind != "own":
+    if kind not in ("own", "linear"):
         settings = {"layers": 2} | settings
     with torch.random.fork_rng():
         torch.manual_seed(initial)

@@ -172,9 +172,13 @@ def test_layouts_are_told_apart() -> None:
     assert ParameterLayout(odd()) != ParameterLayout(thawed)
 
 
-def test_a_model_without_trained_parameters_is_refused() -> None:
-    with pytest.raises(SettingError, match="nothing to train"):
-        ParameterLayout(nn.Linear(2, 2).requires_grad_(False))
+def test_a_model_without_trained_parameters_has_an_empty_row() -> None:
+    frozen = nn.Linear(2, 2).double().requires_grad_(False)
+    layout = ParameterLayout(frozen)
+    row = layout.row(frozen)
+    assert (row.shape, row.dtype) == ((0,), torch.float64)
+    assert layout.named(row[None]) == {}
+    assert layout.weights(frozen, row).keys() == {"weight", "bias"}
 
 
 def test_parameters_of_several_types_are_refused() -> None:
@@ -478,7 +482,7 @@ def assert_all_alike(replicas: Sequence[Replica], settings: TrainingSettings = S
     assert not torch.allclose(turns[1][0], turns[1][1], rtol=1e-2), "every step has its own batch"
 
 
-@pytest.mark.parametrize("kind", ["implicit", "diffusion", "own"])
+@pytest.mark.parametrize("kind", ["implicit", "linear start", "diffusion", "own"])
 @pytest.mark.parametrize("outcomes", [1, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 def test_together_equals_in_turns_equals_plain_autograd(

@@ -1,6 +1,6 @@
 """What a training run is: frozen dataclasses that are its settings, its JSON record and its command-line flags."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, get_args
 
 from torch import nn
@@ -9,11 +9,14 @@ from stakes.errors import SettingError
 from stakes.method.argument_checks import require_count, require_finite, require_one_of, require_positive
 from stakes.method.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction
 from stakes.method.models.implicit import ImplicitModel
+from stakes.method.models.linear import LinearModel
 
-__all__ = ["Companion", "DiffusionSettings", "ImplicitSettings", "ModelSettings", "TrainingSettings"]
+__all__ = ["Companion", "DiffusionSettings", "ImplicitSettings", "LinearSettings", "ModelSettings", "TrainingSettings"]
 
 Companion = Literal["decision", "crps_of_total", "variogram"]
 """What the score is mixed with; see `TrainingSettings`."""
+
+_LATER = {"later": True}  # than runs that are kept: left out of what is written where it has its default
 
 
 @dataclass(frozen=True)
@@ -101,19 +104,45 @@ class ImplicitSettings:
         noise: Width of the noise vector of a member.
         hidden: Width of the hidden layers.
         layers: How many hidden layers there are.
+        linear: Whether training starts from a linear forecast, as in `ImplicitModel`.
+        gap: How many rows the cross-validation of the linear forecast leaves out beside a block, as in `ImplicitModel`.
     """
 
     name: ClassVar[str] = "implicit"
     noise: int = 8
     hidden: int = 50
     layers: int = 5
+    linear: bool = field(default=False, metadata=_LATER)
+    gap: int = field(default=0, metadata=_LATER)
 
     def __post_init__(self) -> None:
         for name in ("noise", "hidden", "layers"):
             require_count(name, getattr(self, name))
+        require_count("gap", self.gap, least=0)
 
     def build(self, features: int, outcomes: int) -> ImplicitModel:
-        return ImplicitModel(features, outcomes, self.noise, self.hidden, self.layers)
+        return ImplicitModel(features, outcomes, self.noise, self.hidden, self.layers, self.linear, self.gap)
+
+
+@dataclass(frozen=True)
+class LinearSettings:
+    """Ridge regression with resampled residual vectors, which needs no training.
+
+    Attributes:
+        residuals: How many residual vectors are kept.
+        gap: How many rows the cross-validation leaves out beside a block, as in `LinearModel`.
+    """
+
+    name: ClassVar[str] = "linear"
+    residuals: int = 2000
+    gap: int = 0
+
+    def __post_init__(self) -> None:
+        require_count("residuals", self.residuals)
+        require_count("gap", self.gap, least=0)
+
+    def build(self, features: int, outcomes: int) -> LinearModel:
+        return LinearModel(features, outcomes, self.residuals, self.gap)
 
 
 @dataclass(frozen=True)

@@ -76,25 +76,25 @@ class ParameterLayout:
     """Where each trained parameter of a model stands in a row of P numbers.
 
     Args:
-        model: Its parameters that require a gradient are the trained ones.
+        model: Its parameters that require a gradient are the trained ones; there may be none.
     """
 
     def __init__(self, model: nn.Module) -> None:
         trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
-        if not trained:
-            raise SettingError("the model has no parameter that requires a gradient: there is nothing to train")
         self.shapes = {name: value.shape for name, value in trained.items()}
         self.sizes = [value.numel() for value in trained.values()]
-        dtypes = {value.dtype for value in trained.values()}
+        state = trained or {name: value for name, value in model.state_dict().items() if value.is_floating_point()}
+        dtypes = {value.dtype for value in state.values()}
         if len(dtypes) > 1:
             raise SettingError(f"the trained parameters must be of one type, got {sorted(map(str, dtypes))}")
-        self.dtype = dtypes.pop()
+        self.dtype = dtypes.pop() if dtypes else torch.get_default_dtype()
         self.padding = -sum(self.sizes) % _WIDTH
 
     def row(self, model: nn.Module) -> Tensor:
         """The trained parameters of a model, (P,), zeros at the end."""
         own = dict(model.named_parameters())
-        return pad(torch.cat([own[name].detach().reshape(-1) for name in self.shapes]), (0, self.padding))
+        start = torch.empty(0, dtype=self.dtype, device=next(iter(own.values())).device if own else None)
+        return pad(torch.cat([start, *(own[name].detach().reshape(-1) for name in self.shapes)]), (0, self.padding))
 
     def weights(self, model: nn.Module, row: Tensor) -> dict[str, Tensor]:
         """The state_dict of a model with these trained parameters, on the CPU."""

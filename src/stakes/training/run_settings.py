@@ -11,7 +11,13 @@ import torch
 
 from stakes.errors import CheckpointError, SettingError
 from stakes.method.argument_checks import require_count, require_decision_weight
-from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
+from stakes.method.training_settings import (
+    DiffusionSettings,
+    ImplicitSettings,
+    LinearSettings,
+    ModelSettings,
+    TrainingSettings,
+)
 from stakes.settings import Registry, canonical_text, from_plain, to_plain
 from stakes.tasks import find_task, task_types
 from stakes.tasks.task import Task, TaskData
@@ -20,7 +26,9 @@ from stakes.training.replicas import Replica
 
 __all__ = ["MODELS", "RunSettings", "build_model", "prepare", "run_from_plain", "task_data"]
 
-MODELS: Mapping[str, type[ModelSettings]] = {kind.name: kind for kind in (ImplicitSettings, DiffusionSettings)}
+MODELS: Mapping[str, type[ModelSettings]] = {
+    kind.name: kind for kind in (ImplicitSettings, DiffusionSettings, LinearSettings)
+}
 _REGISTRY: Registry = {Task: task_types, ModelSettings: lambda: MODELS}
 
 

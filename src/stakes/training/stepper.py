@@ -85,7 +85,9 @@ class Stepper:
             self._run()
 
     def gradient_norms(self, phase: str, epoch: int) -> dict[str, Tensor]:
-        """Norms (R,) of the gradients of both terms, each over its scale, on the epoch's first batch."""
+        """Norms (R,) of the gradients of both terms, each over its scale, on the epoch's first batch; none of none."""
+        if not self.parameters.numel():
+            return {}
         self._take_batch(self.stack.shuffles(phase, epoch), phase, epoch, step=0)
         norms: dict[str, list[Tensor]] = {}
         for rows, part, objective in self.parts:

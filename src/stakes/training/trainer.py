@@ -7,7 +7,7 @@ checkpoint: shuffles and noise are pure functions of (seed, epoch, step), so a r
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -53,7 +53,7 @@ def train(
     capture: bool = True,
     together: bool | None = None,
 ) -> list[Trained]:
-    """Train replicas as one stack and restore the best weights of each.
+    """Train replicas as one stack and restore the best weights of each; models with nothing to train are validated.
 
     Args:
         replicas: The models, with all in which they differ; their own weights stay as they are.
@@ -98,16 +98,17 @@ class _Session:
         capture: bool,
         together: bool | None,
     ) -> None:
-        self.settings = settings
         self.folder = folder
         self.observers = observers
         self.capture = capture
         self.stack = ReplicaStack(replicas, settings, device, together)
+        self.trains = bool(self.stack.layout.sizes)
+        self.settings = settings if self.trains else replace(settings, pretraining_epochs=0)
         self.results = [Trained(replica) for replica in self.stack.replicas]
         self.best = self.stack.initial_parameters()  # (R, P)
         self.scales = torch.ones(len(replicas), 2, device=device, dtype=self.best.dtype)
         self.leaders = leaders(self.stack, self.best)
-        self.phase: Phase = "pretraining" if settings.pretraining_epochs else "training"
+        self.phase: Phase = "pretraining" if self.settings.pretraining_epochs else "training"
         self.epoch = 0
         self.rows: list[int] = []
         self.replica_steps = 0
@@ -166,7 +167,7 @@ class _Session:
         self.stepper = Stepper(self.stack.select(self.rows), parameters, scales, self.capture)
 
     def _epochs(self, last: int) -> None:
-        while self.epoch < last and self._running():
+        while self.trains and self.epoch < last and self._running():
             self.epoch += 1
             self.stepper.epoch(self.phase, self.epoch, self._learning_rate(last))
             self.replica_steps += self.stepper.stack.steps * len(self._running())

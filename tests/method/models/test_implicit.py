@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from stakes import ImplicitModel
+from stakes import ImplicitModel, energy_score
 from stakes.errors import SettingError
+from stakes.training.replicas import structure
 
 DOUBLE = torch.float64
 
@@ -87,6 +88,70 @@ def test_chunks_of_cases_with_shared_noise_give_the_same_members(budget: int | N
 def test_the_paper_has_five_layers_of_fifty() -> None:
     linears = [layer for layer in ImplicitModel(3, 2).network.layers if hasattr(layer, "weight")]
     assert [tuple(layer.weight.shape) for layer in linears] == [(50, 11), *[(50, 50)] * 4, (2, 50)]
+
+
+# The linear part
+
+
+def with_linear(outcomes: int = 2, **settings: Any) -> ImplicitModel:
+    return fitted(outcomes=outcomes, linear=True, gap=2, **settings)
+
+
+@pytest.mark.parametrize("outcomes", [2, 70])
+def test_before_training_the_members_are_those_of_the_linear_part(outcomes: int) -> None:
+    model = with_linear(outcomes)
+    assert model.linear is not None
+    features = 100 + torch.randn(5, 3, dtype=DOUBLE)
+    noise = model.draw_noise(5, 7)["members"]
+    assert noise.shape == (5, 7, 4 + model.linear.noise)
+    expected = model.linear(model.feature_scaling.standardise(features), noise[..., 4:])
+    assert torch.equal(model(features, noise), expected)
+    assert model.linear.weight.abs().max() > 0
+
+
+@pytest.mark.parametrize("outcomes", [2, 70])
+def test_the_network_is_added_and_sees_the_noise_of_the_factors(outcomes: int) -> None:
+    model = with_linear(outcomes)
+    assert model.linear is not None
+    torch.nn.init.normal_(model.network.layers[-1].weight)
+    features = 100 + torch.randn(5, 3, dtype=DOUBLE)
+    noise = model.draw_noise(5, 7)["members"]
+    standardised = model.feature_scaling.standardise(features)
+    seen = noise[..., : 4 + min(outcomes, 64 if outcomes <= 64 else 32)]
+    network = model.network(torch.cat([standardised[:, None].expand(-1, 7, -1), seen], -1))
+    torch.testing.assert_close(model(features, noise), model.linear(standardised, noise[..., 4:]) + network)
+
+
+def test_without_a_linear_part_nothing_is_as_if_there_were_one() -> None:
+    torch.manual_seed(0)
+    plain = ImplicitModel(3, 2)
+    torch.manual_seed(0)
+    switched_off = ImplicitModel(3, 2, linear=False, gap=5)
+    assert plain.state_dict().keys() == switched_off.state_dict().keys()
+    assert all(torch.equal(value, switched_off.state_dict()[name]) for name, value in plain.state_dict().items())
+    assert structure(plain) == structure(switched_off)
+    assert "gap" not in vars(plain)
+
+
+def test_training_bends_the_line() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = 4 * torch.rand(400, 1, generator=generator, dtype=DOUBLE)
+    y = x.square() + 0.2 * x * torch.randn(400, 1, generator=generator, dtype=DOUBLE)
+    torch.manual_seed(0)
+    model = ImplicitModel(1, 1, 2, 16, 2, linear=True).double()
+    model.fit_scaling(x, y)
+    optimiser = torch.optim.AdamW(model.parameters(), 0.01, weight_decay=0.1)
+
+    def score() -> Tensor:
+        draw = model.training_draw(x, y, model.draw_noise(400, 10, generator))
+        return energy_score(draw.score_members, draw.score_outcome).mean()
+
+    before = score().item()
+    for _ in range(100):
+        optimiser.zero_grad()
+        score().backward()
+        optimiser.step()
+    assert score().item() < 0.7 * before
 
 
 @pytest.mark.parametrize("name", ["features", "outcomes", "noise", "hidden", "layers"])

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from stakes.method.argument_checks import require_counts
+from stakes.method.models.linear_part import LinearPart
 from stakes.method.models.networks import Perceptron
 from stakes.method.models.sample_model import TrainingDraw, TrainingNoise
 from stakes.method.models.sampling import cases_at_once, draw_normal, draw_shared
@@ -15,7 +16,11 @@ __all__ = ["ImplicitModel"]
 
 
 class ImplicitModel(nn.Module):
-    """y_m = f(x, noise_m): one network maps features and a noise vector to a member (appendix B: 5 x 50, ReLU).
+    """y_m = f(x, z_m): one network maps features and a noise vector to a member (appendix B: 5 x 50, ReLU).
+
+    With a linear part y_m = W x + b + z_m L + f(x, z_m), all of it standardised: `fit_scaling` starts from ridge
+    regression and its residuals, and the network's last layer is 0 before training, so that the linear forecast is
+    where training starts.
 
     Args:
         features: F, how many features a case has.
@@ -23,6 +28,10 @@ class ImplicitModel(nn.Module):
         noise: K, the width of the noise vector of a member.
         hidden: Width of the hidden layers.
         layers: How many hidden layers there are.
+        linear: Whether there is a linear part, with noise numbers of its own, which the network sees too: D of them,
+            or beyond 64 outcomes 32 and D that it does not see.
+        gap: How many rows on both sides of a held-out block the cross-validation of the linear part leaves out as well:
+            those of the lead time.
 
     >>> import torch, stakes
     >>> model = stakes.ImplicitModel(features=3, outcomes=2)
@@ -30,11 +39,26 @@ class ImplicitModel(nn.Module):
     torch.Size([4, 7, 2])
     """
 
-    def __init__(self, features: int, outcomes: int, noise: int = 8, hidden: int = 50, layers: int = 5) -> None:
+    linear: LinearPart | None
+
+    def __init__(
+        self,
+        features: int,
+        outcomes: int,
+        noise: int = 8,
+        hidden: int = 50,
+        layers: int = 5,
+        linear: bool = False,
+        gap: int = 0,
+    ) -> None:
         super().__init__()
         require_counts(features=features, outcomes=outcomes, noise=noise)
-        self.noise = noise
-        self.network = Perceptron(features + noise, outcomes, hidden, layers)
+        self.register_module("linear", LinearPart(features, outcomes, gap) if linear else None)
+        seen = noise if self.linear is None else noise + self.linear.seen
+        self.noise = noise if self.linear is None else noise + self.linear.noise
+        self.network = Perceptron(features + seen, outcomes, hidden, layers)
+        if self.linear is not None:
+            self.network.start_at_zero()
         self.feature_scaling = Scaling(features)
         self.outcome_scaling = Scaling(outcomes)
 
@@ -45,19 +69,26 @@ class ImplicitModel(nn.Module):
             features: Features (..., F) in physical units.
             noise: Noise vectors (..., M, K), one per member.
         """
-        inputs = self.feature_scaling.standardise(features)[..., None, :]
+        standardised = self.feature_scaling.standardise(features)
+        inputs = standardised[..., None, :]
         inputs = inputs.expand(*noise.shape[:-1], inputs.shape[-1])
-        return self.network(torch.cat([inputs, noise], -1))
+        if self.linear is None:
+            return self.network(torch.cat([inputs, noise], -1))
+        own = self.noise - self.linear.noise
+        seen = noise[..., : own + self.linear.seen]
+        return self.linear(standardised, noise[..., own:]) + self.network(torch.cat([inputs, seen], -1))
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Take means and scales from the training split.
+        """Take means and scales from the training split, and the linear part, if there is one.
 
         Args:
-            features: Features (N, F).
+            features: Features (N, F), rows in the order of time.
             outcome: Outcomes (N, D).
         """
         self.feature_scaling.fit(features)
         self.outcome_scaling.fit(outcome)
+        if self.linear is not None:
+            self.linear.fit(self.feature_scaling.standardise(features), self.outcome_scaling.standardise(outcome))
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
         """The noise of one training step: "members" (cases, M, K).

@@ -69,6 +69,11 @@ class Perceptron(nn.Module):
         self.layers = nn.Sequential(*steps, Linear(hidden, outputs))
         self.widest = max(inputs, hidden, outputs)
 
+    def start_at_zero(self) -> None:
+        """Let all outputs be 0 until the last layer is trained."""
+        for parameter in self.layers[-1].parameters():
+            nn.init.zeros_(parameter)
+
     def forward(self, inputs: Tensor) -> Tensor:
         """(..., inputs) to (..., outputs)."""
         return self.layers(inputs)

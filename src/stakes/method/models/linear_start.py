@@ -1,0 +1,166 @@
+"""Ridge regression as the start of a forecast: coefficients in closed form, errors on rows it was not fitted to.
+
+The penalty is chosen, and the errors are taken, by cross-validation in contiguous blocks of time. Neighbouring rows
+share their weather, and a forecast made `gap` rows ahead shares its features with the rows in between: so many rows on
+both sides of a block take no part in the fit that forecasts it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from stakes.errors import ShapeError
+from stakes.method.argument_checks import check_finite, require_count
+
+__all__ = ["LinearStart", "factor_count", "fit_linear_start", "residual_factors", "time_blocks"]
+
+_BLOCKS = 10
+_PENALTIES = torch.logspace(-6, 2, 17, dtype=torch.float64)  # of a row, for features of variance 1
+_LARGEST_SHARE = 4  # the gap is at most a quarter of the rows
+_FULL_COVARIANCE = 64  # outcomes; beyond, factors and a diagonal
+_FACTORS = 32
+_LEAST_VARIANCE = 1e-6  # of outcomes of variance 1: nobody is surer of anything
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStart:
+    """A linear forecast and what it gets wrong, in the units of what it was fitted to, in float64.
+
+    Attributes:
+        weight: W of y = W x + b, (D, F).
+        bias: b, (D,).
+        penalty: The penalty of |W|^2 that was best out of fold; the sum of squared errors has weight 1.
+        residuals: y less the forecast of each row by a fit that saw neither its block nor the gaps beside it, (N, D).
+    """
+
+    weight: Tensor
+    bias: Tensor
+    penalty: float
+    residuals: Tensor
+
+
+def fit_linear_start(features: Tensor, outcome: Tensor, gap: int = 0) -> LinearStart:
+    """Ridge regression, its penalty and its residuals by cross-validation in blocks of time.
+
+    Args:
+        features: Standardised features (N, F), rows in the order of time.
+        outcome: Outcomes (N, D).
+        gap: How many rows on both sides of a held-out block are left out as well, those of the lead time; at most a
+            quarter of the rows are.
+    """
+    if features.dim() != 2 or outcome.dim() != 2 or len(features) != len(outcome) or not len(outcome):
+        raise ShapeError(
+            "a linear start needs features (N, F) and outcomes (N, D), got "
+            f"{tuple(features.shape)} and {tuple(outcome.shape)}"
+        )
+    require_count("gap", gap, least=0)
+    check_finite(features, "features of the linear start", True)
+    check_finite(outcome, "outcomes of the linear start", True)
+    inputs, target = features.double(), outcome.double()
+    whole = _Moments.of(inputs, target)
+    blocks = list(time_blocks(len(inputs), gap))
+    held_out = [_Ridge.of(whole.without(inputs[left_out], target[left_out])) for _, left_out in blocks]
+
+    def residuals(share: Tensor) -> Tensor:
+        forecasts = [ridge(inputs[block], share) for (block, _), ridge in zip(blocks, held_out, strict=True)]
+        return target - torch.cat(forecasts)
+
+    errors = torch.stack([residuals(share).square().mean() for share in _PENALTIES.to(inputs.device)])
+    best = _PENALTIES[int(errors.argmin())].to(inputs.device)
+    weight, bias = _Ridge.of(whole).coefficients(best)
+    return LinearStart(weight, bias, float(best) * len(inputs), residuals(best))
+
+
+def time_blocks(rows: int, gap: int = 0) -> Iterator[tuple[slice, slice]]:
+    """Ten contiguous blocks of rows, or as many as there are rows: each with what is left out of the fit for it.
+
+    Args:
+        rows: How many rows there are, in the order of time.
+        gap: How many rows on both sides of a block are left out as well; at most a quarter of the rows are.
+
+    >>> list(time_blocks(2))
+    [(slice(0, 1, None), slice(0, 1, None)), (slice(1, 2, None), slice(1, 2, None))]
+    """
+    gap = min(gap, rows // _LARGEST_SHARE)
+    count = min(_BLOCKS, rows)
+    for place in range(count):
+        first, end = place * rows // count, (place + 1) * rows // count
+        yield slice(first, end), slice(max(0, first - gap), min(rows, end + gap))
+
+
+def factor_count(outcomes: int) -> int:
+    """How many factors stand for the covariance of so many outcomes; `residual_factors` adds a diagonal to fewer.
+
+    Args:
+        outcomes: D, how many outcomes there are.
+    """
+    return outcomes if outcomes <= _FULL_COVARIANCE else _FACTORS
+
+
+def residual_factors(residuals: Tensor) -> tuple[Tensor, Tensor | None]:
+    """L (K, D) and a diagonal (D,) or None, so that z L + z' diagonal varies as the residuals do, z and z' normal.
+
+    Up to 64 outcomes L is the Cholesky factor of the residuals' second moments and there is no diagonal; beyond, L has
+    their 32 leading factors and the diagonal what these leave of each outcome's variance.
+
+    Args:
+        residuals: Residuals (N, D) of outcomes of variance about 1.
+    """
+    count = factor_count(residuals.shape[1])
+    moments = residuals.double().mT @ residuals.double() / len(residuals)
+    floor = _LEAST_VARIANCE * torch.ones_like(moments[0])
+    if count == len(moments):
+        return torch.linalg.cholesky(moments + floor.diag()).mT, None
+    values, vectors = torch.linalg.eigh(moments)
+    factors = (vectors[:, -count:] * values[-count:].clamp(min=0).sqrt()).mT
+    return factors, (moments.diag() - factors.square().sum(0)).clamp(min=_LEAST_VARIANCE).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Sums over rows of [1, x] and [1, x, y], (1 + F, 1 + F + D): all that ridge regression needs to know of them."""
+
+    sums: Tensor
+    features: int
+
+    @classmethod
+    def of(cls, inputs: Tensor, target: Tensor) -> "_Moments":
+        known = torch.cat([torch.ones_like(inputs[:, :1]), inputs], 1)
+        return cls(known.mT @ torch.cat([known, target], 1), inputs.shape[1])
+
+    def without(self, inputs: Tensor, target: Tensor) -> "_Moments":
+        return _Moments(self.sums - self.of(inputs, target).sums, self.features)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ridge:
+    """Ridge regression for every penalty by one decomposition: centred X'X = V diag(values) V', X'Y = V projected."""
+
+    rows: Tensor  # ()
+    input_mean: Tensor  # (F,)
+    target_mean: Tensor  # (D,)
+    vectors: Tensor  # (F, F)
+    values: Tensor  # (F,)
+    projected: Tensor  # (F, D)
+
+    @classmethod
+    def of(cls, moments: _Moments) -> "_Ridge":
+        rows = moments.sums[0, 0].clamp(min=1)  # without any the forecast is zero, the mean
+        means = moments.sums[0, 1:] / rows
+        centred = moments.sums[1:, 1:] - rows * torch.outer(means[: moments.features], means)
+        gram, products = centred.split([moments.features, len(means) - moments.features], 1)
+        values, vectors = torch.linalg.eigh(gram)
+        input_mean, target_mean = means.split([moments.features, products.shape[1]])
+        return cls(rows, input_mean, target_mean, vectors, values.clamp(min=0), vectors.mT @ products)
+
+    def coefficients(self, share: Tensor) -> tuple[Tensor, Tensor]:
+        """W (D, F) and b (D,) for a penalty of so much a row."""
+        weight = (self.vectors @ (self.projected / (self.values + share * self.rows)[:, None])).mT
+        return weight, self.target_mean - weight @ self.input_mean
+
+    def __call__(self, inputs: Tensor, share: Tensor) -> Tensor:
+        """The forecast (N, D) of rows (N, F)."""
+        weight, bias = self.coefficients(share)
+        return inputs @ weight.mT + bias
