@@ -20,6 +20,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from stakes.data.estimator_input import as_table, as_tensor, checked_times, outcome_names
+from stakes.data.single_precision import require_single_precision
 from stakes.data.time_axis import Times
 from stakes.decisions import Decisions, solve_decisions
 from stakes.errors import SettingError, ShapeError, StakesError
@@ -298,6 +299,9 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
             self.single_output_ = outcome.ndim == 1
             self.n_outputs_ = 1 if self.single_output_ else outcome.shape[1]
             self.target_names_ = outcome_names(targets, self.n_outputs_)
+            names = getattr(self, "feature_names_in_", [f"x{place}" for place in range(self.n_features_in_)])
+            require_single_precision(table, names, "feature")
+            require_single_precision(outcome.reshape(len(outcome), -1), self.target_names_, "target")
             features = as_tensor(table, "X")
         else:
             features = self._features(X)

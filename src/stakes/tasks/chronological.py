@@ -8,6 +8,7 @@ import numpy as np
 from stakes.data.cases import Cases
 from stakes.data.lagged_series import LaggedSeries, Split
 from stakes.data.records import Record
+from stakes.data.single_precision import require_single_precision
 from stakes.data.xarray_files import GRIDDED
 from stakes.errors import SeriesError, SettingError, did_you_mean
 from stakes.method.argument_checks import require_count
@@ -88,7 +89,7 @@ def chronological_splits(rows: LaggedSeries, record: Record, periods: Periods) -
 
 
 def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str) -> TaskData:
-    """The splits as the data of a task.
+    """The splits as the data of a task; single precision must not lose what varies in a column.
 
     Args:
         splits: The rows of "train", "validation" and "test".
@@ -96,6 +97,8 @@ def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str)
         attribution: What the licence of the record asks to be said.
     """
     train, validation, test = (splits[name] for name in ("train", "validation", "test"))
+    require_single_precision(train.features, train.feature_names, "feature")
+    require_single_precision(train.outcomes, train.outcome_names, "target")
     return TaskData(
         Cases.from_split(train),
         Cases.from_split(validation),
