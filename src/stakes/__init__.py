@@ -30,8 +30,10 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.objective import ObjectiveTerms as ObjectiveTerms
     from stakes.method.power_curve import PowerCurve as PowerCurve
     from stakes.method.scores import EnergyScore as EnergyScore
+    from stakes.method.scores import PointwiseCRPS as PointwiseCRPS
     from stakes.method.scores import ScoringRule as ScoringRule
     from stakes.method.scores import ThresholdWeightedCRPS as ThresholdWeightedCRPS
+    from stakes.method.scores import TotalCRPS as TotalCRPS
     from stakes.method.scores import VariogramScore as VariogramScore
     from stakes.method.scores import energy_score as energy_score
     from stakes.method.solvers import NewtonBisection as NewtonBisection
@@ -57,6 +59,7 @@ _HOME = {
     "NewsvendorCost": "method.named_costs",
     "NewtonBisection": "method.solvers",
     "ObjectiveTerms": "method.objective",
+    "PointwiseCRPS": "method.scores",
     "PowerCurve": "method.power_curve",
     "ProjectedGradient": "method.solvers",
     "ProtectionCost": "method.named_costs",
@@ -66,6 +69,7 @@ _HOME = {
     "Solver": "method.solvers",
     "StakesError": "errors",
     "ThresholdWeightedCRPS": "method.scores",
+    "TotalCRPS": "method.scores",
     "TrainingDraw": "method.models.sample_model",
     "VariogramScore": "method.scores",
     "WindDispatchCost": "method.named_costs",

@@ -10,16 +10,17 @@ from stakes import (
     DecisionScore,
     EnergyScore,
     NewtonBisection,
+    PointwiseCRPS,
     ProtectionCost,
     ScoringRule,
     ShortfallCost,
     ThresholdWeightedCRPS,
+    TotalCRPS,
     VariogramScore,
     WindDispatchCost,
 )
 from stakes.errors import NonFiniteError, ShapeError
 from stakes.method import pair_distances
-from stakes.method.scores import TotalCRPS
 
 DOUBLE = torch.float64
 
@@ -39,6 +40,7 @@ def draw(cases: int, members: int, sites: int) -> tuple[Tensor, Tensor]:
 RULES: dict[str, ScoringRule] = {
     "energy": EnergyScore(),
     "biased": EnergyScore("biased"),
+    "pointwise": PointwiseCRPS(),
     "threshold": ThresholdWeightedCRPS(0.3),
     "below": ThresholdWeightedCRPS(0.3, "below"),
     "variogram": VariogramScore(),
@@ -119,6 +121,7 @@ def test_functional_transforms(rule: ScoringRule, members: int) -> None:
     [
         (RULES["energy"], 6, 1),
         (RULES["energy"], 6, 2),
+        (RULES["pointwise"], 20, 2),
         (RULES["threshold"], 20, 1),
         (RULES["variogram"], 6, 2),
         (RULES["total"], 6, 2),

@@ -12,11 +12,13 @@ from stakes import (
     EnergyScore,
     ImbalanceCost,
     NewsvendorCost,
+    PointwiseCRPS,
     PowerCurve,
     ProtectionCost,
     ScoringRule,
     ShortfallCost,
     ThresholdWeightedCRPS,
+    TotalCRPS,
     VariogramScore,
     WindDispatchCost,
     cost_function,
@@ -24,7 +26,6 @@ from stakes import (
 )
 from stakes.errors import SettingError, ShapeError
 from stakes.method import pair_distances
-from stakes.method.scores import TotalCRPS
 
 DOUBLE = torch.float64
 ESTIMATORS = ("fair", "biased", "almost_fair")
@@ -219,6 +220,8 @@ def test_functional_transforms_of_the_crps(members: int) -> None:
         (lambda: EnergyScore("unfair"), "estimator"),  # type: ignore[arg-type]
         (lambda: EnergyScore(alpha=1.5), "alpha"),
         (lambda: EnergyScore(alpha=math.nan), "alpha"),
+        (lambda: PointwiseCRPS("unfair"), "estimator"),  # type: ignore[arg-type]
+        (lambda: PointwiseCRPS(alpha=-0.1), "alpha"),
         (lambda: ThresholdWeightedCRPS(math.nan), "threshold"),
         (lambda: ThresholdWeightedCRPS(math.inf), "threshold"),
         (lambda: ThresholdWeightedCRPS(0.0, "left"), "side"),  # type: ignore[arg-type]
@@ -234,6 +237,53 @@ def test_functional_transforms_of_the_crps(members: int) -> None:
 def test_bad_settings_are_named(make: Callable[[], ScoringRule], field: str) -> None:
     with pytest.raises(SettingError, match=field):
         make()
+
+
+@pytest.mark.parametrize(("estimator", "reference"), [("fair", "fair"), ("biased", "nrg")])
+@pytest.mark.parametrize("members", [2, 17])
+def test_pointwise_crps_equals_scoringrules(estimator: Any, reference: str, members: int) -> None:
+    samples, outcome = draw(8, members, 4, ties=True)
+    by_site = scoringrules.crps_ensemble(outcome.numpy(), samples.numpy(), m_axis=-2, estimator=reference)
+    torch.testing.assert_close(PointwiseCRPS(estimator)(samples, outcome), torch.from_numpy(by_site).mean(-1))
+
+
+@every_estimator
+def test_pointwise_crps_equals_a_double_loop_site_by_site(estimator: Any) -> None:
+    samples, outcome = (each.requires_grad_() for each in draw(4, 9, 3))
+    sites = [by_double_loop(samples[..., d : d + 1], outcome[..., d : d + 1], estimator) for d in range(3)]
+    expected = torch.stack(sites).mean(0)
+    found = PointwiseCRPS(estimator)(samples, outcome)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)
+    gradients = torch.autograd.grad(found.sum(), (samples, outcome))
+    torch.testing.assert_close(gradients, torch.autograd.grad(expected.sum(), (samples, outcome)))
+
+
+def test_pointwise_crps_gradcheck() -> None:
+    samples, outcome = (each.requires_grad_() for each in draw(2, 6, 3))
+    assert torch.autograd.gradcheck(PointwiseCRPS(), (samples, outcome))
+
+
+def test_pointwise_crps_of_one_outcome_is_the_energy_score() -> None:
+    samples, outcome = draw(5, 12, 1)
+    assert torch.equal(PointwiseCRPS()(samples, outcome), EnergyScore()(samples, outcome))
+
+
+def test_pointwise_crps_does_not_see_how_outcomes_move_together() -> None:
+    samples, outcome = draw(5, 12, 2)
+    torn = torch.stack([samples[..., 0], samples[..., 1].roll(1, -1)], -1)
+    torch.testing.assert_close(PointwiseCRPS()(torn, outcome), PointwiseCRPS()(samples, outcome))
+    assert not torch.allclose(EnergyScore()(torn, outcome), EnergyScore()(samples, outcome))
+
+
+@pytest.mark.parametrize("rule", [PointwiseCRPS(), TotalCRPS(ImbalanceCost(2.0, 1.0, -9.0, 9.0))], ids=["sites", "sum"])
+def test_proper_by_simulation(rule: ScoringRule) -> None:
+    """The true forecast scores best against forecasts that are shifted, too wide or too narrow, on the same cases."""
+    generator = torch.Generator().manual_seed(2)
+    truth, outcome = (torch.randn(40_000, *shape, 2, generator=generator) for shape in ((10,), ()))
+    best = rule(truth, outcome)
+    for rival in (truth + 0.3, truth - 0.3, 1.3 * truth, 0.7 * truth):
+        worse = rule(rival, outcome) - best
+        assert worse.mean() > 4 * worse.std() / math.sqrt(len(worse))
 
 
 @pytest.mark.parametrize(("side", "bounds"), [("above", {"a": 0.3}), ("below", {"b": 0.3})])

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from stakes import DecisionScore, EnergyScore, ImbalanceCost, ProtectionCost, ShortfallCost, VariogramScore
+from stakes import DecisionScore, EnergyScore, ImbalanceCost, ProtectionCost, ShortfallCost, TotalCRPS, VariogramScore
 from stakes.errors import SettingError
-from stakes.method.scores import TotalCRPS
 from stakes.method.training_settings import TrainingSettings
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.stepper import Stepper

@@ -17,13 +17,13 @@ from stakes import (
     PowerCurve,
     ProtectionCost,
     ShortfallCost,
+    TotalCRPS,
     TrainingDraw,
     VariogramScore,
     WindDispatchCost,
     cost_function,
 )
 from stakes.errors import SettingError, ShapeError
-from stakes.method.scores import TotalCRPS
 from stakes.method.training_settings import TrainingSettings
 from stakes.training import replicas as replicas_module
 from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack, cost_structure, stacked_cost

@@ -22,6 +22,7 @@ from stakes.method.pair_distances import pair_distance_sum
 __all__ = [
     "EnergyScore",
     "Estimator",
+    "PointwiseCRPS",
     "ScoringRule",
     "ThresholdWeightedCRPS",
     "TotalCRPS",
@@ -97,6 +98,37 @@ class EnergyScore:
             outcome: Outcomes (..., D).
         """
         return energy_score(samples, outcome, self.estimator, self.alpha)
+
+
+@dataclass(frozen=True)
+class PointwiseCRPS:
+    """The mean of the outcomes' own CRPS, each by itself: what models are trained with that draw point by point.
+
+    S(F, y) = 1/D sum_d CRPS(F_d, y_d), with F_d the members' values at outcome d. It is proper, and strictly so for the
+    distribution of each outcome; how outcomes move together it does not see: members of an outcome may change places.
+    For D = 1 it is the energy score. The outcomes should be of one scale, as those that a model standardises are.
+
+    Attributes:
+        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
+    """
+
+    estimator: Estimator = "fair"
+    alpha: float = 0.95
+
+    def __post_init__(self) -> None:
+        _require_estimator(self.estimator, self.alpha)
+
+    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+        """
+        samples, outcome = prepared_pair(samples, outcome)
+        alone = samples.transpose(-1, -2)[..., None]  # (..., D, M, 1)
+        return energy_score(alone, outcome[..., None], self.estimator, self.alpha).mean(-1)
 
 
 @dataclass(frozen=True)
@@ -182,10 +214,12 @@ class VariogramScore:
 class TotalCRPS:
     """The CRPS of what a decision is about, `cost.total`: the power or the need of all sites as one number.
 
-    It is proper and asks for the whole distribution of the total, the decision score only for its best action.
+    It is proper and asks for the whole distribution of the total, the decision score only for its best action. It says
+    nothing about how the total is divided among the sites. Members and outcomes are in physical units, those of the
+    cost.
 
     Attributes:
-        cost: The cost whose `total(outcome)` is scored.
+        cost: The cost whose `total(outcome)` is scored; one that has none is refused.
         estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
         alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
     """
@@ -203,6 +237,12 @@ class TotalCRPS:
             )
 
     def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D) in physical units.
+            outcome: Outcomes (..., D).
+        """
         samples, outcome = prepared_pair(samples, outcome)
         totals, total = (self.cost.total(values)[..., None] for values in (samples, outcome))
         return energy_score(totals, total, self.estimator, self.alpha)
