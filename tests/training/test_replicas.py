@@ -26,7 +26,8 @@ from stakes import (
 from stakes.errors import SettingError, ShapeError
 from stakes.method.training_settings import TrainingSettings
 from stakes.training import replicas as replicas_module
-from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack, cost_structure, stacked_cost
+from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack
+from stakes.training.stacked_cost import cost_structure, stacked_cost
 from stakes.training.validation import estimate_scales, validate
 
 CPU = torch.device("cpu")

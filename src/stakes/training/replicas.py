@@ -10,9 +10,9 @@ seed see the same batches and the same noise.
 import copy
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,14 +22,15 @@ from torch.nn.functional import pad
 from stakes.data.cases import Cases
 from stakes.errors import SettingError, ShapeError
 from stakes.method.argument_checks import require_decision_weight, unwatched
-from stakes.method.costs import Cost, Parameter, TotalCost
+from stakes.method.costs import Cost, TotalCost
 from stakes.method.decision_score import DecisionScore
 from stakes.method.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 from stakes.method.objective import DecisionAwareObjective
 from stakes.method.scores import EnergyScore, ScoringRule, TotalCRPS, VariogramScore
 from stakes.method.training_settings import TrainingSettings
+from stakes.training.stacked_cost import stacked_cost
 
-__all__ = ["ParameterLayout", "Replica", "ReplicaStack", "cost_structure", "stacked_cost", "structure"]
+__all__ = ["ParameterLayout", "Replica", "ReplicaStack", "structure"]
 
 _WIDTH = 64  # rows are padded to a multiple of this, so that vectorised kernels treat every row alike
 _MEMBERS_AT_ONCE = 1 << 14  # of a replica, where many cases are evaluated: the same in every stack
@@ -330,43 +331,3 @@ def structure(model: nn.Module) -> list[tuple[str, type[nn.Module], list[tuple[s
         (name, type(module), sorted((key, value) for key, value in vars(module).items() if isinstance(value, plain)))
         for name, module in model.named_modules()
     ]
-
-
-def cost_structure(cost: Cost) -> tuple[object, ...]:
-    """What costs must have in common to train in one stack: all but their parameters.
-
-    Args:
-        cost: One of them; one that is no dataclass has no parameters.
-    """
-    if not is_dataclass(cost):
-        return (cost,)
-    names = _parameter_names(cost)
-    return type(cost), *(getattr(cost, each.name) for each in fields(cost) if each.name not in names)
-
-
-def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype) -> Cost:
-    """One cost whose parameters are tensors (R, 1), a row for each of the costs.
-
-    Args:
-        costs: R costs of one kind.
-        device: Where the parameters are to be.
-        dtype: The type they are to have.
-    """
-    first = costs[0]
-    if any(cost_structure(cost) != cost_structure(first) for cost in costs):
-        raise SettingError("the costs of a stack must be of one kind and differ in their parameters only")
-    if not is_dataclass(first):
-        return first
-    columns: dict[str, Tensor] = {}
-    for name in _parameter_names(first):
-        values = [getattr(cost, name) for cost in costs]
-        for value in values:
-            if isinstance(value, Tensor) and value.numel() != 1:
-                raise SettingError(f"{name} of a replica's cost must be one number, got shape {tuple(value.shape)}")
-        columns[name] = torch.tensor([float(value) for value in values], dtype=dtype, device=device)[:, None]
-    return cast(Cost, replace(cast(Any, first), **columns))
-
-
-def _parameter_names(cost: object) -> tuple[str, ...]:
-    hints = get_type_hints(type(cost))
-    return tuple(each.name for each in fields(cast(Any, cost)) if hints[each.name] == Parameter)

@@ -25,9 +25,9 @@ from stakes.settings import set_dotted, shown, to_plain
 from stakes.settings_file import read_settings_file
 from stakes.tasks import find_task
 from stakes.training.execution import Execution, train_stacks
-from stakes.training.replicas import cost_structure
 from stakes.training.run_folder import RunFolder, is_run
 from stakes.training.run_settings import RunSettings, run_from_plain, task_data
+from stakes.training.stacked_cost import cost_structure
 from stakes.training.stacks import Stack
 
 __all__ = [
