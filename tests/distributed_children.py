@@ -17,6 +17,7 @@ CASES = 20
 PARTS = (slice(0, 13), slice(13, CASES))  # of unequal size and weight
 NOTHING = slice(CASES, CASES)  # for the second process, as in a last batch of one case
 WAYS = ("loss", "loss with mask and weights", "objective", "objective with mask and weights", "objective of one part")
+WAYS += ("loss with mask, weights and a mixed score",)
 
 
 class Forecaster(nn.Module):
@@ -40,7 +41,10 @@ def gradients(way: str, rows: slice, wrap: Callable[[nn.Module], nn.Module] = la
     if "mask" in way:
         options = {"mask": mask[rows], "case_weight": weight[rows]}
     cost = stakes.ImbalanceCost(short=4.0, long=1.0, lower=0.0, upper=2.0)
-    objective = stakes.DecisionAwareObjective(stakes.EnergyScore(), stakes.DecisionScore(cost), decision_weight=0.4)
+    score: stakes.ScoringRule = stakes.EnergyScore()
+    if "mixed" in way:
+        score = stakes.ScoreMixture((score, stakes.TotalCRPS(cost)), (1.0, 0.5)).standardised(outcome)
+    objective = stakes.DecisionAwareObjective(score, stakes.DecisionScore(cost), decision_weight=0.4)
     samples = model(features[rows], noise[rows])
     if "loss" in way:
         loss = stakes.DecisionAwareLoss(objective, across_processes=True).double()

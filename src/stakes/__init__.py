@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.objective import DecisionAwareObjective as DecisionAwareObjective
     from stakes.method.objective import ObjectiveTerms as ObjectiveTerms
     from stakes.method.power_curve import PowerCurve as PowerCurve
+    from stakes.method.score_mixture import ScoreMixture as ScoreMixture
     from stakes.method.scores import EnergyScore as EnergyScore
     from stakes.method.scores import PointwiseCRPS as PointwiseCRPS
     from stakes.method.scores import ScoringRule as ScoringRule
@@ -64,6 +65,7 @@ _HOME = {
     "ProjectedGradient": "method.solvers",
     "ProtectionCost": "method.named_costs",
     "SampleModel": "method.models.sample_model",
+    "ScoreMixture": "method.score_mixture",
     "ScoringRule": "method.scores",
     "ShortfallCost": "method.named_costs",
     "Solver": "method.solvers",

@@ -9,15 +9,15 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from stakes.errors import SettingError, StakesError, did_you_mean, nearest_hint
 
-__all__ = ["Registry", "canonical_text", "from_plain", "set_dotted", "shown", "to_plain"]
+__all__ = ["Registry", "canonical_text", "from_plain", "set_dotted", "shown", "telling_fields", "to_plain"]
 
 T = TypeVar("T")
 Registry = Mapping[type, Callable[[], Mapping[str, type]]]
@@ -30,15 +30,14 @@ _WORDS |= {str: "text", Path: "text"}
 def to_plain(value: object) -> Any:
     """Settings as JSON and TOML hold them: dicts, lists, texts, numbers, None; `from_plain` reads them back.
 
-    A field whose metadata say {"later": True} is left out where it has its default: settings from before it was there
-    are the same, and have the same hash.
+    A dataclass is written by its `telling_fields`.
 
     Args:
         value: A dataclass, or a mapping, tuple, list, path or single value within one.
     """
     if is_dataclass(value) and not isinstance(value, type):
         name = _name_of(type(value))
-        given = {each.name: to_plain(getattr(value, each.name)) for each in fields(value) if _is_written(value, each)}
+        given = {field: to_plain(getattr(value, field)) for field in telling_fields(value)}
         return given if name is None else {"name": name, **given}
     if isinstance(value, Mapping):
         return {key: to_plain(inner) for key, inner in _table(value, "a mapping").items()}
@@ -51,8 +50,20 @@ def to_plain(value: object) -> Any:
     raise SettingError(f"a {type(value).__name__} cannot be written as a setting: {shown(value)}")
 
 
-def _is_written(value: object, each: "Field[Any]") -> bool:
-    return each.init and not (each.metadata.get("later") and getattr(value, each.name) == each.default)
+def telling_fields(value: object) -> list[str]:
+    """The fields by which settings are told apart: all but those of a later version that stand at their default.
+
+    The metadata of such a field say {"later": True}: settings from before it was there are the same, and hash alike.
+
+    Args:
+        value: A dataclass.
+    """
+    every = [field for field in fields(cast(Any, value)) if field.init]
+    return [
+        field.name
+        for field in every
+        if not (field.metadata.get("later") and getattr(value, field.name) == field.default)
+    ]
 
 
 def from_plain(kind: type[T], value: object, where: str = "", registry: Registry | None = None) -> T:

@@ -38,6 +38,7 @@ EVERY_SETTING_CHANGED = (
         score_estimator="biased",
         decision_estimator="debiased",
         companion="variogram",
+        score="energy=1,total=0.5",
     ),
     ImplicitSettings(noise=1, hidden=2, layers=3, linear=True, gap=4),
     LinearSettings(residuals=1, gap=2),

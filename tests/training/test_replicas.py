@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from stakes import (
     DecisionAwareObjective,
     DecisionScore,
-    EnergyScore,
     ImbalanceCost,
     NewsvendorCost,
     PowerCurve,
     ProtectionCost,
+    ScoreMixture,
+    ScoringRule,
     ShortfallCost,
     TotalCRPS,
     TrainingDraw,
@@ -24,6 +25,7 @@ from stakes import (
     cost_function,
 )
 from stakes.errors import SettingError, ShapeError
+from stakes.method.score_mixture import named_score, score_weights
 from stakes.method.training_settings import TrainingSettings
 from stakes.training import replicas as replicas_module
 from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack
@@ -448,7 +450,7 @@ def reference(
             alone = ReplicaStack([each], settings, CPU)
             dtype = alone.layout.dtype
             objective = DecisionAwareObjective(
-                EnergyScore(settings.score_estimator),
+                plain_score(alone, each.cost),
                 COMPANIONS[settings.companion](each.cost, settings),
                 each.decision_weight,
                 *scales[row].to(dtype).tolist(),
@@ -464,6 +466,15 @@ def reference(
             gradients.append(torch.nn.functional.pad(torch.cat(row_of_gradients), (0, alone.layout.padding)))
             losses.append(loss.detach())
     return torch.stack(losses).view(steps, -1), torch.stack(gradients).view(steps, len(replicas), -1)
+
+
+def plain_score(alone: ReplicaStack, cost: Any) -> ScoringRule:
+    """The score of a replica with numbers for tensors."""
+    score = named_score(score_weights(alone.settings.score), cost, alone.settings.score_estimator)
+    if isinstance(score, ScoreMixture):
+        assert alone.score_scales is not None
+        return replace(score, scales=tuple(alone.score_scales[0].tolist()))
+    return score
 
 
 def assert_rows_close(found: Tensor, expected: Tensor) -> None:
@@ -535,6 +546,16 @@ def test_every_companion_together(companion: Any, kind: str, name: str, make_rep
         for number, seed in [(0.0, 0), (1.0, 0), (2.0, 1)]
     ]
     assert_all_alike(replicas, settings)
+
+
+@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
+@pytest.mark.parametrize("score", ["pointwise", "total=2,pointwise=1"])
+def test_every_score_together(score: str, kind: str, make_replica: MakeReplica) -> None:
+    replicas = [
+        make_replica(kind, cost=COSTS["wind"](number), seed=seed, outcomes=3, dtype=torch.float64)
+        for number, seed in [(0.0, 0), (1.0, 0), (2.0, 1)]
+    ]
+    assert_all_alike(replicas, replace(SETTINGS, score=score))
 
 
 @pytest.mark.parametrize("kind", ["implicit", "diffusion"])

@@ -21,6 +21,7 @@ from stakes.method.argument_checks import (
 from stakes.method.costs import Parameter
 from stakes.method.decision_score import DecisionScore
 from stakes.method.models.sample_model import TrainingDraw
+from stakes.method.score_mixture import score_of_draw
 from stakes.method.scores import ScoringRule
 
 __all__ = ["DecisionAwareObjective", "ObjectiveTerms"]
@@ -82,7 +83,8 @@ class DecisionAwareObjective:
     cases (...), (R, 1) for a stack of R models.
 
     Attributes:
-        score: The strictly proper rule; it sees the members in the space that the model predicts in.
+        score: The strictly proper rule, or a `ScoreMixture`; it sees the members in the space that the model predicts
+            in, `TotalCRPS` those in physical units.
         decision: The cost of the decision, a `DecisionScore`, or another rule in its place; it sees the members in
             physical units.
         decision_weight: w_d, the share of the decision, from 0 to 1.
@@ -121,7 +123,7 @@ class DecisionAwareObjective:
         Args:
             draw: Members and outcomes that a model shows for one training step.
         """
-        score = self.score(draw.score_members, draw.score_outcome)
+        score = score_of_draw(self.score, draw)
         if self._ignores_decision:
             return ObjectiveTerms(score / self.score_scale, score, None)
         decision = self._decision_term(draw)
@@ -197,9 +199,7 @@ class DecisionAwareObjective:
         if not draws:
             raise ShapeError("estimate_scales needs at least one draw, got none")
         plain = self.plain
-        terms = [
-            (self.score(draw.score_members, draw.score_outcome), plain._decision_term(draw).abs()) for draw in draws
-        ]
+        terms = [(score_of_draw(self.score, draw), plain._decision_term(draw).abs()) for draw in draws]
         scales = []
         for name, values in zip(("score", "decision"), zip(*terms, strict=True), strict=True):
             cases = torch.cat([torch.atleast_1d(value) for value in values], -1)

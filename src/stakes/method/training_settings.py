@@ -10,6 +10,7 @@ from stakes.method.argument_checks import require_count, require_finite, require
 from stakes.method.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction
 from stakes.method.models.implicit import ImplicitModel
 from stakes.method.models.linear import LinearModel
+from stakes.method.score_mixture import score_weights
 
 __all__ = ["Companion", "DiffusionSettings", "ImplicitSettings", "LinearSettings", "ModelSettings", "TrainingSettings"]
 
@@ -42,6 +43,8 @@ class TrainingSettings:
         decision_estimator: "plain" or "debiased", as in `DecisionScore`.
         companion: What the score is mixed with: the cost of the "decision" or, as its rivals, "crps_of_total", the CRPS
             of what the decision is about, and "variogram", the variogram score of the sites.
+        score: "energy", "pointwise" or "total" (`EnergyScore`, `PointwiseCRPS`, `TotalCRPS` of the cost), or a mixture,
+            such as "energy=1,total=0.5", whose parts are each divided by what climatology scores on the training cases.
     """
 
     epochs: int = 2000
@@ -58,6 +61,7 @@ class TrainingSettings:
     score_estimator: Literal["fair", "biased"] = "fair"
     decision_estimator: Literal["plain", "debiased"] = "plain"
     companion: Companion = "decision"
+    score: str = field(default="energy", metadata=_LATER)
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "members", "validate_every", "validation_members", "patience"):
@@ -73,6 +77,7 @@ class TrainingSettings:
         require_one_of("score_estimator", self.score_estimator, ("fair", "biased"))
         require_one_of("decision_estimator", self.decision_estimator, ("plain", "debiased"))
         require_one_of("companion", self.companion, get_args(Companion))
+        score_weights(self.score)  # which checks it
         for name in ("members", "validation_members"):
             count = getattr(self, name)
             if self.decision_estimator == "debiased" and (count < 4 or count % 2):

@@ -7,6 +7,9 @@ from dataclasses import fields, is_dataclass
 import torch
 from torch import Tensor, nn
 
+from stakes.method.score_mixture import score_weights
+from stakes.method.training_settings import TrainingSettings
+from stakes.settings import telling_fields
 from stakes.training.replicas import ReplicaStack, structure
 
 __all__ = ["fingerprint", "former_fingerprint", "leaders"]
@@ -17,14 +20,17 @@ _FORMER_HOMES = {"stakes.method.models.scaling.": "stakes.models.networks.", "st
 def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
     """For each replica the index of the first one with the same seed, data and initial state.
 
-    They share a pre-training, since the decision weight and the cost do not matter in it.
+    They share a pre-training, since the decision weight does not matter in it, nor the cost unless the score looks at
+    its total.
 
     Args:
         stack: The replicas.
         parameters: Their initial parameters, (R, P).
     """
     indices = (stack.seed_index, stack.train.index, stack.validation.index)
-    keys = list(zip(*(index.tolist() for index in indices), strict=True))
+    sees_cost = "total" in score_weights(stack.settings.score)
+    costs = [repr(_described(replica.cost)) if sees_cost else "" for replica in stack.replicas]
+    keys = list(zip(costs, *(index.tolist() for index in indices), strict=True))
     state = (parameters, *stack.fixed.values())
     firsts: list[int] = []
     for index, key in enumerate(keys):
@@ -58,7 +64,7 @@ def former_fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
 
 
 def _digest(stack: ReplicaStack, parameters: Tensor, describe: Callable[[nn.Module], str]) -> str:
-    digest = hashlib.sha256(repr(stack.settings).encode())
+    digest = hashlib.sha256(_described_settings(stack.settings).encode())
     for replica in stack.replicas:
         told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost))
         digest.update(f"{repr(told)[:-1]}, {describe(replica.model)})".encode())
@@ -66,6 +72,12 @@ def _digest(stack: ReplicaStack, parameters: Tensor, describe: Callable[[nn.Modu
         flat = values.cpu().clone(memory_format=torch.contiguous_format).reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def _described_settings(settings: TrainingSettings) -> str:
+    """As `repr` has them, without those that an earlier version did not have."""
+    told = ", ".join(f"{name}={getattr(settings, name)!r}" for name in telling_fields(settings))
+    return f"{type(settings).__qualname__}({told})"
 
 
 def _described_model(model: nn.Module) -> str:

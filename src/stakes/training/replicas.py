@@ -10,7 +10,7 @@ seed see the same batches and the same noise.
 import copy
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -24,15 +24,18 @@ from stakes.errors import SettingError, ShapeError
 from stakes.method.argument_checks import require_decision_weight, unwatched
 from stakes.method.costs import Cost, TotalCost
 from stakes.method.decision_score import DecisionScore
+from stakes.method.models.diffusion import DiffusionModel
 from stakes.method.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 from stakes.method.objective import DecisionAwareObjective
-from stakes.method.scores import EnergyScore, ScoringRule, TotalCRPS, VariogramScore
+from stakes.method.score_mixture import ScoreMixture, named_score, score_weights
+from stakes.method.scores import ScoringRule, TotalCRPS, VariogramScore
 from stakes.method.training_settings import TrainingSettings
 from stakes.training.stacked_cost import stacked_cost
 
 __all__ = ["ParameterLayout", "Replica", "ReplicaStack", "structure"]
 
 _WIDTH = 64  # rows are padded to a multiple of this, so that vectorised kernels treat every row alike
+_CASES_OF_CLIMATOLOGY = 1 << 12  # at most twice as many, evenly spread over the training cases
 _MEMBERS_AT_ONCE = 1 << 14  # of a replica, where many cases are evaluated: the same in every stack
 
 
@@ -174,7 +177,10 @@ class ReplicaStack:
 
     def select(self, kept: Sequence[int]) -> "ReplicaStack":
         """The stack of some of the replicas."""
-        return ReplicaStack([self.replicas[index] for index in kept], self.settings, self.device, self.together)
+        chosen = ReplicaStack([self.replicas[index] for index in kept], self.settings, self.device, self.together)
+        if self.score_scales is not None:
+            chosen.score_scales = self.score_scales[list(kept)]
+        return chosen
 
     def parts(self) -> list[tuple[slice, "ReplicaStack"]]:
         """What is computed at once, with its rows: all replicas, or each one where they take turns."""
@@ -188,7 +194,7 @@ class ReplicaStack:
 
     def objective(self, scales: Tensor | None) -> DecisionAwareObjective:
         """The mixture with each replica's decision weight and scales (R, 2), or the score alone without scales."""
-        score, companion = EnergyScore(self.settings.score_estimator), self._companion()
+        score, companion = self._score(), self._companion()
         if scales is None:
             return DecisionAwareObjective(score, companion, 0.0)
         weights = [replica.decision_weight for replica in self.replicas]
@@ -199,6 +205,39 @@ class ReplicaStack:
     def cost(self) -> Cost:
         """The costs of all replicas as one."""
         return stacked_cost([replica.cost for replica in self.replicas], self.device, self.layout.dtype)
+
+    @cached_property
+    def score_scales(self) -> Tensor | None:
+        """What each part of a mixed score is divided by, (R, parts): its mean for climatology; None for one rule."""
+        score = self._named_score()
+        if not isinstance(score, ScoreMixture):
+            return None
+        if len(self) > 1 and not self.together:  # row by row, as all else
+            rows = [ReplicaStack([each], self.settings, self.device, False).score_scales for each in self.replicas]
+            return torch.cat([row for row in rows if row is not None])
+        every = max(1, self.train.count // _CASES_OF_CLIMATOLOGY)
+        features, outcome = (
+            values[:, ::every][self.train.index] for values in (self.train.features, self.train.outcome)
+        )
+        noise = self.noise(outcome.shape[1], self.settings.members, "climatology", validation=True)
+        some = {name: values[self.seed_index] for name, values in noise.items()}
+        with torch.no_grad():
+            return score.climatology_scales(self.draw(self.initial_parameters(), features, outcome, some))
+
+    def _score(self) -> ScoringRule:
+        score, scales = self._named_score(), self.score_scales
+        if scales is None:
+            return score
+        return replace(cast(ScoreMixture, score), scales=tuple(scales[:, [part]] for part in range(scales.shape[1])))
+
+    def _named_score(self) -> ScoringRule:
+        weights = score_weights(self.settings.score)
+        if weights.keys() == {"total"} and isinstance(self.template.model, DiffusionModel):
+            raise SettingError(
+                "score total alone cannot train a diffusion model, whose chain needs the distribution of all outcomes; "
+                "mix it, as in energy=1,total=1"
+            )
+        return named_score(weights, self.cost, self.settings.score_estimator)
 
     def _companion(self) -> ScoringRule:
         """What the score is mixed with."""

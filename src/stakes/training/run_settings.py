@@ -11,6 +11,7 @@ import torch
 
 from stakes.errors import CheckpointError, SettingError
 from stakes.method.argument_checks import require_count, require_decision_weight
+from stakes.method.score_mixture import score_weights
 from stakes.method.training_settings import (
     DiffusionSettings,
     ImplicitSettings,
@@ -58,10 +59,14 @@ class RunSettings:
 
     @property
     def distinct(self) -> "RunSettings":
-        """The run that stands for all with the same result: at weight 0 neither cost nor companion matters."""
+        """The run that stands for all with the same result.
+
+        At weight 0 the companion does not matter, nor the cost unless the score looks at its total.
+        """
         if self.decision_weight:
             return self
-        return replace(self, task=_with_default_cost(self.task), training=replace(self.training, companion="decision"))
+        task = self.task if "total" in score_weights(self.training.score) else _with_default_cost(self.task)
+        return replace(self, task=task, training=replace(self.training, companion="decision"))
 
     @property
     def name(self) -> str:
