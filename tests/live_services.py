@@ -3,7 +3,7 @@
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +17,8 @@ from stakes.data.stored_cases import STORED_CASES, save_cases
 from stakes.serving.app import create_app
 from stakes.serving.served_forecasts import open_fits
 from stakes.serving.server import make_server, open_listener
-from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
+from stakes.serving.worker_processes import Answering
 
 
 def golden_fit(folder: Path) -> Path:
@@ -29,8 +29,8 @@ def golden_fit(folder: Path) -> Path:
     return folder
 
 
-def golden_service(folder: Path, settings: ServiceSettings) -> ASGIApp:
-    return create_app(Service(open_fits([folder], None), settings), settings)
+def golden_service(folder: Path, settings: ServiceSettings, make: Callable[[], Answering] | None = None) -> ASGIApp:
+    return create_app(open_fits([folder], None), settings, make)
 
 
 @contextmanager

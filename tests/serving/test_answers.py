@@ -178,7 +178,7 @@ def test_a_table_of_times_is_decided_as_the_command_does(fit: Path, tmp_path: Pa
     )
     given.loc[1, "wind"], given.loc[2, "sun"] = 5000, np.nan
     service = Service(open_fits([folder], None), ServiceSettings())
-    answer = service.table(TableRequest(csv=given.to_csv(index=False), quantiles=[0.5]), lambda: None)
+    answer = service.table(TableRequest(csv=given.to_csv(index=False), quantiles=[0.5]))
     expected = decide_folder(folder, given, None, [0.5])
     assert answer.notes == list(expected.notes)
     assert [note.partition(" ")[0] for note in answer.notes] == ["times", "1", "wind:"]
@@ -261,14 +261,14 @@ def test_a_fit_without_a_layout_takes_no_tables(fit: Path, tmp_path: Path) -> No
     service = Service(open_fits([tmp_path / "bare"], None), ServiceSettings())
     assert not service.model().takes_tables
     with pytest.raises(RefusedError, match="without the layout"):
-        service.table(TableRequest(csv="wind\n1\n"), lambda: None)
+        service.table(TableRequest(csv="wind\n1\n"))
 
 
 def test_two_fits_are_compared(fit: Path) -> None:
     settings = ServiceSettings()
     service = Service(open_fits([fit, fit], None), settings)
     assert [each.name for each in service.model().forecasts] == ["chosen", "weight_0", "second"]
-    curves = service.curve(CurveRequest(features=[0.0, 0.0, 0.0]), lambda: None).curves
+    curves = service.curve(CurveRequest(features=[0.0, 0.0, 0.0])).curves
     assert curves[2].title == "load, weight 0.9"
     assert curves[2].density == curves[0].density
 
@@ -290,8 +290,7 @@ def test_an_own_cost_is_served_with_other_numbers_and_without_its_folder(fit: Pa
     service = Service(open_fits([fit], f"{file}:mine:lower=0,upper=9,steep=2"), ServiceSettings())
     members = [[1.0, 3.0]]
     found = [
-        service.decide(DecideRequest(members=members, cost=cost), lambda: None).decisions[0].action
-        for cost in ({}, {"steep": 0.5})
+        service.decide(DecideRequest(members=members, cost=cost)).decisions[0].action for cost in ({}, {"steep": 0.5})
     ]
     assert found == pytest.approx([1.75, 1.0], abs=1e-4)
     assert service.model().cost.text == "costs.py:mine:lower=0,upper=9,steep=2"

@@ -1,7 +1,10 @@
 """Time-outs, a queue that ends, and a service that answers for itself meanwhile."""
 
+import os
+import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -10,83 +13,124 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from busy_workers import SPACES, Busy, Wayward
 from live_services import golden_service, listening
 
 from stakes.errors import SettingError
 from stakes.serving import server
-from stakes.serving.schemas import DecideAnswer, DecideRequest
-from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
-from stakes.serving.worker_pool import GoOn
 
 BODY = {"features": [[0.0, 0.0, 0.0]]}
-
-
-class Busy:
-    """Decisions that are made when somebody says so, or given up."""
-
-    def __init__(self) -> None:
-        self.begun, self.may_end, self.given_up = threading.Semaphore(0), threading.Event(), threading.Event()
-
-    def decide(self, request: DecideRequest, go_on: GoOn) -> DecideAnswer:
-        self.begun.release()
-        try:
-            while not self.may_end.wait(0.01):
-                go_on()
-        except Exception:
-            self.given_up.set()
-            raise
-        return DecideAnswer(forecast="busy", member_count=1, cost="", unit="", action_unit="", decisions=[])
+AS_JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
-def busy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Busy]:
-    found = Busy()
-    monkeypatch.setattr(Service, "decide", lambda _, request, go_on: found.decide(request, go_on))
-    yield found
-    found.may_end.set()
+def busy(tmp_path: Path) -> Iterator[Busy]:
+    workers = Busy(tmp_path)
+    yield workers
+    workers.may_end()
 
 
-def test_a_request_that_takes_too_long_is_given_up(fit: Path, busy: Busy) -> None:
-    settings = ServiceSettings(timeout=0.2, workers=1)
-    with listening(golden_service(fit, settings), settings) as address:
-        reply = httpx.post(f"{address}/v1/decide", json=BODY, timeout=30)
-        assert reply.status_code == 504
-        assert "no answer within 0.2 seconds" in reply.json()["error"]["message"]
-        assert busy.given_up.wait(30)
-        busy.may_end.set()
-        assert httpx.post(f"{address}/v1/decide", json=BODY, timeout=30).status_code == 200
+@pytest.fixture(scope="module")
+def wayward(fit: Path) -> Iterator[httpx.Client]:
+    """A service whose one worker does what it is told, for a second at most."""
+    settings = ServiceSettings(timeout=1.0, workers=1, max_body_mb=3)
+    app = golden_service(fit, settings, Wayward)
+    with listening(app, settings) as address, httpx.Client(base_url=address, timeout=30, headers=AS_JSON) as client:
+        yield client
+
+
+def test_a_worker_is_killed_when_its_time_is_up(wayward: httpx.Client) -> None:
+    first = int(wayward.post("/v1/table", content=b"who").content)
+    assert int(wayward.post("/v1/table", content=b"who").content) == first
+    reply = wayward.post("/v1/table", content=b"spin")
+    assert reply.status_code == 504
+    assert "no answer within 1 seconds" in reply.json()["error"]["message"]
+    assert int(wayward.post("/v1/table", content=b"who").content) != first
+    assert wayward.get("/healthz").json()["pending"] == 0
+    assert has_ended(first)
+
+
+def test_a_worker_that_dies_fails_one_request(wayward: httpx.Client) -> None:
+    assert wayward.post("/v1/decide", content=b"die").status_code == 500
+    assert wayward.post("/v1/decide", content=b"who").status_code == 200
+
+
+@pytest.mark.parametrize("content", [b"much", b" " * 2_000_000])
+def test_a_worker_that_had_much_in_memory_is_not_used_again(wayward: httpx.Client, content: bytes) -> None:
+    first = int(wayward.post("/v1/decide", content=content).content)
+    assert int(wayward.post("/v1/decide", content=b"who").content) != first
+
+
+def test_workers_come_back_when_their_nursery_is_killed(wayward: httpx.Client) -> None:
+    worker = int(wayward.post("/v1/decide", content=b"who").content)
+    os.killpg(os.getpgid(worker), signal.SIGKILL)
+    assert wayward.post("/v1/decide", content=b"who").status_code in (200, 500)
+    assert wayward.post("/v1/decide", content=b"who").status_code == 200
+
+
+def test_a_fault_of_ours_is_logged_and_not_told(wayward: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
+    reply = wayward.post("/v1/decide", content=b"fail")
+    assert reply.status_code == 500
+    assert reply.json()["error"] == {"field": "", "message": "something went wrong in the service; its log says what"}
+    assert "secret of somebody" in caplog.text
+    assert "POST /v1/decide failed" in caplog.text
+
+
+def has_ended(process: int) -> bool:
+    """Whether it ends within ten seconds."""
+    status = Path(f"/proc/{process}/stat")
+    for _ in range(1000):
+        if not status.exists() or ") Z " in status.read_text():
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def test_the_queue_ends_and_health_does_not_wait_in_it(fit: Path, busy: Busy) -> None:
+    """And when the service ends, what is at work is answered first."""
     settings = ServiceSettings(workers=1, waiting=1)
-    with (
-        listening(golden_service(fit, settings), settings) as address,
-        httpx.Client(base_url=address, timeout=30) as client,
-        ThreadPoolExecutor(2) as threads,
-    ):
-        asked = [threads.submit(client.post, "/v1/decide", json=BODY) for _ in range(2)]
-        while client.get("/healthz").json()["pending"] < 2:
-            pass
-        reply = client.post("/v1/decide", json=BODY)
-        assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
-        assert client.get("/v1/model").status_code == 200
-        busy.may_end.set()
+    with ThreadPoolExecutor(2) as threads:
+        with (
+            listening(golden_service(fit, settings, busy.make), settings) as address,
+            httpx.Client(base_url=address, timeout=30) as client,
+        ):
+            asked = [threads.submit(httpx.post, f"{address}/v1/decide", json=BODY, timeout=30) for _ in range(2)]
+            while client.get("/healthz").json()["pending"] < 2:
+                pass
+            reply = client.post("/v1/decide", json=BODY)
+            assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
+            assert client.get("/v1/model").status_code == 200
+            worker = busy.wait_until_begun()
+            threading.Timer(0.3, busy.may_end).start()
         assert [each.result().status_code for each in asked] == [200, 200]
-        assert client.get("/healthz").json()["pending"] == 0
+        assert has_ended(worker)
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{address}/healthz")
 
 
-def test_a_body_that_never_arrives_is_not_waited_for(fit: Path) -> None:
-    settings = ServiceSettings(timeout=0.2)
-    with listening(golden_service(fit, settings), settings) as address, connected(address) as line:
-        line.sendall(b"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+def test_a_body_that_never_arrives_is_not_waited_for(wayward: httpx.Client) -> None:
+    with connected(wayward.base_url) as line:
+        line.sendall(post(b"{", length=10))
         assert line.recv(1000).startswith(b"HTTP/1.1 408 ")
+
+
+def test_connections_whose_answer_nobody_reads_are_ended(wayward: httpx.Client) -> None:
+    """The answer is larger than what the kernel takes off the hands of the service."""
+    with connected(wayward.base_url) as slow:
+        slow.sendall(post(b"very much"))
+        assert slow.recv(12) == b"HTTP/1.1 200"
+        time.sleep(3)  # the time-out, and a look every second
+        assert len(slow.makefile("rb").read()) < SPACES[b"very much"]
+
+
+def post(content: bytes, length: int | None = None) -> bytes:
+    head = f"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length or len(content)}\r\n"
+    return head.encode() + b"Content-Type: application/json\r\n\r\n" + content
 
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF_A_HEAD = b"POST /v1/decide HTTP/1.1\r\nHost: loc"
-HALF_A_BODY = b"POST /v1/curve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-HALF_A_BODY += b"Content-Length: 23\r\n\r\n{"
 
 
 def test_nobody_waits_for_a_request_that_does_not_begin(fit: Path, busy: Busy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,14 +138,14 @@ def test_nobody_waits_for_a_request_that_does_not_begin(fit: Path, busy: Busy, m
     monkeypatch.setattr(server, "_HEAD_SECONDS", 0.2)
     settings = ServiceSettings()
     with (
-        listening(golden_service(fit, settings), settings) as address,
+        listening(golden_service(fit, settings, busy.make), settings) as address,
         ThreadPoolExecutor(1) as threads,
         ExitStack() as lines,
     ):
         asked = threads.submit(httpx.post, f"{address}/v1/decide", json=BODY, timeout=30)
-        assert busy.begun.acquire(timeout=30)
+        busy.wait_until_begun()
         slow = lines.enter_context(connected(address))
-        slow.sendall(HALF_A_BODY)
+        slow.sendall(post(b"{", length=23))
         silent = [lines.enter_context(connected(address)) for _ in range(4)]
         for line in silent[:2]:  # which have asked before
             line.sendall(HEALTH)
@@ -111,16 +155,16 @@ def test_nobody_waits_for_a_request_that_does_not_begin(fit: Path, busy: Busy, m
         for line in silent[::2]:
             line.sendall(HALF_A_HEAD)
         assert [line.makefile("rb").read() for line in silent] == [b""] * 4
+        assert not asked.done()
+        busy.may_end()
         slow.sendall(b'"members": [1.0, 2.0]}')
         assert slow.recv(1000).startswith(b"HTTP/1.1 200 ")
-        assert not asked.done()
-        busy.may_end.set()
         assert asked.result().status_code == 200
 
 
-def connected(address: str) -> socket.socket:
-    host, _, port = address.removeprefix("http://").partition(":")
-    return socket.create_connection((host, int(port)), timeout=30)
+def connected(address: str | httpx.URL) -> socket.socket:
+    url = httpx.URL(address)
+    return socket.create_connection((url.host, url.port), timeout=30)
 
 
 class Connection:
@@ -129,7 +173,12 @@ class Connection:
     def __init__(self) -> None:
         self.cycle: SimpleNamespace | None = None
         self.closed = False
-        self.transport = SimpleNamespace(close=lambda: setattr(self, "closed", True))
+        self.unread = 0
+        self.transport = SimpleNamespace(
+            close=lambda: setattr(self, "closed", True),
+            abort=lambda: setattr(self, "closed", True),
+            get_write_buffer_size=lambda: self.unread,
+        )
 
     def asks(self, answered: bool) -> None:
         self.cycle = SimpleNamespace(response_complete=answered)
@@ -138,7 +187,7 @@ class Connection:
 def test_only_connections_without_a_request_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     _, answering, asking, done = every = [Connection() for _ in range(4)]
     answering.asks(answered=False)
-    watched = server._SilentConnections()
+    watched = server._IdleConnections(60.0)
     monkeypatch.setattr(server, "_HEAD_SECONDS", 60.0)
     watched.end(every)
     assert not any(each.closed for each in every)
@@ -149,18 +198,6 @@ def test_only_connections_without_a_request_are_ended(monkeypatch: pytest.Monkey
         watched.end(every)
     assert [each.closed for each in every] == [True, False, False, True]
     watched.end([])
-
-
-def test_requests_at_work_are_finished_when_the_service_ends(fit: Path, busy: Busy) -> None:
-    settings = ServiceSettings()
-    with ThreadPoolExecutor(1) as threads:
-        with listening(golden_service(fit, settings), settings) as address:
-            asked = threads.submit(httpx.post, f"{address}/v1/decide", json=BODY, timeout=30)
-            assert busy.begun.acquire(timeout=30)
-            threading.Timer(0.3, busy.may_end.set).start()
-        assert asked.result().status_code == 200
-        with pytest.raises(httpx.ConnectError):
-            httpx.get(f"{address}/healthz")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from busy_workers import Wayward
 from live_services import golden_service, listening
 
 from stakes.serving.settings import ServiceSettings
@@ -15,7 +16,8 @@ ROUTES = ["/v1/model", "/v1/cases", "/v1/decide", "/v1/forecast", "/v1/curve", "
 @pytest.fixture(scope="module")
 def client(fit: Path) -> Iterator[httpx.Client]:
     settings = ServiceSettings(token="open sesame", max_body_mb=0.01)
-    with listening(golden_service(fit, settings), settings) as address, httpx.Client(base_url=address) as found:
+    app = golden_service(fit, settings, Wayward)
+    with listening(app, settings) as address, httpx.Client(base_url=address) as found:
         yield found
 
 

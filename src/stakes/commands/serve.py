@@ -1,5 +1,6 @@
 """`stakes serve`: a fitted forecaster as a web service, with a page to look at its decisions."""
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -54,8 +55,7 @@ def serve(
     from stakes.serving.app import create_app
     from stakes.serving.served_forecasts import open_fits
     from stakes.serving.server import run_service
-    from stakes.serving.service import Service
 
     fits = open_fits([folder] if other is None else [folder, other], cost)
     print_notes(fits.notes)
-    run_service(create_app(Service(fits, settings), settings), settings)
+    run_service(partial(create_app, fits, settings), settings)

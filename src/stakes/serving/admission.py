@@ -1,6 +1,5 @@
-"""What a request passes before the service sees it: host, token, size and time; and headers that browsers heed."""
+"""What a request passes before the service sees it: host and token; and headers that browsers heed."""
 
-import asyncio
 import hmac
 import logging
 
@@ -20,16 +19,15 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_PATIENCE = 4
 _OPEN = ("/", "/healthz")  # without a token: nothing of the bundle is in them
 
 
 class Admission:
-    """An ASGI application around another, which sees only requests that may be answered, with their whole body.
+    """An ASGI application around another, which sees only requests that may be answered; it reads no body.
 
     Args:
         app: The application that answers.
-        settings: The token, and how large a body may be and how long it may take.
+        settings: The token.
     """
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
@@ -40,14 +38,9 @@ class Admission:
             await self._app(scope, receive, send)
             return
         send = _with_headers(send)
-        refused, content = self._refused(scope), b""
-        if refused is None:
-            content, refused = await self._content(receive)
-        if refused is not None:
-            await refused(scope, receive, send)
-            return
+        refused = self._refused(scope)
         try:
-            await self._app(_as_read(scope), _given(content, receive), send)
+            await (refused or self._app)(_as_read(scope), receive, send)
         except Exception:  # the client was told so by the application
             _LOG.exception("%s %s failed", scope["method"], scope["path"])
 
@@ -59,38 +52,12 @@ class Admission:
         elif scope["path"] not in _OPEN and not self._knows_token(headers.get("authorization", "")):
             message = "the token is missing or wrong; send the header Authorization: Bearer TOKEN"
             return refusal(401, "Authorization", message, {"WWW-Authenticate": "Bearer"})
-        length = headers.get("content-length", "0")
-        return self._too_large() if not length.isdecimal() or int(length) > self._most_read else None
-
-    @property
-    def _most_read(self) -> int:
-        """Bytes of a body that is too large to be used, so that its sender comes to read why."""
-        return _PATIENCE * self._settings.max_body
+        return None
 
     def _knows_token(self, header: str) -> bool:
         scheme, _, given = header.partition(" ")
         known = hmac.compare_digest(given.strip().encode(), (self._settings.token or "").encode())
         return known and scheme.lower() == "bearer"
-
-    async def _content(self, receive: Receive) -> tuple[bytes, Response | None]:
-        """The whole body, whatever length was announced."""
-        parts, size, more = [], 0, True
-        try:
-            async with asyncio.timeout(self._settings.timeout):
-                while more and size <= self._most_read:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return b"", refusal(400, "", "the body ended before its length")
-                    size += len(message.get("body", b""))
-                    if size <= self._settings.max_body:
-                        parts.append(message.get("body", b""))
-                    more = message.get("more_body", False)
-        except TimeoutError:
-            return b"", refusal(408, "", f"the body did not arrive within {self._settings.timeout:g} seconds")
-        return b"".join(parts), None if size <= self._settings.max_body else self._too_large()
-
-    def _too_large(self) -> Response:
-        return refusal(413, "", f"the body must be at most {self._settings.max_body_mb:g} MiB", {"Connection": "close"})
 
 
 def _host_name(host: str) -> str:
@@ -112,17 +79,3 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-def _given(content: bytes, receive: Receive) -> Receive:
-    """The body in one message, then what else comes."""
-    first = True
-
-    async def receiving() -> Message:
-        nonlocal first
-        if first:
-            first = False
-            return {"type": "http.request", "body": content, "more_body": False}
-        return await receive()
-
-    return receiving

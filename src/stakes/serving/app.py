@@ -1,14 +1,13 @@
 """The service as an ASGI application: its routes, and what stands before them."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
-import numpy as np
-from fastapi import Depends, FastAPI, Request
-from fastapi.exceptions import RequestValidationError
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp
@@ -16,43 +15,62 @@ from starlette.types import ASGIApp
 import stakes
 from stakes.serving import schemas
 from stakes.serving.admission import Admission
+from stakes.serving.answers import QUESTIONS, Answers
+from stakes.serving.bodies import Bodies
 from stakes.serving.page import page
-from stakes.serving.refusals import ErrorAnswer, RefusedError, refusal, refused, unknown_route, unreadable
+from stakes.serving.refusals import ErrorAnswer, RefusedError, refusal, refused, require_json, unknown_route
+from stakes.serving.served_forecasts import ServedFits
 from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
-from stakes.serving.worker_pool import GoOn, WorkerPool
+from stakes.serving.worker_pool import WorkerPool
+from stakes.serving.worker_processes import Answering
 
 __all__ = ["create_app"]
 
-Asked = TypeVar("Asked", bound=BaseModel)
 _ABOUT = "Decisions, forecasts and expected costs of a fitted forecaster."
 _WORDS = {
     400: "the request cannot be read",
     401: "the token is missing or wrong",
     408: "the body took too long to arrive",
     413: "the body is too large",
-    415: "the body does not say that it is JSON",
+    415: "the body does not say that it is JSON, or is packed",
     422: "a field cannot be used; the error names it",
     500: "a fault of the service",
-    503: "too many requests are waiting",
+    503: "too many requests are waiting, or too much is being sent at once",
     504: "no answer in time",
 }
 _READ = (400, 401, 500)
 
 
-def create_app(service: Service, settings: ServiceSettings) -> ASGIApp:
-    """The application; it ends its threads when the server does.
+def create_app(fits: ServedFits, settings: ServiceSettings, make: Callable[[], Answering] | None = None) -> ASGIApp:
+    """The application; its workers are there when it is, and end with the server.
 
     Args:
-        service: What answers, without a word of HTTP.
+        fits: What is served.
         settings: The token, and the bounds on requests.
+        make: Makes what answers requests, in a process of its own; None for answers from the fits.
     """
-    pool = WorkerPool(settings)
+    service, bodies = Service(fits, settings), Bodies(settings)
+    pool = WorkerPool(make or partial(Answers, fits, settings), settings)
 
     @asynccontextmanager
     async def closing(app: FastAPI) -> AsyncIterator[None]:
         yield
         pool.close()
+
+    class Asked(APIRoute):
+        """A question for a worker: its body goes there as it is, and nothing of it is parsed here."""
+
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            async def answer(request: Request) -> Response:
+                require_json(request.headers)
+                async with bodies.body(request) as content:
+                    reply = await pool.ask(self.name, content)
+                if reply.fault:
+                    raise RuntimeError(reply.fault)
+                return Response(reply.content, reply.status, media_type="application/json")
+
+            return answer
 
     app = FastAPI(
         title="stakes",
@@ -63,40 +81,12 @@ def create_app(service: Service, settings: ServiceSettings) -> ASGIApp:
         redirect_slashes=False,  # to an address that the request's Host would decide
         lifespan=closing,
         dependencies=[] if settings.token is None else [Depends(HTTPBearer(auto_error=False))],  # for the schema alone
-        exception_handlers={
-            RefusedError: refused,
-            RequestValidationError: unreadable,
-            HTTPException: unknown_route,
-            Exception: _failed,
-        },
+        exception_handlers={RefusedError: refused, HTTPException: unknown_route, Exception: _failed},
     )
-
-    async def answer(work: Callable[[Asked, GoOn], BaseModel], request: Asked) -> Response:
-        def content(go_on: GoOn) -> bytes:
-            with np.errstate(all="ignore"):  # what is not finite is refused
-                return work(request, go_on).model_dump_json().encode()
-
-        return Response(await pool.run(content), media_type="application/json")
-
-    @app.post("/v1/decide", response_model=schemas.DecideAnswer, responses=_refusals(*_WORDS))
-    async def decide(request: schemas.DecideRequest) -> Response:
-        """The action of least expected cost for every row, with its certificate."""
-        return await answer(service.decide, request)
-
-    @app.post("/v1/forecast", response_model=schemas.ForecastAnswer, responses=_refusals(*_WORDS))
-    async def forecast(request: schemas.ForecastRequest) -> Response:
-        """Mean and quantiles of every row, and the members on request."""
-        return await answer(service.forecast, request)
-
-    @app.post("/v1/curve", response_model=schemas.CurveAnswer, responses=_refusals(*_WORDS))
-    async def curve(request: schemas.CurveRequest) -> Response:
-        """One case: the expected cost over the action, the best action, and the density of the members."""
-        return await answer(service.curve, request)
-
-    @app.post("/v1/table", response_model=schemas.TableAnswer, responses=_refusals(*_WORDS))
-    async def table(request: schemas.TableRequest) -> Response:
-        """A decision for every row of a table, as `stakes decide` makes them."""
-        return await answer(service.table, request)
+    questions = APIRouter(route_class=Asked)
+    for name in QUESTIONS:
+        questions.add_api_route(f"/v1/{name}", getattr(service, name), methods=["POST"], responses=_refusals(*_WORDS))
+    app.include_router(questions)
 
     @app.get("/v1/model", responses=_refusals(*_READ))
     async def model() -> schemas.ModelAnswer:

@@ -5,16 +5,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fastapi import Request
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from stakes.errors import StakesError
 from stakes.settings import shown
 
-__all__ = ["ErrorAnswer", "RefusedError", "naming_field", "refusal", "refused", "unknown_route", "unreadable"]
+__all__ = [
+    "ErrorAnswer",
+    "RefusedError",
+    "against_schema",
+    "naming_field",
+    "refusal",
+    "refused",
+    "refused_response",
+    "require_json",
+    "unknown_route",
+]
 
+_HEADERS = {413: {"Connection": "close"}, 503: {"Retry-After": "1"}}
 _LONGEST = 500  # characters of a message: much of it may be what the client sent
 
 
@@ -73,6 +84,42 @@ def refusal(status: int, field: str, message: str, headers: dict[str, str] | Non
     return Response(body, status, headers, "application/json")
 
 
+def refused_response(error: RefusedError) -> Response:
+    """The response to a request that cannot be answered.
+
+    Args:
+        error: What is wrong with it.
+    """
+    return refusal(error.status, error.field, error.message, _HEADERS.get(error.status))
+
+
+def against_schema(error: ValidationError) -> RefusedError:
+    """What is wrong with a body that is not of the schema: the first fault in it.
+
+    Args:
+        error: Of the body's model, from JSON.
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] == "json_invalid":
+        return RefusedError("", f"the body must be JSON in UTF-8: {first['ctx']['error']}")
+    steps = [str(step) for step in first["loc"] if not _is_tag(step)]
+    return RefusedError(".".join(steps), first["msg"].removeprefix("Value error, "))
+
+
+def require_json(headers: Headers) -> None:
+    """Raise unless a request says that its body is JSON as it is.
+
+    Args:
+        headers: Of the request.
+    """
+    came = headers.get("content-type", "")
+    if not _says_json(came):
+        got = f"got {came}" if came else "got none"
+        raise RefusedError("Content-Type", f"send the header Content-Type: application/json, {got}", 415)
+    if (packed := headers.get("content-encoding", "identity")).lower() != "identity":
+        raise RefusedError("Content-Encoding", f"the body must be JSON that is not packed, got {packed}", 415)
+
+
 async def refused(request: Request, error: Exception) -> Response:
     """The response to a `RefusedError`.
 
@@ -81,31 +128,11 @@ async def refused(request: Request, error: Exception) -> Response:
         error: The `RefusedError`.
     """
     assert isinstance(error, RefusedError)
-    headers = {"Retry-After": "1"} if error.status == 503 else None
-    return refusal(error.status, error.field, error.message, headers)
-
-
-async def unreadable(request: Request, error: Exception) -> Response:
-    """The response to a body or a query that is not of the schema.
-
-    Args:
-        request: What was asked.
-        error: The `RequestValidationError`.
-    """
-    assert isinstance(error, RequestValidationError)
-    if not _says_json(came := request.headers.get("content-type", "")):
-        came = f"got {came}" if came else "got none"
-        return refusal(415, "Content-Type", f"send the header Content-Type: application/json, {came}")
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        place = first["loc"][-1]
-        return refusal(422, "", f"the body must be JSON: {first['ctx']['error']} at character {place}")
-    steps = [str(step) for step in first["loc"][1:] if not _is_tag(step)]
-    return refusal(422, ".".join(steps), first["msg"].removeprefix("Value error, "))
+    return refused_response(error)
 
 
 async def unknown_route(request: Request, error: Exception) -> Response:
-    """The response to a path or a method that does not exist, or to a body that cannot be parsed.
+    """The response to a path or a method that does not exist.
 
     Args:
         request: What was asked.
@@ -114,7 +141,6 @@ async def unknown_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = shown(request.url.path)
     known = {
-        400: "the body cannot be read, expected JSON in UTF-8 that is not packed and not nested deeply",
         404: f"there is nothing at {path}; /openapi.json tells what there is",
         405: f"{request.method} is not for {path}; /openapi.json tells what there is",
     }

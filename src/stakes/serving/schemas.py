@@ -1,6 +1,6 @@
 """What clients send and what they get."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
@@ -31,9 +31,11 @@ __all__ = [
     "TableRequest",
 ]
 
+T = TypeVar("T")
+Items = Annotated[list[T], Field(fail_fast=True)]  # of millions of wrong values the first is told
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Level = Annotated[float, Field(gt=0, lt=1)]
-Levels = Annotated[list[Level], Field(max_length=99)]
+Levels = Annotated[Items[Level], Field(max_length=99)]
 
 
 def _kind_of_row(value: Any) -> str | None:
@@ -47,7 +49,7 @@ def _kind_of_members(value: Any) -> str | None:
 
 
 Row = Annotated[
-    Annotated[dict[str, Number], Tag("<object>")] | Annotated[list[Number], Tag("<list>")],
+    Annotated[dict[str, Number], Tag("<object>")] | Annotated[Items[Number], Tag("<list>")],
     Discriminator(
         _kind_of_row,
         custom_error_type="row",
@@ -55,8 +57,8 @@ Row = Annotated[
     ),
 ]
 MemberRow = Annotated[
-    Annotated[list[Number], Field(min_length=1), Tag("<one outcome>")]
-    | Annotated[list[list[Number]], Field(min_length=1), Tag("<several outcomes>")],
+    Annotated[Items[Number], Field(min_length=1), Tag("<one outcome>")]
+    | Annotated[Items[Items[Number]], Field(min_length=1), Tag("<several outcomes>")],
     Discriminator(
         _kind_of_members,
         custom_error_type="members",
@@ -85,8 +87,8 @@ class _Request(BaseModel):
 class DecideRequest(_Request):
     """Features to forecast from, or members of a forecast that is there already: one of both."""
 
-    features: list[Row] | None = Field(None, description=f"rows to forecast from, each {_FEATURES}")
-    members: list[MemberRow] | None = Field(None, description="(rows, members) or (rows, members, outcomes)")
+    features: Items[Row] | None = Field(None, description=f"rows to forecast from, each {_FEATURES}")
+    members: Items[MemberRow] | None = Field(None, description="(rows, members) or (rows, members, outcomes)")
     cost: Costs = {}
     member_count: MemberCount = None
     quantiles: Quantiles = [0.1, 0.5, 0.9]
@@ -96,7 +98,7 @@ class DecideRequest(_Request):
 class ForecastRequest(_Request):
     """Features to forecast from."""
 
-    features: list[Row] = Field(description=f"rows to forecast from, each {_FEATURES}")
+    features: Items[Row] = Field(description=f"rows to forecast from, each {_FEATURES}")
     member_count: MemberCount = None
     quantiles: Quantiles = [0.1, 0.5, 0.9]
     forecast: AskedForecast = "chosen"

@@ -5,8 +5,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
@@ -24,28 +25,51 @@ _IDLE_SECONDS = 5
 _HEAD_SECONDS = 10.0
 
 
-class _SilentConnections:
-    """Ends connections on which no request begins: uvicorn waits for ever for the first one, and for half a head.
+@dataclass
+class _Watched:
+    """A connection: its last request, since when nothing is asked on it, and since when an answer waits to be read."""
+
+    request: object = None
+    idle_since: float = math.inf
+    unread_since: float = math.inf
+
+
+class _IdleConnections:
+    """Ends connections on which no request begins, or no answer is read: uvicorn waits for ever for both.
 
     Enough of them would fill the service. What answers, or waits for a body, is left alone: that has its own time.
+
+    Args:
+        read_seconds: Within which an answer must be read.
     """
 
-    def __init__(self) -> None:
-        self._seen: dict[Any, tuple[object, float]] = {}  # by connection: its last request, and since when it is done
+    def __init__(self, read_seconds: float) -> None:
+        self._read_seconds = read_seconds
+        self._watched: dict[Any, _Watched] = {}
 
     def end(self, connections: Iterable[Any]) -> None:
         """To be called now and then with the protocols of the open connections."""
-        now, seen = time.monotonic(), self._seen
-        self._seen = {each: _last_request(each, seen.get(each), now) for each in connections}
-        for connection, (_, since) in self._seen.items():
-            if now - since > _HEAD_SECONDS:
+        now = time.monotonic()
+        self._watched = {each: self._watched.get(each, _Watched()) for each in connections}
+        for connection, watched in self._watched.items():
+            _look(connection, watched, now)
+            if now - watched.unread_since > self._read_seconds:
+                connection.transport.abort()  # to close it would wait for what is not read
+            elif now - watched.idle_since > _HEAD_SECONDS:
                 connection.transport.close()
 
 
-def _last_request(connection: Any, before: tuple[object, float] | None, now: float) -> tuple[object, float]:
+def _look(connection: Any, watched: _Watched, now: float) -> None:
     request = connection.cycle  # of uvicorn's protocols: the request and its answer, None before the first
     at_work = request is not None and not request.response_complete
-    return before if before is not None and before[0] is request and not at_work else (request, now)
+    new = request is not watched.request or watched.idle_since == math.inf
+    watched.request = request
+    if at_work or new:
+        watched.idle_since = math.inf if at_work else now
+    if not connection.transport.get_write_buffer_size():
+        watched.unread_since = math.inf
+    else:
+        watched.unread_since = min(watched.unread_since, now)
 
 
 def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
@@ -53,12 +77,13 @@ def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
 
     Args:
         app: What answers.
-        settings: Of the service; their time-out also bounds how long the end waits for answers.
+        settings: Of the service; their time-out also bounds how long an answer waits to be read and the end waits
+            for answers.
     """
-    silent = _SilentConnections()
+    idle = _IdleConnections(settings.timeout)
 
     async def every_second() -> None:
-        silent.end(server.server_state.connections)
+        idle.end(server.server_state.connections)
 
     server = uvicorn.Server(
         uvicorn.Config(
@@ -78,14 +103,15 @@ def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
     return server
 
 
-def run_service(app: ASGIApp, settings: ServiceSettings) -> None:
+def run_service(make_app: Callable[[], ASGIApp], settings: ServiceSettings) -> None:
     """Serve until SIGINT or SIGTERM; requests that are being answered are finished.
 
     Args:
-        app: What answers.
+        make_app: Makes what answers, once the address is known to be free.
         settings: Where to listen, and for how long to wait.
     """
     with open_listener(settings) as listener, _ended_by_signals():
+        app = make_app()
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         sys.stderr.write(f"stakes serves http://{host}:{listener.getsockname()[1]}/ until Ctrl-C\n")
         sys.stderr.flush()

@@ -25,7 +25,6 @@ from stakes.serving.served_cost import ServedCost
 from stakes.serving.served_forecasts import ServedFits, ServedForecast
 from stakes.serving.service_description import cases_answer, model_answer
 from stakes.serving.settings import ServiceSettings
-from stakes.serving.worker_pool import GoOn
 from stakes.settings import shown
 
 __all__ = ["Service"]
@@ -37,7 +36,7 @@ _CASES_KEPT = 32  # whose members the next move of a slider finds again
 
 
 class Service:
-    """Forecasts and a cost; every method is safe to call from several threads.
+    """Forecasts and a cost, and what is asked of them.
 
     Args:
         fits: What is served.
@@ -52,7 +51,7 @@ class Service:
         self._cost = ServedCost(spec, fits.forecaster.cost, fits.outcome_scale)
         self._case_members = lru_cache(_CASES_KEPT)(self._sample_case)
 
-    def decide(self, request: schemas.DecideRequest, go_on: GoOn) -> schemas.DecideAnswer:
+    def decide(self, request: schemas.DecideRequest) -> schemas.DecideAnswer:
         """The action of least expected cost for every row."""
         require_either(request.features, request.members)
         priced = self._cost.priced(request.cost)
@@ -60,7 +59,6 @@ class Service:
         rows: list[schemas.Decision] = []
         count, parts = self._parts(request)
         for part in parts:
-            go_on()
             rows += decision_rows(priced, part, request.quantiles, field)
         return schemas.DecideAnswer(
             forecast=request.forecast if request.members is None else "members",
@@ -71,7 +69,7 @@ class Service:
             decisions=rows,
         )
 
-    def forecast(self, request: schemas.ForecastRequest, go_on: GoOn) -> schemas.ForecastAnswer:
+    def forecast(self, request: schemas.ForecastRequest) -> schemas.ForecastAnswer:
         """Mean and quantiles of every target, row by row."""
         forecast = self._forecast(request.forecast)
         count = self._count(forecast, request.member_count)
@@ -82,18 +80,16 @@ class Service:
             )
         rows: list[schemas.ForecastRow] = []
         for part in forecast.sample(features, count):
-            go_on()
             rows += forecast_rows(part, targets, request.quantiles, request.with_members)
         return schemas.ForecastAnswer(forecast=forecast.name, member_count=count, targets=list(targets), forecasts=rows)
 
-    def curve(self, request: schemas.CurveRequest, go_on: GoOn) -> schemas.CurveAnswer:
+    def curve(self, request: schemas.CurveRequest) -> schemas.CurveAnswer:
         """Decision, expected cost over the action and density of one case, for one forecast or several."""
         require_either(request.features, request.members)
         priced = self._cost.priced(request.cost)
         field = "features" if request.members is None else "members"
         titles, samples = self._case(request)  # (forecasts, M, D)
         totals = Assessor(priced.cost).total(samples).double().numpy()
-        go_on()
         outcomes = require_finite_answer(outcome_grid(totals, request.points), field)
         actions = action_grid(priced.cost, outcomes if self._cost.action_is_outcome else None, request.points)
         decisions = decision_rows(priced, samples, _LEVELS, field)
@@ -113,7 +109,7 @@ class Service:
         ]
         return schemas.CurveAnswer(cost=priced.text, curves=curves)
 
-    def table(self, request: schemas.TableRequest, go_on: GoOn) -> schemas.TableAnswer:
+    def table(self, request: schemas.TableRequest) -> schemas.TableAnswer:
         """A decision for every row, or target time, of a table whose features are there, as `stakes decide` does."""
         layout = self._fits.first.layout
         if layout is None:
@@ -127,7 +123,6 @@ class Service:
         require_rows("csv", len(inputs), self._settings)
         members = []
         for part in forecast.sample(inputs.features.to_numpy(np.float64), self._count(forecast, None), "csv"):
-            go_on()
             members.append(part)
         with priced.naming_field("csv"):
             decided = decision_table(priced.cost, torch.cat(members).numpy(), inputs.features.index, request.quantiles)

@@ -1,72 +1,93 @@
-"""Threads for the numbers, a queue that ends, and a time after which nobody waits any longer."""
+"""Workers for the numbers, a queue that ends, and a time after which a worker is killed."""
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from queue import LifoQueue
 
-import torch
-
+from stakes.errors import WorkerError
 from stakes.serving.refusals import RefusedError
 from stakes.serving.settings import ServiceSettings
+from stakes.serving.worker_processes import Answering, Nursery, Reply, WorkerProcess
 
-__all__ = ["AbandonedError", "GoOn", "WorkerPool"]
+__all__ = ["WorkerPool"]
 
-T = TypeVar("T")
-GoOn = Callable[[], None]
-"""To be called now and then by work that takes long; raises `AbandonedError` where nobody waits for it."""
-
-
-class AbandonedError(Exception):
-    """Nobody waits for this work."""
+_LARGE = 1 << 20  # bytes of a body or an answer, after which a worker is not used again: Python keeps the memory
 
 
 class WorkerPool:
-    """Runs work in threads; refuses it with 503 where too much is waiting, and with 504 where it takes too long.
+    """Has requests answered by processes; refuses with 503 where too much is waiting, and with 504 after the time-out.
 
     Args:
-        settings: How many threads there are, how much may wait for them and for how long.
+        make: Makes what answers requests, once; workers are copies of it.
+        settings: How many workers there are, how much may wait for them and for how long.
     """
 
-    def __init__(self, settings: ServiceSettings) -> None:
-        self._timeout = settings.timeout
-        self._most = settings.workers + settings.waiting
-        self._lock, self._pending = threading.Lock(), 0
-        self._threads = ThreadPoolExecutor(settings.workers, "stakes", torch.set_num_threads, (settings.threads_each,))
+    def __init__(self, make: Callable[[], Answering], settings: ServiceSettings) -> None:
+        self._make, self._settings = make, settings
+        self._counting, self._pending = threading.Lock(), 0
+        self._starting, self._nursery = threading.Lock(), Nursery(make)
+        self._threads = ThreadPoolExecutor(settings.workers, "stakes")  # each waits for a worker
+        self._idle: LifoQueue[WorkerProcess | None] = LifoQueue()  # None in place of one that was killed
+        for _ in range(settings.workers):
+            self._idle.put(self._worker())
 
     @property
     def pending(self) -> int:
-        """Work that was accepted and is not done."""
+        """Requests that were accepted and are not answered."""
         return self._pending
 
-    async def run(self, work: Callable[[GoOn], T]) -> T:
-        """What the work returns."""
-        with self._lock:
-            if self._pending >= self._most:
+    async def ask(self, name: str, content: bytes | bytearray) -> Reply:
+        """The reply of a worker.
+
+        Args:
+            name: Which question it is.
+            content: The body of the request.
+        """
+        with self._counting:
+            if self._pending >= self._settings.workers + self._settings.waiting:
                 raise RefusedError("", f"{self._pending} requests are waiting already; ask again later", 503)
             self._pending += 1
-        abandoned = threading.Event()
-        future = self._threads.submit(work, lambda: _go_on(abandoned))
+        deadline = time.monotonic() + self._settings.timeout
+        future = self._threads.submit(self._answered, name, content, deadline)
         future.add_done_callback(self._done)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), self._timeout)
+            return await asyncio.wait_for(asyncio.wrap_future(future), self._settings.timeout)
         except TimeoutError:
             raise RefusedError(
-                "", f"there was no answer within {self._timeout:g} seconds; ask for fewer rows or members", 504
+                "",
+                f"there was no answer within {self._settings.timeout:g} seconds; ask for fewer rows or members",
+                504,
             ) from None
-        finally:
-            abandoned.set()
 
     def close(self) -> None:
-        """No more work; what runs is waited for."""
+        """Kill the workers, whatever they do."""
+        self._nursery.end()
         self._threads.shutdown(cancel_futures=True)
 
-    def _done(self, future: "Future[T]") -> None:
-        with self._lock:
+    def _answered(self, name: str, content: bytes | bytearray, deadline: float) -> Reply:
+        worker, used_up = self._idle.get(), True
+        try:
+            worker = worker or self._worker()
+            reply = worker.ask(name, content, deadline - time.monotonic())
+            used_up = max(len(content), len(reply.content)) > _LARGE
+            return reply
+        finally:
+            if used_up and worker is not None:
+                worker.end()
+            self._idle.put(None if used_up else worker)
+
+    def _worker(self) -> WorkerProcess:
+        with self._starting:
+            try:
+                return self._nursery.worker()
+            except WorkerError:
+                self._nursery.end()
+                self._nursery = Nursery(self._make)
+                return self._nursery.worker()
+
+    def _done(self, future: "Future[Reply]") -> None:
+        with self._counting:
             self._pending -= 1
-
-
-def _go_on(abandoned: threading.Event) -> None:
-    if abandoned.is_set():
-        raise AbandonedError

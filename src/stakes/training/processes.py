@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 import stakes
 from stakes.errors import SettingError, StakesError, WorkerError
 
-__all__ = ["MEMORY", "Outcome", "called_for_each", "outcomes", "serve", "stop_asked", "tell"]
+__all__ = ["MEMORY", "Outcome", "called_for_each", "outcomes", "serve", "start_interpreter", "stop_asked", "tell"]
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
@@ -38,7 +38,6 @@ MEMORY = {  # for the GNU allocator: keep what is freed; the tensors of one step
 _SECONDS_BETWEEN_LOOKS = 0.2  # at whether to stop
 _STOP = b""  # what a process is sent in place of a call
 _ROOT = str(Path(stakes.__file__).parents[1])
-_START = f"import sys; sys.path.append({_ROOT!r}); from stakes.training.processes import serve; serve()"
 
 
 @dataclass(frozen=True)
@@ -128,6 +127,24 @@ def outcomes(
             process.end()
 
 
+def start_interpreter(entry: str, stdin: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    """A fresh interpreter with a session of its own, so that Ctrl-C reaches this process only, which passes it on.
+
+    Args:
+        entry: What it calls, "module:function"; no module in the working folder stands in for another.
+        stdin: The file descriptor that becomes its standard input.
+        environment: Variables that it gets unless they are set here.
+    """
+    module, function = entry.split(":")
+    start = f"import sys; sys.path.append({_ROOT!r}); from {module} import {function}; {function}()"
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", start],
+        stdin=stdin,
+        start_new_session=True,
+        env={**environment, **os.environ},
+    )
+
+
 def _packed_call(function: Callable[..., Any], given: tuple[Any, ...]) -> bytes:
     """A call as bytes, with the path on which a process finds the modules that it is sent names of."""
     try:
@@ -162,12 +179,7 @@ class _Process:
     def __init__(self) -> None:
         self.connection, theirs = Pipe()
         with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START],  # -P: no module in the working folder stands in for another
-                stdin=theirs.fileno(),
-                start_new_session=True,  # Ctrl-C reaches this process, which passes it on
-                env={**MEMORY, **os.environ},
-            )
+            self.process = start_interpreter("stakes.training.processes:serve", theirs.fileno(), MEMORY)
 
     def send(self, message: bytes) -> None:
         with suppress(OSError):  # that it is dead is noticed by the end of its connection
