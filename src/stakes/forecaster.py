@@ -60,6 +60,8 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         cost: What a decision costs.
         model: "implicit", "diffusion", settings such as `ImplicitSettings(hidden=64)`, or a function of the numbers of
             features and outcomes that makes a `SampleModel`.
+        scoring_rule: What is trained beside the decision: "energy", "pointwise", "total", or a mixture such as
+            "energy=1,total=0.5", as `score` in `TrainingSettings`; None takes that of `training`, "energy" by default.
         decision_weight: How much the decision weighs, from 0, the score alone, to 1, the decision alone. "auto" trains
             all `weights` from one pre-training; alternate blocks of the validation rows decide when to stop and which
             weight to take (`stakes.evaluation.weight_frontier`).
@@ -91,6 +93,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         cost: Cost,
         *,
         model: str | ModelSettings | ModelFactory = "implicit",
+        scoring_rule: str | None = None,
         decision_weight: float | Literal["auto"] = "auto",
         baseline: bool = False,
         weights: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
@@ -109,6 +112,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
     ) -> None:
         self.cost = cost
         self.model = model
+        self.scoring_rule = scoring_rule
         self.decision_weight = decision_weight
         self.baseline = baseline
         self.weights = weights

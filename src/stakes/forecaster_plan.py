@@ -119,7 +119,8 @@ def _settings(parameters: Mapping[str, Any], cases: int) -> TrainingSettings:
     epochs = None if parameters["epochs"] is None else whole_number("epochs", parameters["epochs"])
     training = parameters["training"]
     if training is None:
-        return automatic_settings(cases, epochs)
+        training = automatic_settings(cases, epochs)
     if not isinstance(training, TrainingSettings):
         raise SettingError(f"training must be TrainingSettings, got {training!r}")
-    return training if epochs is None else replace(training, epochs=epochs)
+    given = {"epochs": epochs, "score": parameters["scoring_rule"]}
+    return replace(training, **{name: value for name, value in given.items() if value is not None})

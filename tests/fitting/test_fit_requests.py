@@ -50,6 +50,10 @@ FLAGS: list[tuple[str, FitRequest]] = [
         FitRequest("load.csv", COST, TableLayout(("load",)), weights=(0.0, 0.1, 0.3), block=48),
     ),
     (
+        "--score energy=1,total=0.5",
+        FitRequest("load.csv", COST, TableLayout(("load",)), score="energy=1,total=0.5"),
+    ),
+    (
         "--time time --lags 0,6,24 --lead 24 --features load,wind --known forecast --calendar hour,season "
         "--baseline-action bought",
         FitRequest(
@@ -96,6 +100,8 @@ REFUSED = {
     "--weights 0,nan": "weights must be at least one number in [0, 1], got 0, nan",
     "--weights ,": "weights must be at least one number in [0, 1], got none",
     "--weights 0,many": "weights must be numbers separated by commas, got 'many'",
+    "--score crps": "score must be energy, pointwise, total or a mixture such as energy=1,total=0.5, got 'crps'",
+    "--score energy=x": "score must be energy, pointwise, total or a mixture such as energy=1,total=0.5, with positive",
     "--block 0": "block must be a whole number of at least 1, got 0",
 }
 
@@ -108,10 +114,10 @@ def test_weights_and_blocks_that_cannot_be_used(command: str, flags: str) -> Non
 
 
 def test_weights_and_block_reach_the_forecaster() -> None:
-    request = replace(REQUEST, decision_weight="auto", weights=(0.0, 0.3), block=48)
+    request = replace(REQUEST, decision_weight="auto", weights=(0.0, 0.3), block=48, score="pointwise")
     spec, execution = CostSpec.parse(COST), Execution("cpu", 1, True)
     found = request.forecaster(spec.build(), execution)
-    assert (found.weights, found.block) == ((0.0, 0.3), 48)
+    assert (found.weights, found.block, found.scoring_rule) == ((0.0, 0.3), 48, "pointwise")
     plain, own = REQUEST.forecaster(spec.build(), execution), DecisionAwareForecaster(spec.build())
     assert (plain.weights, plain.block) == (own.weights, own.block)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from numbers import Integral
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ class EstimatorSettings:
         device: Where the models are computed.
         random_state: The seed; None where it was none or a generator.
         warm_start: Whether a second fit starts from the models of the first.
+        scoring_rule: What was trained beside the decision; None for that of `training`.
     """
 
     model: ImplicitSettings | DiffusionSettings | Literal["own"]
@@ -57,6 +58,7 @@ class EstimatorSettings:
     device: str
     random_state: int | None
     warm_start: bool = False
+    scoring_rule: str | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
         if not _DEVICE.fullmatch(self.device):

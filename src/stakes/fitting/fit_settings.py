@@ -1,6 +1,6 @@
 """How a forecaster is fitted: the settings behind the flags of `stakes fit`, light enough for --help."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from stakes.errors import SettingError
@@ -17,6 +17,7 @@ class FitSettings:
 
     Attributes:
         model: kind of the model
+        score: energy, pointwise or total (of what the cost looks at), or a mixture such as energy=1,total=0.5
         decision_weight: auto, or between 0, the score alone, and 1, the decision alone
         weights: weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default
         members: members of a forecast
@@ -32,6 +33,7 @@ class FitSettings:
     """
 
     model: Literal["implicit", "diffusion"] = "implicit"
+    score: str = field(default="energy", metadata={"later": True})
     decision_weight: float | Literal["auto"] = "auto"
     weights: tuple[float, ...] | None = None
     members: int = 500
@@ -52,8 +54,10 @@ class FitSettings:
             require_finite,
             require_one_of,
         )
+        from stakes.method.score_mixture import score_weights
 
         require_one_of("model", self.model, ("implicit", "diffusion"))
+        score_weights(self.score)  # which checks it
         if self.decision_weight != "auto":
             require_decision_weight(self.decision_weight, expected="be auto or lie in [0, 1]")
         self._require_weights()

@@ -48,6 +48,7 @@ class FitRequest(FitSettings):
         parameters: dict[str, Any] = {
             **{name: getattr(self, name) for name in shared},
             "cost": cost,
+            "scoring_rule": self.score,
             "baseline": True,
             "block": "auto" if self.block is None else self.block,
             "device": execution.resolved_device,

@@ -1,0 +1,66 @@
+"""What a forecaster would be trained with, without any training."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import stakes
+from stakes.errors import SettingError
+from stakes.forecaster_plan import plan_fit
+from stakes.method.training_settings import ImplicitSettings, TrainingSettings
+
+COST = stakes.ShortfallCost(5.0)
+TRAINING = TrainingSettings(epochs=3, score="pointwise")
+
+
+def settings_of(cost: Any = COST, **given: Any) -> TrainingSettings:
+    forecaster = stakes.DecisionAwareForecaster(cost, **given)
+    features, outcome = torch.rand(40, 2), torch.rand(40, 1)
+    return plan_fit(forecaster.get_params(deep=False), features, outcome, None).training.settings
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "energy"),
+        ({"scoring_rule": "total"}, "total"),
+        ({"scoring_rule": "energy=1,total=0.5", "epochs": 4}, "energy=1,total=0.5"),
+        ({"training": TRAINING}, "pointwise"),
+        ({"training": TRAINING, "scoring_rule": "energy"}, "energy"),
+    ],
+)
+def test_the_score_is_that_of_the_forecaster_or_of_its_training(given: dict[str, Any], expected: str) -> None:
+    assert settings_of(**given).score == expected
+
+
+def test_epochs_take_the_place_of_those_of_the_training() -> None:
+    assert (settings_of(epochs=7).epochs, settings_of(epochs=7, training=TRAINING).epochs) == (7, 7)
+
+
+def test_words_that_are_no_score() -> None:
+    with pytest.raises(SettingError, match=r"^score must be energy, pointwise, total or a mixture"):
+        settings_of(scoring_rule="crps")
+
+
+@pytest.mark.parametrize("rule", ["pointwise", "total", "energy=1,total=0.5"])
+def test_a_forecaster_of_every_score(rule: str) -> None:
+    features = np.random.default_rng(0).uniform(size=(60, 2))
+    quick = TrainingSettings(epochs=1, batch=16, members=4, validation_members=4)
+    small = ImplicitSettings(noise=2, hidden=8, layers=1)
+    models = [
+        stakes.DecisionAwareForecaster(COST, model=small, decision_weight=0, training=quick, random_state=0, **given)
+        .fit(features, features)
+        .models_[0]
+        for given in ({}, {"scoring_rule": rule})
+    ]
+    first, second = ([*model.parameters()] for model in models)
+    assert not any(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+
+
+def test_a_cost_without_a_total_is_refused_in_one_sentence() -> None:
+    cost = stakes.ProtectionCost(0.5, 0.5)
+    features = np.random.default_rng(0).uniform(size=(60, 2))
+    with pytest.raises(SettingError, match=r"its total\(outcome\), for the CRPS of it; ProtectionCost has none$"):
+        stakes.DecisionAwareForecaster(cost, scoring_rule="total", epochs=1).fit(features, features)
