@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
-.PHONY: install demo test lint browser docs reproduce bench soak clean
+.PHONY: install demo test lint browser docs reproduce bench forecast-quality soak clean
 
 install: $(INSTALLED)
 
@@ -39,6 +39,11 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.evaluation --json benchmarks/results/evaluation_cpu.json
 	$(BIN)/python -m benchmarks.decide --json benchmarks/results/decide_cpu.json
 	$(BIN)/python -m benchmarks.sweep_cpu --json benchmarks/results/sweep_cpu.json
+
+# An hour or more on 2 cores; what is there in build/forecast_quality is not run again.
+forecast-quality: $(READY)
+	$(INSTALL) --editable ".[bench]"
+	$(BIN)/python -m benchmarks.forecast_quality --jobs 2
 
 soak: $(READY)
 	$(BIN)/python -m benchmarks.accuracy --sets 5000000

@@ -1,0 +1,117 @@
+"""One forecast on one problem with one seed, judged row by row, and kept in a folder so that a run can be continued."""
+
+import io
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmarks.forecast_quality.ours import OURS
+from benchmarks.forecast_quality.problems import Problem, problems
+from benchmarks.forecast_quality.rivals import RIVALS
+from stakes import energy_score, optimal_action
+from stakes.evaluation.metrics import Assessor
+from stakes.files import write_atomically
+from stakes.method.costs import Cost
+
+__all__ = ["FORECASTS", "MEMBERS", "Cell", "judged"]
+
+FORECASTS = {**RIVALS, **OURS}
+"""All forecasts by name."""
+
+MEMBERS = 200
+"""Of every forecast."""
+
+_ROWS_AT_ONCE = 100
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A forecast of a problem, by their names, and what all that is random depends on."""
+
+    problem: str
+    forecast: str
+    seed: int
+
+    def file(self, folder: Path) -> Path:
+        words = f"{self.problem} {self.forecast} {self.seed}".lower()
+        return folder / ("".join(letter if letter.isalnum() else "_" for letter in words) + ".npz")
+
+    def run(self, folder: Path, reference: Path | None) -> float:
+        """Make the forecast, judge it and keep what came of it; the seconds that the forecast took."""
+        torch.set_num_threads(1)
+        problem = problems(reference)[self.problem]()
+        start = time.perf_counter()
+        members = FORECASTS[self.forecast](problem, MEMBERS, self.seed)
+        seconds = time.perf_counter() - start
+        content = io.BytesIO()
+        arrays = {
+            f"{label}:{metric}": values
+            for label, of in judged(problem, members).items()
+            for metric, values in of.items()
+        }
+        np.savez(content, seconds=seconds, times=problem.times[problem.test_rows], **arrays)
+        write_atomically(self.file(folder), content.getvalue())
+        return seconds
+
+    def attempt(self, folder: Path, reference: Path | None, end: float = math.inf) -> str:
+        """Run unless it is later than `end`; what came of it, in words: a forecast that fails ends no others."""
+        if time.time() > end:
+            return "left for another time"
+        try:
+            return f"{self.run(folder, reference):.1f} s"
+        except Exception as error:
+            return f"FAILED: {error!r}"
+
+    def kept(self, folder: Path) -> dict[str, dict[str, NDArray[Any]]] | None:
+        """What `run` kept, `judged` with `times` (N,) and `seconds` beside; None where it has not run."""
+        if not self.file(folder).exists():
+            return None
+        with np.load(self.file(folder)) as file:
+            arrays = dict(file)
+        beside = {name: arrays.pop(name) for name in ("times", "seconds")}
+        found: dict[str, dict[str, NDArray[Any]]] = {}
+        for name, values in arrays.items():
+            label, _, metric = name.rpartition(":")
+            found.setdefault(label, dict(beside))[metric] = values
+        return found
+
+
+def judged(problem: Problem, members: NDArray[np.float64]) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """What members (N, M, D) are worth, row by row, by the name of each cost of the problem; all (N,).
+
+    `score` is the energy score in standard deviations of the training outcomes, `gap` the predicted less the realised
+    `cost`; of the total there are the `variance` and the squared `error`.
+    """
+    scale = torch.from_numpy(problem.outcomes[: problem.train].std(0))
+    rows = list(
+        zip(
+            torch.from_numpy(members).split(_ROWS_AT_ONCE),
+            torch.from_numpy(problem.outcomes[problem.test_rows]).split(_ROWS_AT_ONCE),
+            strict=True,
+        )
+    )
+    score = torch.cat([energy_score(drawn / scale, outcome / scale) for drawn, outcome in rows])
+    found = {}
+    for label, cost in problem.costs.items():
+        parts = [_decided(cost, drawn, outcome) for drawn, outcome in rows]
+        found[label] = {name: torch.cat([part[name] for part in parts]).numpy() for name in parts[0]}
+        found[label]["score"] = score.numpy()
+    return found
+
+
+def _decided(cost: Cost, drawn: Tensor, outcome: Tensor) -> dict[str, Tensor]:
+    action, total = optimal_action(cost, drawn), Assessor(cost).total
+    paid, of_total = cost(action, outcome), total(drawn)
+    return {
+        "cost": paid,
+        "gap": cost(action, drawn.movedim(-2, 0)).mean(0) - paid,
+        "variance": of_total.var(-1),
+        "error": (of_total.mean(-1) - total(outcome)) ** 2,
+    }

@@ -1,0 +1,145 @@
+"""From forecasts judged row by row to one table: who is better than ours, by how much, and how sure that is."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from stakes.evaluation.headroom import automatic_block
+from stakes.evaluation.intervals import Resampling, Sampled
+
+__all__ = ["LEVEL", "compared", "geometric_mean", "holm", "p_value", "summary"]
+
+Floats = NDArray[np.float64]
+Judged = Mapping[str, NDArray[Any]]
+"""Metrics (S, N) of a forecast of one problem by name, with `times` (N,) and `seconds` (S,)."""
+
+LEVEL = 0.05
+"""Of the tests of the whole table."""
+
+
+def compared(problem: Mapping[str, Judged], ours: str) -> dict[str, dict[str, Any]]:
+    """Every forecast of a problem, and the paired difference of each from ours, over blocks of time and seeds."""
+    seeds = max(len(judged["score"]) for judged in problem.values())
+    times = problem[ours]["times"]
+    block = automatic_block(times)
+    resampling = Resampling(len(times), seeds, block=block)
+    means = {name: _means(judged, seeds, resampling) for name, judged in problem.items()}
+    return {
+        name: _row(of_forecast, None if name == ours else means[ours], len(times) // block)
+        | {"seconds": float(np.mean(problem[name]["seconds"])), "seeds": len(problem[name]["score"])}
+        for name, of_forecast in means.items()
+    }
+
+
+def _means(judged: Judged, seeds: int, resampling: Resampling) -> dict[str, Sampled]:
+    """A forecast that does not depend on a seed counts as the same with each."""
+    names = ("score", "cost", "gap", "variance", "error")
+    values = [np.broadcast_to(judged[name], (seeds, resampling.cases)) for name in names]
+    return dict(zip(names, resampling.means(np.stack(values)[:, None]), strict=True))
+
+
+def _row(means: Mapping[str, Sampled], ours: Mapping[str, Sampled] | None, blocks: int) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "score": means["score"].estimate,
+        "cost": means["cost"].estimate,
+        "gap": list(means["gap"].interval()),
+        "spread": math.sqrt(means["variance"].estimate / means["error"].estimate),
+    }
+    if ours is None:
+        return row
+    for metric in ("score", "cost"):
+        difference = means[metric] - ours[metric]
+        row[f"{metric} less ours"] = list(difference.interval())
+        row[f"{metric} p"] = p_value(difference, blocks)
+    return row
+
+
+def p_value(difference: Sampled, blocks: int) -> float:
+    """Two-sided, by Student's t with one degree of freedom less than there are blocks of rows.
+
+    The standard error is that of the replicates, so p may be far below one over their number, as Holm's method needs.
+    """
+    error = float(np.std(difference.replicates))
+    if error == 0.0:
+        return 1.0 if difference.estimate == 0.0 else 0.0
+    return float(2 * student.sf(abs(difference.estimate) / error, max(blocks - 1, 1)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted by Holm's method: below 0.05, one is significant however many were looked at.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p_values, kind="stable")
+    factors = np.arange(len(p_values), 0, -1)
+    adjusted = np.minimum(np.maximum.accumulate(np.asarray(p_values, dtype=np.float64)[order] * factors), 1.0)
+    return [float(value) for value in adjusted[np.argsort(order, kind="stable")]]
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of positive numbers.
+
+    >>> round(geometric_mean([0.5, 2.0, 1.0]), 12)
+    1.0
+    """
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def summary(
+    table: Mapping[str, Mapping[str, dict[str, Any]]], ours: str, rivals: Sequence[str], before: str | None
+) -> dict[str, Any]:
+    """Where a rival is significantly better than ours, and ratios of scores; adds `... adjusted` p-values to the rows.
+
+    Holm's method takes all comparisons with all rivals on all problems, of score and cost, for one table.
+    """
+    cells = [
+        (problem, rival, metric)
+        for problem, rows in table.items()
+        for rival in rivals
+        if rival in rows
+        for metric in ("score", "cost")
+    ]
+    adjusted = holm([table[problem][rival][f"{metric} p"] for problem, rival, metric in cells])
+    for (problem, rival, metric), p in zip(cells, adjusted, strict=True):
+        table[problem][rival][f"{metric} p adjusted"] = p
+    lost = [
+        {
+            "problem": problem,
+            "rival": rival,
+            "metric": metric,
+            "difference": table[problem][rival][f"{metric} less ours"],
+        }
+        for problem, rival, metric in cells
+        if table[problem][rival][f"{metric} less ours"][0] < 0
+    ]
+    of = [table[each["problem"]][each["rival"]] for each in lost]
+    best = {
+        problem: min((rows[rival]["score"], rival) for rival in rivals if rival in rows)
+        for problem, rows in table.items()
+        if any(rival in rows for rival in rivals)
+    }
+    found: dict[str, Any] = {
+        "rival significantly better": [
+            each for each, row in zip(lost, of, strict=True) if row[f"{each['metric']} p adjusted"] < LEVEL
+        ],
+        "rival better at 5 %, taken alone": [
+            each for each, row in zip(lost, of, strict=True) if row[f"{each['metric']} p"] < LEVEL
+        ],
+        "best rival": {problem: rival for problem, (_, rival) in best.items()},
+        "score over best rival": {
+            problem: table[problem][ours]["score"] / score for problem, (score, _) in best.items()
+        },
+    }
+    found["geometric mean over best rivals"] = geometric_mean(list(found["score over best rival"].values()))
+    if before is not None:
+        ratios = {
+            problem: rows[ours]["score"] / rows[before]["score"] for problem, rows in table.items() if before in rows
+        }
+        found["score over before"] = ratios
+        found["geometric mean over before"] = geometric_mean(list(ratios.values())) if ratios else None
+    return found
