@@ -3,6 +3,7 @@
 import asyncio
 import os
 
+from hostile_requests import attack, memory_of_all
 from service_load import decision_request, load, moves, nonsense
 
 
@@ -26,3 +27,12 @@ def test_moves_of_a_slider_are_answered(address: str) -> None:
 def test_nonsense_is_refused(address: str) -> None:
     statuses = asyncio.run(nonsense(port_of(address), 150, seed=0))
     assert {status // 100 for status in statuses} == {4}
+
+
+def test_hostile_requests_are_refused_in_time_and_stop_nobody(address: str) -> None:
+    """The bodies of this service are small: most of the requests are refused unread."""
+    seen = asyncio.run(attack(port_of(address), 60, seed=0))
+    assert seen.statuses.total() == 60
+    assert seen.statuses.keys() <= {200, 413, 422}
+    assert len(seen.health) > 1
+    assert memory_of_all(os.getpid()) > 100

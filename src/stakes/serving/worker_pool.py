@@ -28,7 +28,7 @@ class WorkerPool:
     def __init__(self, make: Callable[[], Answering], settings: ServiceSettings) -> None:
         self._make, self._settings = make, settings
         self._counting, self._pending = threading.Lock(), 0
-        self._starting, self._nursery = threading.Lock(), Nursery(make)
+        self._starting, self._nursery, self._closed = threading.Lock(), Nursery(make), False
         self._threads = ThreadPoolExecutor(settings.workers, "stakes")  # each waits for a worker
         self._idle: LifoQueue[WorkerProcess | None] = LifoQueue()  # None in place of one that was killed
         for _ in range(settings.workers):
@@ -64,8 +64,11 @@ class WorkerPool:
 
     def close(self) -> None:
         """Kill the workers, whatever they do."""
-        self._nursery.end()
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._starting:
+            self._closed = True
+            self._nursery.end()
+        self._threads.shutdown()
 
     def _answered(self, name: str, content: bytes | bytearray, deadline: float) -> Reply:
         worker, used_up = self._idle.get(), True
@@ -84,6 +87,8 @@ class WorkerPool:
             try:
                 return self._nursery.worker()
             except WorkerError:
+                if self._closed:
+                    raise
                 self._nursery.end()
                 self._nursery = Nursery(self._make)
                 return self._nursery.worker()
