@@ -28,7 +28,8 @@ from stakes.errors import SettingError, ShapeError
 from stakes.method.score_mixture import named_score, score_weights
 from stakes.method.training_settings import TrainingSettings
 from stakes.training import replicas as replicas_module
-from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack
+from stakes.training.parameter_layout import ParameterLayout
+from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.stacked_cost import cost_structure, stacked_cost
 from stakes.training.validation import estimate_scales, validate
 
