@@ -39,6 +39,7 @@ EVERY_SETTING_CHANGED = (
         decision_estimator="debiased",
         companion="variogram",
         score="energy=1,total=0.5",
+        decision_member_count=8,
     ),
     ImplicitSettings(noise=1, hidden=2, layers=3, linear=True, gap=4),
     LinearSettings(residuals=1, gap=2),
@@ -110,6 +111,15 @@ def test_the_debiased_estimator_needs_even_members(name: str, count: int) -> Non
         TrainingSettings(**{name: count}, decision_estimator="debiased")
     assert getattr(TrainingSettings(**{name: count}), name) == count
     assert getattr(TrainingSettings(**{name: 4}, decision_estimator="debiased"), name) == 4
+
+
+def test_the_decision_has_at_least_the_members_of_the_score() -> None:
+    assert TrainingSettings(members=10, decision_member_count=10).decision_member_count == 10
+    for count in (9, 0, 12.0, True, "12"):
+        with pytest.raises(SettingError, match=r"^decision_member_count must be a whole number of at least 10, got"):
+            TrainingSettings(members=10, decision_member_count=count)
+    with pytest.raises(SettingError, match=r"^decision_member_count must be even and at least 4 for the debiased"):
+        TrainingSettings(members=10, decision_member_count=11, decision_estimator="debiased")
 
 
 @pytest.mark.parametrize("name", ["members", "validation_members"])

@@ -45,6 +45,8 @@ class TrainingSettings:
             of what the decision is about, and "variogram", the variogram score of the sites.
         score: "energy", "pointwise" or "total" (`EnergyScore`, `PointwiseCRPS`, `TotalCRPS` of the cost), or a mixture,
             such as "energy=1,total=0.5", whose parts are each divided by what climatology scores on the training cases.
+        decision_member_count: Members per case that the decision is made from, at least `members`, of which the score
+            sees the first; in validation `validation_members` at least. None is as many as the score has.
     """
 
     epochs: int = 2000
@@ -62,6 +64,7 @@ class TrainingSettings:
     decision_estimator: Literal["plain", "debiased"] = "plain"
     companion: Companion = "decision"
     score: str = field(default="energy", metadata=_LATER)
+    decision_member_count: int | None = field(default=None, metadata=_LATER)
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "members", "validate_every", "validation_members", "patience"):
@@ -78,8 +81,12 @@ class TrainingSettings:
         require_one_of("decision_estimator", self.decision_estimator, ("plain", "debiased"))
         require_one_of("companion", self.companion, get_args(Companion))
         score_weights(self.score)  # which checks it
-        for name in ("members", "validation_members"):
+        if self.decision_member_count is not None:
+            require_count("decision_member_count", self.decision_member_count, self.members)
+        for name in ("members", "validation_members", "decision_member_count"):
             count = getattr(self, name)
+            if count is None:
+                continue
             if self.decision_estimator == "debiased" and (count < 4 or count % 2):
                 raise SettingError(f"{name} must be even and at least 4 for the debiased estimator, got {count}")
             if self.score_estimator == "fair" and count < 2:

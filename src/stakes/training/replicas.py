@@ -203,8 +203,27 @@ class ReplicaStack:
             raise SettingError(f"companion variogram needs at least two sites, the cases have {sites}")
         return VariogramScore()
 
-    def draw(self, parameters: Tensor, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
-        """What each replica shows the objective: features (R, B, F), outcome (R, B, D), noise (R, B, ...)."""
+    def extra_members(self, members: int) -> int:
+        """How many members a case gets beyond those that the score sees: some, where a replica decides with more."""
+        weighing = any(replica.decision_weight for replica in self.replicas)
+        return max(0, (self.settings.decision_member_count or 0) - members) if weighing else 0
+
+    def draw(
+        self, parameters: Tensor, features: Tensor, outcome: Tensor, noise: TrainingNoise, members: int | None = None
+    ) -> TrainingDraw:
+        """What each replica shows the objective: features (R, B, F), outcome (R, B, D), noise (R, B, ...).
+
+        With `members`, the score sees so many, and the decision `extra_members` more, where the noise is for more.
+        """
+        if members is None or self.settings.decision_member_count is None:
+            return self._draw_all(parameters, features, outcome, noise)
+        some, kept = dict(noise), members + self.extra_members(members)
+        for name, axis in self._member_axes.items():
+            some[name] = some[name].narrow(axis, 0, min(kept, some[name].shape[axis]))
+        draw = self._draw_all(parameters, features, outcome, some)
+        return draw._replace(score_members=draw.score_members[..., :members, :])
+
+    def _draw_all(self, parameters: Tensor, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
         with unwatched():
             if self.together:
                 return self._draw(self.layout.named(parameters), self.fixed, features, outcome, dict(noise))
@@ -232,24 +251,60 @@ class ReplicaStack:
             ]
         )
 
-    def noise(self, cases: int, members: int, *moment: object, validation: bool = False) -> dict[str, Tensor]:
-        """Noise as a pure function of seed and moment (phase, epoch, step), one set per seed: (seeds, cases, ...)."""
+    def noise(
+        self, cases: int, members: int, *moment: object, more: int = 0, validation: bool = False
+    ) -> dict[str, Tensor]:
+        """Noise as a pure function of seed and moment (phase, epoch, step), one set per seed: (seeds, cases, ...).
+
+        The noise of `more` members comes after that of the others, which is the same without them.
+        """
         model = cast(Any, self.template.model)
         draw = getattr(model, "validation_noise", model.draw_noise) if validation else model.draw_noise
+        noise = self._stacked_noise(draw, cases, members, *moment)
+        if more:
+            added = self._stacked_noise(model.draw_noise, cases, more, *moment, "more members")
+            for name, axis in self._member_axes.items():
+                noise[name] = torch.cat([noise[name], added[name]], axis)
+        return noise
+
+    def _stacked_noise(self, draw: Any, cases: int, members: int, *moment: object) -> dict[str, Tensor]:
         drawn = [draw(cases, members, self._seeded(seed, *moment)) for seed in self.seeds]
         return {name: torch.stack([noise[name] for noise in drawn]) for name in drawn[0]}
 
+    @cached_property
+    def _member_axes(self) -> dict[str, int]:
+        """The axis of the members in every noise (seeds, cases, ...) that has one: it alone has their number."""
+        draw = cast(Any, self.template.model).draw_noise
+        two, three = (self._stacked_noise(draw, 1, count, "axes") for count in (2, 3))
+        sizes = {name: list(zip(values.shape, three[name].shape, strict=True)) for name, values in two.items()}
+        axes = {name: pairs.index((2, 3)) for name, pairs in sizes.items() if (2, 3) in pairs}
+        if not axes:
+            raise SettingError("decision_member_count needs a model whose noise has an axis of members; this has none")
+        return axes
+
     def draws(
-        self, parameters: Tensor, cases: "_StackedCases", members: int, phase: str, limit: int | None = None
+        self,
+        parameters: Tensor,
+        cases: "_StackedCases",
+        members: int,
+        phase: str,
+        limit: int | None = None,
+        *,
+        deciding: bool = False,
     ) -> Iterator[TrainingDraw]:
-        """Draws for all cases, or the first `limit`, part by part, with the noise of the phase; the same every time."""
+        """Draws for all cases, or the first `limit`, part by part, with the noise of the phase; the same every time.
+
+        The score sees so many members; the decision those of `extra_members` too where there is one (`deciding`).
+        """
+        more = self.extra_members(members) if deciding else 0
         count = min(cases.count, limit or cases.count)
-        size = max(1, _MEMBERS_AT_ONCE // members)
-        noise = self.noise(count, members, phase, validation=True)
+        size = max(1, _MEMBERS_AT_ONCE // (members + more))
+        noise = self.noise(count, members, phase, more=more, validation=True)
         for start in range(0, count, size):
             part = slice(start, min(start + size, count))
             some = {name: values[:, part][self.seed_index] for name, values in noise.items()}
-            yield self.draw(parameters, cases.features[:, part][cases.index], cases.outcome[:, part][cases.index], some)
+            features, outcome = (values[:, part][cases.index] for values in (cases.features, cases.outcome))
+            yield self.draw(parameters, features, outcome, some, members)
 
     def _seeded(self, seed: int, *moment: object) -> torch.Generator:
         digest = hashlib.sha256(repr((seed, *moment)).encode()).digest()

@@ -61,12 +61,14 @@ class RunSettings:
     def distinct(self) -> "RunSettings":
         """The run that stands for all with the same result.
 
-        At weight 0 the companion does not matter, nor the cost unless the score looks at its total.
+        At weight 0 the companion does not matter, nor how many members decide, nor the cost unless the score looks at
+        its total.
         """
         if self.decision_weight:
             return self
         task = self.task if "total" in score_weights(self.training.score) else _with_default_cost(self.task)
-        return replace(self, task=task, training=replace(self.training, companion="decision"))
+        training = replace(self.training, companion="decision", decision_member_count=None)
+        return replace(self, task=task, training=training)
 
     @property
     def name(self) -> str:

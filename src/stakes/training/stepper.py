@@ -135,7 +135,7 @@ class Stepper:
         index = self.stack.seed_index[rows]
         inputs = {name: values[index] for name, values in self._inputs.items()}
         features, outcome = part.train.batch(inputs.pop("rows"))
-        draw = part.draw(parameters, features, outcome, inputs)
+        draw = part.draw(parameters, features, outcome, inputs, part.settings.members)
         with unwatched():
             return objective(draw).mean(-1)
 
@@ -169,7 +169,9 @@ class Stepper:
     def _take_batch(self, order: Tensor, phase: str, epoch: int, step: int) -> None:
         """Put the rows and the noise of a step where the step, captured or not, looks for them."""
         size = self.stack.batch
-        noise = self.stack.noise(size, self.stack.settings.members, phase, epoch, step)
+        members = self.stack.settings.members
+        more = 0 if self.scales is None else self.stack.extra_members(members)
+        noise = self.stack.noise(size, members, phase, epoch, step, more=more)
         inputs = {"rows": order[:, step * size : (step + 1) * size], **noise}
         if not self._inputs:
             self._inputs = {name: torch.empty_like(values) for name, values in inputs.items()}

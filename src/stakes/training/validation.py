@@ -31,15 +31,15 @@ def validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> 
         scales: What the two terms of each replica are divided by, (R, 2); None gives the score alone.
     """
     parts = [
-        _validate(part, parameters[rows], part.objective(None if scales is None else scales[rows]))
-        for rows, part in stack.parts()
+        _validate(part, parameters[rows], None if scales is None else scales[rows]) for rows, part in stack.parts()
     ]
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
-def _validate(stack: ReplicaStack, parameters: Tensor, objective: DecisionAwareObjective) -> dict[str, Tensor]:
+def _validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> dict[str, Tensor]:
+    objective, members = stack.objective(scales), stack.settings.validation_members
     sums: dict[str, Tensor] = {}
-    for draw in stack.draws(parameters, stack.validation, stack.settings.validation_members, "validation"):
+    for draw in stack.draws(parameters, stack.validation, members, "validation", deciding=scales is not None):
         with unwatched():
             values = _values(objective, stack.cost, draw)
         for name, value in values.items():
@@ -82,7 +82,8 @@ def estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
 def _estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
     objective = stack.objective(parameters.new_ones(len(stack), 2)).plain
     sums = parameters.new_zeros(len(stack), 2)
-    for draw in stack.draws(parameters, stack.train, stack.settings.members, "scales", _CASES_FOR_SCALES):
+    members = stack.settings.members
+    for draw in stack.draws(parameters, stack.train, members, "scales", _CASES_FOR_SCALES, deciding=True):
         with unwatched():
             terms = objective(draw)
         assert terms.decision is not None  # the weight is a tensor

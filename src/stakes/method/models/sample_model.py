@@ -21,7 +21,7 @@ class TrainingDraw(NamedTuple):
     Attributes:
         score_members: Members (..., M, D) that the score sees.
         score_outcome: Outcomes (..., D) that it sees.
-        decision_members: Members (..., M, D) that the decision is made from.
+        decision_members: Members (..., N, D) that the decision is made from: the same ones, or more.
         decision_outcome: Outcomes (..., D) that it is paid at.
         decision_term_weight: What each case's decision term is multiplied by, (...); None leaves it as it is.
     """

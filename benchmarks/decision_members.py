@@ -1,0 +1,147 @@
+"""More members for the decision than for the score: what a step costs, and how sure the forecasts are.
+
+    python -m benchmarks.decision_members step [--device cuda] [--json FILE]
+    python -m benchmarks.decision_members spread [--seeds 10] [--device cuda] [--processes 2] [--json FILE]
+
+`step` times a decision-aware step of the estimator's implicit model (batch 256) whose score has 10 members, the
+decision made from 10, 20 or 64. `spread` trains that model on the Irish wind record, penalty 20, at some weights, the
+decision made from 10 members or from 64, and judges each with 200 members on the test years: the spread of the total
+over the error of its mean, 1 where it is right, and the realised cost. Seeds are paired: the same batches and noise.
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+import stakes
+from benchmarks.timing import interleave, processor
+from stakes.evaluation.metrics import Assessor
+from stakes.tasks.irish_wind import IrishWind
+from stakes.training.many_weights import ESTIMATOR_MODELS, automatic_settings
+from stakes.training.processes import called_for_each
+from stakes.training.replicas import Replica
+from stakes.training.trainer import train
+
+BATCH, MEMBERS, JUDGED = 256, 10, 200
+COUNTS = (10, 20, 64)
+WEIGHTS = (0.0, 0.3, 0.6, 0.9)
+Row = dict[str, object]
+
+
+def training_step(count: int, outcomes: int, device: str) -> Callable[[], None]:
+    """One step of Adam whose decision sees `count` members, of which the score sees the first ten."""
+    torch.manual_seed(0)
+    features = torch.randn(BATCH, 2 * outcomes + 4, device=device)
+    outcome = 10 + 4 * torch.randn(BATCH, outcomes, device=device)
+    model = stakes.ImplicitModel(features.shape[1], outcomes, noise=16, hidden=64, layers=3).to(device)
+    model.fit_scaling(features, outcome)
+    objective = stakes.DecisionAwareObjective(
+        stakes.EnergyScore(), stakes.DecisionScore(stakes.WindDispatchCost(5.0)), 0.5
+    )
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step() -> None:
+        draw = model.training_draw(features, outcome, model.draw_noise(BATCH, count))
+        loss = objective(draw._replace(score_members=draw.score_members[:, :MEMBERS])).mean().total
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+    return step
+
+
+def step_costs(device: str) -> list[Row]:
+    rows: list[Row] = []
+    for outcomes in (1, 12):
+        few, *more = (training_step(count, outcomes, device) for count in COUNTS)
+        timing = interleave(few, {str(count): step for count, step in zip(COUNTS[1:], more, strict=True)})
+        ratios = {f"{count} / 10": round(ratio, 2) for count, ratio in timing.ratios.items()}
+        rows.append({"outcomes": outcomes, "10 members, ms": round(timing.milliseconds["ours"], 3), **ratios})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def replica(weight: float, seed: int) -> Replica:
+    task = IrishWind(penalty=20.0)
+    data = task.data()
+    torch.manual_seed(seed)
+    model = ESTIMATOR_MODELS["implicit"].build(data.train.features.shape[1], data.train.outcome.shape[1])
+    model.fit_scaling(data.train.features, data.train.outcome)
+    return Replica(model, data.train, data.validation, task.cost, weight, seed, f"weight {weight:g}, seed {seed}")
+
+
+def judged(count: int | None, seeds: tuple[int, ...], device: str) -> list[Row]:
+    """Every weight and seed, trained as one stack and judged on the test years."""
+    if device == "cpu":
+        torch.set_num_threads(1)
+    replicas = [replica(weight, seed) for seed in seeds for weight in WEIGHTS]
+    data, assessor = IrishWind().data(), Assessor(replicas[0].cost)
+    settings = replace(automatic_settings(len(data.train)), decision_member_count=count)
+    rows: list[Row] = []
+    for trained in train(replicas, settings, device=device):
+        trained.load_into_model()
+        generator = torch.Generator().manual_seed(0)
+        found = assessor(trained.replica.model.cpu().sample(data.test.features, JUDGED, generator), data.test.outcome)
+        ratio = (found["spread"] ** 2).mean() / (found["error"] ** 2).mean() * (1 + 1 / JUDGED)
+        measured = {"spread": ratio.sqrt(), "cost": found["cost"].mean(), "energy score": found["energy_score"].mean()}
+        about = {"decision members": count or MEMBERS, "weight": trained.replica.decision_weight}
+        numbers = {name: round(value.item(), 5) for name, value in measured.items()}
+        rows.append({**about, "seed": trained.replica.seed, **numbers})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def spread(seeds: int, device: str, processes: int) -> list[Row]:
+    parts = [tuple(range(seeds))] if device != "cpu" else [(seed,) for seed in range(seeds)]
+    calls = {(count, part): (count, part, device) for count in (None, COUNTS[-1]) for part in parts}
+    return [row for _, rows in called_for_each(judged, calls, processes) for row in rows]
+
+
+def summary(rows: list[Row]) -> list[Row]:
+    """Means over the seeds, and what more members change at a weight, with its standard error over paired seeds."""
+    lines: list[Row] = []
+    for weight in WEIGHTS:
+        line: Row = {"weight": weight}
+        for name in ("spread", "cost", "energy score"):
+            few, many = (
+                [float(str(row[name])) for row in sorted(rows, key=lambda row: int(str(row["seed"])))
+                 if row["weight"] == weight and row["decision members"] == count]
+                for count in (MEMBERS, COUNTS[-1])
+            )  # fmt: skip
+            change = [after - before for before, after in zip(few, many, strict=True)]
+            error = statistics.stdev(change) / len(change) ** 0.5 if len(change) > 1 else float("nan")
+            line |= {f"{name}, 10": round(statistics.mean(few), 4), f"{name}, 64": round(statistics.mean(many), 4)}
+            line |= {f"change of {name}": f"{statistics.mean(change):+.4f} ± {error:.4f}"}
+        lines.append(line)
+        print(line, flush=True)
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["step", "spread"])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    machine = torch.cuda.get_device_name() if arguments.device == "cuda" else f"{processor()}, 1 thread"
+    found: dict[str, object] = {"machine": machine, "torch": torch.__version__}
+    if arguments.what == "step":
+        if arguments.device == "cpu":
+            torch.set_num_threads(1)
+        found["steps"] = step_costs(arguments.device)
+    else:
+        runs = spread(arguments.seeds, arguments.device, arguments.processes)
+        found |= {"seeds": arguments.seeds, "runs": runs, "summary": summary(runs)}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
