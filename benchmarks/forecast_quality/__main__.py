@@ -16,10 +16,12 @@ from benchmarks.forecast_quality.cells import FORECASTS, MEMBERS, Cell
 from benchmarks.forecast_quality.comparison import compared, summary
 from benchmarks.forecast_quality.problems import MADE, problems
 from benchmarks.forecast_quality.rivals import RIVALS
+from benchmarks.markdown import quality_markdown
 from benchmarks.timing import processor
 from stakes.training.processes import called_for_each
 
 RESULTS = Path(__file__).parents[1] / "results" / "forecast_quality.json"
+TABLES = "## All of it"
 ALWAYS_THE_SAME = ("climatology", "last period", "ridge", "LightGBM")  # but for the draw of residuals
 
 
@@ -38,22 +40,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="after which no cell is begun")
     parser.add_argument("--cells", type=Path, default=Path("build/forecast_quality"), help="folder of finished cells")
     parser.add_argument("--json", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--page", type=Path, help="Markdown file whose text from the line '## All of it' on is replaced"
+    )
     options = parser.parse_args(arguments)
     known = problems(options.reference)
     names = [name for name in known if any(part in name for part in options.problems)]
     cells = list(cells_of(names, options.forecasts, options.seeds))
     run_missing(cells, options)
-    table = table_of(cells, options)
-    if table:
-        real = {name: rows for name, rows in table.items() if name not in MADE}
-        rivals = [name for name in options.forecasts if name in RIVALS]
-        found = summary(real, options.ours, rivals, options.before) if real else {}
-        software = f"Python {platform.python_version()}, torch {torch.__version__}"
-        head = {"machine": f"{processor()}, 1 thread a forecast, {software}", "members": MEMBERS, "ours": options.ours}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({**head, "problems": table, "summary": found}, indent=1) + "\n")
-        print(json.dumps(found, indent=1))
+    if table := table_of(cells, options):
+        write(table, options)
     return 0
+
+
+def write(table: dict[str, Any], options: argparse.Namespace) -> None:
+    real = {name: rows for name, rows in table.items() if name not in MADE}
+    rivals = [name for name in options.forecasts if name in RIVALS and name != options.ours]
+    quality = {
+        "machine": f"{processor()}, 1 thread a forecast, Python {platform.python_version()}, torch {torch.__version__}",
+        "members": MEMBERS,
+        "ours": options.ours,
+        "problems": table,
+        "summary": summary(real, options.ours, rivals, options.before),
+    }
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(quality, indent=1) + "\n")
+    print(json.dumps(quality["summary"], indent=1))
+    if options.page is not None:
+        prose, _, _ = options.page.read_text().partition(TABLES)
+        options.page.write_text(f"{prose.rstrip()}\n\n{TABLES}\n\n{quality_markdown(quality)}")
 
 
 def cells_of(names: Sequence[str], forecasts: Sequence[str], seeds: int) -> Iterator[Cell]:
@@ -64,9 +79,9 @@ def cells_of(names: Sequence[str], forecasts: Sequence[str], seeds: int) -> Iter
 
 
 def run_missing(cells: Sequence[Cell], options: argparse.Namespace) -> None:
-    """Run what is not there yet."""
+    """Run what is not there yet, the largest problems, which come last, first."""
     end = time.time() + 60 * options.minutes
-    missing = [cell for cell in cells if not cell.file(options.cells).exists()]
+    missing = [cell for cell in reversed(cells) if not cell.file(options.cells).exists()]
     calls = {cell: (cell, options.cells, options.reference, end) for cell in missing}
     for cell, came in called_for_each(Cell.attempt, calls, options.jobs):
         print(f"{cell.problem}, {cell.forecast}, seed {cell.seed}: {came}", flush=True)

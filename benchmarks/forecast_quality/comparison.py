@@ -82,12 +82,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive numbers.
+    """Of positive numbers; NaN of none.
 
     >>> round(geometric_mean([0.5, 2.0, 1.0]), 12)
     1.0
     """
-    return math.exp(sum(map(math.log, values)) / len(values))
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
 
 def summary(
@@ -135,11 +135,10 @@ def summary(
             problem: table[problem][ours]["score"] / score for problem, (score, _) in best.items()
         },
     }
-    found["geometric mean over best rivals"] = geometric_mean(list(found["score over best rival"].values()))
+    found["geometric mean of score over best rival"] = geometric_mean(list(found["score over best rival"].values()))
     if before is not None:
-        ratios = {
-            problem: rows[ours]["score"] / rows[before]["score"] for problem, rows in table.items() if before in rows
-        }
-        found["score over before"] = ratios
-        found["geometric mean over before"] = geometric_mean(list(ratios.values())) if ratios else None
+        for metric in ("score", "seconds"):
+            ratios = {name: rows[ours][metric] / rows[before][metric] for name, rows in table.items() if before in rows}
+            found[f"{metric} over before"] = ratios
+            found[f"geometric mean of {metric} over before"] = geometric_mean(list(ratios.values()))
     return found

@@ -72,8 +72,10 @@ def test_a_rival_that_is_better_is_found_and_named() -> None:
     found = summary({"a problem": rows}, "ours", ["better", "same"], "old")
     assert [(each["rival"], each["metric"]) for each in found["rival significantly better"]] == [("better", "score")]
     assert found["best rival"] == {"a problem": "better"}
-    assert found["geometric mean over best rivals"] == pytest.approx(rows["ours"]["score"] / rows["better"]["score"])
-    assert found["geometric mean over before"] == pytest.approx(rows["ours"]["score"] / rows["old"]["score"])
+    assert found["geometric mean of score over best rival"] == pytest.approx(
+        rows["ours"]["score"] / rows["better"]["score"]
+    )
+    assert found["geometric mean of score over before"] == pytest.approx(rows["ours"]["score"] / rows["old"]["score"])
     assert rows["same"]["score p adjusted"] > rows["same"]["score p"] / 2 > 0.05
     page = quality_markdown({"problems": {"a problem": rows}, "ours": "ours"})
     ratio = rows["better"]["score"] / rows["ours"]["score"]
@@ -169,14 +171,16 @@ def test_from_the_command_to_a_page(
     for module in (cells, command):
         monkeypatch.setattr(module, "FORECASTS", forecasts)
         monkeypatch.setattr(module, "problems", lambda reference: {"made": made}, raising=False)
+    (page := tmp_path / "page.md").write_text("# Who wins\n\n## All of it\n\nold")
     given = ["--cells", str(tmp_path / "cells"), "--json", str(tmp_path / "quality.json"), "--seeds", "2"]
+    given += ["--page", str(page)]
     assert command.main(given) == 0
     assert "made, LightGBM, seed 0: FAILED: RuntimeError('no such package')" in capsys.readouterr().out
     quality = json.loads((tmp_path / "quality.json").read_text())
     assert quality["summary"]["rival significantly better"] == []
     assert quality["summary"]["best rival"] == {"made": "ridge"}
     assert set(quality["problems"]["made"]) == {"climatology", "ridge", "stakes"}
-    assert "### Cost" in quality_markdown(quality)
+    assert page.read_text() == f"# Who wins\n\n## All of it\n\n{quality_markdown(quality)}"
     assert Cell("made", "stakes", 1).kept(tmp_path / "cells") is not None
     assert command.main([*given, "--forecasts", "climatology", "ridge", "stakes"]) == 0
     assert "seed 0" not in capsys.readouterr().out  # nothing is run twice
