@@ -29,6 +29,7 @@ from stakes.evaluation.headroom import Headroom, resolved_block
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.evaluation.weight_frontier import frontier
+from stakes.forecaster_base import Base
 from stakes.forecaster_plan import PlannedFit, plan_fit
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import whole_number
@@ -58,12 +59,17 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     Args:
         cost: What a decision costs.
-        model: "implicit", "diffusion", settings such as `ImplicitSettings(hidden=64)`, or a function of the numbers of
-            features and outcomes that makes a `SampleModel`.
+        model: "implicit", "diffusion", "linear" (which needs no training: `LinearModel`), settings such as
+            `ImplicitSettings(hidden=64)`, or a function of the numbers of features and outcomes that makes a
+            `SampleModel`.
+        base: What the forecast starts from: "linear", ridge regression with the covariance of its errors, to which an
+            implicit model adds a network and which early stopping may keep; or "none". Other models have no base.
+        gap: How many rows the lead time has: rows so near to those that a linear forecast is tried on are left out of
+            its fit. 0 where a forecast is issued just before its outcome.
         scoring_rule: What is trained beside the decision: "energy", "pointwise", "total", or a mixture such as
             "energy=1,total=0.5", as `score` in `TrainingSettings`; None takes that of `training`, "energy" by default.
         decision_weight: How much the decision weighs, from 0, the score alone, to 1, the decision alone. "auto" trains
-            all `weights` from one pre-training; alternate blocks of the validation rows decide when to stop and which
+            all `weights` from one start; alternate blocks of the validation rows decide when to stop and which
             weight to take (`stakes.evaluation.weight_frontier`).
         baseline: Whether weight 0 is trained and kept beside a weight that is a number; "auto" always does so.
         weights: Which weights "auto" chooses among; 0 is one of them in any case.
@@ -93,6 +99,8 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         cost: Cost,
         *,
         model: str | ModelSettings | ModelFactory = "implicit",
+        base: Base = "linear",
+        gap: int = 0,
         scoring_rule: str | None = None,
         decision_weight: float | Literal["auto"] = "auto",
         baseline: bool = False,
@@ -112,6 +120,8 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
     ) -> None:
         self.cost = cost
         self.model = model
+        self.base = base
+        self.gap = gap
         self.scoring_rule = scoring_rule
         self.decision_weight = decision_weight
         self.baseline = baseline

@@ -13,6 +13,7 @@ from stakes.data.estimator_input import alternate_blocks
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.headroom import resolved_block
+from stakes.forecaster_base import based_model
 from stakes.method.argument_checks import require_decision_weight, require_finite, whole_number
 from stakes.method.training_settings import TrainingSettings
 from stakes.training.many_weights import TrainingPlan, automatic_settings, model_factory, resolved_device
@@ -68,12 +69,13 @@ def plan_fit(
     if judging:
         stopping, judged = alternate_blocks(held, block)
     validation = Cases(features[first:], outcome[first:])
-    settings = _settings(parameters, first)
+    model = based_model(parameters["model"], parameters["base"], parameters["gap"])
+    settings = _settings(parameters, first, linear=getattr(model, "linear", False) is True)
     random = check_random_state(parameters["random_state"])
     seed, noise_seed = (int(random.randint(np.iinfo(np.int32).max)) for _ in range(2))
     training = TrainingPlan(
         cost=parameters["cost"],
-        factory=model_factory(parameters["model"]),
+        factory=model_factory(model),
         settings=replace(settings, pretraining_epochs=0) if start else settings,
         weights=weights,
         seeds=tuple(range(seed, seed + ensemble)),
@@ -115,11 +117,11 @@ def _validation_rows(fraction: Any, rows: int, judging: bool) -> int:
     return min(max(least, round(fraction * rows)), rows - 1)
 
 
-def _settings(parameters: Mapping[str, Any], cases: int) -> TrainingSettings:
+def _settings(parameters: Mapping[str, Any], cases: int, linear: bool) -> TrainingSettings:
     epochs = None if parameters["epochs"] is None else whole_number("epochs", parameters["epochs"])
     training = parameters["training"]
     if training is None:
-        training = automatic_settings(cases, epochs)
+        training = automatic_settings(cases, epochs, linear)
     if not isinstance(training, TrainingSettings):
         raise SettingError(f"training must be TrainingSettings, got {training!r}")
     given = {"epochs": epochs, "score": parameters["scoring_rule"]}

@@ -113,7 +113,7 @@ WEIGHTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a link": (moved("weights.safetensors", link), "must be a regular file"),
     "too large": (moved("weights.safetensors", sparse), "bytes, at most"),
     "a pickle": (pickled("weights.safetensors"), "the header of tensor names has"),
-    "another type": (tensors(lambda named: {k: v.double() for k, v in named.items()}), f"'{FIRST}' must be"),
+    "another type": (tensors(lambda named: named | {FIRST: named[FIRST].double()}), f"'{FIRST}' must be"),
     "another shape": (tensors(lambda named: named | {FIRST: named[FIRST][:-1]}), f"'{FIRST}' must be"),
     "one too few": (tensors(lambda named: {k: v for k, v in named.items() if k != FIRST}), f"'{FIRST}' must be"),
     "one too many": (tensors(lambda named: named | {"baseline.0.x": torch.zeros(1)}), "'baseline.0.x' must be absent"),

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from stakes.errors import SettingError
 from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster_base import Base
 from stakes.json_values import json_value
 from stakes.method.argument_checks import require_count
-from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, LinearSettings, TrainingSettings
 from stakes.settings import from_plain, shown, to_plain
 from stakes.training.many_weights import ESTIMATOR_MODELS, resolved_device
 
@@ -19,6 +20,7 @@ __all__ = ["MOST_MODELS", "EstimatorSettings", "estimator_settings", "require_at
 MOST_MODELS = 1000  # of an ensemble
 _MOST_MEMBERS = 10**6
 _LARGEST_SIZE = 4096  # of any number in a model's settings: what a file says is built before it is compared
+_LIBRARY_MODELS = (ImplicitSettings, DiffusionSettings, LinearSettings)
 _DEVICE = re.compile(r"(?!meta)[a-z]{2,20}(?::[0-9]{1,3})?")
 
 
@@ -41,10 +43,12 @@ class EstimatorSettings:
         device: Where the models are computed.
         random_state: The seed; None where it was none or a generator.
         warm_start: Whether a second fit starts from the models of the first.
+        base: What the forecast starts from; "none" for bundles from before there was a choice.
+        gap: How many rows the lead time has.
         scoring_rule: What was trained beside the decision; None for that of `training`.
     """
 
-    model: ImplicitSettings | DiffusionSettings | Literal["own"]
+    model: ImplicitSettings | DiffusionSettings | LinearSettings | Literal["own"]
     decision_weight: float | Literal["auto"]
     weights: tuple[float, ...]
     baseline: bool
@@ -58,6 +62,8 @@ class EstimatorSettings:
     device: str
     random_state: int | None
     warm_start: bool = False
+    base: Base = "none"
+    gap: int = 0
     scoring_rule: str | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
@@ -66,6 +72,7 @@ class EstimatorSettings:
         resolved_device(self.device)  # which knows them
         require_at_most("members", self.members, _MOST_MEMBERS)
         require_at_most("ensemble", self.ensemble, MOST_MODELS)
+        require_count("gap", self.gap, least=0)
 
 
 def settings_from_plain(values: Mapping[str, Any]) -> EstimatorSettings:
@@ -91,7 +98,7 @@ def estimator_settings(forecaster: DecisionAwareForecaster) -> EstimatorSettings
     model, seed = given["model"], given["random_state"]
     if isinstance(model, str):
         model = ESTIMATOR_MODELS[model]
-    given["model"] = to_plain(model) if isinstance(model, (ImplicitSettings, DiffusionSettings)) else "own"
+    given["model"] = to_plain(model) if isinstance(model, _LIBRARY_MODELS) else "own"
     given["random_state"] = seed if isinstance(seed, Integral) else None
     return settings_from_plain(json_value(given))
 

@@ -13,6 +13,7 @@ from stakes.bundle.estimator_settings import MOST_MODELS, EstimatorSettings, req
 from stakes.errors import SettingError
 from stakes.evaluation.weight_frontier import Frontier
 from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster_base import based_model
 from stakes.method.argument_checks import check_finite, require_count, require_decision_weight
 from stakes.method.costs import Cost
 from stakes.method.models.sample_model import SampleModel
@@ -155,7 +156,7 @@ def _untrained(settings: EstimatorSettings, state: FittedState, own: ModelSettin
     features, outcomes = state.features, len(state.target_names)
     if settings.model != "own":
         with torch.device("meta"):
-            return settings.model.build(features, outcomes)
+            return model_factory(based_model(settings.model, settings.base, settings.gap))(features, outcomes)
     assert own is not None
     with torch.random.fork_rng(devices=[]):
         model = model_factory(own)(features, outcomes)

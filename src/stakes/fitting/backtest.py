@@ -168,7 +168,7 @@ def _origin(
 def _judged(
     inputs: FitInputs, fitted: TableCases, later: TableCases, checkpoints: Path, out: Path, execution: Execution
 ) -> pd.DataFrame:
-    forecaster = inputs.request.forecaster(inputs.cost, execution)
+    forecaster = inputs.forecaster(execution)
     with stop_on_interrupt() as stop:
         try:
             forecaster.fit(fitted.features, fitted.outcomes, times=fitted.times, checkpoints=checkpoints, stop=stop)

@@ -144,7 +144,7 @@ def _headroom(inputs: FitInputs, out: Path, execution: Execution, say: StatusLin
         return from_plain(Headroom, read_json(file))
     say("asking whether there is anything to gain")
     cases, _ = inputs.split
-    forecaster = inputs.request.forecaster(inputs.cost, execution)
+    forecaster = inputs.forecaster(execution)
     headroom = forecaster.headroom(cases.features, cases.outcomes, times=cases.times)
     write_json(file, to_plain(headroom))
     say(headroom.sentence)
@@ -159,7 +159,7 @@ def _headroom_table(headroom: Headroom) -> pd.DataFrame:
 
 def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, headroom: Headroom | None) -> FitResult:
     cases, test = inputs.split
-    forecaster = inputs.request.forecaster(inputs.cost, execution)
+    forecaster = inputs.forecaster(execution)
     say(f"training on {len(cases)} cases")
     _trained(forecaster, cases, out)
     metrics, study = {}, None

@@ -1,5 +1,6 @@
 """A request for a fit with its data read: the cases to fit on, those to judge by, and what to know about them."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from stakes.data.tables import read_table
 from stakes.errors import TableError
 from stakes.files import content_digest
 from stakes.fitting.request import FitRequest
+from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.costs import Cost
 from stakes.settings import shown
+from stakes.training.execution import Execution
 
 __all__ = ["FitInputs", "some_cases"]
 
@@ -65,6 +68,19 @@ class FitInputs:
         not_numbers = (f"columns without numbers are no features: {names}",) if names else ()
         assert self.cases.outcomes is not None
         return (*not_numbers, *self.spec.doubts(self.cases.outcomes.to_numpy(np.float64)))
+
+    @property
+    def gap(self) -> int:
+        """How many cases the lead time spans, by the usual step from one case to the next."""
+        times, lead = self.cases.times, self.layout.lead
+        if times is None or not lead or len(times) < 2:
+            return 0
+        step = np.median(np.diff(times) / np.timedelta64(1, "h"))
+        return min(len(times), math.ceil(lead / step)) if step else 0
+
+    def forecaster(self, execution: Execution) -> DecisionAwareForecaster:
+        """An untrained forecaster, or the one to start from, that knows the lead time."""
+        return self.request.forecaster(self.cost, execution).set_params(gap=self.gap)
 
     def known_at(self, start: int) -> TableCases:
         """The cases whose outcomes are known when the forecast of case `start` is issued, `lead` before its time."""

@@ -23,6 +23,8 @@ from stakes.training.model_folder import WEIGHTS
 
 __all__ = ["FitRequest", "claim_folder", "read_request", "request_record"]
 
+_SHARED = ("model", "base", "decision_weight", "members", "ensemble", "epochs", "validation_fraction", "tolerance")
+_OLDEST = {"base": "none"}  # of requests from before there was a choice
 _KEPT_BESIDE = ("data", "cost", "start_from")  # of a request: told by SHA-256 or in full, not by words or places
 
 
@@ -44,9 +46,8 @@ class FitRequest(FitSettings):
 
     def forecaster(self, cost: Cost, execution: Execution) -> DecisionAwareForecaster:
         """An untrained one, or the one to start from."""
-        shared = ("model", "decision_weight", "members", "ensemble", "epochs", "validation_fraction", "tolerance")
         parameters: dict[str, Any] = {
-            **{name: getattr(self, name) for name in shared},
+            **{name: getattr(self, name) for name in _SHARED},
             "cost": cost,
             "scoring_rule": self.score,
             "baseline": True,
@@ -93,7 +94,7 @@ def read_request(file: Path) -> tuple[FitRequest, CostSpec, Mapping[str, Any]]:
     """
     record = read_json(file)
     try:
-        request = from_plain(FitRequest, record["request"], "request")
+        request = from_plain(FitRequest, _OLDEST | record["request"], "request")
         spec = CostSpec.from_record(record["cost"])
     except (KeyError, TypeError, StakesError) as error:
         raise SettingError(f"{file} does not say what was to be fitted: {error}") from error

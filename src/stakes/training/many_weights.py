@@ -21,7 +21,13 @@ from stakes.method.costs import Cost
 from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.models.sample_model import SampleModel
 from stakes.method.scores import energy_score
-from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
+from stakes.method.training_settings import (
+    DiffusionSettings,
+    ImplicitSettings,
+    LinearSettings,
+    ModelSettings,
+    TrainingSettings,
+)
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.processes import outcomes, stop_asked
 from stakes.training.progress import Display, StackDisplay
@@ -47,18 +53,20 @@ Floats = NDArray[np.float64]
 ESTIMATOR_MODELS: Mapping[str, ModelSettings] = {
     "implicit": ImplicitSettings(noise=16, hidden=64, layers=3),
     "diffusion": DiffusionSettings(noise=16, hidden=64, layers=3),
+    "linear": LinearSettings(),
 }
 """What the estimator takes by name: wider than the paper's models, with fewer layers."""
 
 _STEPS = 1000  # of the optimiser, at least
 _LEARNING_RATE = 2e-3
+_WEIGHT_DECAY = 0.1  # where there is a linear forecast to decay to
 _EPOCHS = 15  # at least
 _PRETRAINING = 0.3  # of the epochs, before them
 _PATIENCE = 0.3  # of the epochs
 _VALIDATIONS = 40
 
 
-def automatic_settings(cases: int, epochs: int | None = None) -> TrainingSettings:
+def automatic_settings(cases: int, epochs: int | None = None, linear: bool = False) -> TrainingSettings:
     """How long to train on so many cases, in batches of 256, unless the number of epochs is given.
 
     Trained on its score alone, a model of two features was at its best after 300 to 650 steps, one of the French load's
@@ -67,6 +75,8 @@ def automatic_settings(cases: int, epochs: int | None = None) -> TrainingSetting
     Args:
         cases: How many cases there are to train on.
         epochs: How many epochs to train; None is enough for 1,000 steps, and at least 15.
+        linear: Whether training starts from a linear forecast: then there is no pre-training, so that early stopping
+            may come back to it, and weights decay.
 
     >>> automatic_settings(3750).epochs, automatic_settings(40000).epochs
     (72, 15)
@@ -76,8 +86,9 @@ def automatic_settings(cases: int, epochs: int | None = None) -> TrainingSetting
     every = max(1, epochs // _VALIDATIONS)
     return TrainingSettings(
         epochs=epochs,
-        pretraining_epochs=math.ceil(_PRETRAINING * epochs),
+        pretraining_epochs=0 if linear else math.ceil(_PRETRAINING * epochs),
         learning_rate=_LEARNING_RATE,
+        weight_decay=_WEIGHT_DECAY if linear else 0.0,
         validate_every=every,
         validation_members=20,
         patience=max(every, round(_PATIENCE * epochs)),

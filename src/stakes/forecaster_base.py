@@ -1,0 +1,33 @@
+"""What a forecast starts from, before a network is trained to improve on it."""
+
+from dataclasses import replace
+from typing import Literal, get_args
+
+from stakes.method.argument_checks import require_one_of, whole_number
+from stakes.method.training_settings import ImplicitSettings, LinearSettings, ModelSettings
+from stakes.training.many_weights import ESTIMATOR_MODELS, ModelFactory
+
+__all__ = ["Base", "based_model"]
+
+Base = Literal["linear", "none"]
+"""What a forecast starts from; see `stakes.DecisionAwareForecaster`."""
+
+
+def based_model(
+    model: str | ModelSettings | ModelFactory, base: str, gap: int = 0
+) -> str | ModelSettings | ModelFactory:
+    """The model as its base makes it: an implicit one gets a linear start unless the base is "none".
+
+    Args:
+        model: A name of `ESTIMATOR_MODELS`, settings, or the user's own function; of these an implicit model can have a
+            linear start, and all others are left as they are.
+        base: "linear" or "none".
+        gap: How many rows the lead time has, which the cross-validation of a linear model leaves out beside its blocks.
+    """
+    require_one_of("base", base, get_args(Base))
+    gap = whole_number("gap", gap, 0)
+    if isinstance(model, str):
+        model = ESTIMATOR_MODELS.get(model, model)
+    if isinstance(model, ImplicitSettings) and (base != "none" or model.linear):
+        return replace(model, linear=True, gap=gap or model.gap)
+    return replace(model, gap=gap or model.gap) if isinstance(model, LinearSettings) else model
