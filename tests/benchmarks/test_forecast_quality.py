@@ -9,6 +9,7 @@ from benchmarks.forecast_quality import __main__ as command
 from benchmarks.forecast_quality import cells
 from benchmarks.forecast_quality.cells import Cell, judged
 from benchmarks.forecast_quality.comparison import compared, geometric_mean, holm, p_value, summary
+from benchmarks.forecast_quality.ours import estimator
 from benchmarks.forecast_quality.problems import EMBEDDED, MADE, Problem, problems
 from benchmarks.forecast_quality.rivals import blocked_folds, climatology, last_period, quantile_forest, ridge
 from benchmarks.markdown import quality_markdown
@@ -125,6 +126,14 @@ def test_rivals_that_need_no_regression(rival: Any) -> None:
         assert members.std(1).mean() == pytest.approx(np.std(seen[7:] - seen[:-7]), rel=0.1)
     else:
         assert np.isin(members, seen).all()
+
+
+def test_ours_is_fitted_on_the_training_rows_alone() -> None:
+    problem = made()
+    members = estimator({"epochs": 1}, problem, 20, 0)
+    assert members.shape == (100, 20, 2)
+    problem.outcomes[problem.train :] += 100.0
+    np.testing.assert_array_equal(estimator({"epochs": 1}, problem, 20, 0), members)
 
 
 def test_what_is_judged_is_what_the_library_says() -> None:
