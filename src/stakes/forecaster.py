@@ -36,6 +36,7 @@ from stakes.method.argument_checks import whole_number
 from stakes.method.costs import Cost, require_cost
 from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.training_settings import ModelSettings, TrainingSettings
+from stakes.training.located_model import LocatedModel
 from stakes.training.many_weights import (
     FittedWeight,
     ModelFactory,
@@ -43,6 +44,7 @@ from stakes.training.many_weights import (
     train_weights,
     without_failures,
 )
+from stakes.trees import TreeLocation
 
 __all__ = ["DecisionAwareForecaster"]
 
@@ -63,7 +65,8 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
             `ImplicitSettings(hidden=64)`, or a function of the numbers of features and outcomes that makes a
             `SampleModel`.
         base: What the forecast starts from: "linear", ridge regression with the covariance of its errors, to which an
-            implicit model adds a network and which early stopping may keep; or "none". Other models have no base.
+            implicit model adds a network and which early stopping may keep; "trees", boosted trees (LightGBM, extra
+            `trees`), to whose forecasts any model adds its own, an implicit one with a linear start; or "none".
         gap: How many rows the lead time has: rows so near to those that a linear forecast is tried on are left out of
             its fit. 0 where a forecast is issued just before its outcome.
         scoring_rule: What is trained beside the decision: "energy", "pointwise", "total", or a mixture such as
@@ -164,10 +167,10 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
             stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
         """
         features, outcome, when = self._validated(X, y, times, fitting=True)
-        plan, self.validation_cases_, block = self._plan(features, outcome, when)
+        plan, self.validation_cases_, block, trees = self._plan(features, outcome, when)
         processes = self._processes(plan.device)
         fitted = train_weights(plan, processes, checkpoints=checkpoints, stop=stop, quiet=not self.verbose)
-        self._take(fitted, block)
+        self._take(fitted, block, trees)
         self.noise_seed_ = plan.noise_seed
         self.climatology_action_ = float(optimal_action(self.cost, plan.train.outcome))
         return self
@@ -184,7 +187,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         """
         other = clone(self)
         features, outcome, when = other._validated(X, y, times, fitting=True)
-        plan, _, block = other._plan(features, outcome, when, score_only=True)
+        plan, _, block, _ = other._plan(features, outcome, when, score_only=True)
         (score_only,) = without_failures(train_weights(plan, quiet=not self.verbose))
         assert plan.judged is not None
         return policy_headroom(
@@ -341,7 +344,18 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     # What comes out
 
-    def _take(self, fitted: list[FittedWeight], block: int) -> None:
+    def place_on(self, trees: TreeLocation | None) -> None:
+        """Let the models add their forecasts to those of trees.
+
+        Args:
+            trees: What the models were trained on; None on another base.
+        """
+        self.trees_ = trees
+        for model in (*self.models_, *self.baseline_models_):
+            if isinstance(model, LocatedModel):
+                model.location = trees
+
+    def _take(self, fitted: list[FittedWeight], block: int, trees: TreeLocation | None) -> None:
         """Choose among the weights, and keep the models of the chosen one and of weight 0."""
         by_weight = {each.weight: each.models for each in without_failures(fitted)}
         self.frontier_, self.decision_weight_ = None, fitted[-1].weight
@@ -356,6 +370,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
             )
         self.models_ = by_weight[self.decision_weight_]
         self.baseline_models_ = by_weight.get(0.0, []) if self.decision_weight_ else []
+        self.place_on(trees)
         self.training_ = [record for each in fitted for record in each.records]
 
     def _forecast(

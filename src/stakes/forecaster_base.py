@@ -5,23 +5,24 @@ from typing import Literal, get_args
 
 from stakes.method.argument_checks import require_one_of, whole_number
 from stakes.method.training_settings import ImplicitSettings, LinearSettings, ModelSettings
-from stakes.training.many_weights import ESTIMATOR_MODELS, ModelFactory
+from stakes.training.located_model import LocatedFactory
+from stakes.training.many_weights import ESTIMATOR_MODELS, ModelFactory, model_factory
 
-__all__ = ["Base", "based_model"]
+__all__ = ["Base", "based_factory", "based_model"]
 
-Base = Literal["linear", "none"]
+Base = Literal["linear", "trees", "none"]
 """What a forecast starts from; see `stakes.DecisionAwareForecaster`."""
 
 
 def based_model(
     model: str | ModelSettings | ModelFactory, base: str, gap: int = 0
 ) -> str | ModelSettings | ModelFactory:
-    """The model as its base makes it: an implicit one gets a linear start unless the base is "none".
+    """The model on its base: an implicit one gets a linear start unless the base is "none".
 
     Args:
         model: A name of `ESTIMATOR_MODELS`, settings, or the user's own function; of these an implicit model can have a
             linear start, and all others are left as they are.
-        base: "linear" or "none".
+        base: "linear", "trees" or "none".
         gap: How many rows the lead time has, which the cross-validation of a linear model leaves out beside its blocks.
     """
     require_one_of("base", base, get_args(Base))
@@ -31,3 +32,15 @@ def based_model(
     if isinstance(model, ImplicitSettings) and (base != "none" or model.linear):
         return replace(model, linear=True, gap=gap or model.gap)
     return replace(model, gap=gap or model.gap) if isinstance(model, LinearSettings) else model
+
+
+def based_factory(model: str | ModelSettings | ModelFactory, base: str, gap: int = 0) -> ModelFactory:
+    """What makes the model on its base from the numbers of features and outcomes.
+
+    Args:
+        model: A name of `ESTIMATOR_MODELS`, settings, or the user's own function.
+        base: "linear", "trees" or "none". With trees the model takes their forecasts as D more features, and adds them.
+        gap: How many rows the lead time has.
+    """
+    factory = model_factory(based_model(model, base, gap))
+    return LocatedFactory(factory) if base == "trees" else factory

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from sklearn.utils import check_random_state  # type: ignore[import-untyped]
 from torch import Tensor
 
@@ -13,10 +14,11 @@ from stakes.data.estimator_input import alternate_blocks
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.headroom import resolved_block
-from stakes.forecaster_base import based_model
+from stakes.forecaster_base import based_factory, based_model
 from stakes.method.argument_checks import require_decision_weight, require_finite, whole_number
 from stakes.method.training_settings import TrainingSettings
-from stakes.training.many_weights import TrainingPlan, automatic_settings, model_factory, resolved_device
+from stakes.training.many_weights import TrainingPlan, automatic_settings, resolved_device
+from stakes.trees import TreeLocation, fit_trees
 
 __all__ = ["PlannedFit", "plan_fit"]
 
@@ -30,11 +32,13 @@ class PlannedFit(NamedTuple):
         training: What is to be trained.
         validation_rows: How many rows, the last ones, do not train.
         block: How many neighbouring rows belong together.
+        trees: What the model adds its forecast to, fitted to the training rows; None on another base.
     """
 
     training: TrainingPlan
     validation_rows: int
     block: int
+    trees: TreeLocation | None
 
 
 def plan_fit(
@@ -68,14 +72,17 @@ def plan_fit(
     stopping = judged = np.arange(held)
     if judging:
         stopping, judged = alternate_blocks(held, block)
-    validation = Cases(features[first:], outcome[first:])
-    model = based_model(parameters["model"], parameters["base"], parameters["gap"])
-    settings = _settings(parameters, first, linear=getattr(model, "linear", False) is True)
+    base = parameters["model"], parameters["base"], parameters["gap"]
+    settings = _settings(parameters, first, linear=getattr(based_model(*base), "linear", False) is True)
     random = check_random_state(parameters["random_state"])
     seed, noise_seed = (int(random.randint(np.iinfo(np.int32).max)) for _ in range(2))
+    trees = None
+    if parameters["base"] == "trees":
+        trees, features = _with_locations(features, outcome[:first], parameters["gap"], seed)
+    validation = Cases(features[first:], outcome[first:])
     training = TrainingPlan(
         cost=parameters["cost"],
-        factory=model_factory(model),
+        factory=based_factory(*base),
         settings=replace(settings, pretraining_epochs=0) if start else settings,
         weights=weights,
         seeds=tuple(range(seed, seed + ensemble)),
@@ -87,7 +94,18 @@ def plan_fit(
         device=resolved_device(parameters["device"]),
         start=tuple(dict(state) for state in start),
     )
-    return PlannedFit(training, held, block)
+    return PlannedFit(training, held, block, trees)
+
+
+def _with_locations(features: Tensor, outcome: Tensor, gap: int, seed: int) -> tuple[TreeLocation, Tensor]:
+    """Trees for the first rows, whose outcomes these are; and the features (n, F + D) with what trees forecast.
+
+    The rows that the trees were fitted to have the forecasts of trees that saw neither them nor their neighbours.
+    """
+    first = len(outcome)
+    trees, out_of_fold = fit_trees(features[:first], outcome, gap, seed)
+    locations = torch.cat([out_of_fold, trees(features[first:])])
+    return trees, torch.cat([features, locations], 1)
 
 
 def _weights(parameters: Mapping[str, Any]) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from golden.make_bundle import LAYOUT, SPEC, table
 from stakes import ImplicitModel
 from stakes.bundle import DataFingerprint
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, LinearSettings, TrainingSettings
 
 TRAINING = TrainingSettings(batch=16, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
 FEATURES = list(LAYOUT.features)
@@ -37,6 +37,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "outcomes": {"decision_weight": 0.4},
     "own model": {"model": small},
     "arrays": {},
+    "no base": {"base": "none"},
+    "linear": {"model": LinearSettings(residuals=30), "gap": 2},
+    "trees": {"base": "trees", "gap": 2, "ensemble": 2},
 }
 
 

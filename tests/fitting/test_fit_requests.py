@@ -49,6 +49,8 @@ FLAGS: list[tuple[str, FitRequest]] = [
         "--weights 0,0.1,0.3 --block 48",
         FitRequest("load.csv", COST, TableLayout(("load",)), weights=(0.0, 0.1, 0.3), block=48),
     ),
+    ("--base trees", FitRequest("load.csv", COST, TableLayout(("load",)), base="trees")),
+    ("--base none --model linear", FitRequest("load.csv", COST, TableLayout(("load",)), base="none", model="linear")),
     (
         "--score energy=1,total=0.5",
         FitRequest("load.csv", COST, TableLayout(("load",)), score="energy=1,total=0.5"),
@@ -102,6 +104,7 @@ REFUSED = {
     "--weights 0,many": "weights must be numbers separated by commas, got 'many'",
     "--score crps": "score must be energy, pointwise, total or a mixture such as energy=1,total=0.5, got 'crps'",
     "--score energy=x": "score must be energy, pointwise, total or a mixture such as energy=1,total=0.5, with positive",
+    "--base ridge": "--base",
     "--block 0": "block must be a whole number of at least 1, got 0",
 }
 

@@ -11,9 +11,11 @@ import pytest
 from calls import called, complaint
 from load_tables import load_table
 
-from stakes.bundle import bundle_files
-from stakes.files import read_json
+from stakes.bundle import bundle_files, load_bundle
+from stakes.cost_text.written_cost import CostSpec
+from stakes.files import read_json, write_json
 from stakes.fitting import fit
+from stakes.fitting.request import read_request
 
 OWN = "def paid(action, outcome):\n    return (action - outcome) ** 2\n"
 COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "12", "--baseline-action", "bought"]
@@ -83,6 +85,26 @@ def test_what_a_fit_says_and_keeps(done: Path) -> None:
     assert str(done / "costs.py") not in Path("old/fit.json").read_text()
     assert not Path("old/checkpoints").exists()
     assert "evaluation/features.parquet" in bundle_files(Path("old"))
+
+
+@pytest.mark.usefixtures("no_report")
+def test_a_fit_on_trees_is_decided_with_refitted_and_fine_tuned() -> None:
+    assert called(*FIT, "--base", "trees", "--out", "based")[0] == 0
+    bundle = load_bundle(Path("based"), cost=CostSpec.parse(COST))
+    assert (bundle.forecaster.base, bundle.forecaster.gap) == ("trees", 1)  # 12 h, the step of the table
+    assert called("decide", "based", "load.csv", "--cost", COST, "--out", "decisions.csv")[0] == 0
+    assert pd.read_csv("decisions.csv")["action"].between(0, 20).all()
+    for flags in ([], ["--fine-tune"]):
+        out = f"again{len(flags)}"
+        assert called("refit", "based", "load.csv", "--cost", COST, *flags, *HERE, "--out", out)[0] == 0
+        assert "trees-0.txt" in bundle_files(Path(out))
+
+
+def test_a_request_from_before_there_was_a_base_has_none() -> None:
+    record = read_json(Path("old/fit.json"))
+    del record["request"]["base"]
+    write_json(Path("old/fit.json"), record)
+    assert read_request(Path("old/fit.json"))[0].base == "none"
 
 
 def test_a_finished_fit_says_the_same_again() -> None:

@@ -20,6 +20,7 @@ from stakes.bundle.estimator_settings import EstimatorSettings, estimator_settin
 from stakes.bundle.fitted_state import FittedState, fitted_state, model_weights, restored_forecaster
 from stakes.bundle.manifest import FORMAT, BundleManifest, DataFingerprint, errors_name, read_manifest
 from stakes.bundle.staging import committed_at_once
+from stakes.bundle.tree_files import load_trees, save_trees
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.errors import BundleError, SettingError
@@ -108,10 +109,11 @@ def save_bundle(
         write_json(stage / STATE, to_plain(state))
         save_models(stage / WEIGHTS, model_weights(forecaster))
         write_lines(stage / METRICS, map(json_value, forecaster.training_))
+        names = (*PARTS, *save_trees(stage, forecaster.trees_))
         manifest = BundleManifest(
             format=FORMAT,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            files={name: hashlib.sha256((stage / name).read_bytes()).hexdigest() for name in PARTS},
+            files={name: hashlib.sha256((stage / name).read_bytes()).hexdigest() for name in names},
             layout=layout,
             cost=None if words is None else checked_words(words).record(),
             about=_checked_about(known),
@@ -144,8 +146,10 @@ def load_bundle(
         state = from_plain(FittedState, manifest.completed(values))
     with errors_name(folder / MANIFEST):
         manifest.require_names(state.named_features, state.target_names)
+        trees = load_trees(folder, manifest.files, state)
     with errors_name(folder / WEIGHTS):
-        forecaster = restored_forecaster(settings, state, folder / WEIGHTS, manifest.files[WEIGHTS], decided_for, model)
+        sha256 = manifest.files[WEIGHTS]
+        forecaster = restored_forecaster(settings, state, folder / WEIGHTS, sha256, decided_for, model, trees)
     with errors_name(folder / METRICS):
         forecaster.training_ = read_lines(folder / METRICS, manifest.files[METRICS])
     if forecaster.device != settings.device:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +13,27 @@ from stakes.bundle.estimator_settings import MOST_MODELS, EstimatorSettings, req
 from stakes.errors import SettingError
 from stakes.evaluation.weight_frontier import Frontier
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.forecaster_base import based_model
+from stakes.forecaster_base import based_factory
 from stakes.method.argument_checks import check_finite, require_count, require_decision_weight
 from stakes.method.costs import Cost
 from stakes.method.models.sample_model import SampleModel
 from stakes.method.training_settings import ModelSettings
-from stakes.training.many_weights import ModelFactory, model_factory, resolved_device
+from stakes.training.many_weights import ModelFactory, resolved_device
 from stakes.training.model_folder import load_models, model_keys, state_layout, versions_here
 from stakes.training.tensor_files import HEADER_LIMIT
+from stakes.trees import TreeLocation
 
 __all__ = ["FittedState", "fitted_state", "model_weights", "restored_forecaster"]
 
 _SHORTEST_ENTRY = 50  # bytes, of a tensor in the header of its file
-_NOT_ATTRIBUTES = {"features", "feature_names", "models", "baselines", "versions"}  # of the forecaster, with a _
+_NOT_ATTRIBUTES = {
+    "features",
+    "feature_names",
+    "models",
+    "baselines",
+    "versions",
+    "trees",
+}  # of the forecaster, with a _
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,7 @@ class FittedState:
         baselines: How many models of weight 0 there are beside them.
         frontier: How the weight was chosen; None where it was given.
         versions: The versions of stakes, torch and Python that fitted it.
+        trees: For how many outcomes there are trees, all of them or none.
     """
 
     features: int
@@ -59,6 +68,7 @@ class FittedState:
     baselines: int
     frontier: Frontier | None
     versions: dict[str, str]
+    trees: int = field(default=0, metadata={"later": True})
 
     def __post_init__(self) -> None:
         require_count("features", self.features)
@@ -72,6 +82,8 @@ class FittedState:
                 f"target_names must be one or more names, one for a single output, got {len(self.target_names)}"
             )
         require_decision_weight(self.decision_weight)
+        if self.trees not in (0, len(self.target_names)):
+            raise SettingError(f"trees must be 0 or one for each of {len(self.target_names)}, got {self.trees}")
         if self.baselines:
             require_at_most("baselines", self.baselines, MOST_MODELS)
 
@@ -101,6 +113,7 @@ def fitted_state(forecaster: DecisionAwareForecaster) -> FittedState:
         baselines=len(forecaster.baseline_models_),
         frontier=forecaster.frontier_,
         versions=versions_here(),
+        trees=0 if forecaster.trees_ is None else len(forecaster.trees_.texts),
     )
 
 
@@ -122,6 +135,7 @@ def restored_forecaster(
     sha256: str,
     cost: Cost,
     model: ModelSettings | ModelFactory | None = None,
+    trees: TreeLocation | None = None,
 ) -> DecisionAwareForecaster:
     """The forecaster as it was fitted; the weights must be those of its models, and finite.
 
@@ -132,10 +146,13 @@ def restored_forecaster(
         sha256: What that file must hash to.
         cost: What it decides for.
         model: The factory of the user's own model; None for one of the library.
+        trees: What its models add their forecasts to; None on another base.
     """
+    if (settings.base == "trees") != (trees is not None):
+        raise SettingError(f"base {settings.base} goes with {'no trees' if trees else 'trees'}, got the other")
     keys = _keys(state.models, state.baselines)
     models = _with_weights(_untrained(settings, state, model), keys, weights, sha256)
-    given = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    given = {each.name: getattr(settings, each.name) for each in fields(settings)}
     given |= {"model": model or settings.model, "device": _present(settings.device)}
     forecaster = DecisionAwareForecaster(cost, **given)
     forecaster.models_, forecaster.baseline_models_ = models[: state.models], models[state.models :]
@@ -144,6 +161,7 @@ def restored_forecaster(
         forecaster.feature_names_in_ = np.array(state.feature_names, dtype=object)
     for name in vars(state).keys() - _NOT_ATTRIBUTES:
         setattr(forecaster, f"{name}_", getattr(state, name))
+    forecaster.place_on(trees)
     return forecaster
 
 
@@ -153,13 +171,13 @@ def _keys(models: int, baselines: int) -> list[str]:
 
 def _untrained(settings: EstimatorSettings, state: FittedState, own: ModelSettings | ModelFactory | None) -> nn.Module:
     """A model of the right shapes; one of the library's takes no memory until there are weights for it."""
-    features, outcomes = state.features, len(state.target_names)
+    features, outcomes = state.features + state.trees, len(state.target_names)
     if settings.model != "own":
         with torch.device("meta"):
-            return model_factory(based_model(settings.model, settings.base, settings.gap))(features, outcomes)
+            return based_factory(settings.model, settings.base, settings.gap)(features, outcomes)
     assert own is not None
     with torch.random.fork_rng(devices=[]):
-        model = model_factory(own)(features, outcomes)
+        model = based_factory(own, settings.base, settings.gap)(features, outcomes)
     if not isinstance(model, nn.Module) or not isinstance(model, SampleModel):
         raise SettingError(f"model must make a torch module with the methods of SampleModel, got {type(model)}")
     return model

@@ -48,8 +48,9 @@ def committed_at_once(folder: Path) -> Iterator[Path]:
 def _commit(stage: Path, folder: Path) -> None:
     try:
         (folder / MANIFEST).unlink(missing_ok=True)
-        for name in PARTS:
-            os.replace(stage / name, folder / name)
+        for part in sorted(stage.iterdir()):
+            if part.name != MANIFEST:
+                os.replace(part, folder / part.name)
         sync_folder(folder)
         os.replace(stage / MANIFEST, folder / MANIFEST)
         sync_folder(folder)

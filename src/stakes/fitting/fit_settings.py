@@ -17,7 +17,7 @@ class FitSettings:
 
     Attributes:
         model: kind of the model; linear needs no training
-        base: what an implicit model starts from
+        base: what the forecast starts from; trees needs LightGBM
         score: energy, pointwise or total (of what the cost looks at), or a mixture such as energy=1,total=0.5
         decision_weight: auto, or between 0, the score alone, and 1, the decision alone
         weights: weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default
@@ -34,7 +34,7 @@ class FitSettings:
     """
 
     model: Literal["implicit", "diffusion", "linear"] = "implicit"
-    base: Literal["linear", "none"] = "linear"
+    base: Literal["linear", "trees", "none"] = "linear"
     score: str = field(default="energy", metadata={"later": True})
     decision_weight: float | Literal["auto"] = "auto"
     weights: tuple[float, ...] | None = None
@@ -59,7 +59,7 @@ class FitSettings:
         from stakes.method.score_mixture import score_weights
 
         require_one_of("model", self.model, ("implicit", "diffusion", "linear"))
-        require_one_of("base", self.base, ("linear", "none"))
+        require_one_of("base", self.base, ("linear", "trees", "none"))
         score_weights(self.score)  # which checks it
         if self.decision_weight != "auto":
             require_decision_weight(self.decision_weight, expected="be auto or lie in [0, 1]")

@@ -73,18 +73,19 @@ def fit_linear_start(features: Tensor, outcome: Tensor, gap: int = 0) -> LinearS
     return LinearStart(weight, bias, float(best) * len(inputs), residuals(best))
 
 
-def time_blocks(rows: int, gap: int = 0) -> Iterator[tuple[slice, slice]]:
-    """Ten contiguous blocks of rows, or as many as there are rows: each with what is left out of the fit for it.
+def time_blocks(rows: int, gap: int = 0, blocks: int = _BLOCKS) -> Iterator[tuple[slice, slice]]:
+    """Contiguous blocks of rows, each with what is left out of the fit for it.
 
     Args:
         rows: How many rows there are, in the order of time.
         gap: How many rows on both sides of a block are left out as well; at most a quarter of the rows are.
+        blocks: How many blocks there are; never more than rows.
 
     >>> list(time_blocks(2))
     [(slice(0, 1, None), slice(0, 1, None)), (slice(1, 2, None), slice(1, 2, None))]
     """
     gap = min(gap, rows // _LARGEST_SHARE)
-    count = min(_BLOCKS, rows)
+    count = min(blocks, rows)
     for place in range(count):
         first, end = place * rows // count, (place + 1) * rows // count
         yield slice(first, end), slice(max(0, first - gap), min(rows, end + gap))
