@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from forks import become
+from forks import become, living
 from small_sweeps import TINY, train_here
 
 from stakes.training import processes
@@ -78,19 +78,6 @@ def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 def children(process: int) -> list[int]:
     """Processes started by this one that are not dead."""
     return [number for number, parent in living().items() if parent == process]
-
-
-def living() -> dict[int, int]:
-    """The parent of every process."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = path.read_text().rpartition(")")[2].split()[:2]
-        except OSError:  # it has ended meanwhile
-            continue
-        if state not in "ZX":
-            parents[int(path.parent.name)] = int(parent)
-    return parents
 
 
 def wait_until(holds: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = 60) -> None:

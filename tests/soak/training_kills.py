@@ -30,7 +30,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from forks import become
+from forks import become, living
 
 import stakes.cli
 from stakes.errors import StakesError
@@ -94,19 +94,6 @@ def stakes_command(*words: object) -> int:
     workers = [] if words[0] == "train" else ["--workers", "2"]
     flags = ["--device", "cpu", "--quiet", "--checkpoint-seconds", "0", *workers]
     return stakes.cli.main([*map(str, words), *flags])
-
-
-def living() -> dict[int, int]:
-    """The parent of every process that is not dead."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = path.read_text().rpartition(")")[2].split()[:2]
-        except OSError:  # it has ended meanwhile
-            continue
-        if state not in "ZX":
-            parents[int(path.parent.name)] = int(parent)
-    return parents
 
 
 def ended(process: subprocess.Popen[str], seconds: float | None) -> bool:

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from forked_processes import Forked, children, forked, lines, living, slow, wait_until
+from forked_processes import Forked, children, forked, lines, slow, wait_until
+from forks import living
 from small_sweeps import (
     LONG,
     OF_COST,
