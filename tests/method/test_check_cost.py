@@ -96,6 +96,26 @@ def test_fit_costs(cost: Any) -> None:
     assert check.closed_form == isinstance(cost, ShortfallCost | NewsvendorCost | ImbalanceCost)
 
 
+@pytest.mark.parametrize("cost", [NewsvendorCost(3.1, 1.0, 0.0, 100.0), NewsvendorCost(9.0, 1.0, 0.0, 100.0)])
+@pytest.mark.parametrize("decimals", [-1, 0, 1])
+def test_rounded_members_are_no_fault_of_the_cost(cost: NewsvendorCost, decimals: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    members = (50 + 10 * torch.randn(200, 50, 1, generator=generator, dtype=torch.float64)).round(decimals=decimals)
+    check = check_cost(cost, members)
+    assert check.fit_for_training, str(check)
+    assert check.kinked < 0.2
+
+
+def test_a_wrong_gradient_is_seen_among_rounded_members() -> None:
+    class Wrong(NewsvendorCost):
+        def best_action(self, samples: Tensor) -> Tensor:
+            action = super().best_action(samples)
+            return action.detach() + 0.5 * (action - action.detach())
+
+    members = torch.randint(40, 60, (100, 20, 1), generator=torch.Generator().manual_seed(0)).double()
+    assert check_cost(Wrong(3.1, 1.0, 0.0, 100.0), members).derivative_error > 0.1
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
