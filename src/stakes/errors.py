@@ -21,10 +21,11 @@ __all__ = [
     "WheelError",
     "WorkerError",
 ]
-__all__ += ["did_you_mean", "listed", "nearest_hint", "one_line"]
+__all__ += ["did_you_mean", "listed", "nearest_hint", "one_line", "short_line"]
 
 _COMPARED = 1000  # names, and letters of a name: looking for near ones takes their product
 _LISTED = 50
+_LONGEST_LINE = 2000
 
 
 class StakesError(ValueError):
@@ -149,3 +150,17 @@ def one_line(error: BaseException) -> str:
         error: Any error.
     """
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def short_line(sentence: str) -> str:
+    r"""The sentence on one line that a terminal shows as it is: cut where it is very long, control characters escaped.
+
+    >>> short_line("the column 'a\x1b[2J'\nis " + "far " * 1000)[:36]
+    "the column 'a\\x1b[2J' is far far far"
+
+    Args:
+        sentence: What a message says, names and values of a user's file among it.
+    """
+    line = " ".join(sentence.split())
+    line = line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 4]} ..."
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)

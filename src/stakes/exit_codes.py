@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from stakes.errors import StakesError
+from stakes.errors import StakesError, short_line
 
 __all__ = ["complain", "exit_code_of"]
 
@@ -38,7 +38,7 @@ def complain(sentence: str, code: int) -> int:
         sentence: What is wrong.
         code: The exit code.
     """
-    sys.stderr.write(f"stakes: {' '.join(sentence.split())}\n")
+    sys.stderr.write(f"stakes: {short_line(sentence)}\n")
     return code
 
 

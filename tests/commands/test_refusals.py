@@ -302,3 +302,15 @@ TABLE = "x.csv --out x --cost a --target y"
 def test_whole_numbers_are_not_rounded(words: str, value: str) -> None:
     flag = words.split()[-1]
     assert complaint(*words.split(), value) == f"Invalid value for {flag}: it must be a whole number, got {value!r}"
+
+
+def test_what_is_wrong_is_said_in_a_line_that_a_terminal_can_show() -> None:
+    Path("long.csv").write_text(f"time,{'m' * 100_000},\x1b[2Jb\n2020-01-01,1,2\n")
+    said = complaint("check-cost", "long.csv", "--target", "load", "--cost", COST)
+    assert said.startswith("'long.csv' is no text file")
+    Path("long.csv").write_text(f"time,{'m' * 100_000},\u202eb\n2020-01-01,1,2\n")
+    said = complaint("check-cost", "long.csv", "--target", "load", "--cost", COST)
+    assert said.startswith("targets: the table has no column 'load'; there are time, mmm")
+    assert len(said) <= 2000
+    Path("long.csv").write_text("time,\u202eb\n2020-01-01,1\n")
+    assert complaint("check-cost", "long.csv", "--target", "load", "--cost", COST).endswith("there are time, \\u202eb")
