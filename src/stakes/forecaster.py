@@ -36,6 +36,7 @@ from stakes.method.argument_checks import whole_number
 from stakes.method.costs import Cost, require_cost
 from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.training_settings import ModelSettings, TrainingSettings
+from stakes.status_lines import StatusLines
 from stakes.training.located_model import LocatedModel
 from stakes.training.many_weights import (
     FittedWeight,
@@ -190,9 +191,11 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         plan, _, block, _ = other._plan(features, outcome, when, score_only=True)
         (score_only,) = without_failures(train_weights(plan, quiet=not self.verbose))
         assert plan.judged is not None
-        return policy_headroom(
-            self.cost, plan.train, plan.stopping, plan.judged, score_only.cost, block=block, seed=plan.noise_seed
-        )
+        cases = (plan.train, plan.stopping, plan.judged)
+        with StatusLines(quiet=not self.verbose).counting("training a policy on the cost alone") as progressed:
+            return policy_headroom(
+                self.cost, *cases, score_only.cost, block=block, seed=plan.noise_seed, progressed=progressed
+            )
 
     # Forecasts and decisions
 

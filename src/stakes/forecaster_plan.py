@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state  # type: ignore[import-untyped]
 from torch import Tensor
 
@@ -20,7 +21,7 @@ from stakes.method.training_settings import TrainingSettings
 from stakes.training.many_weights import TrainingPlan, automatic_settings, resolved_device
 from stakes.trees import TreeLocation, fit_trees
 
-__all__ = ["PlannedFit", "plan_fit"]
+__all__ = ["DividedRows", "PlannedFit", "divided_rows", "plan_fit"]
 
 _MEMBERS_TO_CHOOSE = 200  # of the pooled forecasts by which a weight is chosen
 
@@ -39,6 +40,22 @@ class PlannedFit(NamedTuple):
     validation_rows: int
     block: int
     trees: TreeLocation | None
+
+
+class DividedRows(NamedTuple):
+    """Which rows do what.
+
+    Attributes:
+        first: The first validation row; those before it train.
+        block: How many neighbouring rows belong together.
+        stopping: The validation rows that decide when to stop, counted from the first of them.
+        judged: Those that choose the weight, likewise.
+    """
+
+    first: int
+    block: int
+    stopping: NDArray[np.int64]
+    judged: NDArray[np.int64]
 
 
 def plan_fit(
@@ -66,12 +83,8 @@ def plan_fit(
     if members < ensemble:
         raise SettingError(f"members must be at least one of each of the {ensemble} models, got {members}")
     require_finite("tolerance", parameters["tolerance"])
-    held = _validation_rows(parameters["validation_fraction"], len(outcome), judging)
-    first = len(outcome) - held
-    block = resolved_block(parameters["block"], held, None if times is None else times[first:])
-    stopping = judged = np.arange(held)
-    if judging:
-        stopping, judged = alternate_blocks(held, block)
+    fraction = parameters["validation_fraction"]
+    first, block, stopping, judged = divided_rows(fraction, parameters["block"], len(outcome), times, judging)
     base = parameters["model"], parameters["base"], parameters["gap"]
     settings = _settings(parameters, first, linear=getattr(based_model(*base), "linear", False) is True)
     random = check_random_state(parameters["random_state"])
@@ -94,7 +107,26 @@ def plan_fit(
         device=resolved_device(parameters["device"]),
         start=tuple(dict(state) for state in start),
     )
-    return PlannedFit(training, held, block, trees)
+    return PlannedFit(training, len(validation), block, trees)
+
+
+def divided_rows(
+    validation_fraction: float, block: int | Literal["auto"], rows: int, times: Times | None, judging: bool = True
+) -> DividedRows:
+    """Which of so many rows train, stop the training and choose a weight.
+
+    Args:
+        validation_fraction: The share of the rows, the last ones, that do not train.
+        block: How many neighbouring rows belong together; "auto" tells by their times.
+        rows: How many rows there are.
+        times: Their times (n,), in order; None where they have none.
+        judging: Whether a weight is to be chosen; otherwise all validation rows stop the training.
+    """
+    held = _validation_rows(validation_fraction, rows, judging)
+    first = rows - held
+    together = resolved_block(block, held, None if times is None else times[first:])
+    stopping, judged = alternate_blocks(held, together) if judging else (np.arange(held), np.arange(held))
+    return DividedRows(first, together, stopping, judged)
 
 
 def _with_locations(features: Tensor, outcome: Tensor, gap: int, seed: int) -> tuple[TreeLocation, Tensor]:

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from calls import called, complaint
 
@@ -93,3 +94,17 @@ def test_a_cost_that_fails_is_told_in_one_line() -> None:
     said = complaint("check-cost", "--cost", "costs.py:broken:lower=0,upper=1")
     assert "costs.py:broken" in said
     assert "nonsense" in said
+
+
+def test_a_cost_without_a_number_is_told_in_one_line() -> None:
+    Path("costs.py").write_text("def nothing(action, outcome):\n    return (action - outcome) * float('nan')\n")
+    cost = ["--cost", "costs.py:nothing:lower=0,upper=1"]
+    for words in (cost, ["--members", "members.csv", *cost], ["outcomes.csv", "--target", "power", *cost]):
+        assert "costs.py:nothing" in complaint("check-cost", *words)
+
+
+def test_rounded_outcomes_are_no_fault_of_the_cost() -> None:
+    sold = np.random.default_rng(0).poisson(20, 400)
+    Path("bread.csv").write_text("\n".join(["sold", *map(str, sold)]))
+    words = ["check-cost", "bread.csv", "--target", "sold", "--cost", "newsvendor:underage=3,overage=1,upper=60"]
+    assert "Fit for training: yes." in called(*words)[1]

@@ -156,3 +156,12 @@ def test_another_cost_for_the_same_forecaster(fitted: Path) -> None:
     assert (bold["action"] > shy["action"]).all()
     _, _, errors = called("decide", str(fitted), "new.csv", "--cost", "imbalance:short=2,long=1,upper=20")
     assert errors.startswith("note: the forecaster was fitted for the cost")
+
+
+def test_no_odd_digits() -> None:
+    Path("thirds.csv").write_text("a0,a1,a2\n0.1,0.2,0.3\n1386.6,1386.7,1386.7\n")
+    words = ["decide", "--members", "thirds.csv", "--cost", "imbalance:short=1,long=1,upper=9999", "--quiet"]
+    for output in (called(*words)[1], called(*words, "--json")[1]):
+        assert "0.2," in output
+        assert "0000000" not in output
+        assert "9999999" not in output

@@ -21,7 +21,8 @@ def test_a_run_is_evaluated_on_the_cases_of_its_task() -> None:
     code, output, errors = called("evaluate", "run", "--cases", "cases.csv")
     assert (code, errors) == (0, "")
     title, head, *rows = output.splitlines()
-    assert title == "400 cases, 95 % intervals from blocks of 8 neighbours"
+    assert title.startswith("task synthetic, cost protection:threshold=")
+    assert title.endswith(": 400 cases, 95 % intervals from blocks of 8 neighbours")
     assert head.split() == ["metric", "value", "low", "high"]
     assert [row.split()[0] for row in rows[:3]] == ["energy_score", "cost", "expected_cost"]
     cases = pd.read_csv("cases.csv")

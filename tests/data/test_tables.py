@@ -13,7 +13,7 @@ import pytest
 from stakes.data.layout import TableLayout
 from stakes.data.members import read_members
 from stakes.data.table_columns import column_numbers, column_times
-from stakes.data.tables import read_table, write_table
+from stakes.data.tables import read_table, without_noise, write_table
 from stakes.errors import CheckpointError, TableError
 
 SIMPLE = "time,load\n2020-01-01,1.5\n2020-01-02,2.5\n"
@@ -285,3 +285,17 @@ def test_a_file_without_permission(tmp_path: Path) -> None:
 def test_bad_options(tmp_path: Path, options: dict[str, str], expected: str) -> None:
     with pytest.raises(TableError, match=expected):
         read_table(written(tmp_path, "ä,b\n1,2\n"), **options)
+
+
+def test_results_have_no_more_digits_than_they_can() -> None:
+    odd = {"cost": [4159.999999999991, -6.12e-17, np.nan], "tiny": [1e-30, 2e-30, np.inf], "zero": [0.0, -0.0, 0.0]}
+    table = pd.DataFrame({**odd, "number": [1, 2, 3], "label": ["a", "b", None]})
+    table["single"] = np.array([0.1, -3.5e-8, 1e10], np.float32)
+    found = without_noise(table)
+    assert found["cost"].iloc[:2].tolist() == [4160.0, 0.0]
+    assert not np.signbit(found["cost"].iloc[1])
+    assert np.isnan(found["cost"].iloc[2])
+    assert found["tiny"].tolist() == [1e-30, 2e-30, np.inf]
+    assert found["single"].tolist() == [0.1, -3.5e-8, 1e10]
+    pd.testing.assert_frame_equal(found[["number", "label"]], table[["number", "label"]])
+    assert without_noise(table.iloc[:0]).empty

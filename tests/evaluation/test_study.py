@@ -1,4 +1,5 @@
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,6 +187,15 @@ def test_damaged_files_are_refused(study: Study, tmp_path: Path, damaged: str, d
         Study.load(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["forecasts.parquet", "cases.parquet", "study.json"])
+def test_a_pipe_is_not_waited_for(study: Study, tmp_path: Path, name: str) -> None:
+    study.save(tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(StudyError, match="must be a regular file"):
+        Study.load(tmp_path)
+
+
 def test_tables_of_something_else_are_refused(study: Study, tmp_path: Path) -> None:
     study.save(tmp_path)
     (tmp_path / "study.json").write_text("[]")
@@ -203,6 +213,8 @@ def test_tables_of_something_else_are_refused(study: Study, tmp_path: Path) -> N
         ({"about": {}, "block": True}, "block must be"),
         ({"about": {}, "block": "3"}, "block must be"),
         ({"about": {}}, "block"),
+        ({"about": {"members": "many"}, "block": 1}, "about.members must be a positive whole number, got 'many'"),
+        ({"about": {"targets": 3}, "block": 1}, "about.targets must be a list of names, got 3"),
     ],
 )
 def test_a_description_of_something_else_is_refused(

@@ -180,5 +180,8 @@ def test_an_own_cost_is_given_again(fits: Fits) -> None:
     assert called(*words, "--quiet")[0] == 130
     fits.until = 100
     assert complaint("resume", "out").endswith(f"as in --cost PATH/{own}")
-    assert called("resume", "out", "--cost", own, "--quiet") == (0, "out\n", "")
+    resumed = called("resume", "out", "--cost", own, "--quiet")
+    assert resumed == called(*words, "--quiet")  # the same table and sentences
+    assert resumed[0] == 0
+    assert resumed[1].count("\n") > 4
     assert len(fits) == 3

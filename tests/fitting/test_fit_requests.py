@@ -16,6 +16,7 @@ from stakes.data.layout import TableLayout
 from stakes.files import write_json
 from stakes.fitting import fit, refit
 from stakes.fitting.fit import FitResult
+from stakes.fitting.inputs import FitInputs
 from stakes.fitting.request import FitRequest
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.settings import to_plain
@@ -198,3 +199,15 @@ def test_a_process_of_its_own() -> None:
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert result.stderr.startswith("stakes: there is no cost 'nothing'")
     assert Path("mine.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("weight", "block", "told"), [("auto", None, True), ("auto", 1, False), (0.3, None, False)])
+def test_too_few_rows_to_choose_a_weight_are_told_beforehand(weight: Any, block: int | None, told: bool) -> None:
+    table = pd.DataFrame({"wind": range(100), "load": [float(row % 7) for row in range(100)]})
+    table.to_csv("old.csv", index=False)
+    notes = FitInputs.read(replace(REQUEST, decision_weight=weight, block=block)).too_few_notes
+    sentence = (
+        "of the validation rows 9 cases in blocks of 3 are too few to choose a decision weight by, at least 30 are "
+        "needed: weight 0 will be taken, whatever the others cost"
+    )
+    assert notes == ((sentence,) if told else ())

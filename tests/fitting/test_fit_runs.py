@@ -151,7 +151,10 @@ def test_an_interrupted_fit_goes_on_with_the_same_cost_alone(monkeypatch: pytest
     Path("other/costs.py").write_text(f"{OWN}raise SystemExit('executed')\n")
     said = complaint("resume", "new", "--cost", "other/costs.py:paid:lower=0,upper=20")
     assert "'costs.py:paid' has changed since the fit" in said
-    assert called("resume", "new", "--cost", "costs.py:paid:lower=0,upper=20", *HERE) == (0, "new\n", "")
+    resumed = called("resume", "new", "--cost", "costs.py:paid:lower=0,upper=20", *HERE)
+    assert resumed == called(*FIT, "--out", "new")  # the same table and sentences
+    assert resumed[0] == 0
+    assert "climatology_cost" in resumed[1]
     assert bundle_files(Path("new"))[WEIGHTS] == bundle_files(Path("old"))[WEIGHTS]
     assert not Path("new/headroom.json").exists()  # which was not wanted
 

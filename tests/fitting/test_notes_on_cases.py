@@ -41,6 +41,12 @@ def test_times_of_the_fit_in_another_table() -> None:
     assert "2 of 5 cases were part of the fit" in part_of_fit_notes(known, cases, SHA256)[0]
 
 
+def test_facts_that_are_missing_raise_no_doubt() -> None:
+    known = about([30.0, 90.0], 2)
+    del known["quality"]["columns"]["a"]["max"]
+    assert unlike_fit_notes(known, ROWS, ROWS.cases(table([0.05, 0.08])).quality) == ()
+
+
 @pytest.mark.parametrize(
     ("before", "now", "said"),
     [

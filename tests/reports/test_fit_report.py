@@ -42,6 +42,10 @@ def fit(kind: str = "full") -> JudgedFit:
     if kind == "bare":
         bare = invented_fit(weight=0.0, cases=40, times=False, baseline=False, chosen=False)
         return replace(bare, cost_spec=None, headroom=None, quality=None, settings={}, provenance={})
+    if kind == "few to choose by":
+        kept = fit("kept")
+        assert kept.frontier is not None
+        return replace(kept, frontier=replace(kept.frontier, cases=40))
     if kind == "hostile":
         spec = replace(SPEC, unit=HOSTILE, action_unit=HOSTILE)
         return invented_fit(spec, cases=80, targets=3, times=False, baseline=False)
@@ -82,6 +86,7 @@ def cells(table: Table, column: int) -> list[str]:
         ("open", "Not confirmed: on the 300 test cases", "The interval holds zero"),
         ("worse", "No: on the 300 test cases", "Weight 0 is the safer choice"),
         ("kept", "No gain was shown: on the validation cases", "(weight 0)"),
+        ("few to choose by", "Too early to tell: 40 cases in blocks of 7 are too few to choose", "(weight 0)"),
         ("bare", "Not tried:", "cannot say whether"),
         ("one block", "Too early to tell", "at least 10 blocks of 10 test cases are needed"),
     ],

@@ -98,6 +98,13 @@ def test_training_stops_after_so_many_epochs_without_a_lower_cost() -> None:
     assert calls == 3 * [50, 20, 20] + [50], "batches are full"
 
 
+def test_tells_how_far_it_is() -> None:
+    cases, told = noise_cases(8, seed=0), []
+    settings = replace(SETTINGS, epochs=2)
+    train_policy(ShortfallCost(5.0), cases, cases, settings, progressed=lambda *done: told.append(done))
+    assert told == [(0, 2), (1, 2), (2, 2)]
+
+
 def test_double_precision_is_kept() -> None:
     cases = noise_cases(50, 0)
     double = Cases(cases.features.double(), cases.outcome.double())

@@ -47,7 +47,7 @@ def evaluate(
     quiet: flag.Quiet = False,
 ) -> None:
     from stakes.commands.output import print_json, print_notes, print_table, require_writable
-    from stakes.data.tables import write_table
+    from stakes.data.tables import without_noise, write_table
     from stakes.method.argument_checks import require_count
     from stakes.training.run_folder import is_run
 
@@ -77,9 +77,9 @@ def evaluate(
         result = _of_members(files, outcomes, cost, targets, block, baseline_action)
     print_notes(result.notes, quiet)
     if cases is not None:
-        write_table(result.cases, cases)
+        write_table(without_noise(result.cases), cases)
     if json:
-        print_json(result.record() | {"cases_file": cases})
+        print_json(result.record() | {"metrics": without_noise(result.table), "cases_file": cases})
     else:
         print_table(result.table, result.title)
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from stakes.data.tables import csv_text, write_table
-from stakes.errors import SettingError
+from stakes.data.tables import csv_text, without_noise, write_table
+from stakes.errors import SettingError, short_line
 from stakes.json_values import json_value
 from stakes.number_text import number_text
 
@@ -137,11 +137,12 @@ def print_or_write_table(table: pd.DataFrame, record: Mapping[str, Any], out: Pa
         out: The file; None for standard output.
         as_json: Whether the record is written to standard output.
     """
+    table = without_noise(table)
     if out is not None:
         write_table(table, out)
-        record = {key: value for key, value in record.items() if key != "rows"} | {"out": str(out)}
     if as_json:
-        print_json(record)
+        kept = {key: value for key, value in record.items() if key != "rows"}
+        print_json(kept | ({"rows": table} if out is None else {"out": str(out)}))
     else:
         print_text(csv_text(table) if out is None else str(out))
 
@@ -154,7 +155,7 @@ def print_notes(sentences: Iterable[str], quiet: bool = False) -> None:
         quiet: Whether they are not wanted.
     """
     for sentence in () if quiet else sentences:
-        sys.stderr.write(f"note: {' '.join(sentence.split())}\n")
+        sys.stderr.write(f"note: {short_line(sentence)}\n")
 
 
 def _cell(value: Any) -> str:

@@ -1,6 +1,5 @@
 """`stakes resume`: a run, a sweep, a fit or a backtest that was interrupted goes on."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +24,7 @@ def resume(
     quiet: flag.Quiet = False,
     checkpoint_seconds: flag.Seconds = 30.0,
 ) -> None:
+    from stakes.commands.output import print_fit, print_text
     from stakes.training.execution import Execution
     from stakes.training.train_and_resume import resume_folder
 
@@ -32,13 +32,13 @@ def resume(
     if (folder / "fit.json").is_file():
         from stakes.fitting.fit import resume_fit
 
-        done = resume_fit(folder, execution, cost).folder
+        print_fit(resume_fit(folder, execution, cost), as_json=False)
     elif (folder / "backtest.json").is_file():
         from stakes.fitting.backtest import resume_backtest
 
-        done = resume_backtest(folder, execution, cost).folder
+        result = resume_backtest(folder, execution, cost)
+        print_fit(result, as_json=False, columns=result.shown)
     elif cost is not None:
         raise SettingError(f"cost is for a fit or a backtest, and {folder} holds neither")
     else:
-        done = resume_folder(folder, execution)
-    sys.stdout.write(f"{done}\n")
+        print_text(str(resume_folder(folder, execution)))

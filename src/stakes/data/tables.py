@@ -2,10 +2,13 @@
 
 import gzip
 import io
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from pandas.api.types import is_float_dtype
 
 from stakes.data.flat_files import PARQUET, file_suffix, read_flat_file
 from stakes.data.record_files import read_series
@@ -13,9 +16,10 @@ from stakes.data.xarray_files import is_gridded
 from stakes.errors import StakesError, TableError
 from stakes.files import write_atomically
 
-__all__ = ["csv_text", "read_table", "write_table"]
+__all__ = ["csv_text", "read_table", "without_noise", "write_table"]
 
 _FORMULA = ("=", "+", "-", "@")
+_DIGITS = 14  # that a sum of numbers of double precision can be trusted to have
 
 
 def read_table(path: Path, *, separator: str | None = None, encoding: str | None = None) -> pd.DataFrame:
@@ -74,6 +78,25 @@ def csv_text(table: pd.DataFrame) -> str:
     for column in table.select_dtypes(["object", "str", "category"]):
         table[column] = table[column].map(_no_formula, na_action="ignore")
     return table.rename(columns=_no_formula).to_csv(index=False, lineterminator="\n")
+
+
+def without_noise(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with no more digits than its numbers have: 14 of the largest of a column, 7 in single precision.
+
+    >>> without_noise(pd.DataFrame({"a": [4159.999999999991, 6.1e-17], "b": np.float32([0.1, 0.2])})).values.tolist()
+    [[4160.0, 0.1], [0.0, 0.2]]
+
+    Args:
+        table: A table of results.
+    """
+    return table.apply(lambda column: _without_noise(column) if is_float_dtype(column.dtype) else column)
+
+
+def _without_noise(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    if column.dtype == np.float32:
+        return column.astype("str").astype(np.float64)
+    largest = column[np.isfinite(column)].abs().max()
+    return column.round(_DIGITS - 1 - math.floor(math.log10(largest))) + 0.0 if largest > 0 else column
 
 
 def _no_formula(cell: Any) -> Any:

@@ -111,7 +111,7 @@ class CaseMetrics:
         return forecast_table(self.chosen, self.weight_0, self.members, block, today).reset_index()
 
 
-def summary_table(metrics: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+def summary_table(metrics: Mapping[str, Mapping[str, float | None]]) -> pd.DataFrame:
     """The table of `CaseMetrics.summary` again, from a record that has lost the order of its rows and columns.
 
     Args:
@@ -119,7 +119,7 @@ def summary_table(metrics: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
     """
     rows = [{"metric": name, **metrics[name]} for name in _METRICS if name in metrics]
     columns = [name for name in _COLUMNS if any(name in row for row in rows)]
-    return pd.DataFrame(rows, columns=["metric", *columns] if rows else [])
+    return pd.DataFrame(rows, columns=["metric", *columns] if rows else []).astype(dict.fromkeys(columns, np.float64))
 
 
 def require_finite_costs(costs: Floats) -> None:

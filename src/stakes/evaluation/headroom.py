@@ -5,6 +5,7 @@ a forecast trained on its score alone, that forecast misses something which the 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -86,6 +87,7 @@ def headroom(
     block: int = 1,
     seed: int = 0,
     settings: PolicySettings | None = None,
+    progressed: Callable[[int, int], None] | None = None,
 ) -> Headroom:
     """Train a policy on the cost alone, and compare it with the forecast's actions.
 
@@ -106,6 +108,7 @@ def headroom(
         block: How many neighbouring cases are resampled together.
         seed: The seed of the policy's training.
         settings: How the policy is trained; None for as long as suits the number of cases.
+        progressed: Told before every epoch of it how many of how many are done; None for nobody.
     """
     require_count("block", block)
     paid = torch.as_tensor(np.asarray(plug_in, dtype=np.float64))
@@ -114,7 +117,8 @@ def headroom(
             f"plug_in must be one cost for each of the {len(judged)} judged cases, got {tuple(paid.shape)}"
         )
     check_finite(paid, "plug_in", True)
-    policy = train_policy(cost, train, stopping, settings or _policy_settings(len(train)), seed)
+    settings = settings or _policy_settings(len(train))
+    policy = train_policy(cost, train, stopping, settings, seed, progressed=progressed)
     outcome = judged.outcome
     climatology = optimal_action(cost, train.outcome).expand(len(judged), 1)
     by_policy = cost(policy(judged.features), outcome)

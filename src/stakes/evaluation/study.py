@@ -4,6 +4,7 @@
 not depend on the forecast: outcome, time, the observed regions, climatology's cost, the truth where it is known.
 """
 
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,13 +21,15 @@ from numpy.typing import NDArray
 from stakes.errors import SettingError, StudyError, did_you_mean
 from stakes.evaluation.intervals import Resampling, Sampled, defined_mean
 from stakes.evaluation.metrics import LEVELS
-from stakes.files import write_atomically
+from stakes.files import JSON_LIMIT, read_bytes, write_atomically
+from stakes.settings import shown
 
 __all__ = ["AXES", "RegionBy", "Study"]
 
 AXES = ("parameter", "group", "decision_weight", "seed", "case")
 RegionBy = Literal["observed", "forecast"]
 _CASE_AXES = ("parameter", "group", "case")
+_LARGEST_FILE = 2**30  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,9 +264,9 @@ class Study:
             folder: The folder of the study.
         """
         try:
-            about, block = _described((folder / "study.json").read_text(encoding="utf-8"))
-            forecasts = _to_dataset(pd.read_parquet(folder / "forecasts.parquet"), AXES)
-            cases = _to_dataset(pd.read_parquet(folder / "cases.parquet"), _CASE_AXES)
+            about, block = _described(read_bytes(folder / "study.json", JSON_LIMIT).decode())
+            forecasts = _to_dataset(_read_parquet(folder / "forecasts.parquet"), AXES)
+            cases = _to_dataset(_read_parquet(folder / "cases.parquet"), _CASE_AXES)
             return cls(forecasts, cases, about, block)
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
             raise StudyError(f"the study in {folder} cannot be read: {error}") from error
@@ -297,9 +300,18 @@ def _described(text: str) -> tuple[Mapping[str, Any], int]:
     about, block = described["about"], described["block"]
     if not isinstance(about, Mapping):
         raise ValueError(f"about must be an object, got {about!r}")
+    members, targets = about.get("members", 1), about.get("targets", [])
+    if type(members) is not int or members < 1:
+        raise ValueError(f"about.members must be a positive whole number, got {shown(members)}")
+    if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
+        raise ValueError(f"about.targets must be a list of names, got {shown(targets)}")
     if type(block) is not int or block < 1:
         raise ValueError(f"block must be a positive whole number, got {block!r}")
     return about, block
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    return pd.read_parquet(io.BytesIO(read_bytes(path, _LARGEST_FILE)))
 
 
 def _to_table(dataset: xr.Dataset, axes: tuple[str, ...]) -> pd.DataFrame:

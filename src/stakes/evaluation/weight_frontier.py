@@ -21,7 +21,7 @@ from stakes.evaluation.simultaneous_bounds import upper_bounds
 from stakes.method.argument_checks import require_count, require_finite
 from stakes.number_text import change_text, fixed_text, number_text
 
-__all__ = ["LEAST_BLOCKS", "Frontier", "FrontierPoint", "Interval", "frontier"]
+__all__ = ["LEAST_BLOCKS", "Frontier", "FrontierPoint", "Interval", "frontier", "too_few_to_choose"]
 
 LEAST_BLOCKS = 10  # fewer are all of one sign too often by chance for an interval to be believed
 
@@ -151,7 +151,7 @@ def frontier(
         _point(weight, cost.mean(), score.mean(), change, tolerance)
         for weight, cost, score, change in zip(ordered, costs, scores, changes, strict=True)
     )
-    enough = cases >= LEAST_BLOCKS * resampling.block
+    enough = not too_few_to_choose(cases, resampling.block)
     if enough:
         points = _bounded(points, costs - costs[base], resampling)
     suited = [place for place, point in enumerate(points) if point.allowed and point.cheaper]
@@ -161,6 +161,23 @@ def frontier(
     why = gained or _why_none(points, tolerance, enough)
     reason = f"Weight {ordered[taken]:g} is taken, judged on {_counted(resampling)}: {why}.{_tested(points)}"
     return Frontier(points, ordered[taken], reason, float(tolerance), cases, resampling.block)
+
+
+def too_few_to_choose(cases: int, block: int) -> str:
+    """Why so many cases cannot choose a weight, for people; nothing where they can.
+
+    >>> too_few_to_choose(40, 7), too_few_to_choose(70, 7)
+    ('40 cases in blocks of 7 are too few to choose a decision weight by, at least 70 are needed', '')
+
+    Args:
+        cases: How many cases judge the weights.
+        block: How many neighbouring cases are resampled together.
+    """
+    if cases >= LEAST_BLOCKS * block:
+        return ""
+    which = f"{cases} case{'s' if cases > 1 else ''}{f' in blocks of {block}' if block > 1 else ''}"
+    needed = LEAST_BLOCKS * block
+    return f"{which} are too few to choose a decision weight by, at least {needed} are needed"
 
 
 class _Changes(NamedTuple):

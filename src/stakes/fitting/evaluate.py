@@ -33,6 +33,7 @@ class Evaluation:
         cost: The cost in words; None where the fit kept none.
         block: How many neighbouring cases were resampled together.
         notes: Sentences for the user about the cases and the cost.
+        subject: What was judged, where its folder alone does not say it; empty otherwise.
     """
 
     table: pd.DataFrame
@@ -40,17 +41,20 @@ class Evaluation:
     cost: CostSpec | None
     block: int
     notes: tuple[str, ...] = ()
+    subject: str = ""
 
     @property
     def title(self) -> str:
         """What the table is of."""
         unit = f", cost in {self.cost.unit}" if self.cost is not None and self.cost.unit else ""
         drawn = f"blocks of {self.block} neighbours" if self.block > 1 else "single cases"
-        return f"{len(self.cases)} cases, 95 % intervals from {drawn}{unit}"
+        subject = f"{self.subject}: " if self.subject else ""
+        return f"{subject}{len(self.cases)} cases, 95 % intervals from {drawn}{unit}"
 
     def record(self) -> dict[str, Any]:
         """The table for machines."""
         return {
+            "subject": self.subject,
             "cost": None if self.cost is None else str(self.cost),
             "unit": self.cost.unit if self.cost is not None else "",
             "cases": len(self.cases),

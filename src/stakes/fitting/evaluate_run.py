@@ -20,4 +20,6 @@ def evaluate_run(folder: Path, block: int | None = None) -> Evaluation:
     """
     judged = judge_run(RunFolder(folder), block)
     table, cases = judged.cases.summary(judged.block), in_utc(judged.cases.table())
-    return Evaluation(table, cases, words_for(judged.run.task.cost), judged.block, judged.notes)
+    task, cost = judged.run.task, words_for(judged.run.task.cost)
+    subject = f"task {task.name}, cost {task.cost if cost is None else cost}, weight {judged.run.decision_weight:g}"
+    return Evaluation(table, cases, cost, judged.block, judged.notes, subject)

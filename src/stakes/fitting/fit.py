@@ -18,11 +18,14 @@ import torch
 
 import stakes
 from stakes.bundle import bundle_files, is_bundle, load_bundle, record_file, save_bundle
+from stakes.bundle.about_fit import AboutFit
 from stakes.bundle.cost_of_bundle import chosen_cost
+from stakes.bundle.manifest import errors_name
 from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.data.layout import TableCases
 from stakes.data.stored_cases import save_cases
+from stakes.data.tables import without_noise
 from stakes.errors import InterruptedTraining
 from stakes.evaluation.case_metrics import summary_table
 from stakes.evaluation.headroom import Headroom
@@ -40,6 +43,7 @@ from stakes.settings import from_plain, to_plain
 from stakes.status_lines import StatusLines
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
+from stakes.training.model_folder import MANIFEST
 
 __all__ = ["FIT", "FitResult", "resume_fit", "run_fit"]
 
@@ -80,7 +84,7 @@ class FitResult:
             "decision_weight": self.decision_weight,
             "unit": self.unit,
             "sentences": list(self.sentences),
-            "evaluation": self.table,
+            "evaluation": without_noise(self.table),
         }
 
 
@@ -116,6 +120,8 @@ def run_fit(
         claim_folder(out / FIT, record, "fit")
         if is_bundle(out):
             return _kept(inputs, out)
+        for note in inputs.too_few_notes:
+            say(f"note: {note}")
         gain = _headroom(inputs, out, execution, say) if headroom or headroom_only else None
         if headroom_only:
             assert gain is not None
@@ -142,7 +148,7 @@ def _headroom(inputs: FitInputs, out: Path, execution: Execution, say: StatusLin
     file = out / _HEADROOM
     if file.exists():
         return from_plain(Headroom, read_json(file))
-    say("asking whether there is anything to gain")
+    say("asking whether there is anything to gain: training a forecast on its score alone")
     cases, _ = inputs.split
     forecaster = inputs.forecaster(execution)
     headroom = forecaster.headroom(cases.features, cases.outcomes, times=cases.times)
@@ -173,24 +179,24 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
         save_cases(out, test)
     about = _about(inputs, headroom, metrics, _reason(forecaster), execution)
     save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
+    kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
     judged = None
     if study is not None:
-        kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
         _, words, _ = chosen_cost(inputs.spec.record(), inputs.cost)
         judged = JudgedFit.from_about(study, inputs.cost, words, forecaster.frontier_, kept)
-    return _finished(inputs, out, about, judged, forecaster.decision_weight_)
+    return _finished(inputs, out, AboutFit.read(kept), judged, forecaster.decision_weight_)
 
 
 def _kept(inputs: FitInputs, out: Path) -> FitResult:
     """What a finished fit said."""
     bundle = load_bundle(out, cost=inputs.cost)
-    judged = judged_fit_of(bundle, out) if bundle.about["metrics"] else None
-    return _finished(inputs, out, bundle.about, judged, bundle.forecaster.decision_weight_)
+    with errors_name(out / MANIFEST):
+        about = AboutFit.read(bundle.about)
+    judged = judged_fit_of(bundle, out) if about.metrics else None
+    return _finished(inputs, out, about, judged, bundle.forecaster.decision_weight_)
 
 
-def _finished(
-    inputs: FitInputs, out: Path, about: Mapping[str, Any], judged: JudgedFit | None, weight: float
-) -> FitResult:
+def _finished(inputs: FitInputs, out: Path, about: AboutFit, judged: JudgedFit | None, weight: float) -> FitResult:
     """What is left to do once the bundle is saved, and what the fit says."""
     shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
     recorded = bundle_files(out)
@@ -199,7 +205,7 @@ def _finished(
         record_file(out, *fresh)
     if judged is not None and not (out / REPORT).exists():
         write_fit_report(judged, out)
-    return FitResult(out, summary_table(about["metrics"]), _sentences(about, judged, out), weight, inputs.spec.unit)
+    return FitResult(out, summary_table(about.metrics), _sentences(about, judged, out), weight, inputs.spec.unit)
 
 
 def _trained(forecaster: DecisionAwareForecaster, cases: TableCases, out: Path) -> None:
@@ -262,10 +268,9 @@ def _reason(forecaster: DecisionAwareForecaster) -> str:
     return f"Decision weight {forecaster.decision_weight_:g}, as given." if chosen is None else chosen.reason
 
 
-def _sentences(about: Mapping[str, Any], judged: JudgedFit | None, out: Path) -> tuple[str, ...]:
+def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[str, ...]:
     """Whether there is anything to gain, which weight was taken and why, and how it did on the test cases."""
-    headroom = about["headroom"]
-    sentences = [*([] if headroom is None else [from_plain(Headroom, headroom).sentence]), about["reason"]]
+    sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason]
     if judged is None:
         return (*sentences, "No case was kept to judge by: no report.")
     if judged.weight or judged.frontier is None:  # else the verdict is the reason

@@ -10,9 +10,11 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableCases, TableLayout
 from stakes.data.tables import read_table
 from stakes.errors import TableError
+from stakes.evaluation.weight_frontier import too_few_to_choose
 from stakes.files import content_digest
 from stakes.fitting.request import FitRequest
 from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster_plan import divided_rows
 from stakes.method.costs import Cost
 from stakes.settings import shown
 from stakes.training.execution import Execution
@@ -81,6 +83,16 @@ class FitInputs:
     def forecaster(self, execution: Execution) -> DecisionAwareForecaster:
         """An untrained forecaster, or the one to start from, that knows the lead time."""
         return self.request.forecaster(self.cost, execution).set_params(gap=self.gap)
+
+    @property
+    def too_few_notes(self) -> tuple[str, ...]:
+        """A sentence where a fit to all but the cases to judge by is to choose a weight, and cannot."""
+        request, (cases, _) = self.request, self.split
+        if request.decision_weight != "auto":
+            return ()
+        divided = divided_rows(request.validation_fraction, request.block or "auto", len(cases), cases.times)
+        few = too_few_to_choose(len(divided.judged), divided.block)
+        return (f"of the validation rows {few}: weight 0 will be taken, whatever the others cost",) if few else ()
 
     def known_at(self, start: int) -> TableCases:
         """The cases whose outcomes are known when the forecast of case `start` is issued, `lead` before its time."""

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from stakes.bundle import DataFingerprint
+from stakes.bundle.about_fit import AboutFit, FittedSpan
 from stakes.data.layout import TableCases, TableLayout
 from stakes.data.quality import DataQuality
 from stakes.number_text import number_text
-from stakes.settings import from_plain
 
 __all__ = ["part_of_fit_notes", "unlike_fit_notes"]
 
@@ -25,15 +24,15 @@ def part_of_fit_notes(about: Mapping[str, Any], cases: TableCases, sha256: str |
         cases: The cases that the forecaster is used on.
         sha256: Of the file of their table; None where there is none.
     """
-    if about.get("data") is None:
+    known = AboutFit.read(about)
+    if known.data is None:
         return ()
-    same = from_plain(DataFingerprint, about["data"], "about.data").sha256 == sha256
-    fitted = about.get("fitted") or {}
-    if cases.times is None or fitted.get("last") is None:
-        count = min(fitted.get("cases", len(cases)), len(cases)) if same else 0
+    same = known.data.sha256 == sha256
+    fitted = known.fitted or FittedSpan(len(cases))
+    if cases.times is None or fitted.first is None or fitted.last is None:
+        count = min(fitted.cases, len(cases)) if same else 0
     else:
-        first, last = (np.datetime64(fitted[name]) for name in ("first", "last"))
-        count = int(((cases.times >= first) & (cases.times <= last)).sum())
+        count = int(((cases.times >= np.datetime64(fitted.first)) & (cases.times <= np.datetime64(fitted.last))).sum())
     if not count:
         return ()
     if same:
@@ -42,7 +41,7 @@ def part_of_fit_notes(about: Mapping[str, Any], cases: TableCases, sha256: str |
             "says little about new cases",
         )
     return (
-        f"{count} of {len(cases)} cases lie in the time of the fit, {fitted['first']} to {fitted['last']}; what they "
+        f"{count} of {len(cases)} cases lie in the time of the fit, {fitted.first} to {fitted.last}; what they "
         "cost says little about new cases if they were part of the fit",
     )
 
@@ -55,13 +54,12 @@ def unlike_fit_notes(about: Mapping[str, Any], layout: TableLayout, quality: Dat
         layout: What the columns of the table are.
         quality: The range of each column of the table that the forecaster is used on.
     """
-    if about.get("quality") is None:
-        return ()
-    before = from_plain(DataQuality, about["quality"], "about.quality").columns
+    fitted = AboutFit.read(about).quality
+    before = {} if fitted is None else fitted.columns
     doubts = (
         _doubt(name, before[name], quality.columns[name])
         for name in dict.fromkeys((*layout.features, *layout.known))
-        if "min" in before.get(name, {}) and "min" in quality.columns.get(name, {})
+        if all({"min", "max"} <= known.get(name, {}).keys() for known in (before, quality.columns))
     )
     return tuple(filter(None, doubts))
 

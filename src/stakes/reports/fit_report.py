@@ -89,9 +89,12 @@ def judged_fit_of(bundle: "Bundle", folder: Path) -> JudgedFit:
         bundle: The bundle, loaded.
         folder: Where it was loaded from.
     """
+    from stakes.bundle.manifest import errors_name
+
     bundle.require_recorded(_EVALUATION)
     study, forecaster = Study.load(folder / _EVALUATION), bundle.forecaster
-    return JudgedFit.from_about(study, forecaster.cost, bundle.cost_spec, forecaster.frontier_, bundle.about)
+    with errors_name(folder / "bundle.json"):
+        return JudgedFit.from_about(study, forecaster.cost, bundle.cost_spec, forecaster.frontier_, bundle.about)
 
 
 def _span(fit: JudgedFit) -> str:

@@ -5,7 +5,7 @@ import math
 from stakes.cost_text.written_cost import CostSpec
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.weight_frontier import LEAST_BLOCKS
+from stakes.evaluation.weight_frontier import LEAST_BLOCKS, too_few_to_choose
 from stakes.number_text import amount_text, count_text, fixed_text, number_text, shared_decimals
 from stakes.reports.judged_fit import JudgedFit
 
@@ -48,6 +48,8 @@ def _kept_at_zero(fit: JudgedFit) -> str:
             "Not tried: the forecast was trained on its score alone (weight 0 was given), so this report cannot say "
             "whether decision-aware training would pay."
         )
+    if few := too_few_to_choose(fit.frontier.cases, fit.frontier.block):
+        return f"Too early to tell: {few}, so the forecast is the one trained on its score alone (weight 0)."
     return (
         "No gain was shown: on the validation cases no decision weight made decisions cheaper beyond doubt without "
         "harming the score, so the forecast is the one trained on its score alone (weight 0)."

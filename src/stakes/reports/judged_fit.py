@@ -8,14 +8,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stakes.bundle.about_fit import AboutFit
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.quality import DataQuality
+from stakes.errors import SettingError
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
 from stakes.method.costs import Cost
-from stakes.settings import from_plain
 
 __all__ = ["JudgedFit", "WayToDecide"]
 
@@ -68,16 +69,20 @@ class JudgedFit:
         cls, study: Study, cost: Cost, cost_spec: CostSpec | None, frontier: Frontier | None, about: Mapping[str, Any]
     ) -> Self:
         """With what a bundle keeps beside the forecaster, `stakes.bundle.Bundle.about`."""
+        known = AboutFit.read(about)
+        targets = len(study.about.get("targets", ()))
+        if not known.outcomes or {len(row) for row in known.outcomes} != {targets}:
+            raise SettingError(f"about.outcomes must be rows of one number for each of the {targets} targets")
         return cls(
             study=study,
             cost=cost,
             cost_spec=cost_spec,
             frontier=frontier,
-            headroom=_read(Headroom, about, "headroom"),
-            quality=_read(DataQuality, about, "quality"),
-            settings=about.get("settings", {}),
-            provenance=about.get("provenance", {}),
-            outcomes=np.asarray(about["outcomes"], dtype=np.float64),
+            headroom=known.headroom,
+            quality=known.quality,
+            settings=known.settings,
+            provenance=known.provenance,
+            outcomes=np.array(known.outcomes),
         )
 
     @property
@@ -171,7 +176,3 @@ class JudgedFit:
         touched = LEAST_BLOCKS if known is None else len(np.unique(np.flatnonzero(known) // self.study.block))
         enough = self.believed and touched >= LEAST_BLOCKS
         return difference if enough else Difference(difference.mean, float("nan"), float("nan"))
-
-
-def _read(kind: type[Any], about: Mapping[str, Any], name: str) -> Any:
-    return None if about.get(name) is None else from_plain(kind, about[name], f"about.{name}")

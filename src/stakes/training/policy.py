@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -72,6 +73,7 @@ def train_policy(
     settings: PolicySettings,
     seed: int = 0,
     device: str | torch.device = "cpu",
+    progressed: Callable[[int, int], None] | None = None,
 ) -> Policy:
     """Minimise the mean cost of the training cases with Adam; the policy of the lowest validation cost, on the CPU.
 
@@ -82,6 +84,7 @@ def train_policy(
         settings: The network, and how it is trained.
         seed: What initial weights and batches depend on.
         device: Where it is trained.
+        progressed: Told before every epoch how many of how many are done; None for nobody.
 
     >>> import torch, stakes
     >>> cases = Cases(torch.rand(64, 2), torch.rand(64, 3))
@@ -100,6 +103,8 @@ def train_policy(
     shuffles = torch.Generator().manual_seed(seed)
     best, best_cost, best_epoch = policy, math.inf, 0
     for epoch in range(settings.epochs + 1):  # what it starts from may be the best
+        if progressed is not None:
+            progressed(epoch, settings.epochs)
         with torch.no_grad():
             paid = _mean_cost(cost, policy, validation).item()
         if paid < best_cost:
