@@ -50,6 +50,7 @@ soak: $(READY)
 	$(BIN)/python tests/soak/training_kills.py
 	$(BIN)/python tests/soak/service_load.py
 	$(BIN)/python tests/soak/hostile_requests.py
+	$(BIN)/python tests/soak/hostile_commands.py
 	$(BIN)/python tests/soak/torchrun_example.py
 	$(BIN)/python -m pytest -m soak
 	$(BIN)/python tests/soak/nonconvex_costs.py
