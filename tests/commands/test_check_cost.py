@@ -100,7 +100,7 @@ def test_a_cost_without_a_number_is_told_in_one_line() -> None:
     Path("costs.py").write_text("def nothing(action, outcome):\n    return (action - outcome) * float('nan')\n")
     cost = ["--cost", "costs.py:nothing:lower=0,upper=1"]
     for words in (cost, ["--members", "members.csv", *cost], ["outcomes.csv", "--target", "power", *cost]):
-        assert "costs.py:nothing" in complaint("check-cost", *words)
+        assert "the expected cost of an action must be finite" in complaint("check-cost", *words)
 
 
 def test_rounded_outcomes_are_no_fault_of_the_cost() -> None:

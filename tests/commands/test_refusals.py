@@ -305,9 +305,6 @@ def test_whole_numbers_are_not_rounded(words: str, value: str) -> None:
 
 
 def test_what_is_wrong_is_said_in_a_line_that_a_terminal_can_show() -> None:
-    Path("long.csv").write_text(f"time,{'m' * 100_000},\x1b[2Jb\n2020-01-01,1,2\n")
-    said = complaint("check-cost", "long.csv", "--target", "load", "--cost", COST)
-    assert said.startswith("'long.csv' is no text file")
     Path("long.csv").write_text(f"time,{'m' * 100_000},\u202eb\n2020-01-01,1,2\n")
     said = complaint("check-cost", "long.csv", "--target", "load", "--cost", COST)
     assert said.startswith("targets: the table has no column 'load'; there are time, mmm")

@@ -124,8 +124,9 @@ class CostCheck:
 def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int = 256) -> CostCheck:
     """Solve every set of members and report bounds, curvature, derivatives and where the gradient acts.
 
-    It raises if the cost is stated to be convex in the action and is seen not to be. For a cost of which that is not
-    known it searches thoroughly, and says where it saw several minima; that it saw none proves nothing.
+    It raises if the cost is no finite number, or is stated to be convex in the action and is seen not to be. For a cost
+    of which that is not known it searches thoroughly, and says where it saw several minima; that it saw none proves
+    nothing.
 
     Args:
         cost: The cost of one decision maker: its parameters are numbers, not tensors.
@@ -159,6 +160,7 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
         torch.cat([getattr(solution, name) for solution in solutions])
         for name in ("action", "expected_cost", "interior", "curvature", "converged", "certified")
     )
+    check_finite(expected, "the expected cost of an action", True)
     middle = (torch.as_tensor(cost.lower) + torch.as_tensor(cost.upper)).to(action) / 2
     low_side = ~interior & (action[..., 0] < middle)
     inner_curvature = curvature[interior]
