@@ -161,6 +161,6 @@ def short_line(sentence: str) -> str:
     Args:
         sentence: What a message says, names and values of a user's file among it.
     """
-    line = " ".join(sentence.split())
-    line = line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 4]} ..."
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+    start = " ".join(sentence.split())[: _LONGEST_LINE + 1]
+    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in start)
+    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 4]} ..."

@@ -41,7 +41,7 @@ SMALL = ["--device", "cpu", "--workers", "1", "--quiet", "--no-headroom", "--epo
 SMALL += ["--decision-weight", "0", "--test-fraction"]  # and how much that is
 SECONDS, SECONDS_A_BYTE = 5.0, 2e-5  # of computing that a command may take
 PATIENCE = 6  # times as long by the clock, since the machine may have other work
-LONGEST_LINE = 2000  # characters
+LONGEST_LINE = 2000 + len("stakes: ")  # characters
 
 
 @dataclass(frozen=True)
