@@ -71,6 +71,8 @@ def fault(reply: httpx.Response) -> tuple[int, str, str]:
         ("curve", {"features": {"wind": 1}}, "features.sun", "missing"),
         ("table", {"csv": ""}, "csv", "empty"),
         ("table", {"csv": "wind,sun,price\n"}, "csv", "no rows"),
+        ("table", {"csv": "wind,sun,price," * 6666 + ",\n1\n"}, "csv", "the header has 20000"),
+        ("table", {"csv": "wind,sun,price," * 6667 + "\n1\n"}, "csv", "at most 100000 characters in all"),
         ("table", {"csv": "wind,sun\n1,2\n"}, "csv", "no column 'price'"),
         ("table", {"csv": "wind,sun,price\n1,2,x\n"}, "csv", "'price' must hold numbers"),
         ("table", {"csv": "wind,sun,price\n" + "1,2,3\n" * 51}, "csv", "between 1 and 50 rows, got 51"),

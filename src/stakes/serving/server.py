@@ -95,7 +95,7 @@ def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
             ws="none",
             limit_concurrency=_CONNECTIONS,
             timeout_keep_alive=_IDLE_SECONDS,
-            timeout_graceful_shutdown=math.ceil(settings.timeout) + 1,
+            timeout_graceful_shutdown=math.ceil(settings.timeout),  # within which everything is answered or refused
             callback_notify=every_second,
             timeout_notify=0,
         )

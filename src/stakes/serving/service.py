@@ -32,6 +32,7 @@ __all__ = ["Service"]
 _MOST_NUMBERS = 1_000_000  # of members in one answer
 _ROWS_AT_ONCE = 1 << 20  # numbers
 _LEVELS = (0.1, 0.5, 0.9)  # of the quantiles beside a curve
+_LONGEST_HEADER = 100_000  # characters, of some thousand names: many more columns take too long to read
 _CASES_KEPT = 32  # whose members the next move of a slider finds again
 
 
@@ -115,6 +116,8 @@ class Service:
         if layout is None:
             raise RefusedError("csv", "the fit was saved without the layout of its table; send features instead")
         priced, forecast = self._cost.priced(request.cost), self._forecast(request.forecast)
+        if len(request.csv.partition("\n")[0]) > _LONGEST_HEADER:
+            raise RefusedError("csv", f"the names of the columns must have at most {_LONGEST_HEADER} characters in all")
         with naming_field("csv"):
             given = parse_delimited(request.csv.encode("utf-8", "replace"), "the table")
             if not len(given):
