@@ -1,12 +1,15 @@
 """More members for the decision than for the score: what a step costs, and how sure the forecasts are.
 
     python -m benchmarks.decision_members step [--device cuda] [--json FILE]
+    python -m benchmarks.decision_members rewarded [--json FILE]
     python -m benchmarks.decision_members spread [--seeds 10] [--device cuda] [--processes 2] [--json FILE]
 
 `step` times a decision-aware step of the estimator's implicit model (batch 256) whose score has 10 members, the
-decision made from 10, 20 or 64. `spread` trains that model on the Irish wind record, penalty 20, at some weights, the
-decision made from 10 members or from 64, and judges each with 200 members on the test years: the spread of the total
-over the error of its mean, 1 where it is right, and the realised cost. Seeds are paired: the same batches and noise.
+decision made from 10, 20 or 64. `rewarded` asks which spread the decision score of M members likes best, where outcomes
+are N(0, 1) and forecasts N(0, spread^2): 1 would be honest. `spread` trains that model on the Irish wind record,
+penalty 20, at some weights, the decision made from 10 members or from 64, and judges each with 200 members on the test
+years: the spread of the total over the error of its mean, 1 where it is right, and the realised cost. Seeds are paired:
+the same batches and noise.
 """
 
 import argparse
@@ -63,6 +66,31 @@ def step_costs(device: str) -> list[Row]:
         ratios = {f"{count} / 10": round(ratio, 2) for count, ratio in timing.ratios.items()}
         rows.append({"outcomes": outcomes, "10 members, ms": round(timing.milliseconds["ours"], 3), **ratios})
         print(rows[-1], flush=True)
+    return rows
+
+
+COSTS: dict[str, stakes.Cost] = {
+    "imbalance, 10 : 1": stakes.ImbalanceCost(10.0, 1.0, -99.0, 99.0),
+    "newsvendor, 10 : 1": stakes.NewsvendorCost(10.0, 1.0, -99.0, 99.0),
+    "newsvendor, 50 : 1": stakes.NewsvendorCost(50.0, 1.0, -99.0, 99.0),
+}
+
+
+def rewarded_spreads(cases: int = 400_000) -> list[Row]:
+    """The spread with the least mean cost; the best action of members spread * z is spread times that of z."""
+    spreads = torch.arange(0.5, 2.0, 0.01)
+    rows: list[Row] = []
+    for name, cost in COSTS.items():
+        row: Row = {"cost": name}
+        for count in (10, 20, 64, 200):
+            generator = torch.Generator().manual_seed(0)
+            outcome = torch.randn(cases, 1, generator=generator)
+            parts = [torch.randn(8000, count, 1, generator=generator) for _ in range(cases // 8000)]
+            action = torch.cat([stakes.optimal_action(cost, part) for part in parts])
+            means = torch.stack([cost(spread * action, outcome).mean() for spread in spreads])
+            row[f"{count} members"] = round(spreads[means.argmin()].item(), 2)
+        rows.append(row)
+        print(row, flush=True)
     return rows
 
 
@@ -124,7 +152,7 @@ def summary(rows: list[Row]) -> list[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "spread"])
+    parser.add_argument("what", choices=["step", "rewarded", "spread"])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=1)
@@ -136,6 +164,8 @@ def main() -> None:
         if arguments.device == "cpu":
             torch.set_num_threads(1)
         found["steps"] = step_costs(arguments.device)
+    elif arguments.what == "rewarded":
+        found["spreads"] = rewarded_spreads()
     else:
         runs = spread(arguments.seeds, arguments.device, arguments.processes)
         found |= {"seeds": arguments.seeds, "runs": runs, "summary": summary(runs)}

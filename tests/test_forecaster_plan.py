@@ -1,5 +1,6 @@
 """What a forecaster would be trained with, without any training."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,15 +45,43 @@ def test_words_that_are_no_score() -> None:
         settings_of(scoring_rule="crps")
 
 
+SEARCHED = stakes.cost_function(lambda action, outcome: (action - outcome) ** 2, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("cost", "given", "expected"),
+    [
+        (COST, {}, 64),
+        (stakes.ProtectionCost(0.5, 0.5), {}, 64),
+        (stakes.ProtectionCost(0.5, 0.5, protection_power=3.0), {}, None),
+        (SEARCHED, {}, None),
+        (SEARCHED, {"decision_member_count": 32}, 32),
+        (COST, {"decision_member_count": None}, None),
+        (COST, {"decision_member_count": np.int64(20)}, 20),
+        (COST, {"training": TRAINING}, None),
+        (COST, {"training": replace(TRAINING, decision_member_count=30)}, 30),
+        (COST, {"training": TRAINING, "decision_member_count": 32}, 32),
+        (COST, {"training": replace(TRAINING, decision_member_count=30), "decision_member_count": None}, None),
+    ],
+)
+def test_how_many_members_decide(cost: Any, given: dict[str, Any], expected: int | None) -> None:
+    assert settings_of(cost, **given).decision_member_count == expected
+
+
+@pytest.mark.parametrize("count", [9, 0, 2.5, "many", True])
+def test_numbers_of_members_that_cannot_decide(count: object) -> None:
+    with pytest.raises(SettingError, match=r"^decision_member_count must be a whole number of at least"):
+        settings_of(decision_member_count=count)
+
+
 @pytest.mark.parametrize("rule", ["pointwise", "total", "energy=1,total=0.5"])
 def test_a_forecaster_of_every_score(rule: str) -> None:
     features = np.random.default_rng(0).uniform(size=(60, 2))
     quick = TrainingSettings(epochs=1, batch=16, members=4, validation_members=4)
-    small = ImplicitSettings(noise=2, hidden=8, layers=1)
+    usual: dict[str, Any] = {"model": ImplicitSettings(noise=2, hidden=8, layers=1), "base": "none", "training": quick}
+    usual |= {"decision_weight": 0, "random_state": 0}
     models = [
-        stakes.DecisionAwareForecaster(COST, model=small, decision_weight=0, training=quick, random_state=0, **given)
-        .fit(features, features)
-        .models_[0]
+        stakes.DecisionAwareForecaster(COST, **usual, **given).fit(features, features).models_[0]
         for given in ({}, {"scoring_rule": rule})
     ]
     first, second = ([*model.parameters()] for model in models)

@@ -79,6 +79,8 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         weights: Which weights "auto" chooses among; 0 is one of them in any case.
         members: How many members a forecast has.
         ensemble: How many models of different seeds are trained and pooled into one forecast.
+        decision_member_count: Members that the decision is made from in training, the score sees the first; None for no
+            more. "auto" is that of `training` where given, else 64 where the best action has a formula, else None.
         epochs: How many epochs are trained at most, in place of those of `training`.
         training: All else about the training; None for what suits the number of rows and of epochs.
         validation_fraction: The share of the rows, the last ones, that decide when to stop and which weight to take.
@@ -111,6 +113,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         weights: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
         members: int = 500,
         ensemble: int = 1,
+        decision_member_count: int | Literal["auto"] | None = "auto",
         epochs: int | None = None,
         training: TrainingSettings | None = None,
         validation_fraction: float = 0.25,
@@ -132,6 +135,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.weights = weights
         self.members = members
         self.ensemble = ensemble
+        self.decision_member_count = decision_member_count
         self.epochs = epochs
         self.training = training
         self.validation_fraction = validation_fraction

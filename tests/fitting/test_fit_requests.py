@@ -53,8 +53,8 @@ FLAGS: list[tuple[str, FitRequest]] = [
     ("--base trees", FitRequest("load.csv", COST, TableLayout(("load",)), base="trees")),
     ("--base none --model linear", FitRequest("load.csv", COST, TableLayout(("load",)), base="none", model="linear")),
     (
-        "--score energy=1,total=0.5",
-        FitRequest("load.csv", COST, TableLayout(("load",)), score="energy=1,total=0.5"),
+        "--score energy=1,total=0.5 --decision-member-count 32",
+        FitRequest("load.csv", COST, TableLayout(("load",)), score="energy=1,total=0.5", decision_member_count=32),
     ),
     (
         "--time time --lags 0,6,24 --lead 24 --features load,wind --known forecast --calendar hour,season "
@@ -122,6 +122,8 @@ def test_weights_and_block_reach_the_forecaster() -> None:
     spec, execution = CostSpec.parse(COST), Execution("cpu", 1, True)
     found = request.forecaster(spec.build(), execution)
     assert (found.weights, found.block, found.scoring_rule) == ((0.0, 0.3), 48, "pointwise")
+    assert found.decision_member_count == "auto"
+    assert replace(request, decision_member_count=32).forecaster(spec.build(), execution).decision_member_count == 32
     plain, own = REQUEST.forecaster(spec.build(), execution), DecisionAwareForecaster(spec.build())
     assert (plain.weights, plain.block) == (own.weights, own.block)
 

@@ -46,6 +46,7 @@ class EstimatorSettings:
         base: What the forecast starts from; "none" for bundles from before there was a choice.
         gap: How many rows the lead time has.
         scoring_rule: What was trained beside the decision; None for that of `training`.
+        decision_member_count: How many members the decision was made from in training; None for those of the score.
     """
 
     model: ImplicitSettings | DiffusionSettings | LinearSettings | Literal["own"]
@@ -65,6 +66,7 @@ class EstimatorSettings:
     base: Base = "none"
     gap: int = 0
     scoring_rule: str | None = field(default=None, metadata={"later": True})
+    decision_member_count: int | Literal["auto"] | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
         if not _DEVICE.fullmatch(self.device):

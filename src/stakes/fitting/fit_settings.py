@@ -23,6 +23,7 @@ class FitSettings:
         weights: weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default
         members: members of a forecast
         ensemble: models of different seeds, pooled
+        decision_member_count: members that a decision is made from in training; 64 where its best action has a formula
         epochs: most epochs of the training
         test_fraction: share of the cases, the last ones, to judge by
         validation_fraction: share of the others, their last ones, by which training stops and a weight is taken
@@ -40,6 +41,7 @@ class FitSettings:
     weights: tuple[float, ...] | None = None
     members: int = 500
     ensemble: int = 1
+    decision_member_count: int | None = field(default=None, metadata={"later": True})
     epochs: int | None = None
     test_fraction: float = 0.2
     validation_fraction: float = 0.25
@@ -68,7 +70,7 @@ class FitSettings:
         if self.members > _MOST_MEMBERS:
             raise SettingError(f"members must be at most {_MOST_MEMBERS:,}, got {self.members:,}")
         require_count("ensemble", self.ensemble)
-        for name in ("epochs", "block"):
+        for name in ("decision_member_count", "epochs", "block"):
             if getattr(self, name) is not None:
                 require_count(name, getattr(self, name))
         if not 0 <= self.test_fraction < 1:

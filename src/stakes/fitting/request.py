@@ -50,6 +50,7 @@ class FitRequest(FitSettings):
             **{name: getattr(self, name) for name in _SHARED},
             "cost": cost,
             "scoring_rule": self.score,
+            "decision_member_count": "auto" if self.decision_member_count is None else self.decision_member_count,
             "baseline": True,
             "block": "auto" if self.block is None else self.block,
             "device": execution.resolved_device,

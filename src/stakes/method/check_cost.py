@@ -8,7 +8,7 @@ from torch import Tensor
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.method.actions import check_stated_convexity, optimal_action, solve_action
 from stakes.method.argument_checks import check_finite, check_samples
-from stakes.method.costs import ClosedFormCost, Cost, require_cost, states_convexity
+from stakes.method.costs import Cost, has_closed_form, require_cost, states_convexity
 from stakes.number_text import number_text
 
 __all__ = ["CostCheck", "GradientMass", "check_cost"]
@@ -176,7 +176,7 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
         least_curvature=inner_curvature.min().item() if len(inner_curvature) else float("nan"),
         derivative_error=error,
         kinked=kinked,
-        closed_form=isinstance(cost, ClosedFormCost) and cost.best_action(flat[:1]) is not None,
+        closed_form=has_closed_form(cost, flat[:1]),
         gradient_mass=_gradient_mass(cost, chunks, bins),
         certified=_share(certified),
         missed=_missed(cost, chunks, expected),

@@ -21,6 +21,7 @@ __all__ = [
     "Parameter",
     "TotalCost",
     "cost_function",
+    "has_closed_form",
     "require_bounds",
     "require_cost",
     "states_convexity",
@@ -132,6 +133,16 @@ def cost_function(
     tensor([3.])
     """
     return FunctionCost(function, lower, upper, convex)
+
+
+def has_closed_form(cost: Cost, samples: Tensor) -> bool:
+    """Whether the cost states the best action of such members by a formula, with the parameters that it has.
+
+    Args:
+        cost: Any cost.
+        samples: Members (..., M, D) of a few cases.
+    """
+    return isinstance(cost, ClosedFormCost) and cost.best_action(samples) is not None
 
 
 def states_convexity(cost: Cost) -> bool:
