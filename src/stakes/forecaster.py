@@ -23,13 +23,13 @@ from stakes.data.estimator_input import as_table, as_tensor, checked_times, outc
 from stakes.data.single_precision import require_single_precision
 from stakes.data.time_axis import Times
 from stakes.decisions import Decisions, solve_decisions
-from stakes.errors import SettingError, ShapeError, StakesError
+from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.forecast_table import forecast_table, todays_cost
 from stakes.evaluation.headroom import Headroom, resolved_block
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.metrics import Assessor, Region
-from stakes.evaluation.weight_frontier import frontier
 from stakes.forecaster_base import Base
+from stakes.forecaster_choice import choose_weight
 from stakes.forecaster_plan import PlannedFit, plan_fit
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import whole_number
@@ -364,19 +364,9 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     def _take(self, fitted: list[FittedWeight], block: int, trees: TreeLocation | None) -> None:
         """Choose among the weights, and keep the models of the chosen one and of weight 0."""
-        by_weight = {each.weight: each.models for each in without_failures(fitted)}
-        self.frontier_, self.decision_weight_ = None, fitted[-1].weight
-        if self.decision_weight == "auto":
-            cost, score = (np.stack([getattr(each, name) for each in fitted]) for name in ("cost", "score"))
-            weights = [each.weight for each in fitted]
-            self.frontier_ = frontier(weights, cost, score, block=block, tolerance=float(self.tolerance))
-            self.decision_weight_ = self.frontier_.chosen
-        if self.decision_weight_ not in by_weight:
-            raise StakesError(
-                f"all models of weight {self.decision_weight_:g} failed: {fitted[-1].records[0]['failure']}"
-            )
-        self.models_ = by_weight[self.decision_weight_]
-        self.baseline_models_ = by_weight.get(0.0, []) if self.decision_weight_ else []
+        automatic = self.decision_weight == "auto"
+        chosen = choose_weight(fitted, automatic, block, float(self.tolerance))
+        self.decision_weight_, self.frontier_, self.models_, self.baseline_models_ = chosen
         self.place_on(trees)
         self.training_ = [record for each in fitted for record in each.records]
 
