@@ -273,6 +273,21 @@ def test_on_a_straight_line_the_linear_start_beats_the_network_alone() -> None:
     assert scores[0] < 0.9 * scores[1]
 
 
+def test_no_member_leaves_the_bounds_of_the_outcomes() -> None:
+    features, outcome = table(200)
+    rectified = np.maximum(outcome, 0)
+    bounded, free = (forecaster(outcome_bounds=bounds).fit(features, rectified) for bounds in ("auto", None))
+    assert bounded.outcome_bounds_.pairs == ((0.0, None),)
+    assert (free.outcome_bounds_, bounded.sample(features).min()) == (None, 0.0)
+    np.testing.assert_array_equal(bounded.sample(features), np.maximum(free.sample(features), 0))
+    scores = [found.assess(features, rectified)["energy_score"] for found in (bounded, free)]
+    assert scores[0].mean() < scores[1].mean()
+    given = forecaster(outcome_bounds=(0, 5.0)).fit(features, rectified)
+    assert given.sample(features).max() <= 5
+    with pytest.raises(SettingError, match="outcome_bounds must hold all outcomes"):
+        forecaster(outcome_bounds=(0.0, 1.0)).fit(features, rectified)
+
+
 # Inputs
 
 

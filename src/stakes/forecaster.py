@@ -20,6 +20,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from stakes.data.estimator_input import as_table, as_tensor, checked_times, outcome_names
+from stakes.data.outcome_bounds import Pair, within_bounds
 from stakes.data.single_precision import require_single_precision
 from stakes.data.time_axis import Times
 from stakes.decisions import Decisions, solve_decisions
@@ -70,6 +71,9 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
             `trees`), to whose forecasts any model adds its own, an implicit one with a linear start; or "none".
         gap: How many rows the lead time has: rows so near to those that a linear forecast is tried on are left out of
             its fit. 0 where a forecast is issued just before its outcome.
+        outcome_bounds: What the outcomes cannot cross, (lower, upper), of which one may be None: members beyond are
+            drawn to it. "auto" takes what the cost knows (`cost.outcome_bounds`), or 0 and a capacity at which the data
+            have many exact ties; None for none.
         scoring_rule: What is trained beside the decision: "energy", "pointwise", "total", or a mixture such as
             "energy=1,total=0.5", as `score` in `TrainingSettings`; None takes that of `training`, "energy" by default.
         decision_weight: How much the decision weighs, from 0, the score alone, to 1, the decision alone. "auto" trains
@@ -107,6 +111,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         model: str | ModelSettings | ModelFactory = "implicit",
         base: Base = "linear",
         gap: int = 0,
+        outcome_bounds: Pair | Literal["auto"] | None = "auto",
         scoring_rule: str | None = None,
         decision_weight: float | Literal["auto"] = "auto",
         baseline: bool = False,
@@ -129,6 +134,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.model = model
         self.base = base
         self.gap = gap
+        self.outcome_bounds = outcome_bounds
         self.scoring_rule = scoring_rule
         self.decision_weight = decision_weight
         self.baseline = baseline
@@ -176,7 +182,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         processes = self._processes(plan.device)
         fitted = train_weights(plan, processes, checkpoints=checkpoints, stop=stop, quiet=not self.verbose)
         self._take(fitted, block, trees)
-        self.noise_seed_ = plan.noise_seed
+        self.noise_seed_, self.outcome_bounds_ = plan.noise_seed, plan.bounds
         self.climatology_action_ = float(optimal_action(self.cost, plan.train.outcome))
         return self
 
@@ -364,8 +370,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     def _take(self, fitted: list[FittedWeight], block: int, trees: TreeLocation | None) -> None:
         """Choose among the weights, and keep the models of the chosen one and of weight 0."""
-        automatic = self.decision_weight == "auto"
-        chosen = choose_weight(fitted, automatic, block, float(self.tolerance))
+        chosen = choose_weight(fitted, self.decision_weight == "auto", block, float(self.tolerance))
         self.decision_weight_, self.frontier_, self.models_, self.baseline_models_ = chosen
         self.place_on(trees)
         self.training_ = [record for each in fitted for record in each.records]
@@ -376,7 +381,8 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         """Rows and their members (n, M, D), part by part."""
         models: Sequence[nn.Module] = self.models_ if which == "chosen" else self.baseline_models_
         count = whole_number("members", self.members if members is None else members)
-        return pooled_parts(models, features, count, self.noise_seed_, resolved_device(self.device))
+        parts = pooled_parts(models, features, count, self.noise_seed_, resolved_device(self.device))
+        return ((rows, within_bounds(members, self.outcome_bounds_)) for rows, members in parts)
 
     def _assessed(
         self, features: Tensor, outcome: Tensor, which: Which, regions: Mapping[str, Region] | None = None

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from stakes.data.cases import Cases
 from stakes.data.estimator_input import alternate_blocks
+from stakes.data.outcome_bounds import outcome_bounds
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.headroom import resolved_block
@@ -108,6 +109,7 @@ def plan_fit(
         noise_seed=noise_seed,
         device=resolved_device(parameters["device"]),
         start=tuple(dict(state) for state in start),
+        bounds=outcome_bounds(parameters["outcome_bounds"], parameters["cost"], outcome),
     )
     return PlannedFit(training, len(validation), block, trees)
 

@@ -39,6 +39,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "arrays": {},
     "no base": {"base": "none"},
     "linear": {"model": LinearSettings(residuals=30), "gap": 2},
+    "bounds": {"outcome_bounds": (0.0, 100.0)},
     "trees": {"base": "trees", "gap": 2, "ensemble": 2},
 }
 

@@ -50,6 +50,7 @@ FLAGS: list[tuple[str, FitRequest]] = [
         "--weights 0,0.1,0.3 --block 48",
         FitRequest("load.csv", COST, TableLayout(("load",)), weights=(0.0, 0.1, 0.3), block=48),
     ),
+    ("--outcome-bounds 0,", FitRequest("load.csv", COST, TableLayout(("load",)), outcome_bounds="0,")),
     ("--base trees", FitRequest("load.csv", COST, TableLayout(("load",)), base="trees")),
     ("--base none --model linear", FitRequest("load.csv", COST, TableLayout(("load",)), base="none", model="linear")),
     (
@@ -106,6 +107,7 @@ REFUSED = {
     "--score crps": "score must be energy, pointwise, total or a mixture such as energy=1,total=0.5, got 'crps'",
     "--score energy=x": "score must be energy, pointwise, total or a mixture such as energy=1,total=0.5, with positive",
     "--base ridge": "--base",
+    "--outcome-bounds 1,0": "outcome_bounds must have a lower bound below the upper one, got 1 and 0",
     "--block 0": "block must be a whole number of at least 1, got 0",
 }
 

@@ -50,6 +50,7 @@ class AboutFit:
         quality: What the table was like.
         outcomes: Some of the training outcomes, (N, D).
         reason: Why its decision weight was taken.
+        bounds: A sentence for each bound of an outcome that nobody gave.
         fitted: Which cases it was fitted on.
         settings: The settings of the fit, nested by name.
         provenance: What it was made with and from, by name.
@@ -61,6 +62,7 @@ class AboutFit:
     quality: DataQuality | None = None
     outcomes: tuple[tuple[float, ...], ...] = ()
     reason: str = ""
+    bounds: tuple[str, ...] = ()
     fitted: FittedSpan | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)

@@ -45,6 +45,7 @@ class EstimatorSettings:
         warm_start: Whether a second fit starts from the models of the first.
         base: What the forecast starts from; "none" for bundles from before there was a choice.
         gap: How many rows the lead time has.
+        outcome_bounds: What the outcomes cannot cross; None for bundles from before there was a choice.
         scoring_rule: What was trained beside the decision; None for that of `training`.
         decision_member_count: How many members the decision was made from in training; None for those of the score.
     """
@@ -65,6 +66,7 @@ class EstimatorSettings:
     warm_start: bool = False
     base: Base = "none"
     gap: int = 0
+    outcome_bounds: tuple[float | None, float | None] | Literal["auto"] | None = None
     scoring_rule: str | None = field(default=None, metadata={"later": True})
     decision_member_count: int | Literal["auto"] | None = field(default=None, metadata={"later": True})
 

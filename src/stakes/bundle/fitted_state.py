@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from stakes.bundle.estimator_settings import MOST_MODELS, EstimatorSettings, require_at_most
+from stakes.data.outcome_bounds import OutcomeBounds
 from stakes.errors import SettingError
 from stakes.evaluation.weight_frontier import Frontier
 from stakes.forecaster import DecisionAwareForecaster
@@ -54,6 +55,7 @@ class FittedState:
         frontier: How the weight was chosen; None where it was given.
         versions: The versions of stakes, torch and Python that fitted it.
         trees: For how many outcomes there are trees, all of them or none.
+        outcome_bounds: What each outcome cannot cross; None where there are no bounds.
     """
 
     features: int
@@ -69,6 +71,7 @@ class FittedState:
     frontier: Frontier | None
     versions: dict[str, str]
     trees: int = field(default=0, metadata={"later": True})
+    outcome_bounds: OutcomeBounds | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
         require_count("features", self.features)
@@ -84,6 +87,8 @@ class FittedState:
         require_decision_weight(self.decision_weight)
         if self.trees not in (0, len(self.target_names)):
             raise SettingError(f"trees must be 0 or one for each of {len(self.target_names)}, got {self.trees}")
+        if self.outcome_bounds is not None and len(self.outcome_bounds.pairs) != len(self.target_names):
+            raise SettingError(f"outcome_bounds must be {len(self.target_names)} pairs, got others")
         if self.baselines:
             require_at_most("baselines", self.baselines, MOST_MODELS)
 
@@ -113,6 +118,7 @@ def fitted_state(forecaster: DecisionAwareForecaster) -> FittedState:
         baselines=len(forecaster.baseline_models_),
         frontier=forecaster.frontier_,
         versions=versions_here(),
+        outcome_bounds=forecaster.outcome_bounds_,
         trees=0 if forecaster.trees_ is None else len(forecaster.trees_.texts),
     )
 

@@ -7,7 +7,7 @@ The folder holds `fit.json` (what was asked), `headroom.json`, `checkpoints/` wh
 import json
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -177,7 +177,7 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
         study = judgement.study()
         study.save(out / "evaluation")
         save_cases(out, test)
-    about = _about(inputs, headroom, metrics, _reason(forecaster), execution)
+    about = _about(inputs, headroom, metrics, _reason(forecaster), _bounds(forecaster), execution)
     save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
     kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
     judged = None
@@ -223,6 +223,7 @@ def _about(
     headroom: Headroom | None,
     metrics: Mapping[str, Any],
     reason: str,
+    bounds: Sequence[str],
     execution: Execution,
 ) -> dict[str, Any]:
     quality = inputs.cases.quality
@@ -245,6 +246,7 @@ def _about(
         "quality": to_plain(quality),
         "outcomes": outcomes[::every].tolist(),
         "reason": reason,
+        "bounds": bounds,
         "fitted": _fitted(fitted),
         "settings": {"cost": str(inputs.spec.kept()), **settings, **start, **to_plain(inputs.layout)},
         "provenance": {
@@ -268,9 +270,15 @@ def _reason(forecaster: DecisionAwareForecaster) -> str:
     return f"Decision weight {forecaster.decision_weight_:g}, as given." if chosen is None else chosen.reason
 
 
+def _bounds(forecaster: DecisionAwareForecaster) -> tuple[str, ...]:
+    """A sentence for each bound of an outcome that nobody gave."""
+    bounds = forecaster.outcome_bounds_
+    return () if bounds is None else bounds.sentences(forecaster.target_names_)
+
+
 def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[str, ...]:
     """Whether there is anything to gain, which weight was taken and why, and how it did on the test cases."""
-    sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason]
+    sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason, *about.bounds]
     if judged is None:
         return (*sentences, "No case was kept to judge by: no report.")
     if judged.weight or judged.frontier is None:  # else the verdict is the reason

@@ -19,6 +19,7 @@ class FitSettings:
         model: kind of the model; linear needs no training
         base: what the forecast starts from; trees needs LightGBM
         score: energy, pointwise or total (of what the cost looks at), or a mixture such as energy=1,total=0.5
+        outcome_bounds: what the targets cannot cross, such as 0,1; none, or auto, what the cost knows or the data show
         decision_weight: auto, or between 0, the score alone, and 1, the decision alone
         weights: weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default
         members: members of a forecast
@@ -37,6 +38,7 @@ class FitSettings:
     model: Literal["implicit", "diffusion", "linear"] = "implicit"
     base: Literal["linear", "trees", "none"] = "linear"
     score: str = field(default="energy", metadata={"later": True})
+    outcome_bounds: str = field(default="auto", metadata={"later": True})
     decision_weight: float | Literal["auto"] = "auto"
     weights: tuple[float, ...] | None = None
     members: int = 500
@@ -52,6 +54,7 @@ class FitSettings:
     encoding: str | None = None
 
     def __post_init__(self) -> None:
+        from stakes.data.outcome_bounds import written_pair
         from stakes.method.argument_checks import (  # with torch, which no --help needs
             require_count,
             require_decision_weight,
@@ -63,6 +66,7 @@ class FitSettings:
         require_one_of("model", self.model, ("implicit", "diffusion", "linear"))
         require_one_of("base", self.base, ("linear", "trees", "none"))
         score_weights(self.score)  # which checks it
+        written_pair(self.outcome_bounds)  # as this does
         if self.decision_weight != "auto":
             require_decision_weight(self.decision_weight, expected="be auto or lie in [0, 1]")
         self._require_weights()

@@ -12,6 +12,7 @@ from typing import Any
 from stakes.bundle import bundle_files, load_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
+from stakes.data.outcome_bounds import written_pair
 from stakes.errors import SettingError, StakesError
 from stakes.files import read_json, write_json
 from stakes.fitting.fit_settings import FitSettings
@@ -49,6 +50,7 @@ class FitRequest(FitSettings):
         parameters: dict[str, Any] = {
             **{name: getattr(self, name) for name in _SHARED},
             "cost": cost,
+            "outcome_bounds": written_pair(self.outcome_bounds),
             "scoring_rule": self.score,
             "decision_member_count": "auto" if self.decision_member_count is None else self.decision_member_count,
             "baseline": True,

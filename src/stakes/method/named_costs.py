@@ -90,6 +90,7 @@ class WindDispatchCost(ShortfallCost):
     """
 
     power_curve: PowerCurve = field(default_factory=PowerCurve)
+    outcome_bounds: ClassVar[tuple[float | None, float | None]] = (0.0, None)
 
     def total(self, outcome: Tensor) -> Tensor:
         """The mean power P(y) of the sites, (...).

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from stakes.bundle import Bundle, bundle_files, load_bundle
 from stakes.bundle.open_fit import open_folder
 from stakes.data.estimator_input import as_tensor
+from stakes.data.outcome_bounds import within_bounds
 from stakes.data.stored_cases import STORED_CASES, StoredCases, load_cases
 from stakes.errors import SettingError, StakesError
 from stakes.forecaster import DecisionAwareForecaster
@@ -53,7 +54,8 @@ class ServedForecast:
             rows = as_tensor(features, "features")
         device = resolved_device(self.forecaster.device)
         for part in rows.split(max(1, _MEMBERS_AT_ONCE // members)):
-            yield pooled_members(self.models, part, members, self.forecaster.noise_seed_, device)
+            drawn = pooled_members(self.models, part, members, self.forecaster.noise_seed_, device)
+            yield within_bounds(drawn, self.forecaster.outcome_bounds_)
 
 
 @dataclass(frozen=True, eq=False)

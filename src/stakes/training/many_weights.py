@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stakes.data.cases import Cases
+from stakes.data.outcome_bounds import OutcomeBounds, within_bounds
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
@@ -141,6 +142,7 @@ class TrainingPlan:
         noise_seed: What the noise of that forecast depends on.
         device: Where models are trained.
         start: The weights that each seed starts from; empty where all start afresh.
+        bounds: What the members of that forecast are drawn to; None where there are no bounds.
     """
 
     cost: Cost
@@ -155,6 +157,7 @@ class TrainingPlan:
     noise_seed: int
     device: str
     start: tuple[dict[str, Tensor], ...] = ()
+    bounds: OutcomeBounds | None = None
 
     def replicas(self) -> list[Replica]:
         """One for each weight and seed; those of one seed start alike and share their pre-training."""
@@ -318,6 +321,7 @@ def _judged(plan: TrainingPlan, models: Sequence[nn.Module]) -> tuple[Floats, Fl
             models, features, plan.members, plan.noise_seed, plan.device, share_noise=False
         ):
             if bool(torch.isfinite(members).all()):
+                members = within_bounds(members, plan.bounds)
                 action = optimal_action(plan.cost, members)
                 cost[rows] = plan.cost(action, outcome[rows]).numpy()
                 score[rows] = energy_score(members, outcome[rows]).numpy()
