@@ -249,7 +249,7 @@ def test_a_linear_start_is_the_default_and_none_leaves_the_network_alone() -> No
     settings = replace(SMALL, linear=True, gap=3)
     assert forecaster(model=settings, base="none").fit(features, outcome).models_[0].linear.gap == 3
     assert forecaster(gap=5).fit(features, outcome).models_[0].linear.gap == 5
-    with pytest.raises(SettingError, match="base must be one of linear, none, got 'ridge'"):
+    with pytest.raises(SettingError, match="base must be one of linear, trees, none, got 'ridge'"):
         forecaster(base="ridge").fit(features, outcome)
     with pytest.raises(SettingError, match="gap must be a whole number of at least 0, got -1"):
         forecaster(gap=-1).fit(features, outcome)
