@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -128,11 +128,10 @@ def stepper(
     kept: slice,
     capture: bool,
     dtype: torch.dtype = torch.float32,
-    companion: Companion = "decision",
+    **settings: Any,
 ) -> Stepper:
-    sites = 1 if companion == "decision" else 5
-    chosen = [replace(each, model=each.model.to(dtype)) for each in replicas(kind, count, sites)[kept]]
-    stack = ReplicaStack(chosen, TrainingSettings(batch=64, companion=companion), torch.device("cuda"))
+    chosen = [replace(each, model=each.model.to(dtype)) for each in replicas(kind, count, 5 if settings else 1)[kept]]
+    stack = ReplicaStack(chosen, TrainingSettings(batch=64, **settings), torch.device("cuda"))
     scales = torch.ones(len(stack), 2, device="cuda", dtype=dtype)
     return Stepper(stack, stack.initial_parameters(), scales, capture)
 
@@ -175,12 +174,24 @@ def test_each_step_of_a_replica_is_the_same_beside_any_companions(kind: str) -> 
         torch.testing.assert_close(part, whole[:, kept], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("companion", get_args(Companion))
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        *({"companion": companion} for companion in get_args(Companion)[1:]),
+        {"score": "pointwise"},
+        {"score": "energy=1,total=0.5"},
+        {"decision_member_count": 64},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("kind", ["implicit", "diffusion"])
-def test_captured_stack_equals_the_eager_one_and_no_epoch_waits_for_the_host(kind: str, companion: Companion) -> None:
+def test_captured_stack_equals_the_eager_one_and_no_epoch_waits_for_the_host(
+    kind: str, settings: dict[str, Any]
+) -> None:
     finals = []
     for capture in (False, True):
-        made = stepper(kind, 9, slice(None), capture, companion=companion)
+        made = stepper(kind, 9, slice(None), capture, **settings)
         made.epoch("training", 1, 1e-3)
         torch.cuda.set_sync_debug_mode("error")
         try:

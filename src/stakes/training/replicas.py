@@ -181,7 +181,7 @@ class ReplicaStack:
         score, scales = self._named_score(), self.score_scales
         if scales is None:
             return score
-        return replace(cast(ScoreMixture, score), scales=tuple(scales[:, [part]] for part in range(scales.shape[1])))
+        return replace(cast(ScoreMixture, score), scales=scales.split(1, -1))
 
     def _named_score(self) -> ScoringRule:
         weights = score_weights(self.settings.score)
