@@ -105,6 +105,14 @@ def test_step_is_captured_without_a_host_sync_and_replays_the_same(name: str, mo
     torch.testing.assert_close(finals[0], finals[1], rtol=1e-3, atol=1e-4)
 
 
+MODELS = {
+    "implicit": stakes.ImplicitModel,
+    "linear start": lambda features, outcomes: stakes.ImplicitModel(features, outcomes, linear=True, gap=2),
+    "linear": stakes.LinearModel,
+    "diffusion": stakes.DiffusionModel,
+}
+
+
 def replicas(kind: str, count: int, sites: int = 1) -> list[Replica]:
     generator = torch.Generator().manual_seed(0)
     cases = [
@@ -115,7 +123,7 @@ def replicas(kind: str, count: int, sites: int = 1) -> list[Replica]:
     for index in range(count):
         torch.manual_seed(index % 3)
         data = cases[index % 2]
-        model = stakes.ImplicitModel(3, sites) if kind == "implicit" else stakes.DiffusionModel(3, sites)
+        model = MODELS[kind](3, sites)
         model.fit_scaling(data.features, data.outcome)
         cost = stakes.WindDispatchCost((3.0, 5.0, 10.0)[index % 3])
         made.append(Replica(model, data, data, cost, 0.1 * index, index % 3, f"replica {index}"))
@@ -185,7 +193,7 @@ def test_each_step_of_a_replica_is_the_same_beside_any_companions(kind: str) -> 
     ],
     ids=str,
 )
-@pytest.mark.parametrize("kind", ["implicit", "diffusion"])
+@pytest.mark.parametrize("kind", ["implicit", "linear start", "diffusion"])
 def test_captured_stack_equals_the_eager_one_and_no_epoch_waits_for_the_host(
     kind: str, settings: dict[str, Any]
 ) -> None:
@@ -222,20 +230,29 @@ def test_step_that_cannot_be_captured_runs_eagerly() -> None:
     torch.testing.assert_close(made.parameters, plain.parameters)
 
 
-def test_interrupted_stack_resumes_where_it_was(tmp_path: Path) -> None:
+def test_the_linear_model_is_validated_as_on_the_cpu() -> None:
+    found = train(replicas("linear", 3), TrainingSettings(), device="cuda")
+    expected = train(replicas("linear", 3), TrainingSettings())
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (mine.status, mine.epoch) == ("finished", 0)
+        assert mine.best_loss == pytest.approx(theirs.best_loss, rel=0.05)  # of other noise
+
+
+@pytest.mark.parametrize("kind", ["implicit", "linear start"])
+def test_interrupted_stack_resumes_where_it_was(kind: str, tmp_path: Path) -> None:
     settings = TrainingSettings(epochs=12, pretraining_epochs=4, validate_every=2, patience=6, batch=64)
-    whole = train(replicas("implicit", 5), settings, device="cuda")
+    whole = train(replicas(kind, 5), settings, device="cuda")
     for stopped_at in (3, 9):
         calls = iter(range(1, 100))
         with pytest.raises(InterruptedTraining):
             train(
-                replicas("implicit", 5),
+                replicas(kind, 5),
                 settings,
                 device="cuda",
                 checkpoints=tmp_path,
                 stop=lambda calls=calls, at=stopped_at: next(calls) == at,
             )
-    resumed = train(replicas("implicit", 5), settings, device="cuda", checkpoints=tmp_path)
+    resumed = train(replicas(kind, 5), settings, device="cuda", checkpoints=tmp_path)
     for mine, theirs in zip(whole, resumed, strict=True):
         assert (mine.status, mine.best_epoch, mine.best_loss) == (theirs.status, theirs.best_epoch, theirs.best_loss)
         assert all(torch.equal(mine.weights[name], theirs.weights[name]) for name in mine.weights)
