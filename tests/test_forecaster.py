@@ -22,10 +22,11 @@ from straight_model import StraightModel
 
 import stakes
 from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError
+from stakes.forecaster_plan import plan_fit
 from stakes.method.actions import solve_action
 from stakes.method.models.model_ensemble import member_shares, pooled_members
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
-from stakes.training.many_weights import ESTIMATOR_MODELS, automatic_settings
+from stakes.training.many_weights import ESTIMATOR_MODELS, automatic_settings, train_weights
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
 QUICK = TrainingSettings(epochs=3, pretraining_epochs=1, validate_every=1, batch=32, members=4, validation_members=4)
@@ -288,6 +289,55 @@ def test_no_member_leaves_the_bounds_of_the_outcomes() -> None:
         forecaster(outcome_bounds=(0.0, 1.0)).fit(features, rectified)
 
 
+# All rows
+
+
+def shifted() -> tuple[np.ndarray, np.ndarray]:
+    """The last quarter lies far above the others."""
+    features, outcome = table(200)
+    return features, outcome + np.where(np.arange(200) < 150, 0.0, 20.0)
+
+
+def test_the_chosen_weight_is_trained_again_on_all_rows() -> None:
+    found, held = (
+        forecaster(decision_weight="auto", weights=(0.0, 0.5), refit_on_all_rows=again).fit(*shifted())
+        for again in (True, False)
+    )
+    assert (found.frontier_, found.training_, found.validation_cases_) == (held.frontier_, held.training_, 50)
+    mean = float(found.models_[0].state_dict()["outcome_scaling.mean"])
+    assert mean == pytest.approx(shifted()[1].mean(), rel=1e-5)
+    assert float(held.models_[0].state_dict()["outcome_scaling.mean"]) == pytest.approx(mean - 5, rel=0.1)
+    assert found.climatology_action_ > held.climatology_action_
+
+
+def test_without_it_the_models_are_those_of_the_search() -> None:
+    held = forecaster(baseline=True, refit_on_all_rows=False, ensemble=2).fit(*shifted())
+    features, outcome = (torch.from_numpy(each).float() for each in shifted())
+    training = plan_fit(held.get_params(deep=False), features, outcome[:, None], None).training
+    for each, kept in zip(train_weights(training), (held.baseline_models_, held.models_), strict=True):
+        for model, other in zip(each.models, kept, strict=True):
+            assert _distance(model.state_dict(), other.state_dict()) == 0
+
+
+def test_refit_trains_what_was_chosen_on_other_rows() -> None:
+    features, outcome = shifted()
+    early = forecaster(baseline=True).fit(features[:150], outcome[:150])
+    before = early.decide(features)
+    chosen, records = early.decision_weight_, early.training_
+    later = copy.deepcopy(early).refit(features, outcome)
+    assert (later.decision_weight_, later.training_, later.n_outputs_) == (chosen, records, 1)
+    assert later.decide(features).mean() > before.mean() + 2
+    again = copy.deepcopy(early).refit(features[:150], outcome[:150])
+    np.testing.assert_array_equal(again.sample(features), early.sample(features))  # the same rows, the same models
+    with pytest.raises(ValueError, match="X has 1 features"):
+        early.refit(features[:, :1], outcome)
+    with pytest.raises(NotFittedError):
+        forecaster().refit(features, outcome)
+    early.found_ = None  # as in a bundle of an earlier version
+    with pytest.raises(SettingError, match="does not know how long to train"):
+        early.refit(features, outcome)
+
+
 # Inputs
 
 
@@ -480,12 +530,12 @@ def assert_same(first: stakes.DecisionAwareForecaster, second: stakes.DecisionAw
     assert first.training_ == second.training_
 
 
-@pytest.mark.parametrize("epochs", [1, 3])
-def test_a_fit_goes_on_where_it_was(tmp_path: Path, epochs: int) -> None:
+@pytest.mark.parametrize(("epochs", "where"), [(1, "1-of-1"), (3, "1-of-1"), (5, "all-rows/1-of-1")])
+def test_a_fit_goes_on_where_it_was(tmp_path: Path, epochs: int, where: str) -> None:
     given = {"decision_weight": "auto", "weights": (0.0, 0.5), "ensemble": 2}
     with pytest.raises(InterruptedTraining, match="everything up to it is saved"):
         forecaster(**given).fit(*table(), checkpoints=tmp_path, stop=stop_after(epochs))
-    assert list(tmp_path.glob("1-of-1/*"))
+    assert list(tmp_path.glob(f"{where}/*"))
     resumed = forecaster(**given).fit(*table(), checkpoints=tmp_path)
     assert_same(resumed, forecaster(**given).fit(*table()))
 
@@ -568,6 +618,7 @@ def test_a_warm_start_goes_on_from_the_fit_before() -> None:
     features, outcome = table(300)
     found = forecaster(baseline=True).fit(features, outcome)
     before = found.baseline_models_[0].state_dict()
+    features, outcome = table(300, seed=1)  # new rows, which the start has not seen
     found.set_params(warm_start=True, epochs=1).fit(features, outcome)
     afresh = forecaster(baseline=True, epochs=1).fit(features, outcome)
     near, far = (_distance(each.baseline_models_[0].state_dict(), before) for each in (found, afresh))

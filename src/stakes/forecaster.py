@@ -30,7 +30,7 @@ from stakes.evaluation.headroom import Headroom, resolved_block
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.forecaster_base import Base
-from stakes.forecaster_choice import choose_weight
+from stakes.forecaster_choice import choose, kept_models
 from stakes.forecaster_plan import PlannedFit, plan_fit
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import whole_number
@@ -38,10 +38,12 @@ from stakes.method.costs import Cost, require_cost
 from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.training_settings import ModelSettings, TrainingSettings
 from stakes.status_lines import StatusLines
+from stakes.training.all_rows import train_on_all_rows
 from stakes.training.located_model import LocatedModel
 from stakes.training.many_weights import (
     FittedWeight,
     ModelFactory,
+    TrainingPlan,
     resolved_device,
     train_weights,
     without_failures,
@@ -57,9 +59,9 @@ Which = Literal["chosen", "baseline"]
 class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble forecast of y given X, trained with a proper score and with the cost of the decision it serves.
 
-    The rows are in the order of time: the last ones, which touch the training rows, decide when to stop; leave a gap of
-    the lead time before rows that judge. Every row sees the same noise: its forecast does not depend on the other rows.
-    `score` is the mean realised cost, negative.
+    The rows are in the order of time: the last ones, which touch the training rows, decide when to stop, and the chosen
+    weight is then trained again on all of them; leave a gap of the lead time before rows that judge. Every row sees the
+    same noise: its forecast does not depend on the other rows. `score` is the mean realised cost, negative.
 
     Args:
         cost: What a decision costs.
@@ -88,6 +90,9 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         epochs: How many epochs are trained at most, in place of those of `training`.
         training: All else about the training; None for what suits the number of rows and of epochs.
         validation_fraction: The share of the rows, the last ones, that decide when to stop and which weight to take.
+        refit_on_all_rows: Whether the models of the weight that is taken, and of weight 0 beside it, are then trained
+            again on all rows, for the epochs that were best; False keeps those of the first rows, which have not seen
+            the last ones.
         tolerance: By how many per cent the energy score of the weight that "auto" takes may lie above that of weight 0.
         block: How many neighbouring rows belong together; "auto" tells by their times.
         device: "cpu", "cuda", another device of torch, or "auto": the GPU where there is one.
@@ -122,6 +127,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         epochs: int | None = None,
         training: TrainingSettings | None = None,
         validation_fraction: float = 0.25,
+        refit_on_all_rows: bool = True,
         tolerance: float = 2.0,
         block: int | Literal["auto"] = "auto",
         device: str = "auto",
@@ -145,6 +151,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.epochs = epochs
         self.training = training
         self.validation_fraction = validation_fraction
+        self.refit_on_all_rows = refit_on_all_rows
         self.tolerance = tolerance
         self.block = block
         self.device = device
@@ -168,7 +175,7 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         checkpoints: Path | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> Self:
-        """Train the models, and choose the weight where `decision_weight` is "auto".
+        """Train the models, choose the weight where `decision_weight` is "auto", and train it again on all rows.
 
         Args:
             X: Features (n, F), rows in the order of time.
@@ -181,10 +188,38 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         plan, self.validation_cases_, block, trees = self._plan(features, outcome, when)
         processes = self._processes(plan.device)
         fitted = train_weights(plan, processes, checkpoints=checkpoints, stop=stop, quiet=not self.verbose)
-        self._take(fitted, block, trees)
-        self.noise_seed_, self.outcome_bounds_ = plan.noise_seed, plan.bounds
-        self.climatology_action_ = float(optimal_action(self.cost, plan.train.outcome))
-        return self
+        tolerance = float(self.tolerance) if self.decision_weight == "auto" else None
+        choice = choose(fitted, plan.settings, block, tolerance)
+        self.decision_weight_, self.frontier_, self.training_, self.found_ = choice
+        if self.refit_on_all_rows:
+            again = None if checkpoints is None else Path(checkpoints) / "all-rows"
+            return self._train_again((features, outcome, when), again, stop)
+        return self._keep(fitted, plan, trees)
+
+    def refit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        times: Any = None,
+        checkpoints: Path | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> Self:
+        """Train the chosen weight again on other rows, for the epochs that `fit` found; nothing is chosen or judged.
+
+        With `warm_start` it goes on from the models there are.
+
+        Args:
+            X: Features (n, F), rows in the order of time: those of the fit and newer ones, as a rule.
+            y: Outcomes (n,) or (n, D).
+            times: When these happened (n,); None if it is not known.
+            checkpoints: A folder of its own with which the same call goes on after a kill; None keeps nothing.
+            stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
+        """
+        rows = self._validated(X, y, times)
+        if self.found_ is None:
+            raise SettingError("a forecaster of an earlier version does not know how long to train: fit it anew")
+        return self._train_again(rows, checkpoints, stop)
 
     def headroom(self, X: Any, y: Any, *, times: Any = None) -> Headroom:
         """Whether there is anything to gain, before fitting: a forecast of weight 0 against a policy.
@@ -346,11 +381,11 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self, "models_")
         return as_tensor(validate_data(self, as_table(X, "X"), reset=False, dtype=np.float64), "X")
 
-    def _plan(self, features: Tensor, outcome: Tensor, times: Times | None, score_only: bool = False) -> PlannedFit:
+    def _plan(self, features: Tensor, outcome: Tensor, times: Times | None, **which: bool) -> PlannedFit:
         """The training, from the models of the fit before, those of weight 0 where they were kept, or afresh."""
         models = (getattr(self, "baseline_models_", []) or getattr(self, "models_", [])) if self.warm_start else []
         start = [model.state_dict() for model in models]
-        return plan_fit(self.get_params(deep=False), features, outcome, times, start=start, score_only=score_only)
+        return plan_fit(self.get_params(deep=False), features, outcome, times, start=start, **which)
 
     def _processes(self, device: str) -> int:
         return int(effective_n_jobs(self.n_jobs)) if torch.device(device).type == "cpu" else 1
@@ -368,12 +403,23 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
             if isinstance(model, LocatedModel):
                 model.location = trees
 
-    def _take(self, fitted: list[FittedWeight], block: int, trees: TreeLocation | None) -> None:
-        """Choose among the weights, and keep the models of the chosen one and of weight 0."""
-        chosen = choose_weight(fitted, self.decision_weight == "auto", block, float(self.tolerance))
-        self.decision_weight_, self.frontier_, self.models_, self.baseline_models_ = chosen
+    def _train_again(
+        self, rows: tuple[Tensor, Tensor, Times | None], checkpoints: Path | None, stop: Callable[[], bool] | None
+    ) -> Self:
+        """The chosen models on all rows: features, outcomes and times."""
+        plan, _, _, trees = self._plan(*rows, all_rows=True)
+        processes, quiet = self._processes(plan.device), not self.verbose
+        again = train_on_all_rows(plan, self.found_, processes, checkpoints=checkpoints, stop=stop, quiet=quiet)
+        without_failures(again)  # which warns of them
+        return self._keep(again, plan, trees)
+
+    def _keep(self, fitted: list[FittedWeight], plan: TrainingPlan, trees: TreeLocation | None) -> Self:
+        """Keep the models of the chosen weight and of weight 0, with the best constant action for what they saw."""
+        self.models_, self.baseline_models_ = kept_models(fitted, self.decision_weight_)
         self.place_on(trees)
-        self.training_ = [record for each in fitted for record in each.records]
+        self.noise_seed_, self.outcome_bounds_ = plan.noise_seed, plan.bounds
+        self.climatology_action_ = float(optimal_action(self.cost, plan.train.outcome))
+        return self
 
     def _forecast(
         self, features: Tensor, which: Which = "chosen", members: int | None = None

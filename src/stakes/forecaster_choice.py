@@ -1,49 +1,77 @@
-"""Which of the trained weights a forecaster takes."""
+"""Which of the trained weights a forecaster takes, and which models it keeps."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
 
 from stakes.errors import StakesError
 from stakes.evaluation.weight_frontier import Frontier, frontier
+from stakes.method.training_settings import TrainingSettings
+from stakes.training.all_rows import FoundTraining
 from stakes.training.many_weights import FittedWeight, without_failures
 
-__all__ = ["ChosenWeight", "choose_weight"]
+__all__ = ["Choice", "KeptModels", "choose", "kept_models"]
 
 
-class ChosenWeight(NamedTuple):
-    """A weight, how it was chosen, and its models.
+class KeptModels(NamedTuple):
+    """The models that a forecaster keeps.
 
     Attributes:
-        weight: The decision weight.
+        chosen: Those of the weight that was taken.
+        weight_0: Those of weight 0 beside it; none where that was taken, or not trained.
+    """
+
+    chosen: list[nn.Module]
+    weight_0: list[nn.Module]
+
+
+class Choice(NamedTuple):
+    """What a search has found.
+
+    Attributes:
+        weight: The weight that is taken.
         frontier: How it was chosen; None where it was given.
-        models: Those of the weight.
-        baselines: Those of weight 0 beside it, where they were trained.
+        records: How each model of the search trained.
+        found: How long the models that are kept are to be trained on all rows.
     """
 
     weight: float
     frontier: Frontier | None
-    models: list[nn.Module]
-    baselines: list[nn.Module]
+    records: list[dict[str, Any]]
+    found: FoundTraining
 
 
-def choose_weight(fitted: Sequence[FittedWeight], automatic: bool, block: int, tolerance: float) -> ChosenWeight:
-    """Choose among weights by their cost on the judged cases, or take the one that was given.
+def choose(fitted: Sequence[FittedWeight], settings: TrainingSettings, block: int, tolerance: float | None) -> Choice:
+    """Choose among the weights of a search; a warning tells of each model that failed.
 
     Args:
-        fitted: All weights that were trained, in rising order.
-        automatic: Whether there is a choice; otherwise the last one was given.
-        block: How many neighbouring cases belong together.
-        tolerance: By how many per cent the energy score may lie above that of weight 0.
+        fitted: All weights, in increasing order.
+        settings: How they were trained.
+        block: How many neighbouring judged cases belong together.
+        tolerance: By how many per cent the score of the chosen weight may lie above that of weight 0; None where the
+            weight was given: it is the last.
     """
-    by_weight = {each.weight: each.models for each in without_failures(fitted)}
-    chosen, how = fitted[-1].weight, None
-    if automatic:
+    sound = {each.weight for each in without_failures(fitted)}
+    weight, found = fitted[-1].weight, None
+    if tolerance is not None:
         cost, score = (np.stack([getattr(each, name) for each in fitted]) for name in ("cost", "score"))
-        how = frontier([each.weight for each in fitted], cost, score, block=block, tolerance=tolerance)
-        chosen = how.chosen
-    if chosen not in by_weight:
-        raise StakesError(f"all models of weight {chosen:g} failed: {fitted[-1].records[0]['failure']}")
-    return ChosenWeight(chosen, how, by_weight[chosen], by_weight.get(0.0, []) if chosen else [])
+        found = frontier([each.weight for each in fitted], cost, score, block=block, tolerance=tolerance)
+        weight = found.chosen
+    kept_models(fitted, weight)  # there must be some
+    records = [record for each in fitted for record in each.records]
+    return Choice(weight, found, records, FoundTraining.of(settings, records, sorted(sound & {0.0, weight})))
+
+
+def kept_models(fitted: Sequence[FittedWeight], weight: float) -> KeptModels:
+    """The models of the weight that was taken and of weight 0; an error where all of the first failed.
+
+    Args:
+        fitted: All weights that were trained.
+        weight: The one that was taken.
+    """
+    by_weight = {each.weight: each for each in fitted}
+    if not by_weight[weight].models:
+        raise StakesError(f"all models of weight {weight:g} failed: {by_weight[weight].records[0]['failure']}")
+    return KeptModels(by_weight[weight].models, by_weight[0.0].models if weight and 0.0 in by_weight else [])

@@ -69,6 +69,7 @@ def plan_fit(
     *,
     start: Sequence[Mapping[str, Tensor]] = (),
     score_only: bool = False,
+    all_rows: bool = False,
 ) -> PlannedFit:
     """Plan the training of a forecaster; parameters that cannot be used are refused.
 
@@ -79,6 +80,7 @@ def plan_fit(
         times: When these happened (n,); None where it is not known.
         start: The weights of the models to start from, one of each of the ensemble; none to start afresh.
         score_only: Whether weight 0 alone is trained, and judged on validation rows that do not stop the training.
+        all_rows: Whether the validation rows are among those that train.
     """
     weights = (0.0,) if score_only else _weights(parameters)
     judging = score_only or parameters["decision_weight"] == "auto"
@@ -88,13 +90,14 @@ def plan_fit(
     require_finite("tolerance", parameters["tolerance"])
     fraction = parameters["validation_fraction"]
     first, block, stopping, judged = divided_rows(fraction, parameters["block"], len(outcome), times, judging)
+    trained = len(outcome) if all_rows else first
     base = parameters["model"], parameters["base"], parameters["gap"]
     settings = _settings(parameters, outcome[:first], linear=getattr(based_model(*base), "linear", False) is True)
     random = check_random_state(parameters["random_state"])
     seed, noise_seed = (int(random.randint(np.iinfo(np.int32).max)) for _ in range(2))
     trees = None
     if parameters["base"] == "trees":
-        trees, features = _with_locations(features, outcome[:first], parameters["gap"], seed)
+        trees, features = _with_locations(features, outcome[:trained], parameters["gap"], seed)
     validation = Cases(features[first:], outcome[first:])
     training = TrainingPlan(
         cost=parameters["cost"],
@@ -102,7 +105,7 @@ def plan_fit(
         settings=replace(settings, pretraining_epochs=0) if start else settings,
         weights=weights,
         seeds=tuple(range(seed, seed + ensemble)),
-        train=Cases(features[:first], outcome[:first]),
+        train=Cases(features[:trained], outcome[:trained]),
         stopping=validation.rows(stopping),
         judged=validation.rows(judged) if judging else None,
         members=max(ensemble, min(members, _MEMBERS_TO_CHOOSE)),

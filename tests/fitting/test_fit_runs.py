@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pandas as pd
@@ -54,13 +55,13 @@ def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit, "write_fit_report", lambda *_: None)
 
 
-def interrupted_after(epochs: int) -> Callable[[], object]:
-    """In place of `stop_on_interrupt`: Ctrl-C comes after so many epochs."""
+def interrupted_after(epochs: int, asked: Iterator[int] | None = None) -> Callable[[], object]:
+    """In place of `stop_on_interrupt`: Ctrl-C comes after so many epochs of all trainings together."""
+    counted = asked or count(1)
 
     @contextmanager
     def stopping() -> Iterator[Callable[[], bool]]:
-        asked = iter(range(1, 100))
-        yield lambda: next(asked) > epochs
+        yield lambda: next(counted) > epochs
 
     return stopping
 
@@ -76,10 +77,12 @@ def test_what_a_fit_says_and_keeps(done: Path) -> None:
     assert sentences[0] == "Decision weight 0.5, as given."
     assert "at least 10 blocks of 6 test cases are needed, and there are 40 cases" in sentences[1]
     assert sentences[2].startswith("Against today's action, known in 10 test cases")
-    assert sentences[-2:] == ["Report: old/report.html", "old"]
+    seen = "The forecast in the folder is fitted on all 198 cases, the test cases included; all figures are of"
+    assert sentences[-3:] == [f"{seen} the same fit on the 158 cases before them.", "Report: old/report.html", "old"]
+    assert seen in Path("old/report.html").read_text("utf-8")
     record = read_json(Path("old/bundle.json"))
     assert record["about"]["metrics"]["today_cases"]["value"] == 10
-    assert record["about"]["fitted"]["cases"] == 158
+    assert record["about"]["fitted"]["cases"] == 198
     assert str(done) not in json.dumps(record)
     assert "costs.py:paid:lower=0,upper=20,unit=EUR" in json.dumps(record["about"]["settings"])
     assert str(done / "costs.py") not in Path("old/fit.json").read_text()
@@ -160,6 +163,26 @@ def test_an_interrupted_fit_goes_on_with_the_same_cost_alone(monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("no_report")
+def test_every_training_of_a_fit_goes_on_after_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs = count(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, "stop_on_interrupt", interrupted_after(10**6, epochs))
+        assert called(*FIT, "--out", "whole")[0] == 0
+    last = next(epochs) - 2  # before the last epoch of the training for service
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, "stop_on_interrupt", interrupted_after(last))
+        assert called(*FIT, "--out", "new")[0] == 130
+        assert any(Path("new/checkpoints/service").rglob("*.safetensors"))
+        assert not Path("new/bundle.json").exists()
+    resumed = ["resume", "new", "--cost", COST, *HERE]
+    assert called(*resumed) == (0, "new\n", "")
+    assert not Path("new/checkpoints").exists()
+    for name, sha256 in bundle_files(Path("whole")).items():
+        if name == WEIGHTS or name.startswith("evaluation/"):
+            assert bundle_files(Path("new"))[name] == sha256
+
+
+@pytest.mark.usefixtures("no_report")
 def test_checkpoints_are_kept_until_the_bundle_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = Path("new/checkpoints/1-of-1/later")
 
@@ -213,16 +236,33 @@ def test_cases_of_the_fit_are_told() -> None:
     words = ["evaluate", "old", "load.csv", "--cost", COST, "--json"]
     code, output, errors = called(*words)
     assert code == 0
-    assert "note: this is the table of the fit: 158 of 198 cases were part of the fit, " in errors
+    assert "note: this is the table of the fit: 198 of 198 cases were part of the fit, " in errors
     rows = {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}
     assert rows["today_cases"] == 168
     assert rows["cost_less_today"] == pytest.approx(rows["cost_beside_today"] - rows["today_cost"])
     table = pd.read_csv("load.csv")
     table.tail(60).to_csv("later.csv", index=False)
     errors = called(*words[:2], "later.csv", *words[3:])[2]
-    assert "note: 18 of 58 cases lie in the time of the fit, 2021-01-02T00:00:00 to " in errors
+    assert "note: 58 of 58 cases lie in the time of the fit, 2021-01-02T00:00:00 to " in errors
+
+
+@pytest.mark.usefixtures("no_report")
+def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
+    code, output, _ = called(*FIT, "--hold-test", "--out", "held")
+    assert code == 0
+    assert "is the one that was judged, fitted on the 158 cases before." in output
+    assert read_json(Path("held/bundle.json"))["about"]["fitted"]["cases"] == 158
+    files, old = bundle_files(Path("held")), bundle_files(Path("old"))
+    assert files[WEIGHTS] != old[WEIGHTS]
+    judged = [name for name in old if name.startswith("evaluation/")]
+    assert len(judged) > 3
+    assert {name: files[name] for name in judged} == {name: old[name] for name in judged}  # the same forecast is judged
+    words = ["evaluate", "held", "later.csv", "--cost", COST, "--json"]
+    table = pd.read_csv("load.csv")
+    table.tail(60).to_csv("later.csv", index=False)
+    assert "note: 18 of 58 cases lie in the time of the fit, 2021-01-02T00:00:00 to " in called(*words)[2]
     table.tail(40).to_csv("later.csv", index=False)
-    assert "part of the fit" not in called(*words[:2], "later.csv", *words[3:])[2]
+    assert "part of the fit" not in called(*words)[2]
 
 
 def test_another_unit_is_told() -> None:

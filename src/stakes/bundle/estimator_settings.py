@@ -48,6 +48,7 @@ class EstimatorSettings:
         outcome_bounds: What the outcomes cannot cross; None for bundles from before there was a choice.
         scoring_rule: What was trained beside the decision; None for that of `training`.
         decision_member_count: How many members the decision was made from in training; None for those of the score.
+        refit_on_all_rows: Whether the chosen weight was trained again on all rows; earlier bundles do not say so.
     """
 
     model: ImplicitSettings | DiffusionSettings | LinearSettings | Literal["own"]
@@ -69,6 +70,7 @@ class EstimatorSettings:
     outcome_bounds: tuple[float | None, float | None] | Literal["auto"] | None = None
     scoring_rule: str | None = field(default=None, metadata={"later": True})
     decision_member_count: int | Literal["auto"] | None = field(default=None, metadata={"later": True})
+    refit_on_all_rows: bool = field(default=False, metadata={"later": True})
 
     def __post_init__(self) -> None:
         if not _DEVICE.fullmatch(self.device):

@@ -19,6 +19,7 @@ from stakes.method.argument_checks import check_finite, require_count, require_d
 from stakes.method.costs import Cost
 from stakes.method.models.sample_model import SampleModel
 from stakes.method.training_settings import ModelSettings
+from stakes.training.all_rows import FoundTraining
 from stakes.training.many_weights import ModelFactory, resolved_device
 from stakes.training.model_folder import load_models, model_keys, state_layout, versions_here
 from stakes.training.tensor_files import HEADER_LIMIT
@@ -56,6 +57,7 @@ class FittedState:
         versions: The versions of stakes, torch and Python that fitted it.
         trees: For how many outcomes there are trees, all of them or none.
         outcome_bounds: What each outcome cannot cross; None where there are no bounds.
+        found: How long its models are to be trained on other rows; None in bundles of earlier versions.
     """
 
     features: int
@@ -72,6 +74,7 @@ class FittedState:
     versions: dict[str, str]
     trees: int = field(default=0, metadata={"later": True})
     outcome_bounds: OutcomeBounds | None = field(default=None, metadata={"later": True})
+    found: FoundTraining | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
         require_count("features", self.features)
@@ -120,6 +123,7 @@ def fitted_state(forecaster: DecisionAwareForecaster) -> FittedState:
         versions=versions_here(),
         outcome_bounds=forecaster.outcome_bounds_,
         trees=0 if forecaster.trees_ is None else len(forecaster.trees_.texts),
+        found=forecaster.found_,
     )
 
 

@@ -1,5 +1,6 @@
 """`stakes fit`: a forecaster fitted to a table and a cost, judged, with its report."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -26,6 +27,9 @@ def fit(
     *,
     flags: FitFlags,
     out: flag.NewFolder,
+    hold_test: Annotated[
+        bool, Parameter(help="save the forecast that was judged, which has not seen the test cases", negative="")
+    ] = False,
     no_headroom: Annotated[
         bool, Parameter(help="do not ask first whether there is anything to gain", negative="")
     ] = False,
@@ -41,4 +45,5 @@ def fit(
     from stakes.fitting.fit import run_fit
 
     headroom = {"headroom": not no_headroom, "headroom_only": headroom_only}
-    print_fit(run_fit(flags.request(str(data)), out, device=device, workers=workers, quiet=quiet, **headroom), json)
+    request = replace(flags.request(str(data)), hold_test=hold_test)
+    print_fit(run_fit(request, out, device=device, workers=workers, quiet=quiet, **headroom), json)

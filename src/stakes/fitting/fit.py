@@ -7,7 +7,7 @@ The folder holds `fit.json` (what was asked), `headroom.json`, `checkpoints/` wh
 import json
 import platform
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ __all__ = ["FIT", "FitResult", "resume_fit", "run_fit"]
 FIT = "fit.json"
 """What was asked, in the folder of a fit."""
 
-_HEADROOM, _CHECKPOINTS = "headroom.json", "checkpoints"
+_HEADROOM, _CHECKPOINTS, _SERVICE_CHECKPOINTS = "headroom.json", "checkpoints", "checkpoints/service"
 _OUTCOMES_KEPT = 2000  # of the training outcomes, for the figure of the cost
 
 
@@ -167,7 +167,7 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
     cases, test = inputs.split
     forecaster = inputs.forecaster(execution)
     say(f"training on {len(cases)} cases")
-    _trained(forecaster, cases, out)
+    _trained(forecaster.fit, cases, out, _CHECKPOINTS)
     metrics, study = {}, None
     if test is not None:
         say(f"judging on the last {len(test)} cases")
@@ -177,6 +177,9 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
         study = judgement.study()
         study.save(out / "evaluation")
         save_cases(out, test)
+        if not inputs.request.hold_test:
+            say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
+            _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
     about = _about(inputs, headroom, metrics, _reason(forecaster), _bounds(forecaster), execution)
     save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
     kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
@@ -208,10 +211,10 @@ def _finished(inputs: FitInputs, out: Path, about: AboutFit, judged: JudgedFit |
     return FitResult(out, summary_table(about.metrics), _sentences(about, judged, out), weight, inputs.spec.unit)
 
 
-def _trained(forecaster: DecisionAwareForecaster, cases: TableCases, out: Path) -> None:
+def _trained(fit: Callable[..., DecisionAwareForecaster], cases: TableCases, out: Path, checkpoints: str) -> None:
     with stop_on_interrupt() as stop:
         try:
-            forecaster.fit(cases.features, cases.outcomes, times=cases.times, checkpoints=out / _CHECKPOINTS, stop=stop)
+            fit(cases.features, cases.outcomes, times=cases.times, checkpoints=out / checkpoints, stop=stop)
         except (InterruptedTraining, KeyboardInterrupt):
             raise InterruptedTraining(
                 f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on from there"
@@ -227,9 +230,9 @@ def _about(
     execution: Execution,
 ) -> dict[str, Any]:
     quality = inputs.cases.quality
-    fitted, _ = inputs.split
-    assert fitted.outcomes is not None
-    outcomes = fitted.outcomes.to_numpy(np.float64)
+    before_test, _ = inputs.split
+    assert before_test.outcomes is not None
+    outcomes = before_test.outcomes.to_numpy(np.float64)
     every = -(-len(outcomes) // _OUTCOMES_KEPT)
     settings = {field.name: to_plain(getattr(inputs.request, field.name)) for field in fields(FitSettings)}
     start = {"start_sha256": inputs.request.start_sha256} if inputs.request.start_from else {}
@@ -247,7 +250,7 @@ def _about(
         "outcomes": outcomes[::every].tolist(),
         "reason": reason,
         "bounds": bounds,
-        "fitted": _fitted(fitted),
+        "fitted": _fitted(inputs.served),
         "settings": {"cost": str(inputs.spec.kept()), **settings, **start, **to_plain(inputs.layout)},
         "provenance": {
             "data": Path(inputs.request.data).name,
@@ -255,6 +258,7 @@ def _about(
             "torch, numpy, pandas": f"{torch.__version__}, {np.__version__}, {pd.__version__}",
             "python": platform.python_version(),
             "trained on": execution.resolved_device,
+            **({"fitted on": inputs.served_sentence} if metrics else {}),
         },
     }
 
@@ -283,4 +287,6 @@ def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[st
         return (*sentences, "No case was kept to judge by: no report.")
     if judged.weight or judged.frontier is None:  # else the verdict is the reason
         sentences.append(verdict(judged)[0])
-    return (*sentences, *today_sentence(judged), *climatology_sentence(judged), f"Report: {out / REPORT}")
+    seen = judged.provenance.get("fitted on", "")  # not in folders of earlier versions
+    others = (*today_sentence(judged), *climatology_sentence(judged), *([seen] if seen else []))
+    return (*sentences, *others, f"Report: {out / REPORT}")

@@ -64,6 +64,22 @@ class FitInputs:
         return self.known_at(len(self.cases) - held), some_cases(self.cases, slice(-held, None))
 
     @property
+    def served(self) -> TableCases:
+        """The cases that the forecaster is fitted on which is saved."""
+        return self.split[0] if self.request.hold_test else self.cases
+
+    @property
+    def served_sentence(self) -> str:
+        """Which cases the saved forecaster has seen, and which the one that is judged."""
+        judged, all_cases = len(self.split[0]), len(self.cases)
+        if self.request.hold_test:
+            return f"The forecast in the folder is the one that was judged, fitted on the {judged:,} cases before."
+        return (
+            f"The forecast in the folder is fitted on all {all_cases:,} cases, the test cases included; all figures "
+            f"are of the same fit on the {judged:,} cases before them."
+        )
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What to know before any training: columns that are no features, and doubts about the cost."""
         names = ", ".join(map(shown, self.not_numbers))

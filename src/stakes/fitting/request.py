@@ -5,7 +5,7 @@ from the folder names the cost's file again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,14 @@ class FitRequest(FitSettings):
         cost: The cost in words, as in --cost.
         layout: What the columns of the table are.
         start_from: The folder of a fit whose weights training starts from; None to start afresh.
+        hold_test: Whether the forecaster that is saved is the one that was judged, which has not seen the test cases.
     """
 
     data: str
     cost: str
     layout: TableLayout
     start_from: str | None = None
+    hold_test: bool = field(default=False, metadata={"later": True})
 
     def forecaster(self, cost: Cost, execution: Execution) -> DecisionAwareForecaster:
         """An untrained one, or the one to start from."""

@@ -66,7 +66,8 @@ def former_fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
 def _digest(stack: ReplicaStack, parameters: Tensor, describe: Callable[[nn.Module], str]) -> str:
     digest = hashlib.sha256(_described_settings(stack.settings).encode())
     for replica in stack.replicas:
-        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost))
+        asked = () if replica.epochs is None else (replica.epochs,)  # which earlier versions did not know
+        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), *asked)
         digest.update(f"{repr(told)[:-1]}, {describe(replica.model)})".encode())
     for values in _tensors(stack, parameters):
         flat = values.cpu().clone(memory_format=torch.contiguous_format).reshape(-1)

@@ -143,6 +143,8 @@ class TrainingPlan:
         device: Where models are trained.
         start: The weights that each seed starts from; empty where all start afresh.
         bounds: What the members of that forecast are drawn to; None where there are no bounds.
+        epochs: For how many epochs the models of each weight are trained, one number per seed, without validation, the
+            last weights being kept; None leaves out a model. None for all stops each one by the stopping cases.
     """
 
     cost: Cost
@@ -158,16 +160,25 @@ class TrainingPlan:
     device: str
     start: tuple[dict[str, Tensor], ...] = ()
     bounds: OutcomeBounds | None = None
+    epochs: Mapping[float, tuple[int | None, ...]] | None = None
 
     def replicas(self) -> list[Replica]:
         """One for each weight and seed; those of one seed start alike and share their pre-training."""
-        models = {seed: self.model(place) for place, seed in enumerate(self.seeds)}
+        models = [self.model(place) for place in range(len(self.seeds))]
         return [
             Replica(
-                models[seed], self.train, self.stopping, self.cost, weight, seed, f"weight {weight:g}, seed {place}"
+                models[place],
+                self.train,
+                self.stopping,
+                self.cost,
+                weight,
+                seed,
+                f"weight {weight:g}, seed {place}",
+                None if self.epochs is None else self.epochs[weight][place],
             )
             for weight in self.weights
             for place, seed in enumerate(self.seeds)
+            if self.epochs is None or self.epochs[weight][place] is not None
         ]
 
     def model(self, place: int) -> nn.Module:
@@ -215,6 +226,7 @@ def train_weights(
     checkpoints: Path | None = None,
     stop: Callable[[], bool] | None = None,
     quiet: bool = True,
+    about: str = "",
 ) -> list[FittedWeight]:
     """Train all weights and seeds, from one pre-training per seed.
 
@@ -226,12 +238,15 @@ def train_weights(
             takes what is trained; None keeps nothing.
         stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`. None never stops.
         quiet: Show no progress.
+        about: A sentence about what is trained, shown with the progress; empty for none.
     """
     groups = [plan.weights[place::processes] for place in range(min(processes, len(plan.weights)))]
     plans = {place: replace(plan, weights=group) for place, group in enumerate(groups)}
     folders = [None if checkpoints is None else Path(checkpoints) / f"{place + 1}-of-{len(groups)}" for place in plans]
     if len(groups) == 1:
         with Display(quiet) as display, _one_thread():
+            if about:
+                display.note(about)
             fitted = _trained(plans[0], folders[0], stop or (lambda: False), [StackDisplay(display)])
     else:
         fitted = _in_processes(plans, folders, stop)
@@ -277,22 +292,21 @@ def _trained(
         observers=[history, *observers],
         stop=stop,
     )
-    count = len(plan.seeds)
-    lines = [history.lines[replica] for replica in range(len(trained))]
+    told = [(each, history.lines[replica]) for replica, each in enumerate(trained)]
     return [
-        _fitted(plan, weight, trained[first : first + count], lines[first : first + count])
-        for first, weight in zip(range(0, len(trained), count), plan.weights, strict=True)
+        _fitted(plan, weight, [pair for pair in told if pair[0].replica.decision_weight == weight])
+        for weight in plan.weights
     ]
 
 
-def _fitted(plan: TrainingPlan, weight: float, trained: Sequence[Trained], lines: Sequence[list[Any]]) -> FittedWeight:
+def _fitted(plan: TrainingPlan, weight: float, trained: Sequence[tuple[Trained, list[Any]]]) -> FittedWeight:
     models = []
-    for each in trained:
+    for each, _ in trained:
         if each.status != "failed":
             model = copy.deepcopy(each.replica.model)
             model.load_state_dict(each.weights)
             models.append(model.requires_grad_(False).eval())
-    records = [_record(each, line) for each, line in zip(trained, lines, strict=True)]
+    records = [_record(each, lines) for each, lines in trained]
     return FittedWeight(weight, models, records, *_judged(plan, models))
 
 

@@ -20,7 +20,7 @@ from torch.func import functional_call, vmap
 
 from stakes.data.cases import Cases
 from stakes.errors import SettingError, ShapeError
-from stakes.method.argument_checks import require_decision_weight, unwatched
+from stakes.method.argument_checks import require_count, require_decision_weight, unwatched
 from stakes.method.costs import Cost, TotalCost
 from stakes.method.decision_score import DecisionScore
 from stakes.method.models.diffusion import DiffusionModel
@@ -53,6 +53,8 @@ class Replica:
         decision_weight: The share of the decision term, from 0 to 1.
         seed: What batches and noise depend on; replicas of one seed see the same.
         name: What it is called in messages.
+        epochs: For how many epochs it is trained, whatever validation says, the last weights being kept; None stops by
+            validation and keeps the best.
     """
 
     model: nn.Module = field(repr=False)
@@ -62,11 +64,14 @@ class Replica:
     decision_weight: float
     seed: int
     name: str = "model"
+    epochs: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, nn.Module) or not isinstance(self.model, SampleModel):
             raise SettingError(f"model must be a torch module with the methods of SampleModel, got {type(self.model)}")
         require_decision_weight(self.decision_weight)
+        if self.epochs is not None:
+            require_count("epochs", self.epochs, least=0)
         for name, module in self.model.named_modules():
             if module.training and isinstance(module, _WITH_OWN_STATE):
                 raise SettingError(

@@ -171,10 +171,15 @@ class _Session:
             self.epoch += 1
             self.stepper.epoch(self.phase, self.epoch, self._learning_rate(last))
             self.replica_steps += self.stepper.stack.steps * len(self._running())
-            if self.epoch % self.settings.validate_every == 0 or self.epoch == last:
+            if self.epoch % self.settings.validate_every == 0 or self.epoch == last or self._someone_ends():
                 self._validate()
                 self._leave()
             self._after_epoch(last)
+
+    def _someone_ends(self) -> bool:
+        """Whether this is the last epoch that was asked of a replica."""
+        asked = (self.results[index].replica.epochs for index in self._running())
+        return self.phase == "training" and self.epoch in asked
 
     def _after_epoch(self, last: int) -> None:
         self._tell_progress(last)
@@ -214,15 +219,25 @@ class _Session:
                 self._judge(row, index, values["loss"])
 
     def _judge(self, row: int, index: int, loss: float) -> None:
-        """Note a better loss, or end a replica that has waited for one too long."""
+        """Note a better loss, or end a replica that has waited for one too long, or was to end here."""
         result = self.results[index]
         result.epoch = self.epoch
         result.steps = (self.settings.pretraining_epochs + self.epoch) * self.stack.steps
-        if loss < result.best_loss:
+        due = result.replica.epochs
+        if loss < (result.best_loss if due is None else math.inf):
             result.best_loss, result.best_epoch = loss, self.epoch
             self.best[index] = self.stepper.parameters[row].detach()
+        if due is not None:
+            if self.epoch >= due:
+                self._end_as_asked(index, loss)
         elif self.epoch - result.best_epoch >= self.settings.patience:
             self._finish(index, "stopped early")
+
+    def _end_as_asked(self, index: int, loss: float) -> None:
+        if math.isfinite(loss):
+            self._finish(index, "finished")
+        else:
+            self._fail(index, f"the validation loss is not finite after epoch {self.epoch}")
 
     def _note_troubles(self) -> None:
         for row, trouble in self.stepper.troubles().items():
