@@ -23,12 +23,12 @@ from stakes.data.estimator_input import as_table, as_tensor, checked_times, outc
 from stakes.data.outcome_bounds import Pair, within_bounds
 from stakes.data.single_precision import require_single_precision
 from stakes.data.time_axis import Times
-from stakes.decisions import Decisions, solve_decisions
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.forecast_table import forecast_table, todays_cost
 from stakes.evaluation.headroom import Headroom, resolved_block
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.metrics import Assessor, Region
+from stakes.forecaster_answers import MemberAnswers
 from stakes.forecaster_base import Base
 from stakes.forecaster_choice import choose, kept_models
 from stakes.forecaster_plan import PlannedFit, plan_fit
@@ -56,7 +56,7 @@ Floats = NDArray[np.float64]
 Which = Literal["chosen", "baseline"]
 
 
-class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble forecast of y given X, trained with a proper score and with the cost of the decision it serves.
 
     The rows are in the order of time: the last ones, which touch the training rows, decide when to stop, and the chosen
@@ -242,68 +242,6 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
                 self.cost, *cases, score_only.cost, block=block, seed=plan.noise_seed, progressed=progressed
             )
 
-    # Forecasts and decisions
-
-    def sample(self, X: Any, members: int | None = None) -> NDArray[np.float32]:
-        """Members (n, M, D) of the forecast, in the units of y.
-
-        Args:
-            X: Features (n, F) of new rows.
-            members: How many members M; None for those of the forecaster.
-        """
-        parts = [part.numpy() for _, part in self._forecast(self._features(X), members=members)]
-        return np.concatenate(parts)
-
-    def predict(self, X: Any) -> Floats:
-        """The mean of the forecast, shaped as y.
-
-        Args:
-            X: Features (n, F) of new rows.
-        """
-        parts = [part.double().mean(1).numpy() for _, part in self._forecast(self._features(X))]
-        return self._as_outcome(np.concatenate(parts))
-
-    def predict_quantiles(self, X: Any, q: ArrayLike) -> Floats:
-        """Quantiles of the forecast: (n, Q), or (n, Q, D) for several outcomes.
-
-        Args:
-            X: Features (n, F) of new rows.
-            q: Their levels (Q,), between 0 and 1.
-        """
-        levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
-        if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
-            raise SettingError(f"q must be levels between 0 and 1, got {q!r}")
-        parts = [
-            np.quantile(part.double().numpy(), levels, axis=1, method="hazen").swapaxes(0, 1)
-            for _, part in self._forecast(self._features(X))
-        ]
-        return self._as_outcome(np.concatenate(parts))
-
-    def solve(self, X: Any) -> Decisions:
-        """The action of least expected cost for each row, what it is expected to cost, and whether it is certified.
-
-        Args:
-            X: Features (n, F) of new rows.
-        """
-        members = (part for _, part in self._forecast(self._features(X)))
-        return solve_decisions(self.cost, members, double=True)
-
-    def decide(self, X: Any) -> Floats:
-        """The action of least expected cost for each row, (n,).
-
-        Args:
-            X: Features (n, F) of new rows.
-        """
-        return self.solve(X).action
-
-    def expected_cost(self, X: Any) -> Floats:
-        """What the forecast expects its best action to cost, (n,).
-
-        Args:
-            X: Features (n, F) of new rows.
-        """
-        return self.solve(X).expected_cost
-
     # Judgement
 
     def score(self, X: Any, y: Any) -> float:
@@ -440,6 +378,3 @@ class DecisionAwareForecaster(RegressorMixin, BaseEstimator):  # type: ignore[mi
         metrics = {name: torch.cat([part[name] for part in parts]).double().numpy() for name in parts[0]}
         constant = torch.full_like(outcome[:, :1], self.climatology_action_)
         return metrics | {"climatology_cost": self.cost(constant, outcome).double().numpy()}
-
-    def _as_outcome(self, values: Floats) -> Floats:
-        return values[..., 0] if self.single_output_ else values
