@@ -1,7 +1,6 @@
-"""The soak of the commands in short: each table and a few of the changed bundles, with one command each."""
+"""The soak of the commands in short: each small table and a few of the changed bundles, with one command each."""
 
 import itertools
-import os
 import shutil
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def test_adversarial_tables(base: Path, tmp_path: Path, suffix: str, inputs: obj
     assert callable(inputs)
     for place, (name, content) in enumerate(inputs(1)):
         file = tmp_path / f"table{suffix}"
-        if len(content) > 100_000:  # which the soak itself is for
+        if len(content) > 20_000:  # which the soak itself is for
             continue
         file.write_bytes(content)
         words = in_turn(base, file, place)
@@ -47,7 +46,7 @@ def test_changed_bundles(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(fit, "_trained", no_training)
     changes = list(bundle_changes(base / "fit", seed=0))
-    for place, (name, change) in enumerate(itertools.islice(changes, 0, None, len(changes) // 40)):
+    for place, (name, change) in enumerate(itertools.islice(changes, 0, None, len(changes) // 12)):
         copy = tmp_path / str(place) / "fit"
         shutil.copytree(base / "fit", copy)
         change(copy)
@@ -67,12 +66,3 @@ def test_faults_are_seen() -> None:
     assert "characters" in Said(2, f"stakes: {'a' * 3000}\n", 0.0).fault(1)
     assert "took 9.0 s" in Said(0, "", 9.0).fault(1)
     assert Said(2, "stakes: a\n", 0.1).fault(1) == Said(0, "", 6.0).fault(10**6) == ""
-
-
-def test_pipes_do_not_hang(base: Path, tmp_path: Path) -> None:
-    for name in ("bundle.json", "fit.json", "evaluation/study.json"):
-        copy = tmp_path / name.replace("/", "-")
-        shutil.copytree(base / "fit", copy)
-        (copy / name).unlink()
-        os.mkfifo(copy / name)
-        assert called(["report", str(copy)]).code in (0, 2)

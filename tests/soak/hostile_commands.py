@@ -20,7 +20,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -39,7 +39,7 @@ from stakes.fitting import fit
 COST = "imbalance:short=10,long=1,upper=150"
 SMALL = ["--device", "cpu", "--workers", "1", "--quiet", "--no-headroom", "--epochs", "1", "--members", "5"]
 SMALL += ["--decision-weight", "0", "--test-fraction"]  # and how much that is
-SECONDS, SECONDS_A_BYTE = 5.0, 2e-5  # of computing that a command may take
+SECONDS, SECONDS_A_BYTE = 5.0, 1e-4  # of computing that a command may take; a column takes half a thousandth
 PATIENCE = 6  # times as long by the clock, since the machine may have other work
 LONGEST_LINE = 2000 + len("stakes: ")  # characters
 
@@ -205,7 +205,7 @@ def table_inputs(base: Path, seed: int) -> Iterator[Input]:
         for name, content in contents:
             packed = ".gz" if content.startswith(b"\x1f\x8b") else ""
             file = base / f"table{suffix}{packed}"
-            size = 8 * len(content) if not packed else 1 << 23  # what is packed may be large
+            size = 1 << 23 if packed else len(content)  # what is packed may be large
             yield name, size, lambda file=file, content=content: file.write_bytes(content), table_commands(file, base)
 
 
@@ -221,8 +221,9 @@ def bundle_inputs(base: Path, seed: int) -> Iterator[Input]:
         yield name, size, make, bundle_commands(copy, base)
 
 
-def soak(base: Path, kinds: dict[str, Iterator[Input]], counts: dict[str, int], commands: Commands) -> dict[str, Tally]:
-    tallies: dict[str, Tally] = {}
+def soak(
+    base: Path, kinds: dict[str, Iterator[Input]], counts: dict[str, int], commands: Commands, tallies: dict[str, Tally]
+) -> None:
     for kind, inputs in kinds.items():
         for name, size, make, lines in itertools.islice(inputs, counts[kind]):
             make()
@@ -231,7 +232,6 @@ def soak(base: Path, kinds: dict[str, Iterator[Input]], counts: dict[str, int], 
                     shutil.rmtree(base / left, ignore_errors=True)
                 where = f"{' '.join(words[:1])} {name}"
                 tallies.setdefault(f"{kind}: {words[0]}", Tally()).add(commands(words, size), size, where)
-    return tallies
 
 
 def endless(inputs: Callable[[Path, int], Iterator[Input]], base: Path, seed: int, shuffled: bool) -> Iterator[Input]:
@@ -262,7 +262,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "bundles": endless(bundle_inputs, base, chosen.seed, shuffled=True),
     }
     counts = {"tables": chosen.tables, "bundles": chosen.bundles}
-    tallies = soak(base, inputs, counts, commands)
+    tallies: dict[str, Tally] = {}
+    with suppress(KeyboardInterrupt):  # what was done until then is told
+        soak(base, inputs, counts, commands, tallies)
     commands.end()
     shutil.rmtree(base)
     sys.stdout.write(f"{'':<24}{'commands':>10}{'exit 0':>10}{'exit 2':>10}{'faults':>10}{'slowest':>12}\n")
