@@ -14,9 +14,8 @@ __all__ = ["OURS"]
 
 _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "stakes": {},
-    "stakes, before": {"base": "none"},
+    "stakes, before": {"base": "none", "refit_on_all_rows": False},
     "stakes, linear model": {"model": "linear"},
-    "stakes, five seeds": {"ensemble": 5},
 }
 
 
