@@ -25,9 +25,14 @@ GRIDDED = read_sweep({**TINY, "grid": GRID})
 
 @pytest.fixture(scope="module")
 def without_cyclopts(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """A sweep of two stacks by `python -m stakes.training.sweep`, where cyclopts cannot be imported."""
+    """A sweep of two stacks by `python -m stakes.training.sweep`, where cyclopts cannot be imported.
+
+    Nor can the compiler of torch: importing it would cost every process that trains two seconds.
+    """
     base = tmp_path_factory.mktemp("sweep")
-    (base / "sitecustomize.py").write_text("import sys\nsys.modules['cyclopts'] = None\n")
+    (base / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['cyclopts'] = sys.modules['torch._dynamo'] = None\n"
+    )
     values = {**TINY, "training": {**TRAINING, "epochs": 7}, "grid": GRID}
     words = [str(written(base, values)), "--out", "sweep", "--device", "cpu", "--workers", "1", "--training.epochs=3"]
     return subprocess.run(

@@ -14,6 +14,7 @@ from stakes.method.argument_checks import require_count, require_positive
 from stakes.method.costs import Cost, Parameter, require_cost
 from stakes.method.models.networks import Perceptron
 from stakes.method.models.scaling import Scaling
+from stakes.training.adam import Adam
 
 __all__ = ["Policy", "PolicySettings", "train_policy"]
 
@@ -99,7 +100,8 @@ def train_policy(
         raise ShapeError(f"training and validation cases must have the same features, got {widths} of them")
     train, validation = (_moved(cases, device, train.features.dtype) for cases in (train, validation))
     policy = _fresh_policy(cost, train.features, settings, seed)
-    optimiser = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
+    parameters = list(policy.parameters())
+    optimiser = Adam(parameters, settings.learning_rate)
     shuffles = torch.Generator().manual_seed(seed)
     best, best_cost, best_epoch = policy, math.inf, 0
     for epoch in range(settings.epochs + 1):  # what it starts from may be the best
@@ -112,9 +114,7 @@ def train_policy(
         if epoch == settings.epochs or epoch - best_epoch >= settings.patience:
             break
         for rows in _batches(len(train), settings.batch, shuffles, device):
-            optimiser.zero_grad()
-            _mean_cost(cost, policy, train, rows).backward()
-            optimiser.step()
+            optimiser.step(torch.autograd.grad(_mean_cost(cost, policy, train, rows), parameters))
     if best_cost == math.inf:
         raise NonFiniteError("the validation cost of the policy was never finite")
     return best.cpu().requires_grad_(False)

@@ -142,8 +142,10 @@ class ReplicaStack:
 
     def parts(self) -> list[tuple[slice, "ReplicaStack"]]:
         """What is computed at once, with its rows: all replicas, or each one where they take turns."""
-        if self.together:
-            return [(slice(None), self)]
+        return [(slice(None), self)] if self.together else self._turns
+
+    @cached_property
+    def _turns(self) -> list[tuple[slice, "ReplicaStack"]]:
         return [(slice(row, row + 1), self.select([row])) for row in range(len(self))]
 
     def initial_parameters(self) -> Tensor:

@@ -3,13 +3,13 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from stakes.method.argument_checks import unwatched
 from stakes.method.objective import DecisionAwareObjective, ObjectiveTerms
+from stakes.training.adam import Adam
 from stakes.training.replicas import ReplicaStack
 
 __all__ = ["Stepper", "Trouble"]
@@ -53,30 +53,19 @@ class Stepper:
         ]
         self.parameters = parameters.detach().clone().requires_grad_()
         on_gpu = stack.device.type == "cuda"
-        rate: Any = torch.tensor(stack.settings.learning_rate, device=stack.device)
-        # Neither fused nor foreach on a CPU: their kernels round the last numbers of a tensor differently.
-        kernels: dict[str, Any] = {"fused": True, "capturable": True} if on_gpu else {"foreach": False}
-        self.optimiser = torch.optim.AdamW(
-            [self.parameters],
-            lr=rate if on_gpu else stack.settings.learning_rate,
-            weight_decay=stack.settings.weight_decay,
-            **kernels,
+        self.optimiser = Adam(
+            [self.parameters], stack.settings.learning_rate, stack.settings.weight_decay, captured=on_gpu
         )
-        self.optimiser.state[self.parameters] = {
-            "step": torch.zeros((), dtype=torch.float32, device=stack.device if on_gpu else None),
-            "exp_avg": torch.zeros_like(self.parameters),
-            "exp_avg_sq": torch.zeros_like(self.parameters),
-        }
         self.refused = torch.zeros(len(stack), dtype=torch.long, device=stack.device)  # what was not finite, in bits
         self.refused_at = torch.zeros_like(self.refused)
         self._capture = capture and on_gpu
         self._run: Callable[[], None] | None = None
         self._inputs: dict[str, Tensor] = {}
-        self._gradient = self.parameters.grad = torch.zeros_like(self.parameters)
+        self._gradient = torch.zeros_like(self.parameters)
 
     def epoch(self, phase: str, epoch: int, learning_rate: float) -> None:
         """One pass over the training cases."""
-        self._set_learning_rate(learning_rate)
+        self.optimiser.set_learning_rate(learning_rate)
         order = self.stack.shuffles(phase, epoch)
         for step in range(self.stack.steps):
             self._take_batch(order, phase, epoch, step)
@@ -106,12 +95,11 @@ class Stepper:
 
     def state(self) -> dict[str, Tensor]:
         """All that changes from step to step."""
-        moments = self.optimiser.state[self.parameters]
         return {
             "parameters": self.parameters.detach(),
-            "first_moment": moments["exp_avg"],
-            "second_moment": moments["exp_avg_sq"],
-            "step": moments["step"],
+            "first_moment": self.optimiser.first_moments[0],
+            "second_moment": self.optimiser.second_moments[0],
+            "step": self.optimiser.steps[0],
             "refused": self.refused,
             "refused_at": self.refused_at,
         }
@@ -147,7 +135,7 @@ class Stepper:
             self._gradient[rows] = self._judged(rows, terms.score, terms.decision, gradient)
         with torch.no_grad():
             before = self.parameters.detach().clone()
-            self.optimiser.step()
+            self.optimiser.step([self._gradient])
             self.parameters.copy_(torch.where(self.refused[:, None] == 0, self.parameters, before))
 
     def _judged(self, rows: slice, score: Tensor, decision: Tensor | None, gradient: Tensor) -> Tensor:
@@ -157,7 +145,7 @@ class Stepper:
             code = code + ~torch.isfinite(decision) * _DECISION
         refused, refused_at = self.refused[rows], self.refused_at[rows]
         first = (refused == 0) & (code > 0)
-        counted = self.optimiser.state[self.parameters]["step"].to(refused) + 1
+        counted = self.optimiser.steps[0].to(refused) + 1
         refused_at.copy_(torch.where(first, counted, refused_at))
         refused.copy_(torch.where(first, code, refused))
         clip = self.stack.settings.gradient_clip
@@ -199,13 +187,6 @@ class Stepper:
         finally:
             self.load_state(before)
         return graph.replay
-
-    def _set_learning_rate(self, learning_rate: float) -> None:
-        group = self.optimiser.param_groups[0]
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(learning_rate)
-        else:
-            group["lr"] = learning_rate
 
 
 def _named(code: int, companion: str) -> str:
