@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, ScalarFormatter
 from numpy.typing import ArrayLike, NDArray
@@ -79,7 +80,7 @@ def to_svg(figure: Figure) -> str:
             axis.set_major_formatter(NumberFormatter())
     text = io.StringIO()
     with style():
-        figure.savefig(text, format="svg", metadata=dict.fromkeys(_METADATA), transparent=False)
+        FigureCanvasSVG(figure).print_svg(text, metadata=dict.fromkeys(_METADATA))  # `savefig` would draw it twice
     return text.getvalue()
 
 
