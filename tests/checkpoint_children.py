@@ -1,7 +1,8 @@
 """Saves checkpoints in forked children that die, or run out of room, on the way; `test_checkpoints` reads what is left.
 
-`leave_behind(BASE)` leaves a folder BASE/SCENARIO/MOMENT-NTH for every kill, and BASE/limit with the error's message in
-BASE/limit.txt. It runs in a fork, and forks, since importing torch takes seconds.
+`python checkpoint_children.py BASE` leaves a folder BASE/SCENARIO/MOMENT-NTH for every kill, and BASE/limit with the
+error's message in BASE/limit.txt. It is an interpreter of its own, since forks of the large one of the tests take
+longer, and forks, since importing torch takes seconds.
 """
 
 import itertools
@@ -9,6 +10,7 @@ import os
 import resource
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,6 +82,6 @@ def short_write(base: Path) -> None:
     in_child(save)
 
 
-def leave_behind(base: Path) -> None:
-    kills(base)
-    short_write(base)
+if __name__ == "__main__":
+    kills(Path(sys.argv[1]))
+    short_write(Path(sys.argv[1]))

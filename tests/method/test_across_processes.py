@@ -1,18 +1,24 @@
 """Sums and means over processes: two of them have the gradient of one."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from distributed_children import CASES, PARTS, WAYS, be_one_of_two, gradients
+from forked_processes import forked
 
 import stakes
 from stakes.method.across_processes import mean_over_processes, process_count, sum_over_processes
 
 
 def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(be_one_of_two, (tmp_path,), nprocs=2)
-    for rank in range(2):
+    import torch._dynamo  # noqa: F401  once, here: each of the two would take seconds for it
+
+    both = [forked(partial(be_one_of_two, rank, tmp_path)) for rank in range(2)]
+    for rank, process in enumerate(both):
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
         shared = torch.load(tmp_path / f"process {rank}")
         assert list(shared) == list(WAYS)
         for way in WAYS:

@@ -313,7 +313,7 @@ def make_runs(values: dict[str, Any], folder: Path) -> None:
 def soak(base: Path, kills: int, seed: int, short: bool) -> list[Tally]:
     """All parts; a long one takes minutes."""
     each = Soak(base, random.Random(seed), base / "log.txt")
-    shrink = 20 if short else 1
+    shrink = 40 if short else 1
     long = {**TRAINING, "pretraining_epochs": 300 // shrink, "epochs": 1200 // shrink}
     many = {**TRAINING, "pretraining_epochs": 60 // shrink, "epochs": 240 // shrink, "patience": 3 if short else 30}
     brief = {**TRAINING, "pretraining_epochs": 1, "epochs": 3, "batch": 1600}
@@ -324,8 +324,8 @@ def soak(base: Path, kills: int, seed: int, short: bool) -> list[Tally]:
     with redirect_stdout(io.StringIO()):
         assert train_run(brief_file, base / "warm") == 0  # all that the first training of a process has to import
     parts: list[Callable[[], Tally]] = [
-        lambda: each.random_kills("train", run_file, kills, 0.2 if short else 0.6),
-        lambda: each.random_kills("sweep", sweep_file, kills, 0.2 if short else 0.6),
+        lambda: each.random_kills("train", run_file, kills, 0.1 if short else 0.6),
+        lambda: each.random_kills("sweep", sweep_file, kills, 0.1 if short else 0.6),
         lambda: each.injected_kills("a run", partial(train_run, brief_file), lambda folder: None, 29 if short else 1),
         lambda: each.injected_kills("a stack of three", train_stack, partial(make_runs, stack), 29 if short else 1),
     ]

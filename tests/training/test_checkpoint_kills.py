@@ -4,13 +4,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_children import leave_behind
-from forked_processes import forked
 from small_checkpoints import assert_same, checkpoint, names
 
 from stakes import files
@@ -18,6 +15,7 @@ from stakes.errors import CheckpointError
 from stakes.training.checkpoints import load_latest, save_checkpoint
 
 HARNESS = Path(__file__).parents[1] / "kill_injection.py"
+CHILDREN = Path(__file__).parents[1] / "checkpoint_children.py"
 
 
 def test_every_file_is_durable_before_the_next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +45,7 @@ def test_every_file_is_durable_before_the_next_step(tmp_path: Path, monkeypatch:
 @pytest.fixture(scope="module")
 def left_behind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("children")
-    with forked(partial(leave_behind, base)) as process:
-        assert process.wait(timeout=120) == 0, process.stderr.read()
+    subprocess.run([sys.executable, CHILDREN, base], check=True)
     return base
 
 

@@ -97,6 +97,7 @@ def _failed(study: Study) -> Study:
 @pytest.mark.parametrize("label", LABELS)
 def test_a_seed_that_failed_takes_nothing_else_away(label: str) -> None:
     result = drawn(label, failed())
+    result.figure.set_layout_engine("none")  # half of the time, for places that are not looked at here
     assert to_svg(result.figure)
     for line in (line for axes in result.figure.axes for line in axes.lines):
         assert np.isfinite(np.asarray(line.get_ydata(), float)).all()
