@@ -6,6 +6,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
+# The tests start many interpreters, which would else compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install demo test lint browser docs reproduce bench forecast-quality soak clean
 
 install: $(INSTALLED)
