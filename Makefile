@@ -56,6 +56,7 @@ soak: $(READY)
 	$(BIN)/python tests/soak/hostile_commands.py
 	$(BIN)/python tests/soak/torchrun_example.py
 	$(BIN)/python -m pytest -m soak
+	STAKES_TEST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m hypothesis
 	$(BIN)/python tests/soak/nonconvex_costs.py
 
 $(INSTALLED): pyproject.toml constraints.txt

@@ -4,10 +4,10 @@ import hashlib
 from typing import Any
 
 import torch
-from hypothesis import settings
+from example_counts import examples
 from hypothesis import strategies as st
 
-some_examples = settings(max_examples=200, deadline=None, derandomize=True)
+some_examples = examples(200)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

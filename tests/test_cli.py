@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import torch
 from calls import called, complaint
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stakes.cli
@@ -32,7 +33,7 @@ TINY: dict[str, Any] = {
     "model": {"hidden": 4, "layers": 1, "noise": 2},
     "training": TRAINING,
 }
-many_examples = settings(max_examples=200, deadline=None, derandomize=True)
+many_examples = examples(200)
 
 
 def toml(value: Any, top: bool = True) -> str:

@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Literal, Optional, Protocol, Union
 
 import hypothesis
 import pytest
+from example_counts import examples
 from hypothesis import strategies
 
 from stakes.errors import CostError, SettingError, StakesError
 from stakes.settings import canonical_text, from_plain, set_dotted, to_plain
 from stakes.settings_file import read_settings_file
 
-some_examples = hypothesis.settings(max_examples=150, deadline=None, derandomize=True)
+some_examples = examples(150)
 
 
 class Task(Protocol):

@@ -19,7 +19,7 @@ POINT = ("--at", "56.7", "5.1", "--years", "2021", "--step", "24")
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("store") / "a.zarr"
-    return make_store(path, ["u10", "v10"], "2021-01-01", "2022-01-01", LATITUDES, LONGITUDES)
+    return make_store(path, ["u10", "v10"], "2021-01-01", "2022-01-01", LATITUDES, LONGITUDES, chunk=73)
 
 
 @pytest.fixture(scope="module")

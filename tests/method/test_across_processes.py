@@ -13,7 +13,7 @@ from stakes.method.across_processes import mean_over_processes, process_count, s
 
 
 def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
-    import torch._dynamo  # noqa: F401  once, here: each of the two would take seconds for it
+    import torch._dynamo
 
     both = [forked(partial(be_one_of_two, rank, tmp_path)) for rank in range(2)]
     for rank, process in enumerate(both):

@@ -6,6 +6,7 @@ from typing import Any
 import hypothesis
 import pytest
 import torch
+from example_counts import examples
 from hypothesis import strategies
 from torch import Tensor
 
@@ -396,7 +397,7 @@ numbers = strategies.one_of(
 )
 member_lists = strategies.lists(numbers, min_size=1, max_size=12)
 ratios = strategies.sampled_from([0.05, 0.5, 1.0, 3.0, 40.0])
-some_examples = hypothesis.settings(max_examples=80, deadline=None, derandomize=True)
+some_examples = examples(80)
 
 
 def assert_best(cost: Cost, samples: Tensor, solver: Solver | None) -> None:

@@ -339,7 +339,7 @@ def test_sources_that_are_none() -> None:
 def globe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """All longitudes of the three rows around the equator."""
     path = tmp_path_factory.mktemp("globe") / "a.zarr"
-    return make_store(path, ["t2m"], *YEAR, [0.25, 0, -0.25], np.arange(0, 360, 0.25).tolist())
+    return make_store(path, ["t2m"], *YEAR, [0.25, 0, -0.25], np.arange(0, 360, 0.25).tolist(), chunk=73)
 
 
 @pytest.mark.parametrize("options", [{}, {"zarr_format": 2, "consolidated": True}], ids=str)
@@ -377,7 +377,7 @@ def test_longitudes_all_round_the_globe(
 
 def test_years_that_the_store_has_not_yet(tmp_path: Path) -> None:
     """The axis of the public store goes on for decades, without values."""
-    store = make_store(tmp_path / "a.zarr", ["t2m"], *YEAR, *AROUND_BERLIN, stop="2021-06-30")
+    store = make_store(tmp_path / "a.zarr", ["t2m"], *YEAR, *AROUND_BERLIN, stop="2021-06-30", chunk=73)
     with pytest.raises(SettingError, match=r"has values up to 2021-06-30, got the years 2021-2021"):
         fetch_era5(ONE_YEAR, ArcoStore(store), tmp_path / "a.nc")
     with pytest.raises(SettingError, match=r"has values from 2021-01-01, got the years 2020-2020"):
@@ -386,7 +386,7 @@ def test_years_that_the_store_has_not_yet(tmp_path: Path) -> None:
 
 
 def test_a_store_without_what_is_wanted(tmp_path: Path) -> None:
-    store = make_store(tmp_path / "a.zarr", ["d2m"], *YEAR, *AROUND_BERLIN)
+    store = make_store(tmp_path / "a.zarr", ["d2m"], *YEAR, *AROUND_BERLIN, chunk=73)
     with pytest.raises(SettingError, match=r"has no variable '2m_temperature'; did you mean '2m_dewpoint_temperature'"):
         fetch_era5(ONE_YEAR, ArcoStore(store), tmp_path / "a.nc")
     daily = Era5Request(("d2m",), (52.5, 13.5), (2021, 2021), step=6)
@@ -400,8 +400,8 @@ def test_what_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "empty.zarr").mkdir()
     with pytest.raises(Era5Error, match=r"the Zarr store .*empty.zarr cannot be opened: [^\n]*$"):
         fetch_era5(BERLIN, ArcoStore(str(tmp_path / "empty.zarr")), tmp_path / "a.nc")
-    store = make_store(tmp_path / "a.zarr", ["t2m"], *YEAR, *AROUND_BERLIN)
-    chunk = tmp_path / "a.zarr" / "2m_temperature" / "c" / "40" / "0" / "0"
+    store = make_store(tmp_path / "a.zarr", ["t2m"], *YEAR, *AROUND_BERLIN, chunk=73)
+    chunk = tmp_path / "a.zarr" / "2m_temperature" / "c" / "1" / "0" / "0"
     chunk.write_bytes(chunk.read_bytes()[:-5])
     with pytest.raises(Era5Error, match=r"variable t2m of the Zarr store .* cannot be read: [^\n]*$"):
         fetch_era5(ONE_YEAR, ArcoStore(store), tmp_path / "b.nc")
