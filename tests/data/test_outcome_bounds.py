@@ -70,6 +70,7 @@ def test_the_user_comes_first_and_the_cost_next() -> None:
     assert outcome_bounds("auto", wind, column(SMOOTH)) == OutcomeBounds(((0.0, None),), "cost")
     assert outcome_bounds((-1.0, None), wind, zeros) == OutcomeBounds(((-1.0, None),), "given")
     assert outcome_bounds((-1.0, None), wind, zeros).sentences(("wind",)) == ()
+    assert outcome_bounds("auto", wind, column(SMOOTH - 1)) is None  # what the data contradict
     assert "as its cost says" in outcome_bounds("auto", wind, zeros).sentences(("wind",))[0]
 
 

@@ -76,8 +76,8 @@ def outcome_bounds(given: Pair | Literal["auto"] | None, cost: object, outcome: 
     """The bounds of outcomes, or None where there are none.
 
     Args:
-        given: The user's, for every outcome alike; "auto" takes those that the cost knows (its `outcome_bounds`), or
-            else those at which the data have an atom; None for none.
+        given: The user's, for every outcome alike; "auto" takes those that the cost knows (its `outcome_bounds`) if all
+            outcomes lie within, or else those at which the data have an atom; None for none.
         cost: What a decision costs.
         outcome: Outcomes (N, D), all of which must lie within bounds that are given.
     """
@@ -86,10 +86,14 @@ def outcome_bounds(given: Pair | Literal["auto"] | None, cost: object, outcome: 
     width = outcome.shape[1]
     values = outcome.double().cpu().numpy()
     if given != "auto":
-        return _holding(OutcomeBounds((_checked_pair(given),) * width, "given"), values)
+        bounds = OutcomeBounds((_checked_pair(given),) * width, "given")
+        _require_within(bounds, values)
+        return bounds
     known = getattr(cost, "outcome_bounds", None)
     if known is not None:
-        return _holding(OutcomeBounds((_checked_pair(known),) * width, "cost"), values)
+        bounds = OutcomeBounds((_checked_pair(known),) * width, "cost")
+        if not _rows_outside(bounds, values):
+            return bounds
     found = OutcomeBounds(tuple(_atoms(column) for column in values.T), "found")
     return found if any(bound is not None for pair in found.pairs for bound in pair) else None
 
@@ -140,15 +144,16 @@ def _require_pair(pair: Pair) -> None:
         raise SettingError(f"outcome_bounds must have a lower bound below the upper one, got {lower:g} and {upper:g}")
 
 
-def _holding(bounds: OutcomeBounds, values: NDArray[np.float64]) -> OutcomeBounds:
-    """The bounds, unless outcomes lie outside."""
-    outside = int((bounds.clip(torch.from_numpy(values)).numpy() != values).any(1).sum())
-    if outside:
+def _rows_outside(bounds: OutcomeBounds, values: NDArray[np.float64]) -> int:
+    return int((bounds.clip(torch.from_numpy(values)).numpy() != values).any(1).sum())
+
+
+def _require_within(bounds: OutcomeBounds, values: NDArray[np.float64]) -> None:
+    if outside := _rows_outside(bounds, values):
         lower, upper = ("none" if bound is None else f"{bound:g}" for bound in bounds.pairs[0])
         raise SettingError(
             f"outcome_bounds must hold all outcomes, but {outside} of {len(values)} rows lie outside {lower} to {upper}"
         )
-    return bounds
 
 
 def _atoms(column: NDArray[np.float64]) -> Pair:
