@@ -91,16 +91,14 @@ def test_what_a_fit_says_and_keeps(done: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_report")
-def test_a_fit_on_trees_is_decided_with_refitted_and_fine_tuned() -> None:
+def test_a_fit_on_trees_is_decided_with_and_refitted() -> None:
     assert called(*FIT, "--base", "trees", "--out", "based")[0] == 0
     bundle = load_bundle(Path("based"), cost=CostSpec.parse(COST))
     assert (bundle.forecaster.base, bundle.forecaster.gap) == ("trees", 1)  # 12 h, the step of the table
     assert called("decide", "based", "load.csv", "--cost", COST, "--out", "decisions.csv")[0] == 0
     assert pd.read_csv("decisions.csv")["action"].between(0, 20).all()
-    for flags in ([], ["--fine-tune"]):
-        out = f"again{len(flags)}"
-        assert called("refit", "based", "load.csv", "--cost", COST, *flags, *HERE, "--out", out)[0] == 0
-        assert "trees-0.txt" in bundle_files(Path(out))
+    assert called("refit", "based", "load.csv", "--cost", COST, *HERE, "--out", "again")[0] == 0
+    assert "trees-0.txt" in bundle_files(Path("again"))
 
 
 def test_a_request_from_before_there_was_a_base_has_none() -> None:
@@ -125,18 +123,15 @@ def test_refit_needs_the_own_cost_again() -> None:
 
 
 @pytest.mark.usefixtures("no_report")
-def test_refit_and_fine_tuning_are_two_fits() -> None:
+def test_a_refit_is_a_fit_to_new_data() -> None:
     load_table(220).to_csv("longer.csv", index=False)
-    words = ["refit", "old", "longer.csv", "--cost", COST, *HERE]
-    assert called(*words, "--out", "new")[0] == 0
-    assert "other data or settings" in complaint(*words, "--fine-tune", "--out", "new")
-    assert called(*words, "--fine-tune", "--out", "tuned")[0] == 0
-    found = {folder: bundle_files(Path(folder))[WEIGHTS] for folder in ("old", "new", "tuned")}
-    assert len(set(found.values())) == 3
-    record = read_json(Path("tuned/bundle.json"))
-    assert record["about"]["settings"]["start_sha256"] == found["old"]
-    assert read_json(Path("tuned/fit.json"))["start_sha256"] == found["old"]
-    assert read_json(Path("new/fit.json"))["start_sha256"] is None
+    record = read_json(Path("old/fit.json"))
+    record["request"]["start_from"] = record["start_sha256"] = None  # as in folders of earlier versions
+    write_json(Path("old/fit.json"), record)
+    assert called("refit", "old", "longer.csv", "--cost", COST, *HERE, "--out", "new")[0] == 0
+    assert bundle_files(Path("new"))[WEIGHTS] != bundle_files(Path("old"))[WEIGHTS]
+    assert read_json(Path("new/bundle.json"))["about"]["fitted"]["cases"] == 218
+    assert called(*FIT, "--out", "old")[0] == 0  # the folder is one of the same request
 
 
 @pytest.mark.usefixtures("no_report")

@@ -193,7 +193,6 @@ def bundle_commands(folder: Path, base: Path) -> Iterator[list[str]]:
     yield ["evaluate", str(folder), table, "--quiet"]
     yield ["report", str(folder)]
     yield again
-    yield [*again, "--fine-tune"]
     yield ["resume", str(folder), *here]
 
 

@@ -1,8 +1,6 @@
 """`stakes refit`: the same layout, cost and settings, fitted to new data."""
 
-from typing import Annotated
-
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from stakes.commands import flags as flag
 
@@ -10,9 +8,7 @@ __all__ = ["app"]
 
 app = App(
     name="refit",
-    help_epilogue=flag.examples(
-        "stakes refit load longer.csv --out load-2024", "stakes refit load longer.csv --fine-tune --out load-2024"
-    ),
+    help_epilogue=flag.examples("stakes refit load longer.csv --out load-2024"),
 )
 
 
@@ -24,9 +20,6 @@ def refit(
     *,
     out: flag.NewFolder,
     cost: flag.CostWords = None,
-    fine_tune: Annotated[
-        bool, Parameter(help="start from the weights of the old fit", negative="", show_default=False)
-    ] = False,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
     quiet: flag.Quiet = False,
@@ -36,4 +29,4 @@ def refit(
     from stakes.fitting.refit import run_refit
     from stakes.training.execution import Execution
 
-    print_fit(run_refit(folder, data, out, cost, Execution(device, workers, quiet), fine_tune), json)
+    print_fit(run_refit(folder, data, out, cost, Execution(device, workers, quiet)), json)

@@ -235,7 +235,6 @@ def _about(
     outcomes = before_test.outcomes.to_numpy(np.float64)
     every = -(-len(outcomes) // _OUTCOMES_KEPT)
     settings = {field.name: to_plain(getattr(inputs.request, field.name)) for field in fields(FitSettings)}
-    start = {"start_sha256": inputs.request.start_sha256} if inputs.request.start_from else {}
     return {
         "data": {
             "file": Path(inputs.request.data).name,
@@ -251,7 +250,7 @@ def _about(
         "reason": reason,
         "bounds": bounds,
         "fitted": _fitted(inputs.served),
-        "settings": {"cost": str(inputs.spec.kept()), **settings, **start, **to_plain(inputs.layout)},
+        "settings": {"cost": str(inputs.spec.kept()), **settings, **to_plain(inputs.layout)},
         "provenance": {
             "data": Path(inputs.request.data).name,
             "stakes": stakes.__version__,

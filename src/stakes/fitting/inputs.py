@@ -97,7 +97,7 @@ class FitInputs:
         return min(len(times), math.ceil(lead / step)) if step else 0
 
     def forecaster(self, execution: Execution) -> DecisionAwareForecaster:
-        """An untrained forecaster, or the one to start from, that knows the lead time."""
+        """An untrained forecaster that knows the lead time."""
         return self.request.forecaster(self.cost, execution).set_params(gap=self.gap)
 
     @property

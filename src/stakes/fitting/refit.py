@@ -12,9 +12,7 @@ from stakes.training.execution import Execution
 __all__ = ["run_refit"]
 
 
-def run_refit(
-    folder: Path, data: Path, out: Path, cost: str | None, execution: Execution, fine_tune: bool = False
-) -> FitResult:
+def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: Execution) -> FitResult:
     """Fit again, to new data, what was asked for before.
 
     Args:
@@ -23,16 +21,14 @@ def run_refit(
         out: The folder to make.
         cost: Takes the place of the old cost; None for the old one, if it is of the library.
         execution: Where and how the models are trained.
-        fine_tune: Whether training starts from the weights of the old fit.
     """
     if out.resolve() == folder.resolve():
         raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old fit")
     if not (folder / FIT).is_file():
         raise SettingError(f"{folder} is no folder of a fit: there is no {FIT}")
     request, kept, _ = read_request(folder / FIT)
-    start = str(folder.resolve()) if fine_tune else None
     wanted = str(cost_again(kept, None)) if cost is None else cost
-    request = replace(request, data=str(data), cost=wanted, start_from=start)
+    request = replace(request, data=str(data), cost=wanted)
     return run_fit(
         request, out, device=execution.device, workers=execution.workers, quiet=execution.quiet, headroom=False
     )

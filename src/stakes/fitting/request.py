@@ -4,12 +4,11 @@ The file names no code to run: of a user's own cost it has the name, the paramet
 from the folder names the cost's file again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stakes.bundle import bundle_files, load_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.data.outcome_bounds import written_pair
@@ -20,13 +19,13 @@ from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.costs import Cost
 from stakes.settings import canonical_text, from_plain, to_plain
 from stakes.training.execution import Execution
-from stakes.training.model_folder import WEIGHTS
 
 __all__ = ["FitRequest", "claim_folder", "read_request", "request_record"]
 
 _SHARED = ("model", "base", "decision_weight", "members", "ensemble", "epochs", "validation_fraction", "tolerance")
 _OLDEST = {"base": "none"}  # of requests from before there was a choice
-_KEPT_BESIDE = ("data", "cost", "start_from")  # of a request: told by SHA-256 or in full, not by words or places
+_KEPT_BESIDE = ("data", "cost")  # of a request: told by SHA-256 or in full, not by words or places
+_FORMER = ("start_from", "start_sha256")  # of folders from when a refit could start from the weights of the fit before
 
 
 @dataclass(frozen=True)
@@ -37,18 +36,16 @@ class FitRequest(FitSettings):
         data: The file of the table.
         cost: The cost in words, as in --cost.
         layout: What the columns of the table are.
-        start_from: The folder of a fit whose weights training starts from; None to start afresh.
         hold_test: Whether the forecaster that is saved is the one that was judged, which has not seen the test cases.
     """
 
     data: str
     cost: str
     layout: TableLayout
-    start_from: str | None = None
     hold_test: bool = field(default=False, metadata={"later": True})
 
     def forecaster(self, cost: Cost, execution: Execution) -> DecisionAwareForecaster:
-        """An untrained one, or the one to start from."""
+        """An untrained one."""
         parameters: dict[str, Any] = {
             **{name: getattr(self, name) for name in _SHARED},
             "cost": cost,
@@ -64,14 +61,7 @@ class FitRequest(FitSettings):
         }
         if self.weights is not None:
             parameters["weights"] = self.weights
-        if self.start_from is None:
-            return DecisionAwareForecaster(**parameters)
-        return load_bundle(Path(self.start_from), cost=cost).forecaster.set_params(**parameters, warm_start=True)
-
-    @property
-    def start_sha256(self) -> str | None:
-        """Which weights training starts from."""
-        return None if self.start_from is None else bundle_files(Path(self.start_from))[WEIGHTS]
+        return DecisionAwareForecaster(**parameters)
 
 
 def request_record(request: FitRequest, spec: CostSpec, sha256: str) -> dict[str, Any]:
@@ -83,12 +73,7 @@ def request_record(request: FitRequest, spec: CostSpec, sha256: str) -> dict[str
         sha256: Of the file of its data.
     """
     placed = replace(request, data=str(Path(request.data).resolve()), cost=str(spec.kept()))
-    return {
-        "request": to_plain(placed),
-        "sha256": sha256,
-        "cost": spec.record(),
-        "start_sha256": request.start_sha256,
-    }
+    return {"request": to_plain(placed), "sha256": sha256, "cost": spec.record()}
 
 
 def read_request(file: Path) -> tuple[FitRequest, CostSpec, Mapping[str, Any]]:
@@ -99,7 +84,7 @@ def read_request(file: Path) -> tuple[FitRequest, CostSpec, Mapping[str, Any]]:
     """
     record = read_json(file)
     try:
-        request = from_plain(FitRequest, _OLDEST | record["request"], "request")
+        request = from_plain(FitRequest, _OLDEST | _without(record["request"], _FORMER), "request")
         spec = CostSpec.from_record(record["cost"])
     except (KeyError, TypeError, StakesError) as error:
         raise SettingError(f"{file} does not say what was to be fitted: {error}") from error
@@ -131,4 +116,8 @@ def _essential(record: Any) -> Any:
     """Without the places of files, which do not change a fit."""
     if not isinstance(record, dict) or not isinstance(record.get("request"), dict):
         return record
-    return {**record, "request": {key: value for key, value in record["request"].items() if key not in _KEPT_BESIDE}}
+    return {**_without(record, _FORMER), "request": _without(record["request"], (*_KEPT_BESIDE, *_FORMER))}
+
+
+def _without(table: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in keys}
