@@ -301,7 +301,7 @@ WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"task": {"name": "nothing"}}, "there is no task 'nothing'; there are european_wind, "),
     ({"task": 3}, "task must be a table, got 3"),
     ({"task": {"name": 3}}, "task.name must be one of 'european_wind', "),
-    ({"model": "difusion"}, "must be one of 'implicit', 'diffusion', got 'difusion'; did you mean 'diffusion'?"),
+    ({"model": "difusion"}, "one of 'implicit', 'diffusion', 'linear', got 'difusion'; did you mean 'diffusion'?"),
     ({"model": 3}, "model must be a table, got 3"),
     ({"model": {"name": "implicit", "steps": 30}}, "there is no setting 'model.steps'"),
     ({"training": 3}, "training must be a table, got 3"),

@@ -51,8 +51,8 @@ SEARCHED = stakes.cost_function(lambda action, outcome: (action - outcome) ** 2,
 @pytest.mark.parametrize(
     ("cost", "given", "expected"),
     [
-        (COST, {}, 64),
-        (stakes.ProtectionCost(0.5, 0.5), {}, 64),
+        (COST, {}, 20),
+        (stakes.ProtectionCost(0.5, 0.5), {}, 20),
         (stakes.ProtectionCost(0.5, 0.5, protection_power=3.0), {}, None),
         (SEARCHED, {}, None),
         (SEARCHED, {"decision_member_count": 32}, 32),

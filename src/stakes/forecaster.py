@@ -86,7 +86,7 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
         members: How many members a forecast has.
         ensemble: How many models of different seeds are trained and pooled into one forecast.
         decision_member_count: Members that the decision is made from in training, the score sees the first; None for no
-            more. "auto" is that of `training` where given, else 64 where the best action has a formula, else None.
+            more. "auto" is that of `training` where given, else 20 where the best action has a formula, else None.
         epochs: How many epochs are trained at most, in place of those of `training`.
         training: All else about the training; None for what suits the number of rows and of epochs.
         validation_fraction: The share of the rows, the last ones, that decide when to stop and which weight to take.

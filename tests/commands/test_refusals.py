@@ -177,7 +177,7 @@ FITS = [
     (["--target", "power", "--calendar", "moon", "--time", "time"], "calendar"),
     (["--target", "power", "--calendar", "hour"], "calendar needs the column time"),
     (["--target", "power", "--decision-weight", "heavy"], "decision_weight must be auto or a number, got 'heavy'"),
-    (["--target", "power", "--model", "linear"], "linear"),
+    (["--target", "power", "--model", "linnear"], "linear"),
     (["--target", "power", "--members", "many"], "--members"),
     (["--target", "power", "--test-fraction", "1"], "test_fraction must lie in [0, 1), got 1.0"),
     (["--target", "power", "--separator", "::"], "separator must be one character"),
