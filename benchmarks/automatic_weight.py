@@ -2,8 +2,8 @@
 
     python -m benchmarks.automatic_weight [--only NAME] [--processes N] [--quick] [--json FILE]
 
-Each problem is a task of the package with its own cost. `DecisionAwareForecaster` is fitted with its defaults on the
-training and validation cases in time order, one implicit model a weight, weights 0 to 0.9. The weight it takes and
+Each problem is a task of the package with its own cost. `DecisionAwareForecaster` is fitted, without a linear start, on
+the training and validation cases in time order, one implicit model a weight, weights 0 to 0.9. The weight it takes and
 weight 0 are then judged on the test cases by paired differences with 95 % block intervals, from the same noise and 200
 members. `headroom` compares a policy with weight 0 on the validation cases that judge the weights. A problem already in
 the file (benchmarks/results/automatic_weight.json) with the same settings is not run again; `--quick` trains for two
@@ -89,6 +89,8 @@ def run(settings: Settings) -> dict[str, Any]:
     forecaster = DecisionAwareForecaster(
         task.cost,
         model=settings.model,
+        base="none",
+        refit_on_all_rows=False,
         members=settings.members,
         training=settings.training,
         validation_fraction=len(validation) / (len(train) + len(validation)),
