@@ -5,6 +5,7 @@ worker is a copy of it, there within milliseconds, however often one is killed. 
 nursery leads a session of its own, which it kills when its connection to the service closes.
 """
 
+import json
 import os
 import pickle
 import signal
@@ -76,7 +77,7 @@ class WorkerProcess:
             self._connection.send_bytes(content)
             if not self._connection.poll(max(0.0, seconds)):
                 raise TimeoutError
-            status, fault = pickle.loads(self._connection.recv_bytes())
+            status, fault = json.loads(self._connection.recv_bytes())
             return Reply(status, self._connection.recv_bytes(), fault)
         except (EOFError, ConnectionError) as error:
             raise WorkerError("a process that answers requests has ended") from error
@@ -169,5 +170,5 @@ def _answer_all(answer: Answering, connection: Connection) -> None:
         while True:
             name, content = connection.recv_bytes().decode(), connection.recv_bytes()
             reply = answer(name, content)
-            connection.send_bytes(pickle.dumps((reply.status, reply.fault)))
+            connection.send_bytes(json.dumps([reply.status, reply.fault]).encode())
             connection.send_bytes(reply.content)
