@@ -6,13 +6,14 @@
 
 `step` times a decision-aware step of the estimator's implicit model (batch 256) whose score has 10 members, the
 decision made from 10, 20 or 64. `rewarded` asks which spread the decision score of M members likes best, where outcomes
-are N(0, 1) and forecasts N(0, spread^2): 1 would be honest. `spread` trains that model on the Irish wind record,
-penalty 20, at some weights, the decision made from 10 members or from 64, and judges each with 200 members on the test
-years: the spread of the total over the error of its mean, 1 where it is right, and the realised cost. Seeds are paired:
-the same batches and noise.
+are N(0, 1) and forecasts N(0, spread^2): 1 would be honest. `spread` trains that model, with a linear start and
+without, on the Irish wind record, penalty 20, at some weights, and judges each with 200 members on the test years: the
+spread of the total over the error of its mean, 1 where it is right, and the realised cost. Seeds are paired: the same
+batches and noise.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 from collections.abc import Callable
@@ -24,8 +25,9 @@ import torch
 import stakes
 from benchmarks.timing import interleave, processor
 from stakes.evaluation.metrics import Assessor
+from stakes.method.training_settings import ImplicitSettings
 from stakes.tasks.irish_wind import IrishWind
-from stakes.training.many_weights import ESTIMATOR_MODELS, automatic_settings
+from stakes.training.many_weights import automatic_settings
 from stakes.training.processes import called_for_each
 from stakes.training.replicas import Replica
 from stakes.training.trainer import train
@@ -94,22 +96,23 @@ def rewarded_spreads(cases: int = 400_000) -> list[Row]:
     return rows
 
 
-def replica(weight: float, seed: int) -> Replica:
+def replica(linear: bool, weight: float, seed: int) -> Replica:
     task = IrishWind(penalty=20.0)
     data = task.data()
     torch.manual_seed(seed)
-    model = ESTIMATOR_MODELS["implicit"].build(data.train.features.shape[1], data.train.outcome.shape[1])
+    settings = ImplicitSettings(noise=16, hidden=64, layers=3, linear=linear, gap=1)
+    model = settings.build(data.train.features.shape[1], data.train.outcome.shape[1])
     model.fit_scaling(data.train.features, data.train.outcome)
     return Replica(model, data.train, data.validation, task.cost, weight, seed, f"weight {weight:g}, seed {seed}")
 
 
-def judged(count: int | None, seeds: tuple[int, ...], device: str) -> list[Row]:
+def judged(linear: bool, count: int, seeds: tuple[int, ...], device: str) -> list[Row]:
     """Every weight and seed, trained as one stack and judged on the test years."""
     if device == "cpu":
         torch.set_num_threads(1)
-    replicas = [replica(weight, seed) for seed in seeds for weight in WEIGHTS]
+    replicas = [replica(linear, weight, seed) for seed in seeds for weight in WEIGHTS]
     data, assessor = IrishWind().data(), Assessor(replicas[0].cost)
-    settings = replace(automatic_settings(len(data.train)), decision_member_count=count)
+    settings = replace(automatic_settings(len(data.train), linear=linear), decision_member_count=count)
     rows: list[Row] = []
     for trained in train(replicas, settings, device=device):
         trained.load_into_model()
@@ -117,7 +120,8 @@ def judged(count: int | None, seeds: tuple[int, ...], device: str) -> list[Row]:
         found = assessor(trained.replica.model.cpu().sample(data.test.features, JUDGED, generator), data.test.outcome)
         ratio = (found["spread"] ** 2).mean() / (found["error"] ** 2).mean() * (1 + 1 / JUDGED)
         measured = {"spread": ratio.sqrt(), "cost": found["cost"].mean(), "energy score": found["energy_score"].mean()}
-        about = {"decision members": count or MEMBERS, "weight": trained.replica.decision_weight}
+        start = "linear" if linear else "none"
+        about = {"start": start, "decision members": count, "weight": trained.replica.decision_weight}
         numbers = {name: round(value.item(), 5) for name, value in measured.items()}
         rows.append({**about, "seed": trained.replica.seed, **numbers})
         print(rows[-1], flush=True)
@@ -126,28 +130,29 @@ def judged(count: int | None, seeds: tuple[int, ...], device: str) -> list[Row]:
 
 def spread(seeds: int, device: str, processes: int) -> list[Row]:
     parts = [tuple(range(seeds))] if device != "cpu" else [(seed,) for seed in range(seeds)]
-    calls = {(count, part): (count, part, device) for count in (None, COUNTS[-1]) for part in parts}
+    calls = {each: (*each, device) for each in itertools.product((True, False), COUNTS, parts)}
     return [row for _, rows in called_for_each(judged, calls, processes) for row in rows]
 
 
 def summary(rows: list[Row]) -> list[Row]:
     """Means over the seeds, and what more members change at a weight, with its standard error over paired seeds."""
     lines: list[Row] = []
-    for weight in WEIGHTS:
-        line: Row = {"weight": weight}
-        for name in ("spread", "cost", "energy score"):
-            few, many = (
-                [float(str(row[name])) for row in sorted(rows, key=lambda row: int(str(row["seed"])))
-                 if row["weight"] == weight and row["decision members"] == count]
-                for count in (MEMBERS, COUNTS[-1])
-            )  # fmt: skip
+    for start, weight, name in itertools.product(("linear", "none"), WEIGHTS, ("spread", "cost", "energy score")):
+        few, *more = (values_by_seed(rows, name, start, weight, count) for count in COUNTS)
+        line: Row = {"start": start, "weight": weight, "measured": name, str(MEMBERS): round(statistics.mean(few), 4)}
+        for count, many in zip(COUNTS[1:], more, strict=True):
             change = [after - before for before, after in zip(few, many, strict=True)]
             error = statistics.stdev(change) / len(change) ** 0.5 if len(change) > 1 else float("nan")
-            line |= {f"{name}, 10": round(statistics.mean(few), 4), f"{name}, 64": round(statistics.mean(many), 4)}
-            line |= {f"change of {name}": f"{statistics.mean(change):+.4f} ± {error:.4f}"}
+            line[str(count)] = f"{statistics.mean(change):+.4f} ± {error:.4f}"
         lines.append(line)
         print(line, flush=True)
     return lines
+
+
+def values_by_seed(rows: list[Row], name: str, start: str, weight: float, count: int) -> list[float]:
+    wanted = {"start": start, "weight": weight, "decision members": count}
+    own = [row for row in rows if wanted.items() <= row.items()]
+    return [float(str(row[name])) for row in sorted(own, key=lambda row: int(str(row["seed"])))]
 
 
 def main() -> None:
