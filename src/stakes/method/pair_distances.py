@@ -1,11 +1,10 @@
 """How far apart the members are: the sum of their pairwise distances, with its gradient, in bounded memory."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from stakes.method.derivatives import with_gradient
+from stakes.method.operators import register_operator
 from stakes.method.sorting import rank_balance
 
 __all__ = ["pair_distance_sum"]
@@ -54,8 +53,7 @@ def _distance_sum(samples: Tensor) -> Tensor:
     return torch.cat(sums).to(samples.dtype).reshape(samples.shape[:-2])
 
 
-@torch.library.custom_op("stakes::pair_distances", mutates_args=())
-def _pair_distances(samples: Tensor) -> tuple[Tensor, Tensor]:
+def _sum_and_gradient(samples: Tensor) -> tuple[Tensor, Tensor]:
     """The sum (...) and its gradient (..., M, D), a few cases, or a few members of one case, at a time."""
     members, dimensions = samples.shape[-2:]
     flat = samples.reshape(-1, members, dimensions).contiguous()
@@ -75,11 +73,8 @@ def _pair_distances(samples: Tensor) -> tuple[Tensor, Tensor]:
     return sums.reshape(samples.shape[:-2]), gradient.reshape(samples.shape)
 
 
-@_pair_distances.register_fake
-def _(samples: Tensor) -> tuple[Tensor, Tensor]:
+def _empty(samples: Tensor) -> tuple[Tensor, Tensor]:
     return samples.new_empty(samples.shape[:-2]), torch.empty_like(samples, memory_format=torch.contiguous_format)
 
 
-@_pair_distances.register_vmap
-def _(info: Any, in_dims: tuple[int | None], samples: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-    return _pair_distances(samples.movedim(in_dims[0] or 0, 0)), (0, 0)
+_pair_distances = register_operator("pair_distances", "(Tensor samples) -> (Tensor, Tensor)", _sum_and_gradient, _empty)

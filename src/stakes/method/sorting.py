@@ -1,15 +1,15 @@
 """Sorted members and their ranks, each by the fastest way the device has.
 
 On a CPU numpy's vectorised sort is many times faster than torch's (8 to 20 times for 50 to 500 members), so both
-functions are custom operators: they work the same in eager code, under `torch.func.vmap` and inside `torch.compile`.
+functions are operators of torch: they work the same in eager code, under `torch.func.vmap` and inside `torch.compile`.
 Neither has a gradient of its own; callers use the order and state the gradient themselves.
 """
-
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from stakes.method.operators import register_operator
 
 __all__ = ["rank_balance", "sort_members"]
 
@@ -26,7 +26,8 @@ def sort_members(values: Tensor) -> Tensor:
     """
     if values.numel() <= _FEW:
         return torch.sort(values.detach(), dim=-1).values
-    return _sort_members(values.detach())
+    ordered: Tensor = _sort_members(values.detach())
+    return ordered
 
 
 def rank_balance(values: Tensor) -> Tensor:
@@ -37,19 +38,18 @@ def rank_balance(values: Tensor) -> Tensor:
     Args:
         values: Members (..., M) with one value each.
     """
-    return _rank_balance(values.detach())
+    balance: Tensor = _rank_balance(values.detach())
+    return balance
 
 
-@torch.library.custom_op("stakes::sort_members", mutates_args=())
-def _sort_members(values: Tensor) -> Tensor:
+def _sorted(values: Tensor) -> Tensor:
     values = values.contiguous()
     if values.device.type == "cpu":
         return torch.from_numpy(np.sort(values.numpy(), axis=-1))
     return torch.sort(values, dim=-1).values
 
 
-@torch.library.custom_op("stakes::rank_balance", mutates_args=())
-def _rank_balance(values: Tensor) -> Tensor:
+def _balance(values: Tensor) -> Tensor:
     values = values.contiguous()
     if values.device.type != "cpu":
         return _balance_by_search(torch.sort(values, dim=-1).values, values)
@@ -92,12 +92,5 @@ def _same_shape(values: Tensor) -> Tensor:
     return torch.empty_like(values, memory_format=torch.contiguous_format)
 
 
-for _operator in (_sort_members, _rank_balance):
-
-    def _over_batch(
-        info: Any, in_dims: tuple[int | None], values: Tensor, operator: Any = _operator
-    ) -> tuple[Tensor, int]:
-        return operator(values.movedim(in_dims[0] or 0, 0)), 0
-
-    _operator.register_fake(_same_shape)
-    _operator.register_vmap(_over_batch)
+_sort_members = register_operator("sort_members", "(Tensor values) -> Tensor", _sorted, _same_shape)
+_rank_balance = register_operator("rank_balance", "(Tensor values) -> Tensor", _balance, _same_shape)
