@@ -36,6 +36,13 @@ def shortened(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
     monkeypatch.setattr(demo, "EXAMPLES", examples)
 
 
+@pytest.mark.parametrize("example", demo.EXAMPLES, ids=lambda example: example.name)
+def test_the_demo_does_not_doubt_its_own_data(tmp_path: Path, example: demo.Example) -> None:
+    inputs = FitInputs.read(example.request(tmp_path, None))
+    assert inputs.cases.outcomes is not None
+    assert inputs.spec.doubts(inputs.cases.outcomes) == []
+
+
 def test_the_french_load_is_judged_on_2021(tmp_path: Path) -> None:
     inputs = FitInputs.read(demo.EXAMPLES[0].request(tmp_path, None))
     fitted, test = inputs.split

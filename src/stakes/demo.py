@@ -102,7 +102,7 @@ def _sites() -> pd.DataFrame:
     """Features and hub-height wind speeds of the simulated portfolio, its three splits one after the other."""
     data = task_data(SimulatedPortfolio())
     cases = (data.train, data.validation, data.test)
-    values = torch.cat([torch.cat([part.features, part.outcome], 1) for part in cases])
+    values = torch.cat([torch.cat([part.features, part.outcome.clamp(min=0)], 1) for part in cases])
     return pd.DataFrame(values.numpy(), columns=[*data.feature_names, *data.outcome_names])
 
 
@@ -128,7 +128,7 @@ EXAMPLES = (
         layout=_site_layout,
         cost="wind_dispatch:penalty=20,shear=0",
         test_fraction=4000 / 8500,
-        attribution="Simulated speeds are normally distributed; those below zero count as calm.",
+        attribution="Simulated speeds are normally distributed; those below zero are calm, and zero in the table.",
         known_truth=True,
         validation_fraction=2 / 3,  # 1,500 cases to train on, 1,500 to stop by and 1,500 to choose the weight by
     ),

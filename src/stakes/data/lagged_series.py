@@ -75,6 +75,8 @@ class Split:
         feature_names: The names of the F features.
         outcome_names: The names of the D outcomes.
         left_out: How many target times make no row, by reason.
+        incomplete: Features (K, F), NaN where they are missing, of the target times that lack nothing but these.
+        incomplete_times: These target times (K,).
     """
 
     features: Floats
@@ -83,6 +85,8 @@ class Split:
     feature_names: tuple[str, ...]
     outcome_names: tuple[str, ...]
     left_out: LeftOut
+    incomplete: Floats
+    incomplete_times: Times
 
     def __len__(self) -> int:
         return len(self.times)
@@ -204,10 +208,12 @@ class LaggedSeries:
         *pieces, seen = (series.values[kept.get(shift, nowhere)[:, None], places] for shift, places in wanted)
         pieces.append(calendar_waves(targets[present], self.calendar).astype(series.values.dtype))
         features = np.concatenate(pieces, axis=1)  # (N, F)
-        finite = np.isfinite(features).all(1) & np.isfinite(seen).all(1)
+        known, judged, times = np.isfinite(features).all(1), np.isfinite(seen).all(1), targets[present]
+        finite, lacking = known & judged, ~known & judged
         left_out = LeftOut(0, int((~present).sum()), int((~finite).sum()))
-        times = targets[present][finite]
-        return Split(features[finite], seen[finite], times, self.feature_names, outcomes, left_out)
+        complete = (features[finite], seen[finite], times[finite])
+        incomplete = (features[lacking], times[lacking])
+        return Split(*complete, self.feature_names, outcomes, left_out, *incomplete)
 
     def _blocks(self, series: TimeSeries) -> list[tuple[int, list[int]]]:
         """Seconds before the target time, and columns, of each piece of the features; the last is the target time."""

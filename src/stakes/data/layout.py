@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from stakes.data.blamed_columns import blamed_columns
 from stakes.data.columns import check_names, first_repeated
 from stakes.data.lagged_series import Calendar, LaggedInput, LaggedSeries, Split, calendar_waves
 from stakes.data.quality import DataQuality, data_quality
@@ -182,11 +183,11 @@ class TableLayout:
             features = np.concatenate([features, calendar_waves(at, self.calendar)], axis=1)
         outcomes = _usable(table, self.targets, "targets") if with_outcomes else None
         today = self._todays_action(table, with_outcomes)
-        lacks = {_MISSING_FEATURE: np.isnan(features).any(1)}
-        if outcomes is not None:
-            lacks[_MISSING_OUTCOME] = np.isnan(outcomes).any(1) & ~lacks[_MISSING_FEATURE]
+        lacking = np.isnan(features).any(1)
+        unjudged = np.zeros(len(table), bool) if outcomes is None else np.isnan(outcomes).any(1)
+        lacks = {_MISSING_FEATURE: lacking, _MISSING_OUTCOME: unjudged & ~lacking}
         left_out = {reason: int(rows.sum()) for reason, rows in lacks.items() if rows.any()}
-        kept = order[~np.any(list(lacks.values()), axis=0)[order]]
+        kept = order[~np.logical_or(lacking, unjudged)[order]]
         if not len(kept):
             raise TableError(f"no row of the table is complete: {_counted(left_out)}")
         index = pd.Index(kept + 1, name="row") if at is None else pd.DatetimeIndex(at[kept], name=self.time)
@@ -195,7 +196,7 @@ class TableLayout:
             None if outcomes is None else pd.DataFrame(outcomes[kept], index, pd.Index(self.targets)),
             None if at is None else at[kept],
             None if today is None else today[kept],
-            self._quality(table, at, len(kept), left_out, with_outcomes),
+            self._quality(table, at, len(kept), left_out, with_outcomes, np.isnan(features[lacking & ~unjudged])),
         )
 
     def _lagged_cases(self, table: pd.DataFrame, with_outcomes: bool) -> TableCases:
@@ -222,7 +223,7 @@ class TableLayout:
             pd.DataFrame(split.outcomes, index, pd.Index(self.targets)) if with_outcomes else None,
             split.times,
             None if today is None else _at_times(today[order], ordered, split.times),
-            self._quality(table, at, len(split), left_out, with_outcomes),
+            self._quality(table, at, len(split), left_out, with_outcomes, np.isnan(split.incomplete)),
         )
 
     def _split(self, series: TimeSeries, with_outcomes: bool) -> Split:
@@ -270,12 +271,20 @@ class TableLayout:
         return column_numbers(table, [self.baseline_action], "baseline_action")[:, 0]
 
     def _quality(
-        self, table: pd.DataFrame, at: Times | None, used: int, left_out: dict[str, int], with_outcomes: bool
+        self,
+        table: pd.DataFrame,
+        at: Times | None,
+        used: int,
+        left_out: dict[str, int],
+        with_outcomes: bool,
+        lacking: NDArray[np.bool_],
     ) -> DataQuality:
         optional = (self.targets if with_outcomes else ()) + ((self.baseline_action,) if self.baseline_action else ())
         columns = dict.fromkeys((*self.features, *self.known, *optional))
         facts = {name: column_numbers(table, [name], "the table")[:, 0] for name in columns if name in table.columns}
-        return data_quality(facts, at, len(table), used, left_out)
+        made_of = (*(self.features * max(1, len(self.lags))), *self.known)  # in the order of the feature names
+        blamed = blamed_columns(lacking, made_of, facts, at) if with_outcomes else None
+        return data_quality(facts, at, len(table), used, left_out, blamed)
 
 
 def _usable(table: pd.DataFrame, columns: Sequence[str], what: str) -> Floats:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stakes.data.blamed_columns import BlamedColumns
 from stakes.data.time_axis import Times, most_frequent_step
 
 __all__ = ["DataQuality", "data_quality", "left_out_notes"]
@@ -29,6 +30,7 @@ class DataQuality:
         constant: The columns that hold one value only.
         columns: "min", "mean", "max" and the number of "missing" values of each column that is used.
         unsorted: Rows that came after a later one and were put in order.
+        blamed: The columns for which most rows were left out; None where no feature is missing.
     """
 
     rows: int
@@ -41,10 +43,16 @@ class DataQuality:
     constant: tuple[str, ...]
     columns: dict[str, dict[str, float]]
     unsorted: int = 0
+    blamed: BlamedColumns | None = None
 
 
 def data_quality(
-    columns: Mapping[str, Floats], times: Times | None, rows: int, used: int, left_out: dict[str, int]
+    columns: Mapping[str, Floats],
+    times: Times | None,
+    rows: int,
+    used: int,
+    left_out: dict[str, int],
+    blamed: BlamedColumns | None = None,
 ) -> DataQuality:
     """The facts of a table whose cases have been made.
 
@@ -54,6 +62,7 @@ def data_quality(
         rows: Rows of the table.
         used: Cases that were made of them.
         left_out: How many rows or target times gave no case, by reason.
+        blamed: The columns for which most rows were left out; None where no feature is missing.
     """
     return DataQuality(
         rows=rows,
@@ -61,17 +70,19 @@ def data_quality(
         left_out=left_out,
         constant=tuple(name for name, values in columns.items() if len(np.unique(values[~np.isnan(values)])) == 1),
         columns={name: _column_facts(values) for name, values in columns.items()},
+        blamed=blamed,
         **_time_facts(times),
     )
 
 
 def left_out_notes(quality: DataQuality) -> tuple[str, ...]:
-    """Sentences about rows that gave no case.
+    """Sentences about rows that gave no case, and about the columns to blame.
 
     Args:
         quality: What became of the table's rows.
     """
-    return tuple(f"{count} of {quality.rows} rows left out: {reason}" for reason, count in quality.left_out.items())
+    counted = (f"{count:,} of {quality.rows:,} rows left out: {reason}" for reason, count in quality.left_out.items())
+    return (*counted, *(() if quality.blamed is None else (quality.blamed.sentence,)))
 
 
 def _time_facts(times: Times | None) -> dict[str, Any]:

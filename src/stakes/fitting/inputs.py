@@ -8,6 +8,7 @@ import numpy as np
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableCases, TableLayout
+from stakes.data.quality import left_out_notes
 from stakes.data.tables import read_table
 from stakes.errors import TableError
 from stakes.evaluation.weight_frontier import too_few_to_choose
@@ -81,11 +82,12 @@ class FitInputs:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know before any training: columns that are no features, and doubts about the cost."""
+        """What to know before any training: columns that are no features, rows left out, and doubts about the cost."""
         names = ", ".join(map(shown, self.not_numbers))
         not_numbers = (f"columns without numbers are no features: {names}",) if names else ()
         assert self.cases.outcomes is not None
-        return (*not_numbers, *self.spec.doubts(self.cases.outcomes.to_numpy(np.float64)))
+        doubts = self.spec.doubts(self.cases.outcomes.to_numpy(np.float64))
+        return (*not_numbers, *left_out_notes(self.cases.quality), *doubts)
 
     @property
     def gap(self) -> int:

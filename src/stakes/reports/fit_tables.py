@@ -152,7 +152,8 @@ def left_out_table(quality: DataQuality) -> Table:
         quality: What the table of the fit was like.
     """
     columns = (Column("left out because"), Column("rows", kind="number"))
-    return Table("left-out", "Rows that were left out", columns, tuple(quality.left_out.items()))
+    note = "" if quality.blamed is None else f"{quality.blamed.sentence}."
+    return Table("left-out", "Rows that were left out", columns, tuple(quality.left_out.items()), note)
 
 
 def columns_table(quality: DataQuality) -> Table:
