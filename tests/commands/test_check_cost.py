@@ -108,3 +108,9 @@ def test_rounded_outcomes_are_no_fault_of_the_cost() -> None:
     Path("bread.csv").write_text("\n".join(["sold", *map(str, sold)]))
     words = ["check-cost", "bread.csv", "--target", "sold", "--cost", "newsvendor:underage=3,overage=1,upper=60"]
     assert "Fit for training: yes." in called(*words)[1]
+
+
+def test_the_side_of_the_hazard_is_told_over_draws_too() -> None:
+    code, page, errors = called("check-cost", "--cost", "protection:threshold=0,false_alarm_ratio=0.2")
+    assert (code, errors) == (0, "")
+    assert "the hazard is taken to lie above the threshold 0" in page

@@ -89,3 +89,25 @@ def test_a_spec_says_the_same_as_the_function() -> None:
 def test_outcomes_have_cases_and_columns() -> None:
     with pytest.raises(ShapeError, match=r"outcomes must be cases by columns, got shape \(50,\)"):
         notes("shortfall:penalty=5", outcomes(0, 1)[:, 0])
+
+
+@pytest.mark.parametrize("name", ["ws100", "u100", "wind_speed_100m", "speed, 100 m", "wind100", "site1_ws_100"])
+def test_a_height_in_a_name_is_asked_about(name: str) -> None:
+    text, seen = "wind_dispatch:penalty=5", outcomes(0, 25)
+    (note,) = CostSpec.parse(text).doubts(seen, [name])
+    assert note.startswith(f"the name of {name!r} says 100 m, while the cost takes the wind at 10 m and raises it")
+    assert CostSpec.parse(f"{text},reference_height=100").doubts(seen, [name]) == []
+    assert CostSpec.parse(f"{text},shear=0").doubts(seen, [name]) == []
+
+
+@pytest.mark.parametrize("name", ["ws10", "speed 10m", "site60", "wind", "ws_2010", "100m/s", "ws100mean"])
+def test_a_name_without_another_height_raises_no_doubt(name: str) -> None:
+    assert CostSpec.parse("wind_dispatch:penalty=5").doubts(outcomes(0, 25), [name]) == []
+
+
+def test_the_side_of_the_hazard_is_told_where_it_was_not_given() -> None:
+    text, seen = "protection:threshold=2.5,false_alarm_ratio=0.2", outcomes(-10, 30)
+    (note,) = CostSpec.parse(text).doubts(seen)
+    assert note.startswith("the hazard is taken to lie above the threshold 2.5: the higher the outcome, the more")
+    assert CostSpec.parse(f"{text},hazard=above").doubts(seen) == []
+    assert CostSpec.parse(f"{text},hazard=below").doubts(seen) == []

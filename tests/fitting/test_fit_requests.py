@@ -51,6 +51,8 @@ FLAGS: list[tuple[str, FitRequest]] = [
         FitRequest("load.csv", COST, TableLayout(("load",)), weights=(0.0, 0.1, 0.3), block=48),
     ),
     ("--outcome-bounds 0,", FitRequest("load.csv", COST, TableLayout(("load",)), outcome_bounds="0,")),
+    ("--directions none", FitRequest("load.csv", COST, TableLayout(("load",)), directions=())),
+    ("--directions wd,dir10", FitRequest("load.csv", COST, TableLayout(("load",)), directions=("wd", "dir10"))),
     ("--base trees", FitRequest("load.csv", COST, TableLayout(("load",)), base="trees")),
     ("--base none --model linear", FitRequest("load.csv", COST, TableLayout(("load",)), base="none", model="linear")),
     (

@@ -62,8 +62,9 @@ def _checked(cost: str, data: Path | None, targets: tuple[str, ...], files: Ense
     spec = CostSpec.parse(cost)
     built = spec.build()
     if files.members is not None:
-        return check_over_members(spec, built, files.read_these(targets).members, files.members.name)
+        ensemble = files.read_these(targets)
+        return check_over_members(spec, built, ensemble.members, ensemble.targets, files.members.name)
     if data is not None:
         outcomes = column_numbers(read_table(data, **files.csv_options), targets, "targets")
-        return check_over_outcomes(spec, built, outcomes, data.name)
+        return check_over_outcomes(spec, built, outcomes, targets, data.name)
     return check_over_draws(spec, built)

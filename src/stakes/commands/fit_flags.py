@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FitFlags"]
 
-_AS_TEXT = {"decision_weight": str, "weights": str | None}  # which `request` reads
+_AS_TEXT = {"decision_weight": str, "weights": str | None, "directions": str}  # which `request` reads
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class _TableFlags:
             settings["decision_weight"] = flag.number_of("decision_weight", weight, "auto or a number")
         if settings["weights"] is not None:
             settings["weights"] = flag.numbers_of("weights", settings["weights"])
+        if (directions := settings["directions"]) != "auto":
+            settings["directions"] = () if directions == "none" else flag.names(directions)
         return FitRequest(data, self.cost, from_plain(TableLayout, layout), **settings)
 
 

@@ -1,6 +1,7 @@
 """What looks wrong with a cost for the outcomes at hand: another unit, bounds that decide everything."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -10,7 +11,9 @@ from stakes.cost_text.own_cost_file import OwnCost, type_and_text
 from stakes.errors import CostError, ShapeError, StakesError
 from stakes.method.actions import solve_action
 from stakes.method.costs import Cost
+from stakes.method.named_costs import WindDispatchCost
 from stakes.number_text import number_text
+from stakes.settings import shown
 
 __all__ = ["plausibility_notes"]
 
@@ -21,9 +24,15 @@ _ABOVE_CAPACITY = 1.5  # beyond any fraction of capacity that is measured
 _STORM = 75.0  # m/s, beyond any mean wind
 _COLDEST, _WARMEST, _KELVIN = -100.0, 70.0, 180.0  # degC, degC, K
 _LITTLE = 0.01  # share of the range between the bounds
+_METRES = re.compile(r"(?<![\d.])(\d{1,3})[ _]?m(?![a-z\d/])", re.IGNORECASE)  # wind_speed_100m, "speed, 80 m"
+_WIND_AT = re.compile(
+    r"(?:^|[\W_])(?:ws|wspd|ff|fg|si|[uv]|wind|(?:wind[_ ]?)?speed)[_ ]?(\d{2,3})(?!\w)", re.IGNORECASE
+)
 
 
-def plausibility_notes(name: str, parameters: Parameters, cost: Cost, outcomes: ArrayLike) -> list[str]:
+def plausibility_notes(
+    name: str, parameters: Parameters, cost: Cost, outcomes: ArrayLike, columns: Sequence[str] = ()
+) -> list[str]:
     """Sentences about what looks wrong with a cost for some outcomes; none where nothing does.
 
     Args:
@@ -31,6 +40,7 @@ def plausibility_notes(name: str, parameters: Parameters, cost: Cost, outcomes: 
         parameters: The parameters it was written with.
         cost: The cost itself.
         outcomes: Outcomes (N, D); rows with a missing value are passed over.
+        columns: The names of the D outcomes; none where they are not known.
     """
     values = np.asarray(outcomes, dtype=np.float64)
     if values.ndim != 2:
@@ -39,7 +49,11 @@ def plausibility_notes(name: str, parameters: Parameters, cost: Cost, outcomes: 
     if not len(values):
         return []
     bounds_are_given = "upper" in parameters or isinstance(cost, OwnCost)
-    notes = (_unit_note(name, parameters, values), _bounds_note(name, cost, bounds_are_given, values))
+    notes = (
+        _unit_note(name, parameters, values),
+        _height_note(cost, columns),
+        _bounds_note(name, cost, bounds_are_given, values),
+    )
     return [note for note in notes if note]
 
 
@@ -57,6 +71,22 @@ def _unit_note(name: str, parameters: Parameters, values: NDArray[np.float64]) -
             return f"{seen}, which looks like kelvin, while the threshold {_text(threshold)} looks like degC"
         if not low <= threshold <= high:
             return f"{seen} and never cross the threshold {_text(threshold)}: is it in the unit of the outcomes?"
+    return ""
+
+
+def _height_note(cost: Cost, columns: Sequence[str]) -> str:
+    """Where the name of a column tells another height than that at which the cost takes the wind."""
+    if not isinstance(cost, WindDispatchCost) or not cost.power_curve.shear:
+        return ""
+    curve = cost.power_curve
+    for column in columns:
+        found = _METRES.search(column) or _WIND_AT.search(column)
+        if found and float(found[1]) != curve.reference_height:
+            return (
+                f"the name of {shown(column)} says {found[1]} m, while the cost takes the wind at "
+                f"{_text(curve.reference_height)} m and raises it to the hub at {_text(curve.hub_height)} m: write "
+                f"reference_height={found[1]}, or shear=0 for wind at the hub"
+            )
     return ""
 
 

@@ -7,7 +7,7 @@ FILE.py:function[:key=value,...]  a user's own: f(action, outcome) with the keys
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -118,15 +118,27 @@ class CostSpec:
 
         return OwnCost(self)
 
-    def doubts(self, outcomes: "ArrayLike") -> list[str]:
-        """Sentences about what looks wrong with this cost for some outcomes, such as another unit.
+    @property
+    def assumptions(self) -> list[str]:
+        """Sentences about what was not given, and could as well be meant the other way."""
+        if self.name != "protection" or "hazard" in self.parameters:
+            return []
+        threshold = _shortest(self.parameters["threshold"])
+        return [
+            f"the hazard is taken to lie above the threshold {threshold}: the higher the outcome, the more protection; "
+            "write hazard=below if it lies below, as frost does, and hazard=above to say that this is meant"
+        ]
+
+    def doubts(self, outcomes: "ArrayLike", columns: Sequence[str] = ()) -> list[str]:
+        """The assumptions, and sentences about what looks wrong with this cost for some outcomes, such as another unit.
 
         Args:
             outcomes: Outcomes (N, D); rows with a missing value are passed over.
+            columns: The names of the D outcomes; none where they are not known.
         """
         from stakes.cost_text.plausibility import plausibility_notes
 
-        return plausibility_notes(self.name, self.parameters, self.build(), outcomes)
+        return [*self.assumptions, *plausibility_notes(self.name, self.parameters, self.build(), outcomes, columns)]
 
     def record(self) -> dict[str, Any]:
         """What JSON can hold; of a user's file its name and SHA-256, never where it lies."""

@@ -8,7 +8,7 @@ counted, never filled. Times are UTC.
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stakes.data.blamed_columns import blamed_columns
 from stakes.data.columns import check_names, first_repeated
+from stakes.data.directions import direction_features, with_waves
 from stakes.data.lagged_series import Calendar, LaggedInput, LaggedSeries, Split, calendar_waves
 from stakes.data.quality import DataQuality, data_quality
 from stakes.data.table_columns import column_numbers, column_times, is_numeric, require_columns
@@ -75,6 +76,8 @@ class TableLayout:
         known: Columns whose values at the target time are known beforehand, such as forecasts.
         calendar: What of the target time is a feature: "hour" of the day, "weekday", "season" of the year.
         baseline_action: The column of today's action, to compare with; None where there is none.
+        directions: Those of the features and of what is known that are directions in degrees: a case has their sine and
+            cosine.
     """
 
     targets: tuple[str, ...]
@@ -85,9 +88,10 @@ class TableLayout:
     known: tuple[str, ...] = ()
     calendar: tuple[Calendar, ...] = ()
     baseline_action: str | None = None
+    directions: tuple[str, ...] = field(default=(), metadata={"later": True})
 
     def __post_init__(self) -> None:
-        for name in ("targets", "features", "known", "calendar"):
+        for name in ("targets", "features", "known", "calendar", "directions"):
             check_names(name, getattr(self, name))
             _require_different(name, getattr(self, name))
         if not self.targets:
@@ -101,6 +105,10 @@ class TableLayout:
                 raise SettingError(f"the column {column!r} is {name}, so it cannot be a target or a feature too")
         if shared := {*self.targets} & {*self.known, *(() if self.lags else self.features)}:
             raise SettingError(f"the target {min(shared)!r} cannot be a feature of its own time; give lags and lead")
+        if self.features and (stray := {*self.directions} - {*self.features, *self.known}):
+            raise SettingError(f"directions must be of the features or of what is known, got {min(stray)!r}")
+        if taken := {*self._made_of(self.directions)} & {*self.targets, *self.features, *self.known}:
+            raise SettingError(f"directions become sine and cosine, but there is a column {min(taken)!r} already")
 
     def resolved(self, table: pd.DataFrame) -> "TableLayout":
         """The layout with its features named: by default all columns of numbers that are nothing else, sorted.
@@ -132,7 +140,7 @@ class TableLayout:
         """The names of the features of a case, such as "load@-6h"."""
         if self.lags:
             return self._lagged().feature_names
-        return (*self.features, *(f"{name}_{wave}" for name in self.calendar for wave in ("sin", "cos")))
+        return (*self._made_of(self.features), *(f"{name}_{wave}" for name in self.calendar for wave in ("sin", "cos")))
 
     def cases(self, table: pd.DataFrame) -> TableCases:
         """Every case whose features and outcomes are there.
@@ -173,11 +181,15 @@ class TableLayout:
             raise SettingError("calendar needs the column time")
 
     def _lagged(self) -> LaggedSeries:
-        inputs = (LaggedInput(self.features, self.lags),) if self.features else ()
-        return LaggedSeries(inputs, self.targets, self.lead or 0.0, self.known, self.calendar)
+        inputs = (LaggedInput(self._made_of(self.features), self.lags),) if self.features else ()
+        return LaggedSeries(inputs, self.targets, self.lead or 0.0, self._made_of(self.known), self.calendar)
+
+    def _made_of(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The names of the features that the columns make: their own, but of a direction sine and cosine."""
+        return tuple(name for column in columns for name in direction_features(column, self.directions))
 
     def _row_cases(self, table: pd.DataFrame, with_outcomes: bool) -> TableCases:
-        features = _usable(table, self.features, "features")
+        features = with_waves(_usable(table, self.features, "features"), self.features, self.directions)
         at, order = self._order(table)
         if at is not None:
             features = np.concatenate([features, calendar_waves(at, self.calendar)], axis=1)
@@ -234,7 +246,12 @@ class TableLayout:
     def _series_columns(self, table: pd.DataFrame, with_outcomes: bool) -> tuple[tuple[str, ...], Floats]:
         """The columns that cases are made of, each once, and their numbers in the order of the rows."""
         parts = {"features": self.features, "known": self.known, "targets": self.targets if with_outcomes else ()}
-        columns = {name: _usable(table, [name], what)[:, 0] for what, names in parts.items() for name in names}
+        columns: dict[str, Floats] = {}
+        for what, names in parts.items():
+            turned = () if what == "targets" else self.directions
+            values = with_waves(_usable(table, names, what), names, turned)
+            made = names if what == "targets" else self._made_of(names)
+            columns |= dict(zip(made, values.T, strict=True))
         return tuple(columns), np.stack(list(columns.values()), axis=1)
 
     def _step_hours(self, ordered: Times, with_outcomes: bool) -> float:
@@ -282,8 +299,9 @@ class TableLayout:
         optional = (self.targets if with_outcomes else ()) + ((self.baseline_action,) if self.baseline_action else ())
         columns = dict.fromkeys((*self.features, *self.known, *optional))
         facts = {name: column_numbers(table, [name], "the table")[:, 0] for name in columns if name in table.columns}
-        made_of = (*(self.features * max(1, len(self.lags))), *self.known)  # in the order of the feature names
-        blamed = blamed_columns(lacking, made_of, facts, at) if with_outcomes else None
+        inputs = (*(self.features * max(1, len(self.lags))), *self.known)  # in the order of the feature names
+        column_of = [name for name in inputs for _ in direction_features(name, self.directions)]
+        blamed = blamed_columns(lacking, column_of, facts, at) if with_outcomes else None
         return data_quality(facts, at, len(table), used, left_out, blamed)
 
 

@@ -1,5 +1,6 @@
 """Whether a cost is fit for training, and where it will act, in the plain words of `stakes check-cost`."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ class CheckedCost:
         samples: The sets of members (N, M, D) it was checked over.
         source: Where these came from, in words.
         check: What `stakes.check_cost` says about them.
-        doubts: Sentences about a cost that does not seem to fit the data.
+        doubts: Sentences about what was not given, and about a cost that does not seem to fit the data.
     """
 
     spec: CostSpec
@@ -140,28 +141,34 @@ class CheckedCost:
         return str(self.check).splitlines()[-len(self.check.gradient_mass.member_share) - 1 :]
 
 
-def check_over_members(spec: CostSpec, cost: Cost, members: NDArray[np.float64], file: str) -> CheckedCost:
+def check_over_members(
+    spec: CostSpec, cost: Cost, members: NDArray[np.float64], targets: Sequence[str], file: str
+) -> CheckedCost:
     """Check a cost over the members of an ensemble.
 
     Args:
         spec: The cost in words.
         cost: The cost that these words build.
         members: The ensemble (N, M, D).
+        targets: The names of the D outcomes.
         file: The name of its file, for the text.
     """
-    return _checked(spec, cost, torch.from_numpy(members), f"the members of {file}", given=True)
+    return _checked(spec, cost, torch.from_numpy(members), f"the members of {file}", targets)
 
 
-def check_over_outcomes(spec: CostSpec, cost: Cost, outcomes: NDArray[np.float64], file: str) -> CheckedCost:
+def check_over_outcomes(
+    spec: CostSpec, cost: Cost, outcomes: NDArray[np.float64], targets: Sequence[str], file: str
+) -> CheckedCost:
     """Check a cost over sets of outcomes that are alike in size, as a forecast would have.
 
     Args:
         spec: The cost in words.
         cost: The cost that these words build.
         outcomes: The outcomes (N, D); rows with missing values are left out.
+        targets: The names of the D outcomes.
         file: The name of their file, for the text.
     """
-    return _checked(spec, cost, _neighbours(outcomes), f"outcomes of {file} that are alike in size", given=True)
+    return _checked(spec, cost, _neighbours(outcomes), f"outcomes of {file} that are alike in size", targets)
 
 
 def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost:
@@ -172,16 +179,17 @@ def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost:
         cost: The cost that these words build.
     """
     low, high = _range(cost)
-    return _checked(
-        spec, cost, _draws(low, high), f"draws between {number_text(low, 6)} and {number_text(high, 6)}", given=False
-    )
+    source = f"draws between {number_text(low, 6)} and {number_text(high, 6)}"
+    return _checked(spec, cost, _draws(low, high), source, None)
 
 
-def _checked(spec: CostSpec, cost: Cost, samples: Tensor, source: str, given: bool) -> CheckedCost:
-    """Where the samples are given, and not drawn for the cost, they may raise doubts about it."""
+def _checked(spec: CostSpec, cost: Cost, samples: Tensor, source: str, targets: Sequence[str] | None) -> CheckedCost:
+    """Where the samples are of some targets, and not drawn for the cost, they may raise doubts about it."""
     with naming_own_cost(cost):
         check = check_cost(cost, samples)
-    doubts = spec.doubts(samples.reshape(-1, samples.shape[-1]).numpy()) if given else []
+    if targets is None:
+        return CheckedCost(spec, cost, samples, source, check, tuple(spec.assumptions))
+    doubts = spec.doubts(samples.reshape(-1, samples.shape[-1]).numpy(), targets)
     return CheckedCost(spec, cost, samples, source, check, tuple(doubts))
 
 

@@ -95,6 +95,6 @@ def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float
         spec: The cost in words.
         levels: Levels of the quantiles in the table, between 0 and 1.
     """
-    doubts = spec.doubts(ensemble.members.reshape(-1, ensemble.members.shape[2]))
+    doubts = spec.doubts(ensemble.members.reshape(-1, ensemble.members.shape[2]), ensemble.targets)
     decided = decision_table(spec.build(), ensemble.members, case_labels(ensemble.index), levels)
     return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *uncertified_notes(decided)))

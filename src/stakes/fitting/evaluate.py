@@ -128,5 +128,10 @@ def evaluate_members(
     left_out = len(order) - known
     missing = (f"{left_out} of {len(order)} cases have no outcome and are left out",) if left_out else ()
     block = block or automatic_block(index.to_numpy() if isinstance(index, pd.DatetimeIndex) else known)
-    notes = (*ensemble.notes, *missing, *spec.doubts(cases.outcomes.to_numpy()), _HINDSIGHT)
+    notes = (
+        *ensemble.notes,
+        *missing,
+        *spec.doubts(cases.outcomes.to_numpy(), list(cases.outcomes.columns)),
+        _HINDSIGHT,
+    )
     return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes)

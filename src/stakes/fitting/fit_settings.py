@@ -20,6 +20,7 @@ class FitSettings:
         base: what the forecast starts from; trees needs LightGBM
         score: energy, pointwise or total (of what the cost looks at), or a mixture such as energy=1,total=0.5
         outcome_bounds: what the targets cannot cross, such as 0,1; none, or auto, what the cost knows or the data show
+        directions: features in degrees, which become sine and cosine; none, or auto, by their names and values
         decision_weight: auto, or between 0, the score alone, and 1, the decision alone
         weights: weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default
         members: members of a forecast
@@ -39,6 +40,7 @@ class FitSettings:
     base: Literal["linear", "trees", "none"] = "linear"
     score: str = field(default="energy", metadata={"later": True})
     outcome_bounds: str = field(default="auto", metadata={"later": True})
+    directions: tuple[str, ...] | Literal["auto"] = field(default="auto", metadata={"later": True})
     decision_weight: float | Literal["auto"] = "auto"
     weights: tuple[float, ...] | None = None
     members: int = 500

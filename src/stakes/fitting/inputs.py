@@ -3,10 +3,13 @@
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from stakes.cost_text.written_cost import CostSpec
+from stakes.data.directions import likely_directions
 from stakes.data.layout import TableCases, TableLayout
 from stakes.data.quality import left_out_notes
 from stakes.data.tables import read_table
@@ -21,6 +24,12 @@ from stakes.settings import shown
 from stakes.training.execution import Execution
 
 __all__ = ["FitInputs", "some_cases"]
+
+_TIMES = ("time", "times", "date", "datetime", "timestamp", "day", "valid_time")  # columns that tell a time, by name
+_SAME_TIME = (
+    "the features are of the same time as the target: this is no forecast unless they are known beforehand, as weather "
+    "forecasts are; --lags and --lead take them from earlier times"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +61,7 @@ class FitInputs:
         cost = spec.build()
         path = Path(request.data)
         table = read_table(path, separator=request.separator, encoding=request.encoding)
-        layout = request.layout.resolved(table)
+        layout = _with_directions(request.layout.resolved(table), request.directions, table)
         not_numbers = () if request.layout.features else layout.unused(table)
         return cls(request, spec, cost, layout, layout.cases(table), content_digest(path), not_numbers)
 
@@ -82,12 +91,27 @@ class FitInputs:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know before any training: columns that are no features, rows left out, and doubts about the cost."""
+        """What to know before any training: of the features, of rows left out, and what is doubtful about the cost."""
         names = ", ".join(map(shown, self.not_numbers))
         not_numbers = (f"columns without numbers are no features: {names}",) if names else ()
         assert self.cases.outcomes is not None
-        doubts = self.spec.doubts(self.cases.outcomes.to_numpy(np.float64))
-        return (*not_numbers, *left_out_notes(self.cases.quality), *doubts)
+        doubts = self.spec.doubts(self.cases.outcomes.to_numpy(np.float64), self.layout.targets)
+        same_time = (_SAME_TIME,) if self._features_of_the_same_time else ()
+        return (*not_numbers, *self._direction_notes, *same_time, *left_out_notes(self.cases.quality), *doubts)
+
+    @property
+    def _direction_notes(self) -> tuple[str, ...]:
+        """A sentence where directions were recognised by themselves."""
+        if self.request.directions != "auto" or not self.layout.directions:
+            return ()
+        names = ", ".join(map(shown, self.layout.directions))
+        return (f"taken as directions in degrees, features are their sine and cosine: {names} (--directions none)",)
+
+    @property
+    def _features_of_the_same_time(self) -> bool:
+        """Whether rows have a time, and their columns are the features as they stand."""
+        timed = self.layout.time is not None or any(name.lower() in _TIMES for name in self.not_numbers)
+        return timed and not self.layout.lags and bool(self.layout.features)
 
     @property
     def gap(self) -> int:
@@ -124,6 +148,16 @@ class FitInputs:
                 "leaves more"
             )
         return some_cases(self.cases, slice(None, end))
+
+
+def _with_directions(
+    layout: TableLayout, wanted: tuple[str, ...] | Literal["auto"], table: pd.DataFrame
+) -> TableLayout:
+    """The layout with the directions that are wanted, or with those that the table seems to have."""
+    if wanted != "auto":
+        return replace(layout, directions=wanted)
+    likely = likely_directions(table, (*layout.features, *layout.known))
+    return layout if layout.directions else replace(layout, directions=likely)
 
 
 def some_cases(cases: TableCases, rows: slice) -> TableCases:
