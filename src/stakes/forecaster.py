@@ -1,7 +1,9 @@
 # ruff: noqa: N803 X is the name that scikit-learn prescribes
 """The estimator: from a table and a cost to forecasts and decisions, by the conventions of scikit-learn."""
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -19,18 +21,21 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 from torch import Tensor, nn
 
-from stakes.data.estimator_input import as_table, as_tensor, checked_times, outcome_names
+from stakes.data.estimator_input import Rows, as_table, as_tensor, checked_times, outcome_names
 from stakes.data.outcome_bounds import Pair, within_bounds
 from stakes.data.single_precision import require_single_precision
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError
+from stakes.evaluation.corrections import Correction
 from stakes.evaluation.forecast_table import forecast_table, todays_cost
 from stakes.evaluation.headroom import Headroom, resolved_block
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.evaluation.metrics import Assessor, Region
+from stakes.evaluation.proven_correction import corrected, proven_correction
 from stakes.forecaster_answers import MemberAnswers
 from stakes.forecaster_base import Base
 from stakes.forecaster_choice import choose, kept_models
+from stakes.forecaster_fresh_errors import DrawMembers, NewestRows, Which, fresh_corrections
 from stakes.forecaster_plan import PlannedFit, plan_fit
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import whole_number
@@ -53,7 +58,7 @@ from stakes.trees import TreeLocation
 __all__ = ["DecisionAwareForecaster"]
 
 Floats = NDArray[np.float64]
-Which = Literal["chosen", "baseline"]
+_MEMBERS_TO_CORRECT = 200  # whose errors prove a correction
 
 
 class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -93,6 +98,8 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
         refit_on_all_rows: Whether the models of the weight that is taken, and of weight 0 beside it, are then trained
             again on all rows, for the epochs that were best; False keeps those of the first rows, which have not seen
             the last ones.
+        fresh_errors: Whether members are corrected by the errors of the validation rows, each forecast by models that
+            were trained on rows before it, where that is proven to help (`stakes.evaluation.proven_correction`).
         tolerance: By how many per cent the energy score of the weight that "auto" takes may lie above that of weight 0.
         block: How many neighbouring rows belong together; "auto" tells by their times.
         device: "cpu", "cuda", another device of torch, or "auto": the GPU where there is one.
@@ -128,6 +135,7 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
         training: TrainingSettings | None = None,
         validation_fraction: float = 0.25,
         refit_on_all_rows: bool = True,
+        fresh_errors: bool = True,
         tolerance: float = 2.0,
         block: int | Literal["auto"] = "auto",
         device: str = "auto",
@@ -152,6 +160,7 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
         self.training = training
         self.validation_fraction = validation_fraction
         self.refit_on_all_rows = refit_on_all_rows
+        self.fresh_errors = fresh_errors
         self.tolerance = tolerance
         self.block = block
         self.device = device
@@ -184,17 +193,22 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
             checkpoints: A folder with which the same call goes on after a kill; None keeps nothing.
             stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
         """
-        features, outcome, when = self._validated(X, y, times, fitting=True)
-        plan, self.validation_cases_, block, trees = self._plan(features, outcome, when)
+        rows = self._validated(X, y, times, fitting=True)
+        plan, self.validation_cases_, block, trees = self._plan(*rows)
         processes = self._processes(plan.device)
         fitted = train_weights(plan, processes, checkpoints=checkpoints, stop=stop, quiet=not self.verbose)
         tolerance = float(self.tolerance) if self.decision_weight == "auto" else None
         choice = choose(fitted, plan.settings, block, tolerance)
         self.decision_weight_, self.frontier_, self.training_, self.found_ = choice
-        if self.refit_on_all_rows:
-            again = None if checkpoints is None else Path(checkpoints) / "all-rows"
-            return self._train_again((features, outcome, when), again, stop)
-        return self._keep(fitted, plan, trees)
+        self.correction_: Correction | None = None
+        self.baseline_correction_: Correction | None = None
+        self._keep(fitted, plan, trees)
+        folder = None if checkpoints is None else Path(checkpoints)
+        if self.fresh_errors:
+            self._correct_by_fresh_errors(rows, block, folder, stop)
+        if not self.refit_on_all_rows:
+            return self
+        return self._train_again(rows, folder and folder / "all-rows", stop)
 
     def refit(
         self,
@@ -291,7 +305,7 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
 
     # What goes in
 
-    def _validated(self, X: Any, y: Any, times: Any, fitting: bool = False) -> tuple[Tensor, Tensor, Times | None]:
+    def _validated(self, X: Any, y: Any, times: Any, fitting: bool = False) -> Rows:
         """Features (n, F), outcomes (n, D) and times (n,); in fitting, what is known of their columns is kept."""
         targets = as_table(y, "y")
         if fitting:
@@ -313,7 +327,7 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
         outcome = outcome.reshape(len(outcome), -1)
         if outcome.shape[1] != self.n_outputs_:
             raise ShapeError(f"y must have the {self.n_outputs_} columns of the fit, got {outcome.shape[1]}")
-        return features, as_tensor(outcome, "y"), checked_times(times, len(outcome))
+        return Rows(features, as_tensor(outcome, "y"), checked_times(times, len(outcome)))
 
     def _features(self, X: Any) -> Tensor:
         check_is_fitted(self, "models_")
@@ -341,15 +355,35 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
             if isinstance(model, LocatedModel):
                 model.location = trees
 
-    def _train_again(
-        self, rows: tuple[Tensor, Tensor, Times | None], checkpoints: Path | None, stop: Callable[[], bool] | None
-    ) -> Self:
-        """The chosen models on all rows: features, outcomes and times."""
+    def _train_again(self, rows: Rows, checkpoints: Path | None, stop: Callable[[], bool] | None) -> Self:
+        """The chosen models trained on all these rows."""
         plan, _, _, trees = self._plan(*rows, all_rows=True)
         processes, quiet = self._processes(plan.device), not self.verbose
         again = train_on_all_rows(plan, self.found_, processes, checkpoints=checkpoints, stop=stop, quiet=quiet)
         without_failures(again)  # which warns of them
         return self._keep(again, plan, trees)
+
+    def _correct_by_fresh_errors(
+        self, rows: Rows, block: int, folder: Path | None, stop: Callable[[], bool] | None
+    ) -> None:
+        """Prove what corrects the models of the search, or those that are trained again on all rows."""
+        lead, held = whole_number("gap", self.gap, 0), self.validation_cases_
+        newest = NewestRows(rows.features, rows.outcome, len(rows.outcome) - held + lead, lead)
+
+        def refitted(known: slice) -> DrawMembers:
+            other, name = copy.copy(self), f"first-{known.stop}-rows"
+            return other._train_again(rows.part(known), folder and folder / name, stop)._drawn
+
+        bounded = partial(within_bounds, bounds=self.outcome_bounds_)
+        judge = partial(proven_correction, cost=self.cost, lead=lead, block=block, bounded=bounded)
+        found = fresh_corrections(newest, self._drawn, refitted if self.refit_on_all_rows else None, judge)
+        self.correction_, self.baseline_correction_ = found.get("chosen"), found.get("baseline")
+
+    def _drawn(self, features: Tensor) -> dict[Which, Tensor]:
+        """Members (n, M, D) of each forecast there is, as many as prove a correction."""
+        kinds: tuple[Which, ...] = ("chosen", "baseline") if self.baseline_models_ else ("chosen",)
+        members = min(int(self.members), _MEMBERS_TO_CORRECT)
+        return {which: torch.cat([part for _, part in self._forecast(features, which, members)]) for which in kinds}
 
     def _keep(self, fitted: list[FittedWeight], plan: TrainingPlan, trees: TreeLocation | None) -> Self:
         """Keep the models of the chosen weight and of weight 0, with the best constant action for what they saw."""
@@ -364,9 +398,10 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
     ) -> Iterator[tuple[slice, Tensor]]:
         """Rows and their members (n, M, D), part by part."""
         models: Sequence[nn.Module] = self.models_ if which == "chosen" else self.baseline_models_
+        correction = self.correction_ if which == "chosen" else self.baseline_correction_
         count = whole_number("members", self.members if members is None else members)
         parts = pooled_parts(models, features, count, self.noise_seed_, resolved_device(self.device))
-        return ((rows, within_bounds(members, self.outcome_bounds_)) for rows, members in parts)
+        return ((rows, within_bounds(corrected(drawn, correction), self.outcome_bounds_)) for rows, drawn in parts)
 
     def _assessed(
         self, features: Tensor, outcome: Tensor, which: Which, regions: Mapping[str, Region] | None = None

@@ -51,6 +51,7 @@ class AboutFit:
         outcomes: Some of the training outcomes, (N, D).
         reason: Why its decision weight was taken.
         bounds: A sentence for each bound of an outcome that nobody gave.
+        correction: How members are corrected by past errors, in a sentence; empty where they are not.
         fitted: Which cases it was fitted on.
         settings: The settings of the fit, nested by name.
         provenance: What it was made with and from, by name.
@@ -63,6 +64,7 @@ class AboutFit:
     outcomes: tuple[tuple[float, ...], ...] = ()
     reason: str = ""
     bounds: tuple[str, ...] = ()
+    correction: str = ""
     fitted: FittedSpan | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)

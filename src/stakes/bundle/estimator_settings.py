@@ -49,6 +49,7 @@ class EstimatorSettings:
         scoring_rule: What was trained beside the decision; None for that of `training`.
         decision_member_count: How many members the decision was made from in training; None for those of the score.
         refit_on_all_rows: Whether the chosen weight was trained again on all rows; earlier bundles do not say so.
+        fresh_errors: Whether members may be corrected by the errors of validation rows; earlier bundles were not.
     """
 
     model: ImplicitSettings | DiffusionSettings | LinearSettings | Literal["own"]
@@ -71,6 +72,7 @@ class EstimatorSettings:
     scoring_rule: str | None = field(default=None, metadata={"later": True})
     decision_member_count: int | Literal["auto"] | None = field(default=None, metadata={"later": True})
     refit_on_all_rows: bool = field(default=False, metadata={"later": True})
+    fresh_errors: bool = field(default=False, metadata={"later": True})
 
     def __post_init__(self) -> None:
         if not _DEVICE.fullmatch(self.device):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from stakes.bundle.estimator_settings import MOST_MODELS, EstimatorSettings, require_at_most
 from stakes.data.outcome_bounds import OutcomeBounds
 from stakes.errors import SettingError
+from stakes.evaluation.corrections import Correction
 from stakes.evaluation.weight_frontier import Frontier
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.forecaster_base import based_factory
@@ -58,6 +59,8 @@ class FittedState:
         trees: For how many outcomes there are trees, all of them or none.
         outcome_bounds: What each outcome cannot cross; None where there are no bounds.
         found: How long its models are to be trained on other rows; None in bundles of earlier versions.
+        correction: How members are corrected by past errors; None where they are not.
+        baseline_correction: The same for weight 0 beside them.
     """
 
     features: int
@@ -75,6 +78,8 @@ class FittedState:
     trees: int = field(default=0, metadata={"later": True})
     outcome_bounds: OutcomeBounds | None = field(default=None, metadata={"later": True})
     found: FoundTraining | None = field(default=None, metadata={"later": True})
+    correction: Correction | None = field(default=None, metadata={"later": True})
+    baseline_correction: Correction | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
         require_count("features", self.features)
@@ -92,6 +97,10 @@ class FittedState:
             raise SettingError(f"trees must be 0 or one for each of {len(self.target_names)}, got {self.trees}")
         if self.outcome_bounds is not None and len(self.outcome_bounds.pairs) != len(self.target_names):
             raise SettingError(f"outcome_bounds must be {len(self.target_names)} pairs, got others")
+        for name in ("correction", "baseline_correction"):
+            correction = getattr(self, name)
+            if correction is not None and correction.outcomes != len(self.target_names):
+                raise SettingError(f"{name} must be of {len(self.target_names)} outcomes, got {correction.outcomes}")
         if self.baselines:
             require_at_most("baselines", self.baselines, MOST_MODELS)
 
@@ -124,6 +133,8 @@ def fitted_state(forecaster: DecisionAwareForecaster) -> FittedState:
         outcome_bounds=forecaster.outcome_bounds_,
         trees=0 if forecaster.trees_ is None else len(forecaster.trees_.texts),
         found=forecaster.found_,
+        correction=forecaster.correction_,
+        baseline_correction=forecaster.baseline_correction_,
     )
 
 

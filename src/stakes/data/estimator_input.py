@@ -1,7 +1,7 @@
 """What the estimator is given, where scikit-learn does not check it: xarray objects, times, and names of targets."""
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,30 @@ from torch import Tensor
 from stakes.data.time_axis import Times, to_utc
 from stakes.errors import NonFiniteError, ShapeError
 
-__all__ = ["alternate_blocks", "as_table", "as_tensor", "checked_times", "outcome_names"]
+__all__ = ["Rows", "alternate_blocks", "as_table", "as_tensor", "checked_times", "outcome_names"]
+
+
+class Rows(NamedTuple):
+    """Checked rows of an estimator, in the order of time.
+
+    Attributes:
+        features: Features (n, F).
+        outcome: Outcomes (n, D).
+        times: When these happened (n,); None where it is not known.
+    """
+
+    features: Tensor
+    outcome: Tensor
+    times: Times | None
+
+    def part(self, rows: slice) -> Self:
+        """Some of them.
+
+        Args:
+            rows: Which ones.
+        """
+        times = None if self.times is None else self.times[rows]
+        return self._replace(features=self.features[rows], outcome=self.outcome[rows], times=times)
 
 
 def as_table(values: Any, name: str) -> Any:

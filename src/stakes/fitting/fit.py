@@ -7,7 +7,7 @@ The folder holds `fit.json` (what was asked), `headroom.json`, `checkpoints/` wh
 import json
 import platform
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from stakes.data.tables import without_noise
 from stakes.errors import InterruptedTraining
 from stakes.evaluation.case_metrics import summary_table
 from stakes.evaluation.headroom import Headroom
+from stakes.evaluation.proven_correction import correction_sentence
 from stakes.files import locked, read_json, write_json
 from stakes.fitting.fit_settings import FitSettings
 from stakes.fitting.inputs import FitInputs
@@ -180,7 +181,7 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
         if not inputs.request.hold_test:
             say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
             _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
-    about = _about(inputs, headroom, metrics, _reason(forecaster), _bounds(forecaster), execution)
+    about = _about(inputs, headroom, metrics, forecaster, execution)
     save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
     kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
     judged = None
@@ -225,8 +226,7 @@ def _about(
     inputs: FitInputs,
     headroom: Headroom | None,
     metrics: Mapping[str, Any],
-    reason: str,
-    bounds: Sequence[str],
+    forecaster: DecisionAwareForecaster,
     execution: Execution,
 ) -> dict[str, Any]:
     quality = inputs.cases.quality
@@ -247,8 +247,9 @@ def _about(
         "headroom": None if headroom is None else to_plain(headroom),
         "quality": to_plain(quality),
         "outcomes": outcomes[::every].tolist(),
-        "reason": reason,
-        "bounds": bounds,
+        "reason": _reason(forecaster),
+        "bounds": _bounds(forecaster),
+        "correction": _correction(forecaster),
         "fitted": _fitted(inputs.served),
         "settings": {"cost": str(inputs.spec.kept()), **settings, **to_plain(inputs.layout)},
         "provenance": {
@@ -279,9 +280,15 @@ def _bounds(forecaster: DecisionAwareForecaster) -> tuple[str, ...]:
     return () if bounds is None else bounds.sentences(forecaster.target_names_)
 
 
+def _correction(forecaster: DecisionAwareForecaster) -> str:
+    correction = forecaster.correction_
+    return "" if correction is None else correction_sentence(correction, forecaster.target_names_)
+
+
 def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[str, ...]:
     """Whether there is anything to gain, which weight was taken and why, and how it did on the test cases."""
     sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason, *about.bounds]
+    sentences += [about.correction] if about.correction else []
     if judged is None:
         return (*sentences, "No case was kept to judge by: no report.")
     if judged.weight or judged.frontier is None:  # else the verdict is the reason

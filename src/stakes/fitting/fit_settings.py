@@ -26,6 +26,7 @@ class FitSettings:
         members: members of a forecast
         ensemble: models of different seeds, pooled
         decision_member_count: members to decide from in training; by default 20 where the best action has a formula
+        fresh_errors: correct members by the errors of validation cases, where that is proven to help
         epochs: most epochs of the training
         test_fraction: share of the cases, the last ones, to judge by
         validation_fraction: share of the others, their last ones, by which training stops and a weight is taken
@@ -46,6 +47,7 @@ class FitSettings:
     members: int = 500
     ensemble: int = 1
     decision_member_count: int | None = field(default=None, metadata={"later": True})
+    fresh_errors: bool = field(default=True, metadata={"later": True})
     epochs: int | None = None
     test_fraction: float = 0.2
     validation_fraction: float = 0.25

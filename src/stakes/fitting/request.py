@@ -22,7 +22,10 @@ from stakes.training.execution import Execution
 
 __all__ = ["FitRequest", "claim_folder", "read_request", "request_record"]
 
-_SHARED = ("model", "base", "decision_weight", "members", "ensemble", "epochs", "validation_fraction", "tolerance")
+_SHARED = (
+    *("model", "base", "decision_weight", "members", "ensemble", "fresh_errors"),
+    *("epochs", "validation_fraction", "tolerance"),
+)
 _OLDEST = {"base": "none"}  # of requests from before there was a choice
 _KEPT_BESIDE = ("data", "cost")  # of a request: told by SHA-256 or in full, not by words or places
 _FORMER = ("start_from", "start_sha256")  # of folders from when a refit could start from the weights of the fit before

@@ -14,6 +14,8 @@ from stakes.data.estimator_input import as_tensor
 from stakes.data.outcome_bounds import within_bounds
 from stakes.data.stored_cases import STORED_CASES, StoredCases, load_cases
 from stakes.errors import SettingError, StakesError
+from stakes.evaluation.corrections import Correction
+from stakes.evaluation.proven_correction import corrected
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.models.model_ensemble import pooled_members
 from stakes.serving.refusals import naming_field
@@ -34,6 +36,7 @@ class ServedForecast:
         decision_weight: That of its training.
         forecaster: The fitted forecaster that the models are of.
         models: The models whose members make the forecast.
+        correction: How past errors correct these; None where they do not.
     """
 
     name: str
@@ -41,6 +44,7 @@ class ServedForecast:
     decision_weight: float
     forecaster: DecisionAwareForecaster
     models: Sequence[nn.Module]
+    correction: Correction | None
 
     def sample(self, features: NDArray[np.float64], members: int, field: str = "features") -> Iterator[Tensor]:
         """Members (n, M, D) of some rows after the other, the same whichever rows are asked for together.
@@ -55,7 +59,7 @@ class ServedForecast:
         device = resolved_device(self.forecaster.device)
         for part in rows.split(max(1, _MEMBERS_AT_ONCE // members)):
             drawn = pooled_members(self.models, part, members, self.forecaster.noise_seed_, device)
-            yield within_bounds(drawn, self.forecaster.outcome_bounds_)
+            yield within_bounds(corrected(drawn, self.correction), self.forecaster.outcome_bounds_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,20 +123,24 @@ def open_fits(folders: Sequence[Path], cost: str | None) -> ServedFits:
         _require_alike(first.forecaster, other.forecaster, folders[0], folder)
         name = _name(folder)
         bundles[name if name not in bundles else f"{name} (2)"] = other
-        weight = other.forecaster.decision_weight_
-        title = f"{name}, weight {weight:g}"
-        forecasts["second"] = ServedForecast("second", title, weight, other.forecaster, other.forecaster.models_)
+        title = f"{name}, weight {other.forecaster.decision_weight_:g}"
+        forecasts["second"] = _chosen("second", title, other.forecaster)
     cases, trouble = _cases(folders[0], first.forecaster)
     notes = tuple(note for bundle in bundles.values() for note in bundle.notes)
     return ServedFits(bundles, forecasts, cases, (*notes, *trouble))
 
 
 def _forecasts(forecaster: DecisionAwareForecaster) -> dict[str, ServedForecast]:
-    weight = forecaster.decision_weight_
-    forecasts = {"chosen": ServedForecast("chosen", f"Weight {weight:g}", weight, forecaster, forecaster.models_)}
-    if forecaster.baseline_models_:
-        forecasts["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, forecaster, forecaster.baseline_models_)
+    forecasts = {"chosen": _chosen("chosen", f"Weight {forecaster.decision_weight_:g}", forecaster)}
+    if models := forecaster.baseline_models_:
+        correction = forecaster.baseline_correction_
+        forecasts["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, forecaster, models, correction)
     return forecasts
+
+
+def _chosen(name: str, title: str, forecaster: DecisionAwareForecaster) -> ServedForecast:
+    weight, models = forecaster.decision_weight_, forecaster.models_
+    return ServedForecast(name, title, weight, forecaster, models, forecaster.correction_)
 
 
 def _require_alike(first: DecisionAwareForecaster, other: DecisionAwareForecaster, *folders: Path) -> None:

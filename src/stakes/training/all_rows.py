@@ -81,7 +81,7 @@ def train_on_all_rows(
         judged=None,
         epochs=dict(zip(found.weights, found.epochs, strict=True)),
     )
-    about = f"training again on all {len(plan.train)} cases"
+    about = f"training again on {len(plan.train)} cases"
     return train_weights(again, processes, checkpoints=checkpoints, stop=stop, quiet=quiet, about=about)
 
 

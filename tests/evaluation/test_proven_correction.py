@@ -1,0 +1,84 @@
+"""Corrections that are taken only with proof."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import stakes
+from stakes.evaluation.proven_correction import corrected, correction_sentence, proven_correction
+
+COST = stakes.ImbalanceCost(short=4.0, long=1.0, lower=-50.0, upper=50.0)
+
+
+def forecasts(spread: float, shift: float = 0.0, cases: int = 400, outcomes: int = 1, seed: int = 0):
+    """Members (N, 20, D) that believe in some of the spread of the outcomes (N, D), and are too low."""
+    generator = torch.Generator().manual_seed(seed)
+    draw = partial(torch.randn, generator=generator)
+    known = draw(cases, 1, outcomes)
+    members = known + spread * draw(cases, 20, outcomes)
+    return members, known[:, 0] + shift + draw(cases, outcomes)
+
+
+def proven(members: Tensor, outcome: Tensor, cost: stakes.Cost = COST, bounded=lambda members: members):
+    return proven_correction(members, outcome, cost, lead=2, block=7, bounded=bounded)
+
+
+def test_errors_that_last_are_corrected() -> None:
+    correction = proven(*forecasts(0.4, 1.0))
+    assert correction is not None
+    assert correction.overall.cases == 400
+    assert correction.overall.shift[0] == pytest.approx(1.0, abs=0.15)
+    assert correction.overall.factor[0] == pytest.approx(2.5, abs=0.4)
+
+
+def test_a_forecast_that_is_right_is_hardly_ever_touched() -> None:
+    taken = [proven(*forecasts(1.0, seed=seed)) is not None for seed in range(40)]
+    assert sum(taken) <= 2
+
+
+def test_errors_that_changed_are_not_learned_from() -> None:
+    members, outcome = forecasts(1.0, 1.0)
+    outcome[200:] -= 2.0  # too low before, too high afterwards
+    assert proven(members, outcome) is None
+
+
+@pytest.mark.parametrize("cases", [199, 69])
+def test_few_cases_prove_nothing(cases: int) -> None:
+    assert proven(*forecasts(0.4, 1.0, cases)) is None
+
+
+def test_a_better_score_that_costs_more_is_not_taken() -> None:
+    """Members that are too high by 3 are the better for whoever pays 1,000 for every unit that is missing."""
+    members, outcome = forecasts(1.0, -3.0)
+    dear = stakes.NewsvendorCost(1000.0, 1.0, -50.0, 50.0)
+    assert proven(members, outcome) is not None
+    assert proven(members, outcome, dear) is None
+
+
+def test_the_proof_sees_the_bounds() -> None:
+    """A correction that the bounds take back again proves nothing."""
+    members, outcome = forecasts(0.4, 1.0)
+    assert proven(members, outcome, bounded=lambda _: members) is None
+
+
+def test_corrected_members() -> None:
+    members, outcome = forecasts(0.4, 1.0, outcomes=2)
+    correction = proven(members, outcome)
+    assert corrected(members, None) is members
+    np.testing.assert_array_equal(corrected(members, correction).numpy(), correction.apply(members.numpy()))
+    assert corrected(members, correction).dtype == members.dtype
+
+
+def test_what_is_said() -> None:
+    correction = stakes.Correction(stakes.evaluation.corrections.ShiftAndFactor(220, (-65.9,), (1.46,)))
+    assert correction_sentence(correction, ("loaves",)) == (
+        "Members are corrected by the errors of the newest 220 cases that the models had not seen, which made later "
+        "ones better: moved by -65.9, their spread multiplied by 1.46."
+    )
+    both = stakes.Correction(stakes.evaluation.corrections.ShiftAndFactor(220, (1.0, -3.0), (1.5, 1.5)))
+    assert "moved by -3 to 1 (largest shift: rolls), their spread multiplied by 1.5." in correction_sentence(
+        both, ("loaves", "rolls")
+    )
