@@ -12,6 +12,7 @@ import os
 import runpy
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,22 @@ def install(nth: int, moment: str, under: Path) -> None:
 
     for name in ("write",) if moment == "during" else STEPS:
         setattr(os, name, deadly(getattr(os, name)))
+
+
+def count_steps(under: Path) -> Counter[str]:
+    """From now on, how often each step is taken under the folder."""
+    folder, counts = f"{under.resolve()}{os.sep}", Counter[str]()
+
+    def counted(name: str, step: Callable[..., Any]) -> Callable[..., Any]:
+        def call(target: Any, *rest: Any, **options: Any) -> Any:
+            counts[name] += f"{_path(target)}{os.sep}".startswith(folder)
+            return step(target, *rest, **options)
+
+        return call
+
+    for name in STEPS:
+        setattr(os, name, counted(name, getattr(os, name)))
+    return counts
 
 
 def _path(target: int | str | os.PathLike[str]) -> str:

@@ -4,6 +4,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ ENTRY_POINTS = {"main", "app"}  # what `python -m` and the console script call, 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
 def tree_of(module: str) -> ast.Module:
     return ast.parse((PACKAGE / module).read_text("utf-8"))
 

@@ -1,6 +1,7 @@
 """The rooms of the house, and that imports go one way between them."""
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def imported(path: Path) -> set[str]:
     return plain | named | {node.module for node in froms if node.module}
 
 
+@cache
 def graph() -> dict[str, set[str]]:
     rooms: dict[str, set[str]] = {}
     known = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}

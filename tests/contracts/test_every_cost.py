@@ -71,7 +71,7 @@ class Setting:
         zeros = torch.zeros(samples.shape[:-2], dtype=DOUBLE)
         ends = zeros + cost.lower, zeros + cost.upper
         low, high = ends
-        for _ in range(70):
+        for _ in range(50):
             middle = (low + high) / 2
             rising = slope(middle) >= 0
             low, high = torch.where(rising, low, middle), torch.where(rising, middle, high)
@@ -401,6 +401,7 @@ def test_functional_gradients(family: Family) -> None:
 
 
 COMPILED = [name for name in FAMILIES if not name.endswith(("_sites", "_cube", "_blunt"))]  # those have the same graphs
+WITHOUT_BACKWARD_GRAPH = ("protection_near", "protection_steep")  # that of others, with other numbers in it
 
 
 @pytest.mark.filterwarnings(  # raised inside torch._dynamo
@@ -417,7 +418,8 @@ def test_compiles_as_one_graph(name: str) -> None:
 
     samples = setting.members(DOUBLE, seed=12).requires_grad_()
     torch.compiler.reset()
-    compiled = torch.compile(total, backend="aot_eager", fullgraph=True)(samples)
+    backend = "eager" if name in WITHOUT_BACKWARD_GRAPH else "aot_eager"
+    compiled = torch.compile(total, backend=backend, fullgraph=True)(samples)
     eager = total(samples)
     torch.testing.assert_close(compiled, eager)
     torch.testing.assert_close(torch.autograd.grad(compiled, samples), torch.autograd.grad(eager, samples))

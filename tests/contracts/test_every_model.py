@@ -28,7 +28,7 @@ MODELS: dict[str, Callable[..., Any]] = {
     ),
     **{
         f"diffusion_{prediction}_{weighting}": lambda features, outcomes, p=prediction, w=weighting, **settings: (
-            DiffusionModel(features, outcomes, prediction=p, decision_weighting=w, **settings)
+            DiffusionModel(features, outcomes, prediction=p, decision_weighting=w, **{"steps": 30} | settings)
         )
         for prediction in ("epsilon", "target", "v")
         for weighting in ("paper", "signal", "snr")

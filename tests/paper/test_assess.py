@@ -5,6 +5,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from forked_processes import Forked
 
 from stakes import ImplicitModel, optimal_action
 from stakes.errors import SettingError, StudyError
@@ -166,10 +167,11 @@ def test_other_settings_are_evaluated_anew(study: Study, copied: Path, sampled: 
     assert not np.array_equal(fewer.values("cost", 0.0), study.values("cost", 0.0))
 
 
-def test_several_processes_give_the_same(study: Study, copied: Path) -> None:
+def test_several_processes_give_the_same(study: Study, copied: Path, workers: list[Forked]) -> None:
     for file in (copied / "evaluations").iterdir():
         file.unlink()
     evaluate_runs([(SWEEP, SETTINGS)], copied, processes=2)
+    assert len(workers) == 2
     assert len(list((copied / "evaluations").iterdir())) == 4
     same(assess(SWEEP, copied, SETTINGS, {}), study)
 

@@ -11,7 +11,6 @@ must be readable. Linux, without a GPU; everything is forked from one process, s
 import argparse
 import csv
 import io
-import itertools
 import json
 import os
 import random
@@ -258,25 +257,31 @@ class Soak:
         self, part: str, command: Callable[[Path], int], prepare: Callable[[Path], None], every: int
     ) -> Tally:
         """A kill at every step, or every so many, of a training that writes to a folder."""
-        from kill_injection import MOMENTS, install
+        from kill_injection import MOMENTS, count_steps, install
 
         def doomed(nth: int, moment: str, folder: Path) -> int:
             install(nth, moment, folder)
             return command(folder)
 
+        def counted(folder: Path) -> int:
+            steps = count_steps(folder)
+            code = command(folder)
+            counts.write_text(json.dumps(steps))
+            return code
+
         tally = Tally(f"{part}, injected kills")
         reference = self.base / f"{part}-undisturbed".replace(" ", "-")
+        counts = reference.with_suffix(".json")
         prepare(reference)
-        assert start(partial(command, reference), self.log).wait() == 0, self.log.read_text()
+        assert start(partial(counted, reference), self.log).wait() == 0, self.log.read_text()
+        steps = json.loads(counts.read_text())
         began = time.perf_counter()
         for moment in MOMENTS:
-            for nth in itertools.count(1 + self.chance.randrange(every), every):
+            last = steps["write"] if moment == "during" else sum(steps.values())
+            for nth in range(1 + self.chance.randrange(every), last + 1, every):
                 folder = self.base / f"{part}-{moment}-{nth}".replace(" ", "-")
                 prepare(folder)
                 code = start(partial(doomed, nth, moment, folder), self.log).wait()
-                if code == 0:
-                    shutil.rmtree(folder)
-                    break
                 before = tally.faults
                 tally.kills += 1
                 if code != -signal.SIGKILL:
@@ -327,7 +332,7 @@ def soak(base: Path, kills: int, seed: int, short: bool) -> list[Tally]:
         lambda: each.random_kills("train", run_file, kills, 0.1 if short else 0.6),
         lambda: each.random_kills("sweep", sweep_file, kills, 0.1 if short else 0.6),
         lambda: each.injected_kills("a run", partial(train_run, brief_file), lambda folder: None, 29 if short else 1),
-        lambda: each.injected_kills("a stack of three", train_stack, partial(make_runs, stack), 29 if short else 1),
+        lambda: each.injected_kills("a stack of three", train_stack, partial(make_runs, stack), 43 if short else 1),
     ]
     tallies = []
     for part in parts:

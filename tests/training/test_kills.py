@@ -1,14 +1,14 @@
 """The short form of `tests/soak/training_kills.py`."""
 
 import json
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+import training_kills
+from forked_processes import forked
 
-SOAK = Path(__file__).parents[1] / "soak" / "training_kills.py"
 PARTS = {
     "stakes train, random kills": 6,
     "stakes sweep, random kills": 6,
@@ -19,20 +19,18 @@ PARTS = {
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-@pytest.fixture(scope="module")
-def tallies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    report = tmp_path_factory.mktemp("kills") / "report.json"
-    command = [sys.executable, str(SOAK), "--short", "--kills", "6", "--report", str(report)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert report.exists(), result.stderr
-    return {tally["part"]: tally for tally in json.loads(report.read_text())}
-
-
-@pytest.mark.parametrize(("part", "least"), PARTS.items())
-def test_killed_training_resumes_to_the_same_weights(part: str, least: int, tallies: dict[str, dict[str, Any]]) -> None:
-    tally = tallies[part]
-    assert tally["kills"] >= least
-    assert tally["trainings"] >= 1
-    assert tally["troubles"] == []
-    for fault in ("unreadable", "different_weights", "different_metrics", "different_rest"):
-        assert tally[fault] == 0, fault
+@pytest.mark.usefixtures("warm")
+def test_killed_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    words = ["--short", "--kills", "6", "--report", str(report)]
+    with forked(partial(training_kills.main, words)) as process:
+        _, errors = process.communicate()
+    assert report.exists(), errors
+    tallies = {tally["part"]: tally for tally in json.loads(report.read_text())}
+    assert tallies.keys() == PARTS.keys()
+    for part, tally in tallies.items():
+        assert tally["kills"] >= PARTS[part], part
+        assert tally["trainings"] >= 1
+        assert tally["troubles"] == []
+        for fault in ("unreadable", "different_weights", "different_metrics", "different_rest"):
+            assert tally[fault] == 0, (part, fault)

@@ -1,7 +1,6 @@
 import os
+import runpy
 import signal
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from forked_processes import Forked
+from forked_processes import Forked, forked
 
 from stakes.errors import InterruptedTraining, SettingError, StakesError, WorkerError
 from stakes.training.processes import MEMORY, Outcome, called_for_each, outcomes, stop_asked, tell
@@ -201,5 +200,11 @@ def test_a_script_shares_what_it_defines_and_takes_no_module_of_the_working_fold
     script.write_text(SCRIPT)  # without `if __name__ == "__main__":`
     for module in ("json", "torch", "stakes"):
         (tmp_path / f"{module}.py").write_text("raise SystemExit(f'{__file__} was imported')")
-    result = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "the same\n", "")
+
+    def run() -> None:
+        os.chdir(tmp_path)
+        runpy.run_path(str(script), run_name="__main__")
+
+    with forked(run) as process:  # the processes that it starts are interpreters of their own
+        output, errors = process.communicate()
+    assert (process.returncode, output, errors) == (0, "the same\n", "")

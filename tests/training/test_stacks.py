@@ -1,6 +1,6 @@
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,20 @@ def fitting(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
     return tried
 
 
+POINTS = read_sweep({**TINY, "grid": {"seed": [0, 1, 2, 3, 4]}})
+
+
+def stack_of(folder: Path) -> Stack:
+    """One of five runs."""
+    for name, run in POINTS.runs.items():
+        RunFolder(folder / "runs" / name).create(run)
+    (names,) = planned(folder, POINTS)
+    return Stack(folder, names)
+
+
 @pytest.fixture
 def stack(tmp_path: Path) -> Stack:
-    """One of five runs."""
-    points = read_sweep({**TINY, "grid": {"seed": [0, 1, 2, 3, 4]}})
-    for name, run in points.runs.items():
-        RunFolder(tmp_path / "stack" / "runs" / name).create(run)
-    (names,) = planned(tmp_path / "stack", points)
-    return Stack(tmp_path / "stack", names)
+    return stack_of(tmp_path / "stack")
 
 
 def train_stack(stack: Stack, stop: Callable[[], bool] = lambda: False) -> list[str]:
@@ -51,12 +57,12 @@ def train_stack(stack: Stack, stop: Callable[[], bool] = lambda: False) -> list[
     return [line["warning"] for line in told if "warning" in line]
 
 
-@pytest.fixture
-def whole(stack: Stack, tmp_path: Path) -> Iterator[dict[str, tuple[bytes, bytes]]]:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bytes, bytes]]:
     """The results of the stack as one."""
-    copy = shutil.copytree(stack.sweep, tmp_path / "whole")
-    train_stack(Stack(copy, stack.runs))
-    return results(copy)
+    stack = stack_of(tmp_path_factory.mktemp("whole"))
+    train_stack(stack)
+    return results(stack.sweep)
 
 
 def test_a_stack_that_does_not_fit_is_halved(
