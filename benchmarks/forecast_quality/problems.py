@@ -120,7 +120,13 @@ def brittany(name: str) -> Problem:
     table = pd.DataFrame(record.values, columns=pd.Index(record.columns)).assign(time=record.times)
     table = table[(table["time"] < "2020-01-01") | (table["time"] >= "2021-01-01")]  # without the lockdowns
     layout = TableLayout(
-        ("load_BRE",), ("load_BRE", "temp_BRE"), "time", (0, 24, 144), 24, ("temp_BRE",), ("hour", "weekday", "season")
+        ("load_BRE",),
+        ("load_BRE", "temp_BRE"),
+        "time",
+        (0, 24, 144),
+        24,
+        ("temp_BRE",),
+        ("hour", "weekday_wave", "season"),
     )
     cases = layout.cases(table)
     assert cases.outcomes is not None
@@ -153,7 +159,7 @@ def bakery(product: int, name: str) -> Problem:
     values = np.stack([sold.sum(0), open_shops, *known.values()], axis=1)
     series = TimeSeries(record.times, values, ("demand", "was_open", *known))
     inputs = (LaggedInput(("demand", "was_open"), (0, 144, 312)),)
-    rows = LaggedSeries(inputs, ("demand",), 24, tuple(known), ("weekday", "season"))
+    rows = LaggedSeries(inputs, ("demand",), 24, tuple(known), ("weekday_wave", "season"))
     split = rows.split(series, "2016", "2019-05-01")
     busy = split.outcomes[:, 0] > 0
     split = replace(split, features=split.features[busy], outcomes=split.outcomes[busy], times=split.times[busy])
@@ -211,7 +217,7 @@ def new_york(name: str, folder: Path) -> Problem:
     errors = tuple(column.replace("load_", "error_") for column in loads)
     table[list(errors)] = table[list(loads)].to_numpy() - table[list(forecasts)].to_numpy()
     inputs = (LaggedInput(loads, (0, 120)), LaggedInput(errors))
-    rows = LaggedSeries(inputs, loads, 48, forecasts, ("hour", "weekday", "season"))
+    rows = LaggedSeries(inputs, loads, 48, forecasts, ("hour", "weekday_wave", "season"))
     split = rows.split(_series(table, (*loads, *forecasts, *errors)), "2018-01-01", "2020-01-02")
     cost = ImbalanceCost(short=10.0, long=1.0, lower=0.0, upper=60.0)
     return of_split(name, split, "2019-03-01", 48, 168, {"": cost}, "GW")
@@ -234,7 +240,7 @@ def trend(name: str) -> Problem:
     for day in range(1, len(days)):
         noise[day] = 0.6 * noise[day - 1] + generator.normal(scale=0.05)
     series = TimeSeries(days, level * rhythm * np.exp(noise), ("demand",))
-    rows = LaggedSeries((LaggedInput(("demand",), (0, 144, 312)),), ("demand",), 24, (), ("weekday", "season"))
+    rows = LaggedSeries((LaggedInput(("demand",), (0, 144, 312)),), ("demand",), 24, (), ("weekday_wave", "season"))
     cost = NewsvendorCost(underage=3.0, overage=1.0, lower=0.0, upper=1000.0)
     return of_split(name, rows.split(series, "2018", "2022"), "2020-01-01", 24, 168, {"": cost}, "pieces")
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from bundle.damage import forged
 from bundle.forecasters import FEATURES, PARTS
@@ -12,8 +13,10 @@ from golden.make_bundle import LAYOUT, SPEC, decisions, table
 
 from stakes.bundle import bundle_files, load_bundle, record_file, save_bundle
 from stakes.cost_text.written_cost import CostSpec
+from stakes.data.layout import TableLayout
 from stakes.errors import BundleError
 from stakes.files import read_json
+from stakes.forecaster import DecisionAwareForecaster
 
 
 def test_the_golden_bundles_give_the_golden_decisions() -> None:
@@ -63,3 +66,22 @@ def test_hostile_and_damaged_bundles_of_format_1_are_refused(case: str, tmp_path
     with pytest.raises(BundleError, match=message) as raised:
         load_bundle(folder)
     assert "bundle.json: " in str(raised.value)
+
+
+def test_weekdays_of_earlier_bundles_are_waves(tmp_path: Path) -> None:
+    rows = table(40).assign(time=pd.date_range("2021-01-01", periods=40, freq="D"))
+    layout = TableLayout(("load",), ("wind",), "time", calendar=("weekday_wave", "hour"))
+    cases = layout.cases(rows)
+    forecaster = DecisionAwareForecaster(SPEC.build(), model="linear", members=20, decision_weight=0.0, device="cpu")
+    forecaster.fit(cases.features, cases.outcomes)
+    for name, written in (("earlier", ["weekday", "hour"]), ("today", ["weekday_wave", "hour"])):
+        save_bundle(tmp_path / name, forecaster, cost_spec=SPEC, layout=layout)
+        forged("layout.calendar", written)(tmp_path / name)
+        bundle = load_bundle(tmp_path / name)
+        assert bundle.layout == layout
+        np.testing.assert_array_equal(
+            bundle.forecaster.decide(bundle.layout.inputs(rows).features), forecaster.decide(cases.features)
+        )
+    forged("layout.calendar", ["weekday", "season"])(tmp_path / "earlier")
+    with pytest.raises(BundleError, match=r"layout\.feature_names must be"):
+        load_bundle(tmp_path / "earlier")

@@ -166,7 +166,7 @@ def test_float32_stays_and_the_rest_becomes_float64() -> None:
 
 def test_calendar_features_belong_to_the_target_time() -> None:
     times = np.arange("2019-01-01", "2021-01-02", dtype="datetime64[6h]").astype("datetime64[s]")
-    settings = LaggedSeries((), ("a",), 24, at_target_time=(), calendar=("hour", "weekday", "season"))
+    settings = LaggedSeries((), ("a",), 24, at_target_time=(), calendar=("hour", "weekday_wave", "season"))
     split = settings.split(TimeSeries(times, np.zeros(len(times)), ("a",)), "2019", "2022")
     assert split.feature_names == ("hour_sin", "hour_cos", "weekday_sin", "weekday_cos", "season_sin", "season_cos")
     for time, row in zip(split.times[::7].tolist(), split.features[::7], strict=True):
@@ -240,7 +240,7 @@ def test_ranges_may_be_of_every_kind() -> None:
         ({"inputs": ()}, "at least one column each"),
         ({"targets": ("a", "a")}, "got a twice"),
         ({"inputs": (LaggedInput(("a",)), LaggedInput(("a",)))}, "got a@0h twice"),
-        ({"calendar": ("month",)}, "calendar must be of hour, weekday, season, got 'month'"),
+        ({"calendar": ("month",)}, "calendar must be of hour, weekday, season, holiday:COUNTRY .*, got 'month'"),
         ({"months": (0,)}, "months must be 1 to 12, got 0"),
         ({"at_target_time": ("a",)}, "show the model its own target a"),
     ],
@@ -271,7 +271,7 @@ def test_the_french_load_as_the_demo_reads_it() -> None:
         targets=loads,
         lead_hours=24,
         at_target_time=temperatures,
-        calendar=("weekday", "hour"),
+        calendar=("weekday_wave", "hour"),
     )
     ranges = {"train": ("2014", "2019"), "validate": ("2019", "2020"), "test": ("2021", "2022")}
     splits = settings.splits(record, ranges)

@@ -193,7 +193,10 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "target known": ({"known": ("load",)}, "the target 'load' cannot be a feature of its own time"),
     "time as feature": ({"features": ("time",)}, "the column 'time' is time, so it cannot be a target or a feature"),
     "action as feature": ({"baseline_action": "load"}, "the column 'load' is baseline_action"),
-    "unknown calendar": ({"calendar": ("month",)}, "calendar must be of hour, weekday, season, got 'month'"),
+    "unknown calendar": (
+        {"calendar": ("month",)},
+        "calendar must be of hour, weekday, season, holiday:COUNTRY .*, got 'month'",
+    ),
     "calendar without time": (
         {"lags": (), "lead": None, "features": ("a",), "time": None, "calendar": ("hour",)},
         "calendar needs the column time",

@@ -145,6 +145,7 @@ def load_bundle(
         values = read_json_table(folder / STATE, manifest.files[STATE])
         state = from_plain(FittedState, manifest.completed(values))
     with errors_name(folder / MANIFEST):
+        manifest = manifest.in_todays_words(state.named_features)
         manifest.require_names(state.named_features, state.target_names)
         trees = load_trees(folder, manifest.files, state)
     with errors_name(folder / WEIGHTS):

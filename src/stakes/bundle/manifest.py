@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from stakes.data.layout import TableLayout
 from stakes.errors import BundleError, CheckpointError, SettingError, StakesError
@@ -87,6 +87,14 @@ class BundleManifest:
     def completed(self, state: dict[str, Any]) -> dict[str, Any]:
         """What state.json says, as bundles of the present format have it."""
         return state
+
+    def in_todays_words(self, features: tuple[str, ...]) -> Self:
+        """With the layout as it is written today: in earlier bundles `weekday` was a wave, as their features tell."""
+        if self.layout is None:
+            return self
+        calendar = tuple("weekday_wave" if name == "weekday" else name for name in self.layout.calendar)
+        earlier = replace(self.layout, calendar=calendar)
+        return replace(self, layout=earlier) if earlier.feature_names == features else self
 
     def require_names(self, features: tuple[str, ...], targets: tuple[str, ...]) -> None:
         """Raise unless the layout is one of the forecaster's features and targets."""

@@ -31,7 +31,9 @@ class _TableFlags:
     known: Annotated[
         str | None, Parameter(help="columns known beforehand for the target time, such as weather forecasts")
     ] = None
-    calendar: Annotated[str | None, Parameter(help="features of the target time, of hour,weekday,season")] = None
+    calendar: Annotated[
+        str | None, Parameter(help="features of the target time, of hour,weekday,season,holiday:FR")
+    ] = None
     baseline_action: flag.BaselineAction = None
 
     def request(self, data: str) -> "FitRequest":

@@ -11,20 +11,18 @@ months. Nothing here is standardised: the models own their scaling and fit it on
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stakes.data.calendar_features import calendar_features, calendar_names, check_calendar
 from stakes.data.columns import check_names, find_columns, first_repeated
 from stakes.data.time_axis import Times, hours_to_seconds, to_utc
 from stakes.data.time_series import Series, TimeSeries
 from stakes.errors import SeriesError, SettingError
 
-__all__ = ["Calendar", "LaggedInput", "LaggedSeries", "LeftOut", "Split", "calendar_waves"]
-
-Calendar = Literal["hour", "weekday", "season"]
-"""A wave of the calendar that may be a feature: the time of day, of the week or of the year."""
+__all__ = ["LaggedInput", "LaggedSeries", "LeftOut", "Split"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -97,7 +95,7 @@ class LaggedSeries:
     """Which features and outcomes a row has.
 
     Features are, in this order: each input's columns at each of its lags ("ws10@-6h"), the columns at the target time
-    ("temp@+24h", a stand-in for their forecast), and sine and cosine of the calendar at the target time.
+    ("temp@+24h", a stand-in for their forecast), and the calendar at the target time.
 
     >>> series = TimeSeries(np.arange("2020-01-01", "2020-01-11", dtype="datetime64[D]"), np.arange(10.0), ("wind",))
     >>> settings = LaggedSeries((LaggedInput(("wind",), (0, 48)),), targets=("wind",), lead_hours=24)
@@ -112,7 +110,8 @@ class LaggedSeries:
         targets: The columns that are to be forecast.
         lead_hours: The hours from the issue time to the target time.
         at_target_time: Columns that are seen at the target time itself.
-        calendar: What of the target time is a feature: "hour" of the day, "weekday", "season" of the year.
+        calendar: What of the target time is a feature: "hour" of the day, "weekday", "season" of the year, "holiday:FR"
+            for the public holidays of a country.
         months: The months, 1 to 12, whose target times make rows; none for all.
     """
 
@@ -120,16 +119,14 @@ class LaggedSeries:
     targets: tuple[str, ...]
     lead_hours: float
     at_target_time: tuple[str, ...] = ()
-    calendar: tuple[Calendar, ...] = ()
+    calendar: tuple[str, ...] = ()
     months: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         hours_to_seconds("lead_hours", self.lead_hours)
         for label in ("targets", "at_target_time", "calendar"):
             check_names(label, getattr(self, label))
-        for name in self.calendar:
-            if name not in get_args(Calendar):
-                raise SettingError(f"calendar must be of {', '.join(get_args(Calendar))}, got {name!r}")
+        check_calendar(self.calendar)
         for month in self.months:
             if month not in range(1, 13):
                 raise SettingError(f"months must be 1 to 12, got {month!r}")
@@ -146,7 +143,7 @@ class LaggedSeries:
         return (
             *(f"{name}@{0 - lag:g}h" for part in self.inputs for lag in part.lag_hours for name in part.columns),
             *(f"{name}@+{self.lead_hours:g}h" for name in self.at_target_time),
-            *(f"{name}_{wave}" for name in self.calendar for wave in ("sin", "cos")),
+            *calendar_names(self.calendar),
         )
 
     def split(self, series: Series, start: Any, end: Any) -> Split:
@@ -206,7 +203,7 @@ class LaggedSeries:
         kept = {shift: places[present] for shift, places in rows.items()}
         nowhere = np.zeros(int(present.sum()), np.intp)  # of a block without columns
         *pieces, seen = (series.values[kept.get(shift, nowhere)[:, None], places] for shift, places in wanted)
-        pieces.append(calendar_waves(targets[present], self.calendar).astype(series.values.dtype))
+        pieces.append(calendar_features(targets[present], self.calendar).astype(series.values.dtype))
         features = np.concatenate(pieces, axis=1)  # (N, F)
         known, judged, times = np.isfinite(features).all(1), np.isfinite(seen).all(1), targets[present]
         finite, lacking = known & judged, ~known & judged
@@ -244,24 +241,6 @@ def _rows_at(times: Times, wanted: Times) -> NDArray[np.intp]:
     """The row of each wanted time, -1 where it is absent."""
     places = np.searchsorted(times, wanted).clip(max=len(times) - 1)
     return np.where(times[places] == wanted, places, -1)
-
-
-def calendar_waves(times: Times, calendar: tuple[Calendar, ...]) -> NDArray[np.float64]:
-    """Sine and cosine (N, 2 K) of the time of day, week or year.
-
-    Args:
-        times: The times (N,), in UTC.
-        calendar: K of "hour", "weekday" and "season".
-    """
-    days, years = times.astype("datetime64[D]"), times.astype("datetime64[Y]")
-    year_start = years.astype("datetime64[s]")
-    fractions = {
-        "hour": (times - days) / np.timedelta64(1, "D"),
-        "weekday": (days.astype(int) + 3) % 7 / 7,  # 1970-01-01 was a Thursday; Monday is 0
-        "season": (times - year_start) / ((years + 1).astype("datetime64[s]") - year_start),
-    }
-    angles = np.array([2 * np.pi * fractions[name] for name in calendar]).reshape(len(calendar), len(times))
-    return np.stack([np.sin(angles), np.cos(angles)], axis=1).reshape(2 * len(calendar), len(times)).T
 
 
 def _range(start: Any, end: Any) -> tuple[np.datetime64, np.datetime64]:

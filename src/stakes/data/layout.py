@@ -9,16 +9,17 @@ counted, never filled. Times are UTC.
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.blamed_columns import blamed_columns
+from stakes.data.calendar_features import calendar_features, calendar_names, check_calendar
 from stakes.data.columns import check_names, first_repeated
 from stakes.data.directions import direction_features, with_waves
-from stakes.data.lagged_series import Calendar, LaggedInput, LaggedSeries, Split, calendar_waves
+from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
 from stakes.data.quality import DataQuality, data_quality
 from stakes.data.table_columns import column_numbers, column_times, is_numeric, require_columns
 from stakes.data.time_axis import Times, hours_to_seconds, most_frequent_step
@@ -74,7 +75,8 @@ class TableLayout:
         lags: The hours before the issue time at which the features are taken; none where a row is a case.
         lead: The hours from the issue time to the target; None without lags.
         known: Columns whose values at the target time are known beforehand, such as forecasts.
-        calendar: What of the target time is a feature: "hour" of the day, "weekday", "season" of the year.
+        calendar: What of the target time is a feature: "hour" of the day, "weekday", "season" of the year, "holiday:FR"
+            for the public holidays of a country (extra `holidays`).
         baseline_action: The column of today's action, to compare with; None where there is none.
         directions: Those of the features and of what is known that are directions in degrees: a case has their sine and
             cosine.
@@ -86,7 +88,7 @@ class TableLayout:
     lags: tuple[float, ...] = ()
     lead: float | None = None
     known: tuple[str, ...] = ()
-    calendar: tuple[Calendar, ...] = ()
+    calendar: tuple[str, ...] = ()
     baseline_action: str | None = None
     directions: tuple[str, ...] = field(default=(), metadata={"later": True})
 
@@ -97,9 +99,7 @@ class TableLayout:
         if not self.targets:
             raise SettingError("targets must name at least one column")
         self._require_times()
-        for name in self.calendar:
-            if name not in get_args(Calendar):
-                raise SettingError(f"calendar must be of {', '.join(get_args(Calendar))}, got {name!r}")
+        check_calendar(self.calendar)
         for name in ("time", "baseline_action"):
             if (column := getattr(self, name)) in (*self.targets, *self.features, *self.known):
                 raise SettingError(f"the column {column!r} is {name}, so it cannot be a target or a feature too")
@@ -140,7 +140,7 @@ class TableLayout:
         """The names of the features of a case, such as "load@-6h"."""
         if self.lags:
             return self._lagged().feature_names
-        return (*self._made_of(self.features), *(f"{name}_{wave}" for name in self.calendar for wave in ("sin", "cos")))
+        return (*self._made_of(self.features), *calendar_names(self.calendar))
 
     def cases(self, table: pd.DataFrame) -> TableCases:
         """Every case whose features and outcomes are there.
@@ -192,7 +192,7 @@ class TableLayout:
         features = with_waves(_usable(table, self.features, "features"), self.features, self.directions)
         at, order = self._order(table)
         if at is not None:
-            features = np.concatenate([features, calendar_waves(at, self.calendar)], axis=1)
+            features = np.concatenate([features, calendar_features(at, self.calendar)], axis=1)
         outcomes = _usable(table, self.targets, "targets") if with_outcomes else None
         today = self._todays_action(table, with_outcomes)
         lacking = np.isnan(features).any(1)

@@ -64,7 +64,7 @@ class FrenchLoad:
             targets=loads,
             lead_hours=24,
             at_target_time=temperatures,
-            calendar=("weekday", "hour"),
+            calendar=("weekday_wave", "hour"),
         )
         return series.splits(record, _PERIODS)
 
