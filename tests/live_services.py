@@ -3,12 +3,13 @@
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
+from forked_processes import ForkedCommand
 from golden.make_bundle import FOLDER, LAYOUT, table
 from starlette.types import ASGIApp
 
@@ -18,7 +19,7 @@ from stakes.serving.app import create_app
 from stakes.serving.served_forecasts import open_fits
 from stakes.serving.server import make_server, open_listener
 from stakes.serving.settings import ServiceSettings
-from stakes.serving.worker_processes import Answering
+from stakes.serving.worker_processes import Answering, be_a_nursery
 
 
 def golden_fit(folder: Path) -> Path:
@@ -31,6 +32,12 @@ def golden_fit(folder: Path) -> Path:
 
 def golden_service(folder: Path, settings: ServiceSettings, make: Callable[[], Answering] | None = None) -> ASGIApp:
     return create_app(open_fits([folder], None), settings, make)
+
+
+def forked_nursery(entry: str, stdin: int, environment: Mapping[str, str]) -> ForkedCommand:
+    """In place of `start_interpreter`, which takes seconds: the nursery as a fork of this process."""
+    assert entry.endswith(f":{be_a_nursery.__name__}")
+    return ForkedCommand(be_a_nursery, stdin=stdin, start_new_session=True)
 
 
 @contextmanager

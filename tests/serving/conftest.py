@@ -5,12 +5,23 @@ from pathlib import Path
 
 import httpx
 import pytest
+import torch
 from browsers import chrome  # noqa: F401  a fixture
-from live_services import golden_fit, golden_service, listening
+from live_services import forked_nursery, golden_fit, golden_service, listening
 
+from stakes.serving import worker_processes
 from stakes.serving.settings import ServiceSettings
 
 SETTINGS = ServiceSettings(max_rows=50, max_members=60, max_body_mb=0.1, workers=2)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_nurseries() -> Iterator[None]:
+    """What workers are forked from is itself a fork; a process with a GPU cannot be forked once it has computed."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not torch.cuda.is_available():
+            patch.setattr(worker_processes, "start_interpreter", forked_nursery)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +31,7 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def address(fit: Path) -> Iterator[str]:
+def address(fit: Path, forked_nurseries: None) -> Iterator[str]:
     with listening(golden_service(fit, SETTINGS), SETTINGS) as found:
         yield found
 

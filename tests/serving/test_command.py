@@ -12,35 +12,35 @@ from typing import Any
 import httpx
 import pytest
 from calls import called, complaint
+from forked_processes import forked
 from golden.make_bundle import FOLDER
 
-SERVE_TWICE = """
-import sys
 from stakes.cli import main
-for _ in range(2):
-    sys.stderr.write(f"ended with {main(sys.argv[1:])}\\n")
-"""
+from stakes.serving import worker_processes
+from stakes.training.processes import start_interpreter
 
 
-def test_a_signal_ends_it_when_what_was_asked_is_answered(fit: Path) -> None:
-    """One process serves twice, since its imports take most of the time; each signal ends one service."""
-    command = [sys.executable, "-c", SERVE_TWICE, "serve", str(fit), "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_ends_it_when_what_was_asked_is_answered(
+    fit: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a fork of this process; SIGTERM ends the nursery that a user has, a fresh interpreter."""
+    if number == signal.SIGTERM:
+        monkeypatch.setattr(worker_processes, "start_interpreter", start_interpreter)
+    process = forked(lambda: main(["serve", str(fit), "--port", "0"]))
     assert process.stderr is not None
     with process, ThreadPoolExecutor(1) as threads:
         try:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                line = process.stderr.readline()
-                assert line.startswith("stakes serves http://127.0.0.1:")
-                address = line.split()[2]
-                body = {"features": [[0.0, 0.0, 0.0]] * 300, "member_count": 2000}
-                asked = threads.submit(httpx.post, f"{address}v1/decide", json=body, timeout=60)
-                while not asked.done() and httpx.get(f"{address}healthz").json()["pending"] == 0:
-                    pass
-                assert not asked.done()
-                process.send_signal(number)
-                assert asked.result().status_code == 200
-                assert process.stderr.readline() == "ended with 0\n"
+            line = process.stderr.readline()
+            assert line.startswith("stakes serves http://127.0.0.1:")
+            address = line.split()[2]
+            body = {"features": [[0.0, 0.0, 0.0]] * 300, "member_count": 2000}
+            asked = threads.submit(httpx.post, f"{address}v1/decide", json=body, timeout=60)
+            while not asked.done() and httpx.get(f"{address}healthz").json()["pending"] == 0:
+                pass
+            assert not asked.done()
+            process.send_signal(number)
+            assert asked.result().status_code == 200
             assert process.wait(60) == 0
             assert process.stderr.read() == ""
         finally:

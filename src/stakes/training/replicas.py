@@ -134,7 +134,9 @@ class ReplicaStack:
         return len(self.replicas)
 
     def select(self, kept: Sequence[int]) -> "ReplicaStack":
-        """The stack of some of the replicas."""
+        """The stack of some of the replicas; all of them are this one."""
+        if list(kept) == list(range(len(self))):
+            return self
         chosen = ReplicaStack([self.replicas[index] for index in kept], self.settings, self.device, self.together)
         if self.score_scales is not None:
             chosen.score_scales = self.score_scales[list(kept)]
