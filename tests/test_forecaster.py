@@ -29,7 +29,7 @@ from stakes.method.training_settings import DiffusionSettings, ImplicitSettings,
 from stakes.training.many_weights import ESTIMATOR_MODELS, automatic_settings, train_weights
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
-QUICK = TrainingSettings(epochs=3, pretraining_epochs=1, validate_every=1, batch=32, members=4, validation_members=4)
+QUICK = TrainingSettings(epochs=2, pretraining_epochs=1, validate_every=1, batch=32, members=4, validation_members=4)
 SMALL = ImplicitSettings(noise=2, hidden=8, layers=1)
 
 
@@ -51,11 +51,11 @@ def fitted() -> stakes.DecisionAwareForecaster:
 
 
 @pytest.mark.parametrize(
-    "model", ["implicit", "diffusion", "linear", SMALL, DiffusionSettings(2, 8, 1, steps=30), StraightModel], ids=str
+    "model", ["implicit", "diffusion", "linear", SMALL, DiffusionSettings(2, 8, 1, steps=21), StraightModel], ids=str
 )
 def test_every_kind_of_model(model: object, monkeypatch: pytest.MonkeyPatch) -> None:
     # a thousand steps would take seconds a forecast
-    monkeypatch.setitem(ESTIMATOR_MODELS, "diffusion", DiffusionSettings(steps=30))
+    monkeypatch.setitem(ESTIMATOR_MODELS, "diffusion", DiffusionSettings(hidden=16, layers=2, steps=21))
     features, outcome = table(40)
     found = forecaster(model=model, epochs=1, members=5).fit(features, outcome)
     assert found.sample(features[:3]).shape == (3, 5, 1)
@@ -95,7 +95,7 @@ def test_forecast_and_decision_agree(fitted: stakes.DecisionAwareForecaster) -> 
     assert fitted.score(features, outcome) == pytest.approx(-(10 * gap[0] ** 2 + gap[1] ** 2).mean(), rel=1e-5)
 
 
-@pytest.mark.parametrize("model", [SMALL, DiffusionSettings(2, 8, 1, steps=30)], ids=["implicit", "diffusion"])
+@pytest.mark.parametrize("model", [SMALL, DiffusionSettings(2, 8, 1, steps=21)], ids=["implicit", "diffusion"])
 def test_a_row_does_not_depend_on_the_others(model: object) -> None:
     features, outcome = table(150)
     found = forecaster(model=model, base="none", members=37, ensemble=2).fit(features, outcome)
@@ -136,7 +136,7 @@ def test_models_are_pooled() -> None:
 
 
 LONG = TrainingSettings(
-    epochs=40, pretraining_epochs=30, validate_every=4, batch=128, learning_rate=0.03, validation_members=20
+    epochs=20, pretraining_epochs=10, validate_every=4, batch=250, learning_rate=0.05, validation_members=20
 )
 
 
@@ -440,14 +440,14 @@ def test_inputs_that_cannot_be_used(fitted: stakes.DecisionAwareForecaster) -> N
 
 def test_times_make_blocks_of_weeks() -> None:
     features, outcome = table(2000)
-    found = forecaster(decision_weight="auto", weights=(0.5,), epochs=1)
+    found = forecaster(decision_weight="auto", weights=(0.5,), epochs=1, training=replace(QUICK, batch=1000))
     found.fit(features, outcome, times=np.datetime64("2020-01-01") + np.arange(2000))
     assert (found.validation_cases_, found.frontier_.block) == (500, 7)
 
 
 def test_a_few_days_are_too_few_to_choose_a_weight() -> None:
     features, outcome = table(59 * 24 * 4)
-    found = forecaster(decision_weight="auto", weights=(0.5,), epochs=1)
+    found = forecaster(decision_weight="auto", weights=(0.5,), epochs=1, training=replace(QUICK, batch=2000))
     found.fit(features, outcome, times=np.datetime64("2020-01-01T00") + np.arange(len(outcome)))  # 59 days judge
     assert (found.decision_weight_, found.frontier_.block) == (0, 72)
     assert "too few to tell whether another is cheaper, at least 10 blocks are needed" in found.frontier_.reason
@@ -477,7 +477,7 @@ def test_a_weight_that_fails_is_left_out() -> None:
 
 def test_searches_and_pipelines() -> None:
     features, outcome = table(90)
-    grid = {"decisionawareforecaster__decision_weight": [0.0, 0.5], "decisionawareforecaster__epochs": np.array([1, 2])}
+    grid = {"decisionawareforecaster__decision_weight": [0.0, 0.5], "decisionawareforecaster__epochs": np.array([1])}
     search = GridSearchCV(
         make_pipeline(StandardScaler(), forecaster()), grid, cv=TimeSeriesSplit(2), error_score="raise"
     )
@@ -530,7 +530,7 @@ def assert_same(first: stakes.DecisionAwareForecaster, second: stakes.DecisionAw
     assert first.training_ == second.training_
 
 
-@pytest.mark.parametrize(("epochs", "where"), [(1, "1-of-1"), (3, "1-of-1"), (5, "all-rows/1-of-1")])
+@pytest.mark.parametrize(("epochs", "where"), [(1, "1-of-1"), (2, "1-of-1"), (4, "all-rows/1-of-1")])
 def test_a_fit_goes_on_where_it_was(tmp_path: Path, epochs: int, where: str) -> None:
     given = {"decision_weight": "auto", "weights": (0.0, 0.5), "ensemble": 2}
     with pytest.raises(InterruptedTraining, match="everything up to it is saved"):
@@ -544,7 +544,7 @@ def test_a_fit_goes_on_where_it_was(tmp_path: Path, epochs: int, where: str) -> 
 def test_processes_change_nothing() -> None:
     cost = stakes.cost_function(lambda action, outcome: (action - outcome).abs() + 0.1 * action, -5.0, 5.0)
     local = lambda features, outcomes: StraightModel(features, outcomes)
-    given = {"decision_weight": "auto", "weights": (0.0, 0.3, 0.6), "model": local}
+    given = {"decision_weight": "auto", "weights": (0.0, 0.3, 0.6), "model": local, "epochs": 1}
     two, one = (forecaster(**given, n_jobs=jobs).set_params(cost=cost).fit(*table()) for jobs in (2, 1))
     assert_same(two, one)
 

@@ -1,17 +1,11 @@
-"""Saves bundles in forked children that are killed on the way; `test_saving` reads what is left.
-
-`python killed_savers.py BASE` leaves a folder BASE/SCENARIO/MOMENT-NTH for every kill, and for the last child, which
-has no NTH step and lives. All share one interpreter, since importing torch takes seconds and forking does not.
-"""
+"""Saves bundles in forked children that are killed on the way; `test_saving` reads what is left."""
 
 import itertools
 import os
 import shutil
 import signal
-import sys
 from pathlib import Path
 
-import torch
 from golden.make_bundle import FOLDER
 from kill_injection import install
 
@@ -35,8 +29,11 @@ def killed(nth: int, moment: str, folder: Path, forecaster: DecisionAwareForecas
     return status != 0
 
 
-def main(base: Path) -> None:
-    torch.set_num_threads(1)
+def leave_killed(base: Path) -> None:
+    """Leave a folder BASE/SCENARIO/MOMENT-NTH for every kill, and for the last child, which has no NTH step and lives.
+
+    To be called in a fork of the process of the tests.
+    """
     forecaster = load_bundle(FOLDER / "bundle-2").forecaster
     forecaster.noise_seed_ = OLD
     save_bundle(base / "old", forecaster)
@@ -49,7 +46,3 @@ def main(base: Path) -> None:
                 shutil.copytree(base / "old", folder)
             if not killed(nth, moment, folder, forecaster):
                 break
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -2,7 +2,6 @@ import errno
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import pytest
 from bundle.forecasters import PARTS, assert_same, contents, fitted, small
+from bundle.killed_savers import leave_killed
+from forked_processes import forked
 from golden.make_bundle import LAYOUT, SPEC
 
 from stakes.bundle import bundle_files, is_bundle, load_bundle, record_file, save_bundle
@@ -109,9 +110,9 @@ def test_a_failure_to_rename_is_told(folder: Path, monkeypatch: pytest.MonkeyPat
 @pytest.fixture(scope="module")
 def kills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("kills")
-    here = Path(__file__).parent
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here.parent), os.environ.get("PYTHONPATH", "")])}
-    subprocess.run([sys.executable, here / "killed_savers.py", base], env=environment, check=True)
+    savers = forked(lambda: leave_killed(base))
+    _, errors = savers.communicate()
+    assert savers.returncode == 0, errors
     return base
 
 

@@ -1,8 +1,6 @@
 """What `fit`, `refit` and `resume` ask for, without any training."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 from calls import called, complaint
+from forked_processes import forked
 
+from stakes.cli import main
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.files import write_json
@@ -200,10 +200,10 @@ def test_resume(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_process_of_its_own() -> None:
     words = ["decide", "--members", "members.csv", "--cost", "nothing:a=1", "--out", "mine.csv", "--force"]
-    command = [sys.executable, "-m", "stakes.cli", *words]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert result.stderr.startswith("stakes: there is no cost 'nothing'")
+    process = forked(lambda: main(words))
+    output, errors = process.communicate()
+    assert (process.returncode, output, errors.count("\n")) == (2, "", 1)
+    assert errors.startswith("stakes: there is no cost 'nothing'")
     assert Path("mine.csv").read_text() == "mine"
 
 

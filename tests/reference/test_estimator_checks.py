@@ -9,9 +9,9 @@ import stakes
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 
 TINY = {
-    "model": ImplicitSettings(noise=2, hidden=8, layers=1),
+    "model": ImplicitSettings(noise=2, hidden=4, layers=1),
     "members": 37,  # an odd number, for which float32 products depend on their shape
-    "training": TrainingSettings(epochs=2, validate_every=1, batch=32, members=4, validation_members=4),
+    "training": TrainingSettings(epochs=1, validate_every=1, batch=500, members=4, validation_members=4),
 }
 COST = stakes.ImbalanceCost(short=2.0, long=1.0, lower=-5.0, upper=5.0)
 
@@ -44,6 +44,6 @@ def test_diffusion_does_not_depend_on_neighbours_either(kind: str) -> None:
 
     from stakes.method.training_settings import DiffusionSettings
 
-    model = DiffusionSettings(noise=2, hidden=8, layers=1, steps=30)
+    model = DiffusionSettings(noise=2, hidden=8, layers=1, steps=21)
     forecaster = stakes.DecisionAwareForecaster(COST, decision_weight=0.5, **(TINY | {"model": model}))
     getattr(estimator_checks, kind)("DecisionAwareForecaster", forecaster)
