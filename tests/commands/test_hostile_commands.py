@@ -1,9 +1,12 @@
 """The soak of the commands in short: each small table and a few of the changed bundles, with one command each."""
 
+import cProfile
 import itertools
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from adversarial_bundles import bundle_changes
 from adversarial_inputs import parquet_files, tables
@@ -38,6 +41,28 @@ def test_adversarial_tables(base: Path, tmp_path: Path, suffix: str, inputs: obj
         file.write_bytes(content)
         words = in_turn(base, file, place)
         assert not called(words).fault(1 << 20), (name, words)
+
+
+def calls_of(words: list[str]) -> int:
+    """How many functions a command calls."""
+    profile = cProfile.Profile()
+    with profile:
+        assert called(words).code == 0
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+@pytest.mark.parametrize("place", [0, 1, 5])  # decide and evaluate members, decide by a fit
+def test_a_column_more_takes_few_calls_however_many_there_are(base: Path, tmp_path: Path, place: int) -> None:
+    """A `Series` for each column takes about 1,000 calls, a look through all columns for each of them 800."""
+    lines = {}
+    for columns in (200, 800):
+        numbers = np.random.default_rng(0).normal(50, 10, (4, columns)).round(2)
+        table = pd.DataFrame(numbers, columns=[f"m{number}" for number in range(columns)])
+        table.insert(0, "time", pd.date_range("2020-01-01", periods=4, freq="h"))
+        table.to_csv(tmp_path / f"{columns}.csv", index=False)
+        lines[columns] = list(table_commands(tmp_path / f"{columns}.csv", base))[place]
+    called(lines[800])  # which may import something
+    assert calls_of(lines[800]) - calls_of(lines[200]) < 300 * 600
 
 
 def test_changed_bundles(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

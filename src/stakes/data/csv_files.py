@@ -6,9 +6,13 @@ import io
 import re
 import zlib
 from collections.abc import Sequence
+from operator import or_
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.extensions import ExtensionArray
 
 from stakes.data.columns import check_header
 from stakes.data.decimal_marks import has_decimal_commas
@@ -31,8 +35,9 @@ _MAGIC = (
     (b"CDF", "is a NetCDF file, not text"),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
-_DECIMAL_COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
-_THOUSANDS, _HUNDREDS = r"[+-]?[1-9]\d{0,2},\d{3}", r"[+-]?\d{1,3}"
+_DECIMAL_COMMA = re.compile(r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$")
+_THOUSANDS, _HUNDREDS = (re.compile(text) for text in (r"[+-]?[1-9]\d{0,2},\d{3}", r"[+-]?\d{1,3}"))
+_TRUTHS = {"true": 1.0, "false": 0.0}
 _NUMBER_OR_TIME = re.compile(r"[+-]?(?:\d++(?:[.,]\d*+)?|[.,]\d++)(?:[eE][+-]?\d++)?|\d{4}-\d\d-\d\d.*")
 
 
@@ -172,29 +177,33 @@ def _counts(header: Sequence[str]) -> bool:
     return any(all(cell == str(start + place) for place, cell in enumerate(header)) for start in starts)
 
 
-def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> pd.Series:
+def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> NDArray[Any] | ExtensionArray:
     """A column as numbers, as true and false, or as text; a decimal comma only where it does not separate.
 
-    Where another column shows decimal commas, this one has them too.
+    Where another column shows decimal commas, this one has them too. A table may have very many columns, and a
+    `Series` for each would take most of the time.
     """
-    as_they_are = pd.to_numeric(pd.Series(cells, dtype="object"), errors="coerce")
-    if as_they_are.notna().all():  # most columns, in half the time
+    as_they_are = _numbers(cells)
+    if not np.isnan(as_they_are).any():  # most columns
         return as_they_are
-    text = pd.Series(cells, dtype="str").str.strip()
-    text = text.mask(text.isin(_MISSING))
-    if separator != "," and (decimal_commas or not _has_thousands_commas(text.dropna())):
-        text = text.str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
-    present = text.notna()
-    numbers = pd.to_numeric(text, errors="coerce")
-    if (numbers.notna() == present).all():
+    texts = [None if (text := cell.strip()) in _MISSING else text for cell in cells]
+    present = [text for text in texts if text is not None]
+    if separator != "," and (decimal_commas or not _has_thousands_commas(present)):
+        texts = [text and _DECIMAL_COMMA.sub(r"\1.\2", text) for text in texts]
+    numbers = _numbers(texts)
+    if len(present) == len(numbers) - np.isnan(numbers).sum():
         return numbers
-    lower = text.str.lower()
-    if lower[present].isin(["true", "false"]).all():
-        return (lower == "true").astype(np.float64).where(present)
-    return text
+    if all(text.lower() in _TRUTHS for text in present):
+        return np.array([np.nan if text is None else _TRUTHS[text.lower()] for text in texts])
+    return pd.array(texts, dtype="str")
 
 
-def _has_thousands_commas(text: pd.Series) -> bool:
+def _numbers(cells: Sequence[str | None]) -> NDArray[Any]:
+    """The numbers of the cells, NaN where one holds none."""
+    return pd.to_numeric(np.array(cells, dtype=object), errors="coerce")
+
+
+def _has_thousands_commas(texts: Sequence[str]) -> bool:
     """Whether commas part thousands, as where 987 and 1,234 stand together; 1,234 alone may be a decimal number."""
-    large, small = (text.str.fullmatch(pattern) for pattern in (_THOUSANDS, _HUNDREDS))
-    return bool(large.any() and small.any() and (large | small).all())
+    large, small = ([pattern.fullmatch(text) is not None for text in texts] for pattern in (_THOUSANDS, _HUNDREDS))
+    return any(large) and any(small) and all(map(or_, large, small))

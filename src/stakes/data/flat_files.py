@@ -1,6 +1,7 @@
 """CSV and parquet files as tables, or one sentence about why a file is none."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,16 +82,16 @@ def _parquet(content: bytes, name: str) -> pd.DataFrame:
         raise TableError(f"{name} has several levels of column names, expected one")
     table.columns = pd.Index([str(column) for column in table.columns])
     for field in schema:
-        if field.name in table.columns:
-            table[field.name] = _plain(table[field.name], field.type)
+        if field.name in table.columns and (plain := _plain(field.type)) is not None:
+            table[field.name] = plain(table[field.name])
     return table
 
 
-def _plain(column: "pd.Series[Any]", kind: pa.DataType) -> "pd.Series[Any]":
-    """Decimals as numbers, and bytes as the text that Python writes for them; all else as it is."""
+def _plain(kind: pa.DataType) -> "Callable[[pd.Series[Any]], pd.Series[Any]] | None":
+    """How decimals become numbers, and bytes the text that Python writes for them; None for what stays as it is."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_decimal(kind):
-        return column.astype("float64")
+        return lambda column: column.astype("float64")
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return column.astype("object").map(repr, na_action="ignore")
-    return column
+        return lambda column: column.astype("object").map(repr, na_action="ignore")
+    return None

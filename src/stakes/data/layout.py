@@ -21,7 +21,7 @@ from stakes.data.columns import check_names, first_repeated
 from stakes.data.directions import direction_features, with_waves
 from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
 from stakes.data.quality import DataQuality, data_quality
-from stakes.data.table_columns import column_numbers, column_times, is_numeric, require_columns
+from stakes.data.table_columns import column_numbers, column_times, numeric_columns, require_columns
 from stakes.data.time_axis import Times, hours_to_seconds, most_frequent_step
 from stakes.data.time_series import TimeSeries
 from stakes.errors import SeriesError, SettingError, TableError
@@ -121,7 +121,11 @@ class TableLayout:
         require_columns(table, self.targets, "targets")
         others = {self.time, self.baseline_action, *(() if self.lags else self.targets)}
         candidates = [str(column) for column in table.columns if str(column) not in others]
-        features = tuple(sorted(column for column in candidates if _holds_numbers(table[column], column)))
+        numeric, filled = set(numeric_columns(table)), set(table.columns[table.notna().any()])
+        for column in candidates:
+            if column in filled and column not in numeric:
+                _refuse_misspelt_numbers(table[column], column)
+        features = tuple(sorted(column for column in candidates if column in numeric and column in filled))
         if not (features or self.calendar):
             raise TableError(f"the table has no column of numbers for the features besides {', '.join(self.targets)}")
         return replace(self, features=features)
@@ -297,8 +301,8 @@ class TableLayout:
         lacking: NDArray[np.bool_],
     ) -> DataQuality:
         optional = (self.targets if with_outcomes else ()) + ((self.baseline_action,) if self.baseline_action else ())
-        columns = dict.fromkeys((*self.features, *self.known, *optional))
-        facts = {name: column_numbers(table, [name], "the table")[:, 0] for name in columns if name in table.columns}
+        columns = [name for name in dict.fromkeys((*self.features, *self.known, *optional)) if name in table.columns]
+        facts = dict(zip(columns, column_numbers(table, columns, "the table").T, strict=True))
         inputs = (*(self.features * max(1, len(self.lags))), *self.known)  # in the order of the feature names
         column_of = [name for name in inputs for _ in direction_features(name, self.directions)]
         blamed = blamed_columns(lacking, column_of, facts, at) if with_outcomes else None
@@ -308,14 +312,16 @@ class TableLayout:
 def _usable(table: pd.DataFrame, columns: Sequence[str], what: str) -> Floats:
     """The columns as numbers, each with some value, and within what models compute with."""
     numbers = column_numbers(table, columns, what)
-    for name, values in zip(columns, numbers.T, strict=True):
+    unusable = np.isnan(numbers).all(0) | (np.abs(numbers) > _LARGEST).any(0)
+    for place in map(int, np.flatnonzero(unusable)):
+        name, values = columns[place], numbers[:, place]
         if np.isnan(values).all():
             raise TableError(f"{what}: column {name!r} has no value in any row")
-        if len(large := np.flatnonzero(np.abs(values) > _LARGEST)):
-            raise TableError(
-                f"{what}: column {name!r} must hold numbers of at most {_LARGEST:.1e}, got {values[large[0]]:g} in "
-                f"data row {large[0] + 1}"
-            )
+        row = int(np.argmax(np.abs(values) > _LARGEST))
+        raise TableError(
+            f"{what}: column {name!r} must hold numbers of at most {_LARGEST:.1e}, got {values[row]:g} in "
+            f"data row {row + 1}"
+        )
     return numbers
 
 
@@ -337,16 +343,14 @@ def _at_times(values: Floats, ordered: Times, wanted: Times) -> Floats:
     return np.where(ordered[place] == wanted, values[place], np.nan)
 
 
-def _holds_numbers(column: "pd.Series[Any]", name: str) -> bool:
-    """Whether a column is one of numbers, with some value; a mere few bad cells among numbers are not passed over."""
-    present = column.dropna()
-    if not len(present) or pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return False
-    if is_numeric(column):
-        return True
-    if pd.to_numeric(present.astype("str"), errors="coerce").notna().mean() >= 0.5:
+def _refuse_misspelt_numbers(column: "pd.Series[Any]", name: str) -> None:
+    """A column of texts is no feature, but a mere few bad cells among numbers are not passed over."""
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return
+    cells = column.to_numpy(object)
+    texts = np.array([str(cell) for cell in cells[~pd.isna(cells)]], dtype=object)
+    if np.isnan(pd.to_numeric(texts, errors="coerce")).mean() <= 0.5:
         column_numbers(column.to_frame(name), [name], "features")
-    return False
 
 
 def _require_different(name: str, values: Sequence[Hashable]) -> None:

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.member_columns import chosen_columns, member_columns, target_columns, without_coordinates
-from stakes.data.table_columns import column_numbers, column_times, is_numeric, require_columns, zone_notes
+from stakes.data.table_columns import column_numbers, column_times, numeric_columns, require_columns, zone_notes
 from stakes.data.tables import read_table
 from stakes.data.xarray_files import open_dataset
 from stakes.errors import TableError, did_you_mean, one_line
@@ -146,9 +146,11 @@ def _wide(table: pd.DataFrame, name: str, time: str | None, wanted: Sequence[str
     if not others:
         raise TableError(f"{name} has no column of members")
     columns, notes = (chosen_columns(wanted, others, name), ()) if wanted else without_coordinates(others)
-    if texts := [column for column in columns if not is_numeric(table[column]) and _is_text(table[column])]:
+    numeric = set(numeric_columns(table))
+    text = next((column for column in columns if column not in numeric and _is_text(table[column])), None)
+    if text is not None:
         raise TableError(
-            f"{name} has text in the column {texts[0]!r}; columns of members hold numbers, and the column of the case "
+            f"{name} has text in the column {text!r}; columns of members hold numbers, and the column of the case "
             "is called time or case"
         )
     columns = columns if wanted else member_columns(columns, name)
@@ -163,7 +165,7 @@ def _long(table: pd.DataFrame, name: str, time: str | None, number: str, wanted:
     index = _case_index(table, time)
     if index is None:
         raise TableError(f"{name} has the column {number!r} but none of the case; it is called time or case")
-    numeric = [column for column in table.columns if column not in (index.name, number) and is_numeric(table[column])]
+    numeric = [column for column in numeric_columns(table) if column not in (index.name, number)]
     if not numeric:
         raise TableError(f"{name} has no column of numbers besides {number!r} and {index.name!r}")
     values, notes = (numeric, ()) if wanted and set(wanted) <= set(numeric) else without_coordinates(numeric)
@@ -206,7 +208,9 @@ def _outcome_columns(
     if set(members.targets) <= set(table.columns):
         return list(members.targets)
     others = [str(column) for column in table.columns if index is None or column != index.name]
-    numeric, _ = without_coordinates([column for column in others if is_numeric(table[column])])
+    numeric, _ = without_coordinates(
+        [column for column in numeric_columns(table) if index is None or column != index.name]
+    )
     if len(members.targets) == 1 and len(numeric) == 1:
         return numeric
     lacking = next(target for target in members.targets if target not in table.columns)

@@ -64,12 +64,13 @@ def data_quality(
         left_out: How many rows or target times gave no case, by reason.
         blamed: The columns for which most rows were left out; None where no feature is missing.
     """
+    facts = {name: _column_facts(values) for name, values in columns.items()}
     return DataQuality(
         rows=rows,
         used=used,
         left_out=left_out,
-        constant=tuple(name for name, values in columns.items() if len(np.unique(values[~np.isnan(values)])) == 1),
-        columns={name: _column_facts(values) for name, values in columns.items()},
+        constant=tuple(name for name, known in facts.items() if "min" in known and known["min"] == known["max"]),
+        columns=facts,
         blamed=blamed,
         **_time_facts(times),
     )

@@ -15,7 +15,7 @@ from stakes.data.time_axis import Times
 from stakes.errors import TableError, did_you_mean
 from stakes.settings import shown
 
-__all__ = ["column_numbers", "column_times", "is_numeric", "require_columns", "zone_notes"]
+__all__ = ["column_numbers", "column_times", "numeric_columns", "require_columns", "zone_notes"]
 
 _ISO = re.compile(r"\d{4}.*")
 _ZONED = r"[^T:]*[T:].*(?:Z|[+-]\d\d(?::?\d\d)?)$"
@@ -38,13 +38,14 @@ def require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> N
             raise TableError(f"{what}: the table has no column {shown(column)}; {did_you_mean(column, known)}")
 
 
-def is_numeric(column: "pd.Series[Any]") -> bool:
-    """Whether a column holds numbers, or true and false.
+def numeric_columns(table: pd.DataFrame) -> list[str]:
+    """The columns that hold numbers, or true and false, in the order of the table.
 
     Args:
-        column: A column of a table.
+        table: The table.
     """
-    return bool(pd.api.types.is_numeric_dtype(column.dtype)) and not pd.api.types.is_complex_dtype(column.dtype)
+    numeric = {kind for kind in set(table.dtypes) if _is_numeric(kind)}
+    return [str(column) for column, kind in zip(table.columns, table.dtypes, strict=True) if kind in numeric]
 
 
 def column_numbers(table: pd.DataFrame, columns: Sequence[str], what: str) -> NDArray[np.float64]:
@@ -56,8 +57,13 @@ def column_numbers(table: pd.DataFrame, columns: Sequence[str], what: str) -> ND
         what: What the columns are for, such as "features"; it begins the message of an error.
     """
     require_columns(table, columns, what)
-    values = [_numbers_of(table[column], column, what) for column in columns]
-    return np.stack(values, axis=1) if values else np.empty((len(table), 0))
+    chosen = table[list(columns)]
+    plain = np.array([isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in chosen.dtypes], dtype=bool)
+    values = np.zeros(chosen.shape)
+    values[:, plain] = chosen.loc[:, plain].to_numpy(np.float64)  # all at once: a table may have very many columns
+    for place in map(int, np.flatnonzero(~plain | np.isinf(values).any(0))):
+        values[:, place] = _numbers_of(chosen.iloc[:, place], columns[place], what)
+    return values
 
 
 def column_times(table: pd.DataFrame, column: str, *, unique: bool = True) -> Times:
@@ -110,10 +116,14 @@ def zone_notes(table: pd.DataFrame, column: Any) -> tuple[str, ...]:
     return ("times are UTC here, although the table has them in another zone",) if another else ()
 
 
+def _is_numeric(kind: Any) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(kind)) and not pd.api.types.is_complex_dtype(kind)
+
+
 def _numbers_of(column: "pd.Series[Any]", name: str, what: str) -> NDArray[np.float64]:
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
         raise TableError(f"{what}: column {name!r} must hold numbers, got dates and times")
-    numeric = is_numeric(column)
+    numeric = _is_numeric(column.dtype)
     values = column if numeric else pd.to_numeric(column, errors="coerce")
     if not numeric and len(bad := np.flatnonzero((values.isna() & column.notna()).to_numpy())):
         raise TableError(
@@ -139,7 +149,7 @@ def _spelling_hint(text: str) -> str:
 
 
 def _parsed_times(column: "pd.Series[Any]", name: str) -> "pd.Series[Any]":
-    if is_numeric(column):
+    if _is_numeric(column.dtype):
         raise TableError(f"column {name!r} must hold ISO times such as {_EXAMPLE}, got the number {column.iloc[0]}")
     text = column.astype("str").str.strip().mask(column.isna())
     parsed = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")

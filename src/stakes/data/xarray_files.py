@@ -104,13 +104,13 @@ def _table(path: str) -> "Dataset":
     import xarray
 
     from stakes.data.flat_files import read_flat_file
-    from stakes.data.table_columns import column_times, is_numeric
+    from stakes.data.table_columns import column_times, numeric_columns
 
     table = read_flat_file(Path(path))
     column = _time_column(path, table)
     at = column_times(table, column)
     order = at.argsort(kind="stable")
-    numeric = [str(name) for name in table.columns if name != column and is_numeric(table[name])]
+    numeric = [name for name in numeric_columns(table) if name != column]
     variables = {
         name: ("time", table[label].to_numpy(dtype="float64", na_value=float("nan"))[order], {"units": unit})
         for label in numeric

@@ -14,7 +14,6 @@ from stakes.data.members import MembersFile
 from stakes.data.quality import DataQuality, left_out_notes
 from stakes.data.table_columns import zone_notes
 from stakes.decisions import decision_table, uncertified_notes
-from stakes.fitting.notes_on_cases import unlike_fit_notes
 
 __all__ = ["DecidedCases", "decide_folder", "decide_members", "decided_notes"]
 
@@ -79,6 +78,8 @@ def decided_notes(
         quality: What was left out of the table, and the range of each of its columns.
         decided: The decisions, as `stakes.decisions.decision_table` makes them.
     """
+    from stakes.fitting.notes_on_cases import unlike_fit_notes  # not needed where there are members already
+
     return (
         *zone_notes(table, layout.time),
         *left_out_notes(quality),
