@@ -199,13 +199,19 @@ def _pack(recipe: Recipe, path: Path) -> tuple[bytes, dict[str, Any]]:
 def _widened(header: list[str], rows: list[list[str]], recipe: Recipe) -> tuple[list[str], list[list[str]]]:
     """A long table as one with a row a time; refused where a quantity also varies by something else."""
     cells: dict[str, dict[str, str]] = {}  # by time and column
+    places = [
+        (quantity, header.index(quantity), [header.index(key) for key in keys])
+        for quantity, keys in recipe.varies_by.items()
+    ]
     for row in rows:
-        named, at_time = dict(zip(header, row, strict=True)), cells.setdefault(row[0], {})
-        for quantity, keys in recipe.varies_by.items():
-            column = "_".join([quantity, *(named[key] for key in keys)])
-            if at_time.setdefault(column, named[quantity]) != named[quantity]:
+        if len(row) != len(header):
+            raise RecordError(f"{recipe.table} must have {len(header)} cells a row, got {len(row)} at {row[0]}")
+        at_time = cells.setdefault(row[0], {})
+        for quantity, place, keys in places:
+            column = "_".join([quantity, *[row[key] for key in keys]])
+            if at_time.setdefault(column, row[place]) != row[place]:
                 raise RecordError(
-                    f"{recipe.table} must have one {column!r} a time, got {at_time[column]} and {named[quantity]} "
+                    f"{recipe.table} must have one {column!r} a time, got {at_time[column]} and {row[place]} "
                     f"at {row[0]}"
                 )
     columns = list(dict.fromkeys(column for at_time in cells.values() for column in at_time))

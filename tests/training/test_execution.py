@@ -3,6 +3,7 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +28,8 @@ from small_sweeps import (
 
 import stakes.cli
 from stakes.errors import SettingError, StakesError
-from stakes.training import stacks, sweep
+from stakes.tasks import portfolio
+from stakes.training import run_settings, stacks, sweep
 from stakes.training.execution import Execution
 from stakes.training.run_folder import RunFolder
 from stakes.training.stacks import Stack
@@ -185,7 +187,17 @@ def test_a_run_of_a_sweep_at_work_cannot_be_resumed_beside_it(tmp_path: Path) ->
                 os.kill(number, signal.SIGKILL)
 
 
-def test_the_companion_can_be_an_axis(tmp_path: Path, workers: list[Forked]) -> None:
+@pytest.fixture
+def few_cases(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Portfolios of few simulated cases."""
+    monkeypatch.setattr(portfolio, "_SPLITS", (300, 100, 100))
+    run_settings._load.cache_clear()
+    yield
+    run_settings._load.cache_clear()
+
+
+@pytest.mark.usefixtures("workers", "few_cases")
+def test_the_companion_can_be_an_axis(tmp_path: Path) -> None:
     companions = ["decision", "crps_of_total", "variogram"]
     task = {"name": "simulated_portfolio", "sites": 3}
     few = {"training": {**TRAINING, "epochs": 2, "pretraining_epochs": 1, "batch": 1500}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_sweeps import TINY, planned, results, stamps
+from small_sweeps import TINY, TRAINING, planned, results, stamps
 
 from stakes.errors import InterruptedTraining, StakesError
 from stakes.training import stacks
@@ -34,7 +34,7 @@ def fitting(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
     return tried
 
 
-POINTS = read_sweep({**TINY, "grid": {"seed": [0, 1, 2, 3, 4]}})
+POINTS = read_sweep({**TINY, "training": {**TRAINING, "batch": 1600}, "grid": {"seed": [0, 1, 2, 3, 4]}})
 
 
 def stack_of(folder: Path) -> Stack:
