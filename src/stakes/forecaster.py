@@ -268,7 +268,8 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
         features, outcome, _ = self._validated(X, y, None)
         total = 0.0
         for rows, members in self._forecast(features):
-            total += float(self.cost(optimal_action(self.cost, members), outcome[rows]).double().sum())
+            action = optimal_action(self.cost, members, thorough=True)
+            total += float(self.cost(action, outcome[rows]).double().sum())
         return -total / len(outcome)
 
     def assess(
@@ -390,7 +391,7 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
         self.models_, self.baseline_models_ = kept_models(fitted, self.decision_weight_)
         self.place_on(trees)
         self.noise_seed_, self.outcome_bounds_ = plan.noise_seed, plan.bounds
-        self.climatology_action_ = float(optimal_action(self.cost, plan.train.outcome))
+        self.climatology_action_ = float(optimal_action(self.cost, plan.train.outcome, thorough=True))
         return self
 
     def _forecast(

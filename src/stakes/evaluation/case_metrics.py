@@ -84,7 +84,7 @@ class CaseMetrics:
         seen = outcomes.to_numpy(np.float64)
         metrics, complete = ensemble_metrics(np.asarray(members, dtype=np.float64), seen, cost)
         outcome = torch.from_numpy(seen[complete])
-        constant = optimal_action(cost, outcome[None]).expand(len(outcome), 1)
+        constant = optimal_action(cost, outcome[None], thorough=True).expand(len(outcome), 1)
         metrics["climatology_cost"] = cost(constant, outcome).numpy()
         chosen = {name: values.astype(np.float64) for name, values in metrics.items() if values.ndim == 1}
         today = None

@@ -22,7 +22,6 @@ from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Interval
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import check_finite, require_count, whole_number
 from stakes.method.costs import Cost
-from stakes.method.decision_score import DecisionScore
 from stakes.number_text import change_text
 from stakes.training.policy import PolicySettings, train_policy
 
@@ -120,14 +119,15 @@ def headroom(
     settings = settings or _policy_settings(len(train))
     policy = train_policy(cost, train, stopping, settings, seed, progressed=progressed)
     outcome = judged.outcome
-    climatology = optimal_action(cost, train.outcome).expand(len(judged), 1)
+    climatology = optimal_action(cost, train.outcome, thorough=True).expand(len(judged), 1)
+    foresight = optimal_action(cost, outcome[:, None], thorough=True)
     by_policy = cost(policy(judged.features), outcome)
     gain = paired_difference(by_policy[None], paid[None], min(block, len(judged)))
     return Headroom(
         forecast_cost=_mean(paid),
         policy_cost=_mean(by_policy),
         climatology_cost=_mean(cost(climatology, outcome)),
-        foresight_cost=_mean(DecisionScore(cost)(outcome[:, None], outcome)),
+        foresight_cost=_mean(cost(foresight, outcome)),
         gain=gain,
         cases=len(judged),
     )

@@ -13,7 +13,6 @@ from torch import Tensor
 from stakes.errors import ShapeError
 from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
-from stakes.method.decision_score import DecisionScore
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 from stakes.method.scores import ThresholdWeightedCRPS, VariogramScore, energy_score
 from stakes.method.sorting import sort_members
@@ -89,15 +88,15 @@ class Assessor:
         return scores
 
     def _decision(self, members: Tensor, outcome: Tensor) -> Metrics:
-        """The action, what it costs and was expected to cost, and how the decision score pulls at the members."""
+        """The action that is recommended, what it costs and was expected to cost, and how it pulls at the members."""
         watched = members.clone().requires_grad_()
         with torch.enable_grad():
-            action = optimal_action(self.cost, watched)
+            action = optimal_action(self.cost, watched, thorough=True)
             (pull,) = torch.autograd.grad(self.cost(action, outcome).sum(), watched)
         action = action.detach()
         cost = self.cost(action, outcome)
         expected = self.cost(action, members.movedim(-2, 0)).mean(0)
-        foresight = DecisionScore(self.cost)(outcome[..., None, :], outcome)
+        foresight = self.cost(optimal_action(self.cost, outcome[..., None, :], thorough=True), outcome)
         level = action.squeeze(-1)
         return {
             "action": level,

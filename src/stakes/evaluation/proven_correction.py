@@ -47,7 +47,8 @@ def proven_correction(
     change = _change(members, mended, lambda forecast: energy_score(forecast, outcome))
     if not upper_bounds(change[None], block=block)[0] < 0:
         return None
-    if _change(members, mended, lambda forecast: cost(optimal_action(cost, forecast), outcome)).mean() > 0:
+    paid = _change(members, mended, lambda forecast: cost(optimal_action(cost, forecast, thorough=True), outcome))
+    if paid.mean() > 0:
         return None
     return Correction.fit(known, seen)
 

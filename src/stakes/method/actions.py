@@ -102,21 +102,22 @@ def solve_action(
             return _check_closed_form(cost, samples, closed_form[..., 0], convex, thorough)
         if thorough:
             check_stated_convexity(cost, samples)
-        if solver is None and thorough and not convex:
-            return _solve(cost, samples, _Thorough(_places(cost, samples)))[0]
-        solver = solver or NewtonBisection()
+        solver = solver or _default_solver(cost, samples, thorough)
         solution = _solve(cost, samples, solver)[0]
         return _certify(cost, samples, solution, solver.tolerance) if convex else solution
 
 
-def optimal_action(cost: Cost, samples: Tensor, solver: Solver | None = None, *, check: bool | None = None) -> Tensor:
+def optimal_action(
+    cost: Cost, samples: Tensor, solver: Solver | None = None, *, check: bool | None = None, thorough: bool = False
+) -> Tensor:
     """Bayes action (..., A) of each forecast, differentiable in the members               (eq. ift_member).
 
     The gradient is that of the implicit function theorem, zero at the bounds and where the search has not converged. It
     is a first derivative: the result cannot be differentiated twice.
 
     It is made for training: a cost without a closed form is scanned at nine actions and the best of them refined, which
-    finds the best action if the expected cost is convex, and otherwise may miss it. `solve_action` searches thoroughly.
+    finds the best action if the expected cost is convex, and otherwise may miss it. `solve_action` searches thoroughly,
+    and so does this where it is asked to.
 
     Args:
         cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
@@ -124,17 +125,20 @@ def optimal_action(cost: Cost, samples: Tensor, solver: Solver | None = None, *,
         solver: How the minimum is found. None takes the cost's closed form where it has one, else `NewtonBisection()`.
         check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
             where no captured training step could be disturbed.
+        thorough: Whether a cost that is not known to be convex is searched as thoroughly as `solve_action` does it,
+            whose action this then is. It is meant for judging decisions, where no training step waits.
     """
     if _in_inference_mode():
         with torch.inference_mode(False), torch.no_grad():  # the solver needs derivatives
-            return optimal_action(cost, samples.clone(), solver, check=check)
+            return optimal_action(cost, samples.clone(), solver, check=check, thorough=thorough)
     with _full_precision(samples):
         samples = _prepare(cost, samples, check)
         closed_form = _closed_form(cost, samples) if solver is None else None
         if closed_form is not None:
             return closed_form.to(samples.dtype)
         with torch.no_grad():
-            solution, jacobian = _solve(cost, samples.detach(), solver or NewtonBisection())
+            members = samples.detach()
+            solution, jacobian = _solve(cost, members, solver or _default_solver(cost, members, thorough))
         return with_gradient(solution.action[..., 0], samples, jacobian)[..., None]
 
 
@@ -167,6 +171,11 @@ def _solve(cost: Cost, samples: Tensor, solver: Solver) -> tuple[ActionSolution,
     jacobian = torch.where(moves, -1 / torch.where(moves, curvature, 1.0), 0.0)[..., None, None] * cross
     unproven = torch.zeros_like(converged)
     return ActionSolution(action[..., None], value, interior, residual, converged, curvature, unproven), jacobian
+
+
+def _default_solver(cost: Cost, samples: Tensor, thorough: bool) -> Solver:
+    """How a cost without a closed form is solved where nothing else is asked for."""
+    return _Thorough(_places(cost, samples)) if thorough and not states_convexity(cost) else NewtonBisection()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from stakes.errors import CostError
-from stakes.method.argument_checks import known_false
+from stakes.method.argument_checks import known_false, known_on_host
 from stakes.method.derivatives import ExpectedCost
 from stakes.method.solvers import Located, NewtonBisection
 
@@ -101,9 +101,11 @@ def _deepest(f: ExpectedCost, grid: Tensor, values: Tensor) -> Tensor:
     beyond = torch.full_like(values[:1], torch.inf)
     padded = torch.cat([beyond, values, beyond])
     lowest = (values < padded[:-2]) & (values <= padded[2:])  # of equal values the first
-    valleys = torch.where(lowest, values, torch.inf).topk(_VALLEYS, 0, largest=False).indices
+    floors, valleys = torch.where(lowest, values, torch.inf).topk(_VALLEYS, 0, largest=False)
     best = torch.stack([grid[0], grid[0], grid[0], beyond[0]])  # lower end, place, upper end, value
-    for valley in valleys:
+    for floor, valley in zip(floors, valleys, strict=True):
+        if known_on_host((floor == torch.inf).all()):  # no row has so many
+            break
         near = [(valley + offset).clamp(0, len(grid) - 1)[None] for offset in (-1, 0, 1)]
         bracket = torch.stack([*(grid.gather(0, index)[0] for index in near), values.gather(0, near[1])[0]])
         for _ in range(_ROUNDS):

@@ -47,11 +47,11 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) ->
     sample = torch.from_numpy(values[np.isfinite(values).all(1)])
     total = Assessor(cost).total(sample)
     sample = sample[total.argsort(stable=True)]
-    best = optimal_action(cost, sample).item()
+    best = optimal_action(cost, sample, thorough=True).item()
     sets = _stand_ins(sample)
     check = check_cost(cost, sets)
     typical = sample[[round(level * (len(sample) - 1)) for level in _QUANTILES]].unique(dim=0)
-    alone = optimal_action(cost, torch.cat([sets, typical[:, None].expand(-1, sets.shape[1], -1)]))
+    alone = optimal_action(cost, torch.cat([sets, typical[:, None].expand(-1, sets.shape[1], -1)]), thorough=True)
     actions = _actions_around(cost, torch.cat([alone.flatten(), torch.tensor([best], dtype=torch.float64)]))
     expected = _costs(cost, actions, sample).mean(1)
     with drawing_style():

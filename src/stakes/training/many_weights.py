@@ -336,7 +336,7 @@ def _judged(plan: TrainingPlan, models: Sequence[nn.Module]) -> tuple[Floats, Fl
         ):
             if bool(torch.isfinite(members).all()):
                 members = within_bounds(members, plan.bounds)
-                action = optimal_action(plan.cost, members)
+                action = optimal_action(plan.cost, members, thorough=True)
                 cost[rows] = plan.cost(action, outcome[rows]).numpy()
                 score[rows] = energy_score(members, outcome[rows]).numpy()
     return cost, score
