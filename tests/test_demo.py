@@ -11,7 +11,7 @@ from stakes.fitting.inputs import FitInputs
 
 def test_the_demo_goes_from_tables_to_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_MEMBERS", 10)
-    for name, rows in (("_loads", 1500), ("_sites", 900)):
+    for name, rows in (("_loads", 800), ("_sites", 500)):
         shortened(monkeypatch, name, rows)
     code, page, errors = called("demo", "--out", str(tmp_path), "--epochs", "1", "--workers", "1")
     assert code == 0, errors
@@ -36,16 +36,22 @@ def shortened(monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
     monkeypatch.setattr(demo, "EXAMPLES", examples)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FitInputs]:
+    """What is fitted to, all of it."""
+    folder = tmp_path_factory.mktemp("whole")
+    return {example.name: FitInputs.read(example.request(folder, None)) for example in demo.EXAMPLES}
+
+
 @pytest.mark.parametrize("example", demo.EXAMPLES, ids=lambda example: example.name)
-def test_the_demo_does_not_doubt_its_own_data(tmp_path: Path, example: demo.Example) -> None:
-    inputs = FitInputs.read(example.request(tmp_path, None))
+def test_the_demo_does_not_doubt_its_own_data(whole: dict[str, FitInputs], example: demo.Example) -> None:
+    inputs = whole[example.name]
     assert inputs.cases.outcomes is not None
     assert inputs.spec.doubts(inputs.cases.outcomes) == []
 
 
-def test_the_french_load_is_judged_on_2021(tmp_path: Path) -> None:
-    inputs = FitInputs.read(demo.EXAMPLES[0].request(tmp_path, None))
-    fitted, test = inputs.split
+def test_the_french_load_is_judged_on_2021(whole: dict[str, FitInputs]) -> None:
+    fitted, test = whole["french_load"].split
     assert test is not None
     assert fitted.times is not None
     assert test.times is not None
@@ -54,9 +60,8 @@ def test_the_french_load_is_judged_on_2021(tmp_path: Path) -> None:
     assert not any(str(time).startswith("2020") for time in (*fitted.times, *test.times))
 
 
-def test_the_simulated_sites_have_1500_cases_to_train_on(tmp_path: Path) -> None:
-    inputs = FitInputs.read(demo.EXAMPLES[1].request(tmp_path, None))
-    fitted, test = inputs.split
+def test_the_simulated_sites_have_1500_cases_to_train_on(whole: dict[str, FitInputs]) -> None:
+    fitted, test = whole["simulated_sites"].split
     assert test is not None
     assert (len(fitted), len(test)) == (4500, 4000)
     assert round((1 - demo.EXAMPLES[1].validation_fraction) * len(fitted)) == 1500

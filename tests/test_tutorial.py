@@ -11,7 +11,7 @@ from page_blocks import ROOT, blocks, commands
 
 SHORTER = {
     "head -n 10229": "head -n 1501",
-    "stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --no-headroom",
+    "stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --no-headroom --workers 1",
 }
 
 

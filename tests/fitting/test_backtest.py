@@ -39,7 +39,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> Fits:
             model=ImplicitSettings(hidden=4, layers=1, noise=2),
             weights=(0.0, 0.5),
             members=6,
-            training=TrainingSettings(epochs=2, validate_every=1, validation_members=4),
+            training=TrainingSettings(epochs=1, validate_every=1, validation_members=4),
             random_state=request.seed,
             device=execution.resolved_device,
         )

@@ -29,17 +29,20 @@ WEIGHTS = "weights.safetensors"
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with load.csv, costs.py and `old`, a fit of them; read it only."""
+    """A folder with load.csv, costs.py and `old`, a fit of them, how many epochs it took; read it only."""
     folder = tmp_path_factory.mktemp("runs")
     table = load_table()
     table.loc[table.index[-30:], "bought"] = None
     table.to_csv(folder / "load.csv", index=False)
     (folder / "costs.py").write_text(OWN)
+    epochs = count(1)
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
+        patched.setattr(fit, "stop_on_interrupt", interrupted_after(10**6, epochs))
         code, output, errors = called(*FIT, "--out", "old")
     assert (code, errors) == (0, "")
     (folder / "said.txt").write_text(output)
+    (folder / "epochs.txt").write_text(str(next(epochs) - 1))
     return folder
 
 
@@ -108,7 +111,9 @@ def test_a_request_from_before_there_was_a_base_has_none() -> None:
     assert read_request(Path("old/fit.json"))[0].base == "none"
 
 
-def test_a_finished_fit_says_the_same_again() -> None:
+def test_a_finished_fit_says_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And writes its report again where it is gone; what that draws is what `stakes report` does, below."""
+    monkeypatch.setattr(fit, "write_fit_report", lambda _, folder: (folder / "report.html").touch())
     Path("old/report.html").unlink()
     assert called(*FIT, "--out", "old") == (0, Path("said.txt").read_text(), "")
     assert Path("old/report.html").exists()
@@ -159,11 +164,7 @@ def test_an_interrupted_fit_goes_on_with_the_same_cost_alone(monkeypatch: pytest
 
 @pytest.mark.usefixtures("no_report")
 def test_every_training_of_a_fit_goes_on_after_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
-    epochs = count(1)
-    with monkeypatch.context() as patched:
-        patched.setattr(fit, "stop_on_interrupt", interrupted_after(10**6, epochs))
-        assert called(*FIT, "--out", "whole")[0] == 0
-    last = next(epochs) - 2  # before the last epoch of the training for service
+    last = int(Path("epochs.txt").read_text()) - 1  # before the last epoch of the training for service
     with monkeypatch.context() as patched:
         patched.setattr(fit, "stop_on_interrupt", interrupted_after(last))
         assert called(*FIT, "--out", "new")[0] == 130
@@ -171,7 +172,7 @@ def test_every_training_of_a_fit_goes_on_after_an_interruption(monkeypatch: pyte
         assert not Path("new/bundle.json").exists()
     assert called("resume", "new", "--cost", COST, *HERE)[0] == 0
     assert not Path("new/checkpoints").exists()
-    for name, sha256 in bundle_files(Path("whole")).items():
+    for name, sha256 in bundle_files(Path("old")).items():
         if name == WEIGHTS or name.startswith("evaluation/"):
             assert bundle_files(Path("new"))[name] == sha256
 

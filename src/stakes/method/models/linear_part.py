@@ -40,9 +40,11 @@ class LinearPart(nn.Module):
         has_diagonal = self.seen < outcomes
         self.noise = self.seen + outcomes * has_diagonal
         starts = {"weight": torch.zeros(outcomes, features), "bias": torch.zeros(outcomes)}
-        starts["factors"] = torch.zeros(self.seen, outcomes) if has_diagonal else torch.eye(outcomes)
+        starts["factors"] = torch.zeros(self.seen, outcomes)
         if has_diagonal:
             starts["diagonal"] = torch.ones(outcomes)
+        else:
+            starts["factors"].fill_diagonal_(1.0)  # `torch.eye` on the device meta would import sympy, for seconds
         for name, start in starts.items():
             self.register_buffer(name, start)
             self.register_parameter(f"{name}_change", nn.Parameter(torch.zeros_like(start)))
