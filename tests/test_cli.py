@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 import stakes.cli
 from stakes.cli import main
+from stakes.errors import StakesWarning
 from stakes.files import locked
 from stakes.tasks import task_types
 from stakes.training import sweep, train_and_resume
@@ -591,3 +593,16 @@ def test_matplotlib_keeps_its_notes_to_itself(caplog: pytest.LogCaptureFixture) 
     called("completion", "bash")
     logging.getLogger("matplotlib.font_manager").warning("Matplotlib is building the font cache")
     assert not caplog.records
+
+
+def test_warnings_of_libraries_are_kept_back_and_ours_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def warning(*_: object) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")  # in these tests they are errors
+            warnings.warn("this will change in the next version", FutureWarning, stacklevel=1)
+            warnings.warn("members\nfailed", StakesWarning, stacklevel=1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stakes.commands.check_cost._checked", warning)
+    words = ["check-cost", "--cost", "shortfall:penalty=3"]
+    assert called(*words) == (130, "", "note: members failed\nstakes: interrupted\n")

@@ -8,6 +8,7 @@ from typing import TextIO
 from cyclopts import App, CycloptsError, Group
 
 from stakes import __version__
+from stakes.errors import StakesWarning
 from stakes.exit_codes import complain, exit_code_of
 
 __all__ = ["app", "main"]
@@ -91,8 +92,9 @@ def _print_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning as one line, as all else that a command tells beside its result."""
-    sys.stderr.write(f"note: {' '.join(str(message).split())}\n")
+    """A warning of ours as one line, as all else that a command tells; those of libraries are nobody's business."""
+    if issubclass(category, StakesWarning):
+        sys.stderr.write(f"note: {' '.join(str(message).split())}\n")
 
 
 if __name__ == "__main__":

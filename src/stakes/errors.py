@@ -16,6 +16,7 @@ __all__ = [
     "SettingError",
     "ShapeError",
     "StakesError",
+    "StakesWarning",
     "StudyError",
     "TableError",
     "WheelError",
@@ -30,6 +31,10 @@ _LONGEST_LINE = 2000
 
 class StakesError(ValueError):
     """Something given to `stakes` cannot be used; the message names it, says what came and what is expected."""
+
+
+class StakesWarning(UserWarning, RuntimeWarning):
+    """Something that users of `stakes` should know; the commands tell it, and keep the warnings of libraries back."""
 
 
 class CostError(StakesError):

@@ -165,3 +165,15 @@ def test_no_odd_digits() -> None:
         assert "0.2," in output
         assert "0000000" not in output
         assert "9999999" not in output
+
+
+def test_the_newest_time_only(fitted: Path) -> None:
+    load_table().iloc[::-1].to_csv("load.csv", index=False)
+    every, last = decided(str(fitted), "load.csv"), decided(str(fitted), "load.csv", "--last")
+    assert len(every) > 1
+    pd.testing.assert_frame_equal(last, every.tail(1).reset_index(drop=True))
+    assert last["time"][0] == every["time"].max()
+    pd.read_csv("members.csv").iloc[::-1].to_csv("members.csv", index=False)
+    words = ["--members", "members.csv", "--cost", COST]
+    every, last = decided(*words), decided(*words, "--last")
+    pd.testing.assert_frame_equal(last, every.sort_values("time").tail(1).reset_index(drop=True))

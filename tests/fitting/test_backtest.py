@@ -58,7 +58,8 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> Fits:
 def test_each_origin_is_fitted_on_what_was_known_and_judged_on_what_came_next(fits: Fits) -> None:
     code, output, errors = called(*WORDS, "--json")
     assert code == 0
-    assert errors.count("\n") == 3
+    assert errors.splitlines()[0] == "note: 3 of 200 rows left out: the lags reach before the first row"
+    assert errors.count("\n") == 4
     parts = [pd.read_csv(f"out/origin-{place}.csv", parse_dates=["time"]) for place in (1, 2, 3)]
     judged = pd.concat(parts)
     cases = load_table()["time"].iloc[3:]  # two lags and the lead before the first target
@@ -79,6 +80,10 @@ def test_each_origin_is_fitted_on_what_was_known_and_judged_on_what_came_next(fi
     assert json.loads(Path("out/results.json").read_text()) == found
     assert len(pd.read_csv("out/table.csv")) == 4
     assert not Path("out/checkpoints").exists()
+    page = Path("out/report.html").read_text()
+    assert found["sentences"][-1] == "Report: out/report.html"
+    for words in (*found["sentences"][:-1], "Against every rival", "change against the best constant action (EUR)"):
+        assert words in page
 
 
 @pytest.mark.parametrize("lead", [12.0, 24.0, 72.0])
@@ -167,7 +172,7 @@ def test_today_is_compared_where_it_is_known(fits: Fits) -> None:
     assert overall["today_cost"] == pytest.approx(known["today_cost"].mean())
     assert overall["cost_beside_today"] == pytest.approx(known["cost"].mean())
     assert overall["today_change"] == pytest.approx(overall["cost_beside_today"] - overall["today_cost"])
-    sentence = found["sentences"][-1]
+    sentence = found["sentences"][-2]
     assert sentence.startswith(f"Over the {len(known)} cases in which they are known the actions c")
     assert " those of today: " in sentence
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from forked_processes import Forked, forked
 
-from stakes.errors import InterruptedTraining, SettingError, StakesError, WorkerError
+from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning, WorkerError
 from stakes.training.processes import MEMORY, Outcome, called_for_each, outcomes, stop_asked, tell
 
 
@@ -120,13 +120,14 @@ def test_what_a_process_tells_is_heard_before_its_result() -> None:
         tell({"call": call})
         with warnings.catch_warnings():
             warnings.simplefilter("always")  # in a fork of these tests they are errors
-            warnings.warn("careful", stacklevel=1)
+            warnings.warn("careful", StakesWarning, stacklevel=1)
+            warnings.warn("a library would have it done otherwise", FutureWarning, stacklevel=1)
         return "done"
 
     results = called(speak, 1, 2, hear=lambda key, line: heard.append((key, line)))
     assert heard == [(n, line) for n in (1, 2) for line in ({"call": n}, {"warning": "careful"})]
     assert {outcome.unwrap() for outcome in results.values()} == {"done"}
-    with pytest.warns(RuntimeWarning, match="careful"):
+    with pytest.warns(StakesWarning, match="careful"):
         called(speak, 3)
 
 

@@ -19,6 +19,7 @@ app = App(
     name="decide",
     help_epilogue=flag.examples(
         "stakes decide load new.csv --out actions.csv",
+        "stakes decide load new.csv --last",
         "stakes decide --members ensemble.csv --cost shortfall:penalty=5",
     ),
 )
@@ -34,6 +35,9 @@ def decide(
     cost: flag.CostWords = None,
     target: Annotated[str | None, Parameter(help="values of the members in a long table with several columns")] = None,
     quantiles: Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")] = "0.1,0.5,0.9",
+    last: Annotated[
+        bool, Parameter(help="decide for the newest time only, or the last row", negative="", show_default=False)
+    ] = False,
     out: Annotated[Path | None, Parameter(help="write the table to this file, .csv or .parquet")] = None,
     force: flag.Force = False,
     json: flag.Json = False,
@@ -46,7 +50,7 @@ def decide(
     for level in levels:
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
-    result = _decided(folder, newdata, files, cost, levels, flag.names(target))
+    result = _decided(folder, newdata, files, cost, levels, flag.names(target), last)
     print_notes(result.notes, quiet)
     print_or_write_table(result.table, result.record(), out, json)
 
@@ -58,6 +62,7 @@ def _decided(
     cost: str | None,
     levels: Sequence[float],
     targets: tuple[str, ...],
+    last: bool,
 ) -> "DecidedCases":
     """With a fitted forecaster or over an ensemble, by what is given."""
     from stakes.cost_text.written_cost import CostSpec
@@ -71,10 +76,10 @@ def _decided(
             raise SettingError(
                 "--target, --columns, --time and --variable belong to --members; the folder knows its own columns"
             )
-        return decide_folder(folder, read_table(data, **files.csv_options), cost, levels)
+        return decide_folder(folder, read_table(data, **files.csv_options), cost, levels, last)
     if folder is not None:
         raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")
     if cost is None:
         raise SettingError("--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150")
     spec = CostSpec.parse(cost)
-    return decide_members(files.read_these(targets), spec, levels)
+    return decide_members(files.read_these(targets), spec, levels, last)

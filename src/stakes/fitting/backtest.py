@@ -1,7 +1,7 @@
 """`stakes backtest`: fitted again and again as time goes on, and judged each time on what came next.
 
 The folder holds `backtest.json` (what was asked), `origin-1.csv` and so on (every judged case of a finished origin),
-`checkpoints/` while there is training to be done, and in the end `table.csv` and `results.json`.
+`checkpoints/` while there is training to be done, and in the end `table.csv`, `results.json` and `report.html`.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import stakes
 from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.data.layout import TableCases
@@ -27,7 +28,10 @@ from stakes.fitting.request import FitRequest, claim_folder, read_request, reque
 from stakes.json_values import json_value
 from stakes.method.argument_checks import require_count
 from stakes.number_text import change_text, number_text
-from stakes.settings import from_plain
+from stakes.reports.backtest_report import build_backtest_report
+from stakes.reports.fit_report import REPORT
+from stakes.reports.page import Report, write_report
+from stakes.settings import from_plain, to_plain
 from stakes.status_lines import StatusLines
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
@@ -75,7 +79,8 @@ class Backtest:
         """What all origins say together."""
         overall = self.table.iloc[-1]
         known = {rival: words for rival, words in _RIVALS.items() if overall.get(f"{rival}_cases")}
-        return tuple(self._against(overall, rival, words) for rival, words in known.items())
+        compared = (self._against(overall, rival, words) for rival, words in known.items())
+        return (*compared, f"Report: {self.folder / REPORT}")
 
     @property
     def shown(self) -> list[str]:
@@ -113,10 +118,10 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
     starts = _starts(inputs, origins)
     record = request_record(request, inputs.spec, inputs.sha256) | {"origins": origins}
     inputs.known_at(starts[0])  # there must be some
-    for note in inputs.notes:
-        say(f"note: {note}")
     with locked(out), naming_own_cost(inputs.cost):
         claim_folder(out / SETTINGS, record, "backtest")
+        for note in inputs.notes:
+            say(f"note: {note}")
         parts = [
             _origin(inputs, out, place, starts[place - 1 : place + 1], execution, say)
             for place in range(1, origins + 1)
@@ -125,6 +130,7 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
         result = Backtest(out, _summary(parts, inputs), inputs.spec.unit)
         write_table(result.table, out / _TABLE)
         write_atomically(out / _RESULTS, f"{json.dumps(json_value(result.record()), allow_nan=False)}\n".encode())
+        write_report(_report(result, inputs, record), out / REPORT)
     return result
 
 
@@ -139,6 +145,17 @@ def resume_backtest(folder: Path, execution: Execution, cost: str | None = None)
     request, kept, record = read_request(folder / SETTINGS)
     origins = from_plain(int, record.get("origins"), "origins")
     return run_backtest(replace(request, cost=str(cost_again(kept, cost))), folder, origins, execution)
+
+
+def _report(result: Backtest, inputs: FitInputs, record: dict[str, Any]) -> Report:
+    request = {name: value for name, value in record["request"].items() if name not in ("data", "cost", "layout")}
+    settings = {"cost": str(inputs.spec.kept()), "origins": record["origins"], **request, **to_plain(inputs.layout)}
+    provenance = {
+        "data": f"{Path(inputs.request.data).name}, SHA-256 {inputs.sha256}",
+        "stakes": stakes.__version__,
+    }
+    *sentences, _ = result.sentences  # the last one says where the report is
+    return build_backtest_report(result.table, sentences, _RIVALS, result.unit, settings, provenance)
 
 
 def _starts(inputs: FitInputs, origins: int) -> list[int]:

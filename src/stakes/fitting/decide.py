@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from stakes.cost_text.written_cost import CostSpec
@@ -46,7 +47,9 @@ class DecidedCases:
         }
 
 
-def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: Sequence[float]) -> DecidedCases:
+def decide_folder(
+    folder: Path, table: pd.DataFrame, cost: str | None, levels: Sequence[float], last: bool = False
+) -> DecidedCases:
     """The actions of a fitted forecaster for every row, or target time, whose features are there.
 
     Args:
@@ -54,14 +57,15 @@ def decide_folder(folder: Path, table: pd.DataFrame, cost: str | None, levels: S
         table: What is known now, with the columns of the fit.
         cost: The cost in words; None takes that of the fit.
         levels: Levels of the quantiles in the table, between 0 and 1.
+        last: Whether only the newest time, or the last row, is decided for.
     """
     from stakes.bundle.open_fit import layout_of, open_folder  # not needed where there are members already
 
     bundle = open_folder(folder, cost)
     layout = layout_of(bundle, folder)
     inputs = layout.inputs(table)
-    forecaster = bundle.forecaster
-    decided = decision_table(forecaster.cost, forecaster.sample(inputs.features), inputs.features.index, levels)
+    forecaster, features = bundle.forecaster, inputs.features.tail(1) if last else inputs.features
+    decided = decision_table(forecaster.cost, forecaster.sample(features), features.index, levels)
     notes = decided_notes(bundle.about, layout, table, inputs.quality, decided)
     return DecidedCases(in_utc(decided), bundle.cost_spec, (*bundle.notes, *notes))
 
@@ -88,14 +92,16 @@ def decided_notes(
     )
 
 
-def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float]) -> DecidedCases:
+def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float], last: bool = False) -> DecidedCases:
     """The actions of least expected cost over the members, without any fitting.
 
     Args:
         ensemble: The members of every case.
         spec: The cost in words.
         levels: Levels of the quantiles in the table, between 0 and 1.
+        last: Whether only the newest time, or the last row, is decided for.
     """
     doubts = spec.doubts(ensemble.members.reshape(-1, ensemble.members.shape[2]), ensemble.targets)
-    decided = decision_table(spec.build(), ensemble.members, case_labels(ensemble.index), levels)
+    rows = np.argsort(ensemble.index, kind="stable")[-1:] if last else slice(None)
+    decided = decision_table(spec.build(), ensemble.members[rows], case_labels(ensemble.index)[rows], levels)
     return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *uncertified_notes(decided)))

@@ -115,10 +115,10 @@ def run_fit(
         request_record(request, inputs.spec, inputs.sha256),
         inputs.split,
     )  # there must be one before a folder is
-    for note in inputs.notes:
-        say(f"note: {note}")
     with locked(out), naming_own_cost(inputs.cost):
         claim_folder(out / FIT, record, "fit")
+        for note in inputs.notes:
+            say(f"note: {note}")
         if is_bundle(out):
             return _kept(inputs, out)
         for note in inputs.too_few_notes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from stakes.errors import NonFiniteError, ShapeError
+from stakes.errors import NonFiniteError, ShapeError, StakesWarning
 from stakes.method.across_processes import mean_over_processes, process_count, sum_over_processes
 from stakes.method.argument_checks import (
     check_outcome,
@@ -112,6 +112,7 @@ class DecisionAwareObjective:
             warnings.warn(
                 "decision_weight 1 leaves the forecast without a strictly proper score: it may degenerate wherever "
                 "the decision does not look",
+                StakesWarning,
                 stacklevel=3,
             )
         require_positive("score_scale", self.score_scale)

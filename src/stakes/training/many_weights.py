@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from stakes.data.cases import Cases
 from stakes.data.outcome_bounds import OutcomeBounds, within_bounds
-from stakes.errors import InterruptedTraining, SettingError, StakesError
+from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
 from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
 from stakes.method.models.model_ensemble import pooled_parts
@@ -265,7 +265,7 @@ def without_failures(fitted: Sequence[FittedWeight]) -> list[FittedWeight]:
         raise StakesError(f"all models failed: {failed[0]['failure']}")
     for record in failed:
         sentence = f"a model of weight {record['decision_weight']:g} failed and is left out: {record['failure']}"
-        warnings.warn(sentence, RuntimeWarning, stacklevel=3)
+        warnings.warn(sentence, StakesWarning, stacklevel=3)
     return sound
 
 

@@ -24,7 +24,7 @@ from uuid import uuid4
 import torch
 
 import stakes
-from stakes.errors import InterruptedTraining, SettingError, StakesError
+from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.processes import MEMORY
@@ -210,6 +210,11 @@ class _Heard:
 # What runs on the nodes
 
 
+def _pass_on(teller: ProgressTeller, message: Warning | str, category: type[Warning], *_: object) -> None:
+    if issubclass(category, StakesWarning):
+        teller.warn(str(message))
+
+
 def _train(
     stack: Stack, token: Path, version: str, patience: float, directory: str, device: str, seconds: float
 ) -> str | None:
@@ -224,7 +229,7 @@ def _train(
         stack.path.mkdir(parents=True, exist_ok=True)
         with _told(stack).open("a", encoding="utf-8") as output:
             teller = ProgressTeller(partial(_write_line, output))
-            warnings.showwarning = lambda message, *_: teller.warn(str(message))
+            warnings.showwarning = partial(_pass_on, teller)
             if output.tell():
                 output.write("\n")  # the last line may be half a one
                 teller.warn(f"a worker of stack {stack.name} was lost; another goes on from its last checkpoint")

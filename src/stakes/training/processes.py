@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 import stakes
-from stakes.errors import SettingError, StakesError, WorkerError
+from stakes.errors import SettingError, StakesError, StakesWarning, WorkerError
 
 __all__ = ["MEMORY", "Outcome", "called_for_each", "outcomes", "serve", "start_interpreter", "stop_asked", "tell"]
 
@@ -170,7 +170,7 @@ def _speaking(running: "Mapping[_Process, object]") -> "list[_Process]":
 
 def _warn(key: object, line: dict[str, Any]) -> None:
     if "warning" in line:
-        warnings.warn(line["warning"], RuntimeWarning, stacklevel=3)
+        warnings.warn(line["warning"], StakesWarning, stacklevel=3)
 
 
 class _Process:
@@ -270,9 +270,14 @@ def serve() -> None:
     import torch  # seconds, in which the other process need not wait to be heard
 
     torch.set_num_threads(1)
-    warnings.showwarning = lambda message, *_: tell({"warning": str(message)})
+    warnings.showwarning = _pass_on
     while (call := _parent.calls.get()) is not None:
         _parent.send(*_answer(call))
+
+
+def _pass_on(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    if issubclass(category, StakesWarning):
+        tell({"warning": str(message)})
 
 
 def _answer(call: bytes) -> tuple[str, Any]:

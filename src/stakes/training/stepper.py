@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from stakes.errors import StakesWarning
 from stakes.method.argument_checks import unwatched
 from stakes.method.objective import DecisionAwareObjective, ObjectiveTerms
 from stakes.training.adam import Adam
@@ -182,7 +183,8 @@ class Stepper:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            warnings.warn(f"the training step could not be captured and runs eagerly: {error}", stacklevel=2)
+            sentence = f"the training step could not be captured and runs eagerly: {error}"
+            warnings.warn(sentence, StakesWarning, stacklevel=2)
             return self._step
         finally:
             self.load_state(before)
