@@ -57,14 +57,17 @@ def test_says_whether_there_is_something_to_gain() -> None:
     bad = headroom(COST, TRAIN, STOPPING, JUDGED, np.zeros(200), settings=FEW)
     assert bad.gain.high < 0
     assert "pays less" in bad.sentence
-    assert bad.sentence.endswith("over 200 cases): decision-aware training may pay.")
+    assert bad.sentence.endswith(
+        "over 200 cases): the features know something that the forecast misses and the cost asks for, so "
+        "decision-aware training may pay."
+    )
     perfect = headroom(COST, TRAIN, STOPPING, JUDGED, foresight(), settings=FEW)
     assert perfect.gain.low > 0
     assert "pays more" in perfect.sentence
     even = replace(perfect, gain=Difference(0.0, -0.1, 0.1))
     assert "(0, 95 % interval -0.1 to +0.1, over 200 cases)" in even.sentence
     for found in (perfect, even):
-        assert "a hint, not a proof" in found.sentence
+        assert "only the decision weights themselves, compared on held-out cases, can tell" in found.sentence
 
 
 def test_the_seed_and_the_settings_are_those_given() -> None:

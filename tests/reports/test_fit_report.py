@@ -23,7 +23,6 @@ from stakes.reports.fit_figures import calibration_figure, frontier_figure
 from stakes.reports.fit_report import JudgedFit, build_fit_report, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import (
     calibration_sentences,
-    climatology_sentence,
     seed_sentence,
     today_sentence,
     verdict,
@@ -142,15 +141,6 @@ def test_today_is_compared_where_it_is_known() -> None:
     assert today_sentence(fit("bare")) == ()
 
 
-def test_a_constant_action_that_is_cheaper_is_told() -> None:
-    told = fit("full")
-    assert climatology_sentence(told) == ()
-    dear = told.study.forecasts.assign(cost=told.study.forecasts["cost"] + 1000.0)
-    (sentence,) = climatology_sentence(replace(told, study=replace(told.study, forecasts=dear)))
-    assert sentence.startswith("One action for all cases would have been cheaper than the forecast at weight 0.4: ")
-    assert "may be chance" not in sentence
-
-
 def test_the_money_is_what_was_paid() -> None:
     told = fit("full")
     table = money_table(told)
@@ -201,7 +191,7 @@ def test_the_whole_page_in_its_order() -> None:
     page = render(report("full"))
     for text in ("Decisions on load_0", "imbalance (short 10, long 1", "300 test cases from 2023-01-01", "load.csv"):
         assert text in page
-    assert "a hint" not in page
+    assert "does not rule out a gain" not in page
     for text in ("decision-aware training may pay", "3 gaps", "teach the forecast nothing: holiday", "dilemma"):
         assert text in page
 

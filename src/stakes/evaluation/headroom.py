@@ -62,17 +62,14 @@ class Headroom:
         measured = f"{change_text(gain)}, over {self.cases} cases"
         if gain.high < 0:
             return (
-                f"A policy trained on the cost alone pays less than the forecast's actions ({measured}): "
-                "decision-aware training may pay."
+                f"A policy trained on the cost alone pays less than the forecast's actions ({measured}): the features "
+                "know something that the forecast misses and the cost asks for, so decision-aware training may pay."
             )
-        if gain.low > 0:
-            return (
-                f"A policy trained on the cost alone pays more than the forecast's actions ({measured}): a hint, not a "
-                "proof, that decision-aware training has little to gain here."
-            )
+        than = "more than" if gain.low > 0 else "neither clearly less nor clearly more than"
         return (
-            "A policy trained on the cost alone pays neither clearly less nor clearly more than the forecast's actions "
-            f"({measured}): a hint, not a proof, that decision-aware training has little to gain here."
+            f"A policy trained on the cost alone pays {than} the forecast's actions ({measured}). That does not rule "
+            "out a gain: a policy is no forecast, and only the decision weights themselves, compared on held-out "
+            "cases, can tell."
         )
 
 

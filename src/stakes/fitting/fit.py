@@ -37,8 +37,9 @@ from stakes.fitting.judge_forecaster import judge_forecaster
 from stakes.fitting.request import FitRequest, claim_folder, read_request, request_record
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.json_values import json_value
+from stakes.reports.fit_alarms import alarm_sentences
 from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
-from stakes.reports.fit_sentences import climatology_sentence, today_sentence, verdict
+from stakes.reports.fit_sentences import today_sentence, verdict
 from stakes.reports.judged_fit import JudgedFit
 from stakes.settings import from_plain, to_plain
 from stakes.status_lines import StatusLines
@@ -154,7 +155,6 @@ def _headroom(inputs: FitInputs, out: Path, execution: Execution, say: StatusLin
     forecaster = inputs.forecaster(execution)
     headroom = forecaster.headroom(cases.features, cases.outcomes, times=cases.times)
     write_json(file, to_plain(headroom))
-    say(headroom.sentence)
     return headroom
 
 
@@ -286,7 +286,7 @@ def _correction(forecaster: DecisionAwareForecaster) -> str:
 
 
 def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[str, ...]:
-    """Whether there is anything to gain, which weight was taken and why, and how it did on the test cases."""
+    """What speaks against the forecast, which weight was taken and why, and how it did on the test cases."""
     sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason, *about.bounds]
     sentences += [about.correction] if about.correction else []
     if judged is None:
@@ -294,5 +294,5 @@ def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[st
     if judged.weight or judged.frontier is None:  # else the verdict is the reason
         sentences.append(verdict(judged)[0])
     seen = judged.provenance.get("fitted on", "")  # not in folders of earlier versions
-    others = (*today_sentence(judged), *climatology_sentence(judged), *([seen] if seen else []))
-    return (*sentences, *others, f"Report: {out / REPORT}")
+    others = (*today_sentence(judged), *([seen] if seen else []))
+    return (*alarm_sentences(judged), *sentences, *others, f"Report: {out / REPORT}")

@@ -12,12 +12,12 @@ from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS
 from stakes.number_text import count_text
 from stakes.reports.cost_figure import cost_figure
+from stakes.reports.fit_alarms import alarm_sentences
 from stakes.reports.fit_case_figures import case_groups_figure, decisions_figure
 from stakes.reports.fit_case_groups import case_groups
 from stakes.reports.fit_figures import calibration_figure, frontier_figure, money_figure
 from stakes.reports.fit_sentences import (
     calibration_sentences,
-    climatology_sentence,
     cost_words,
     headroom_sentences,
     quality_sentences,
@@ -48,7 +48,7 @@ _TARGETS_NAMED = 3  # in the title
 
 
 def build_fit_report(fit: JudgedFit) -> Report:
-    """Everything on one page, the answer first.
+    """Everything on one page, what speaks against the forecast first, then the answer.
 
     Args:
         fit: The fit that is reported.
@@ -60,7 +60,7 @@ def build_fit_report(fit: JudgedFit) -> Report:
     return Report(
         title=f"Decisions on {targets}",
         subtitle=f"{cost}Judged on {count_text(fit.cases, 'test case')}{_span(fit)} that training has not seen.",
-        summary=(answer, *today_sentence(fit), *climatology_sentence(fit), *seed_sentence(fit)),
+        summary=(*alarm_sentences(fit), answer, *today_sentence(fit), *seed_sentence(fit)),
         sections=tuple(_sections(fit, why)),
         provenance=fit.provenance,
     )

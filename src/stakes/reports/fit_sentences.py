@@ -9,8 +9,8 @@ from stakes.evaluation.weight_frontier import LEAST_BLOCKS, too_few_to_choose
 from stakes.number_text import amount_text, count_text, fixed_text, number_text, shared_decimals
 from stakes.reports.judged_fit import JudgedFit
 
-__all__ = ["calibration_sentences", "climatology_sentence", "cost_words", "headroom_sentences", "quality_sentences"]
-__all__ += ["seed_sentence", "today_sentence", "verdict"]
+__all__ = ["calibration_sentences", "cost_words", "headroom_sentences", "quality_sentences", "seed_sentence"]
+__all__ += ["today_sentence", "verdict"]
 
 
 def cost_words(spec: CostSpec) -> str:
@@ -100,22 +100,6 @@ def today_sentence(fit: JudgedFit) -> tuple[str, ...]:
         return (f"A{who[1:]} changes the cost by {_between(change, unit)} per case{_doubtful(change)}.",)
     less = "less" if change.mean < 0 else "more"
     return (f"A{who[1:]} costs {_apart(change, unit)} {less} per case.",)
-
-
-def climatology_sentence(fit: JudgedFit) -> tuple[str, ...]:
-    """A word where one action for all cases is cheaper than the forecast.
-
-    Args:
-        fit: The fit that is reported.
-    """
-    constant = fit.way("climatology")
-    if constant is None or (change := fit.change(fit.taken, constant)).mean <= 0:
-        return ()
-    doubt = "" if change.significant else ", which may be chance"
-    return (
-        f"One action for all cases would have been cheaper than the forecast at weight {fit.weight:g}: the forecast "
-        f"changes the cost by {_between(change, fit.unit)} per case{doubt}.",
-    )
 
 
 def seed_sentence(fit: JudgedFit) -> tuple[str, ...]:
