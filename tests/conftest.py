@@ -5,16 +5,22 @@ import os
 import shutil
 from pathlib import Path
 
-import torch
-from forked_processes import no_workers, warm, workers  # noqa: F401  fixtures
-from sample_reports import sample_report  # noqa: F401  a fixture
-from small_studies import make_study  # noqa: F401  a fixture
+import pytest
 
-torch.set_num_threads(1)
-
+FIXTURES = ("forked_processes", "sample_reports", "small_studies")  # the modules that define them
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 8 << 30:  # a disk takes milliseconds for each of 11,000 files
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("dist", "no") != "no":
+        return  # the process that hands the tests out runs none, and would import torch before the others can begin
+    import torch
+
+    torch.set_num_threads(1)
+    for name in FIXTURES:
+        config.pluginmanager.import_plugin(name)
 
 
 def pytest_collection_finish() -> None:

@@ -93,7 +93,16 @@ def test_the_estimator_refuses_targets_and_features() -> None:
 @pytest.mark.parametrize(("features", "outcomes", "said"), [(1e9, 0.0, "feature 'wind'"), (0.0, 1e9, "target 'load'")])
 def test_tasks_refuse_them(features: float, outcomes: float, said: str) -> None:
     values = NOISE[:, None]
-    split = Split(values + features, values + outcomes, np.arange(400), ("wind",), ("load",), LeftOut(0, 0, 0))
+    split = Split(
+        values + features,
+        values + outcomes,
+        np.arange(400),
+        ("wind",),
+        ("load",),
+        LeftOut(0, 0, 0),
+        values[:0],
+        np.arange(0),
+    )
     with pytest.raises(TableError, match=said):
         chronological_data(dict.fromkeys(("train", "validation", "test"), split), "MW", "")
 

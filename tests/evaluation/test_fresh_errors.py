@@ -3,7 +3,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stakes
@@ -29,7 +30,7 @@ def test_known_is_what_happened_before_the_forecast_was_made() -> None:
     assert known_cases(slice(10, 12), 20, lead=leads) == 4
 
 
-@settings(max_examples=20, deadline=None)
+@examples(40)
 @given(st.data())
 def test_no_outcome_leaks_into_a_forecast_that_was_made_before_it(data: st.DataObject) -> None:
     cases = 110

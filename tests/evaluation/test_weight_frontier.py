@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter  # type: ignore[import-untyped]
 
@@ -219,7 +220,7 @@ def problems(draw: st.DrawFn) -> tuple[list[float], Any, Any]:
     return weights, cost, score
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(problems(), st.integers(1, 7), st.randoms(use_true_random=False))
 def test_properties(problem: tuple[list[float], Any, Any], block: int, random: Any) -> None:
     weights, cost, score = problem
