@@ -2,16 +2,15 @@
 """The estimator: from a table and a cost to forecasts and decisions, by the conventions of scikit-learn."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone  # type: ignore[import-untyped]
 from sklearn.utils.validation import (  # type: ignore[import-untyped]
     check_array,
@@ -27,15 +26,13 @@ from stakes.data.single_precision import require_single_precision
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.corrections import Correction
-from stakes.evaluation.forecast_table import forecast_table, todays_cost
-from stakes.evaluation.headroom import Headroom, resolved_block
+from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.headroom import headroom as policy_headroom
-from stakes.evaluation.metrics import Assessor, Region
 from stakes.evaluation.proven_correction import corrected, proven_correction
-from stakes.forecaster_answers import MemberAnswers
 from stakes.forecaster_base import Base
 from stakes.forecaster_choice import choose, kept_models
 from stakes.forecaster_fresh_errors import DrawMembers, NewestRows, Which, fresh_corrections
+from stakes.forecaster_judgement import JudgedAnswers
 from stakes.forecaster_plan import PlannedFit, plan_fit
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import whole_number
@@ -61,7 +58,7 @@ Floats = NDArray[np.float64]
 _MEMBERS_TO_CORRECT = 200  # whose errors prove a correction
 
 
-class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DecisionAwareForecaster(JudgedAnswers, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble forecast of y given X, trained with a proper score and with the cost of the decision it serves.
 
     The rows are in the order of time: the last ones, which touch the training rows, decide when to stop, and the chosen
@@ -256,54 +253,6 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
                 self.cost, *cases, score_only.cost, block=block, seed=plan.noise_seed, progressed=progressed
             )
 
-    # Judgement
-
-    def score(self, X: Any, y: Any) -> float:
-        """The mean realised cost of the actions, negative: the higher the better.
-
-        Args:
-            X: Features (n, F).
-            y: What happened, (n,) or (n, D).
-        """
-        features, outcome, _ = self._validated(X, y, None)
-        total = 0.0
-        for rows, members in self._forecast(features):
-            action = optimal_action(self.cost, members, thorough=True)
-            total += float(self.cost(action, outcome[rows]).double().sum())
-        return -total / len(outcome)
-
-    def assess(
-        self, X: Any, y: Any, which: Which = "chosen", regions: Mapping[str, Region] | None = None
-    ) -> dict[str, Floats]:
-        """All metrics of `stakes.evaluation.metrics.Assessor` case by case, and what the best constant action costs.
-
-        Args:
-            X: Features (n, F).
-            y: What happened, (n,) or (n, D).
-            which: "chosen", or "baseline": weight 0, which a fit with `decision_weight` "auto" or `baseline` keeps.
-            regions: Parts of the outcomes by name, of which the forecast's share is taken too.
-        """
-        features, outcome, _ = self._validated(X, y, None)
-        return self._assessed(features, outcome, which, regions)
-
-    def evaluate(self, X: Any, y: Any, *, times: Any = None, baseline_action: ArrayLike | None = None) -> pd.DataFrame:
-        """Scores and costs on these rows with 95 % intervals; see `stakes.evaluation.forecast_table`.
-
-        Where there is a forecast of weight 0 its values stand beside them, with the paired difference.
-
-        Args:
-            X: Features (n, F).
-            y: What happened, (n,) or (n, D).
-            times: When it happened (n,); None if it is not known.
-            baseline_action: Today's action (n,), with which the last rows compare; NaN where it is not known.
-        """
-        features, outcome, when = self._validated(X, y, times)
-        today = None if baseline_action is None else todays_cost(self.cost, baseline_action, outcome)
-        chosen = self._assessed(features, outcome, "chosen")
-        weight_0 = self._assessed(features, outcome, "baseline") if self.baseline_models_ else None
-        block = resolved_block(self.block, len(outcome), when)
-        return forecast_table(chosen, weight_0, int(self.members), block, today)
-
     # What goes in
 
     def _validated(self, X: Any, y: Any, times: Any, fitting: bool = False) -> Rows:
@@ -403,14 +352,3 @@ class DecisionAwareForecaster(MemberAnswers, RegressorMixin, BaseEstimator):  # 
         count = whole_number("members", self.members if members is None else members)
         parts = pooled_parts(models, features, count, self.noise_seed_, resolved_device(self.device))
         return ((rows, within_bounds(corrected(drawn, correction), self.outcome_bounds_)) for rows, drawn in parts)
-
-    def _assessed(
-        self, features: Tensor, outcome: Tensor, which: Which, regions: Mapping[str, Region] | None = None
-    ) -> dict[str, Floats]:
-        if which == "baseline" and not self.baseline_models_:
-            raise SettingError("there is no forecast of weight 0 beside this one; fit with baseline=True")
-        assessor = Assessor(self.cost, regions or {})
-        parts = [assessor(members, outcome[rows]) for rows, members in self._forecast(features, which)]
-        metrics = {name: torch.cat([part[name] for part in parts]).double().numpy() for name in parts[0]}
-        constant = torch.full_like(outcome[:, :1], self.climatology_action_)
-        return metrics | {"climatology_cost": self.cost(constant, outcome).double().numpy()}
