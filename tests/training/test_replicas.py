@@ -445,10 +445,10 @@ def reference(
 ) -> tuple[Tensor, Tensor]:
     """The same for each model by itself, without any stack: plain modules, plain costs, plain autograd."""
     scales = some_scales(len(replicas))
+    stacks = [ReplicaStack([each], settings, CPU) for each in replicas]
     losses, gradients = [], []
     for step in range(steps):
-        for row, each in enumerate(replicas):
-            alone = ReplicaStack([each], settings, CPU)
+        for row, (each, alone) in enumerate(zip(replicas, stacks, strict=True)):
             dtype = alone.layout.dtype
             objective = DecisionAwareObjective(
                 plain_score(alone, each.cost),

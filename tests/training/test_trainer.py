@@ -228,9 +228,8 @@ def bet(action: Tensor, outcome: Tensor) -> Tensor:
 def test_scales_are_those_of_the_objective(
     kind: str, pretraining: int, estimator: Any, make_replica: MakeReplica, epochs_seen: list[Any]
 ) -> None:
-    used = replace(
-        QUICK, members=6, validation_members=6, pretraining_epochs=pretraining, epochs=1, decision_estimator=estimator
-    )
+    few = {"members": 6, "validation_members": 6, "batch": 48, "epochs": 1}
+    used = replace(QUICK, **few, pretraining_epochs=pretraining, decision_estimator=estimator)
     each = make_replica(kind, dtype=torch.float64, cost=cost_function(bet, -1.0, 3.0))  # of both signs
     (result,) = train([each], used)
     state = epochs_seen[pretraining][3]
