@@ -1,6 +1,5 @@
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +8,12 @@ import pytest
 import torch
 import xarray as xr
 from calls import called, complaint
+from forked_processes import forked
 from load_tables import load_table
 
 import stakes
 from stakes.bundle import load_bundle
+from stakes.cli import main
 
 COST = "shortfall:penalty=5"
 
@@ -126,11 +127,14 @@ def test_a_file_is_overwritten_only_by_force() -> None:
 
 
 def test_a_reader_that_has_gone_is_no_fault() -> None:
-    words = f"decide --members members.csv --cost {COST} --quiet"
-    shell = f"{sys.executable} -m stakes.cli {words} | head -n 1"
-    result = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
-    assert result.stdout.startswith("time,action")
-    assert result.stderr == ""
+    process = forked(lambda: main(["decide", "--members", "members.csv", "--cost", COST, "--quiet"]))
+    assert process.stdout is not None
+    with process:
+        reader = subprocess.run(["head", "-n", "1"], stdin=process.stdout, capture_output=True, text=True, check=True)
+        process.stdout.close()
+        assert reader.stdout.startswith("time,action")
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
 
 
 def test_a_fitted_forecaster_decides_for_new_data(fitted: Path) -> None:
