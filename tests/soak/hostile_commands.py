@@ -1,15 +1,17 @@
 """Adversarial tables and bundles through the commands: one line of error, no traceback, time in proportion to the size.
 
-    python tests/soak/hostile_commands.py [--tables 1500] [--bundles 1500] [--seed 0]
+    python tests/soak/hostile_commands.py [--tables 1500] [--bundles 1500] [--seed 0] [--jobs 1] [--minutes M]
 
 Every table goes to `decide`, `evaluate`, `check-cost` and `fit`, every changed bundle to `decide`, `evaluate`,
 `report`, `refit` and `resume`. The commands run in a fork of this process, which is killed where it takes too long.
-Training takes as long as its settings say, whatever the input: that of changed bundles is left out.
+Training takes as long as its settings say, whatever the input: that of changed bundles is left out. Several jobs take
+the seeds in turn, each in a folder of its own; when the minutes are over, no further input is begun.
 """
 
 import argparse
 import io
 import itertools
+import math
 import multiprocessing
 import os
 import random
@@ -20,7 +22,8 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -76,17 +79,25 @@ class Said:
 class Tally:
     """What came of the commands of one kind."""
 
+    inputs: int = 0
     ended: Counter[int | None] = field(default_factory=Counter)
-    slowest: float = 0.0
+    slowest: tuple[float, str] = (0.0, "")
     faults: list[str] = field(default_factory=list)
 
     def add(self, said: Said, size: int, where: str) -> None:
         self.ended[said.code] += 1
-        self.slowest = max(self.slowest, said.seconds)
+        self.slowest = max(self.slowest, (said.seconds, where))
         if fault := said.fault(size):
             self.faults.append(f"{where}: {fault}")
             sys.stdout.write(f"{self.faults[-1]}\n")
             sys.stdout.flush()
+
+    def __iadd__(self, other: "Tally") -> "Tally":
+        self.inputs += other.inputs
+        self.ended += other.ended
+        self.slowest = max(self.slowest, other.slowest)
+        self.faults += other.faults
+        return self
 
 
 def limit(size: int) -> float:
@@ -112,10 +123,10 @@ def serve(connection: Connection) -> None:
     """Commands one after the other; training is left out where the folder is that of a changed bundle."""
     train = fit._trained
 
-    def trained(forecaster: Any, cases: Any, out: Path) -> None:
+    def trained(method: Any, cases: Any, out: Path, checkpoints: str) -> None:
         if out.name != "trained":
             raise SettingError("training is left out here")
-        train(forecaster, cases, out)
+        train(method, cases, out, checkpoints)
 
     fit._trained = trained
     while True:
@@ -220,29 +231,65 @@ def bundle_inputs(base: Path, seed: int) -> Iterator[Input]:
         yield name, size, make, bundle_commands(copy, base)
 
 
-def soak(
-    base: Path, kinds: dict[str, Iterator[Input]], counts: dict[str, int], commands: Commands, tallies: dict[str, Tally]
-) -> None:
-    for kind, inputs in kinds.items():
-        for name, size, make, lines in itertools.islice(inputs, counts[kind]):
-            make()
-            for words in lines:
-                for left in ("trained", "refit"):
-                    shutil.rmtree(base / left, ignore_errors=True)
-                where = f"{' '.join(words[:1])} {name}"
-                tallies.setdefault(f"{kind}: {words[0]}", Tally()).add(commands(words, size), size, where)
-
-
-def endless(inputs: Callable[[Path, int], Iterator[Input]], base: Path, seed: int, shuffled: bool) -> Iterator[Input]:
+def endless(
+    inputs: Callable[[Path, int], Iterator[Input]], base: Path, seeds: Iterator[int], shuffled: bool
+) -> Iterator[Input]:
     """Inputs of one seed after the other; all of a seed, or a few of each where they are very many."""
-    for number in itertools.count(seed):
-        some = inputs(base, number)
-        yield from random.Random(number).sample(every, len(every)) if shuffled and (every := list(some)) else some
+    for seed in seeds:
+        some = inputs(base, seed)
+        yield from random.Random(seed).sample(every, len(every)) if shuffled and (every := list(some)) else some
+
+
+def in_turn(first: Iterator[Input], second: Iterator[Input]) -> Iterator[tuple[str, Input]]:
+    """Tables and bundles one after the other, and then the rest of those that are more."""
+    for pair in itertools.zip_longest(first, second):
+        yield from ((kind, each) for kind, each in zip(("tables", "bundles"), pair, strict=True) if each is not None)
+
+
+def soak(inputs: Iterator[tuple[str, Input]], base: Path, until: float) -> dict[str, Tally]:
+    """What came of the inputs that were begun until then, by kind and command."""
+    commands = Commands()
+    tallies: dict[str, Tally] = {}
+    for kind, (name, size, make, lines) in inputs:
+        if time.monotonic() > until:
+            break
+        make()
+        tallies.setdefault(kind, Tally()).inputs += 1
+        for words in lines:
+            for left in ("trained", "refit"):
+                shutil.rmtree(base / left, ignore_errors=True)
+            tally = tallies.setdefault(f"{kind}: {words[0]}", Tally())
+            tally.add(commands(words, size), size, f"{words[0]} {name}")
+    commands.end()
+    return tallies
+
+
+def job(number: int, chosen: argparse.Namespace, until: float) -> dict[str, Tally]:
+    """The part of one of the processes."""
+    torch.set_num_threads(1)
+    counts = [len(range(number, count, chosen.jobs)) for count in (chosen.tables, chosen.bundles)]
+    with tempfile.TemporaryDirectory(prefix="stakes-soak-", ignore_cleanup_errors=True) as folder:
+        base = Path(folder)
+        good_fit(base)
+        seeds = [itertools.count(chosen.seed + number, chosen.jobs) for _ in counts]
+        tables_made = endless(table_inputs, base, seeds[0], shuffled=False)
+        bundles_made = endless(bundle_inputs, base, seeds[1], shuffled=True)
+        inputs = in_turn(itertools.islice(tables_made, counts[0]), itertools.islice(bundles_made, counts[1]))
+        return soak(inputs, base, until)
 
 
 def row(name: str, tally: Tally) -> str:
     counts = [sum(tally.ended.values()), tally.ended[0], tally.ended[2], len(tally.faults)]
-    return f"{name:<24}{''.join(f'{count:>10,}' for count in counts)}{tally.slowest:>10.2f} s"
+    seconds, where = tally.slowest
+    return f"{name:<24}{''.join(f'{count:>10,}' for count in counts)}{seconds:>10.2f} s  {where}"
+
+
+def summary(tallies: dict[str, Tally]) -> str:
+    lines = [f"{'':<24}{'commands':>10}{'exit 0':>10}{'exit 2':>10}{'faults':>10}{'slowest':>12}"]
+    lines += [row(name, tally) for name, tally in sorted(tallies.items()) if not tally.inputs]
+    lines += [f"{name}: {tally.inputs:,} inputs" for name, tally in sorted(tallies.items()) if tally.inputs]
+    faults = [fault for tally in tallies.values() for fault in tally.faults]
+    return "\n".join([*lines, f"{len(faults)} faults", *faults]) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -250,27 +297,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tables", type=int, default=1500, help="how many of them")
     parser.add_argument("--bundles", type=int, default=1500, help="how many of them")
     parser.add_argument("--seed", type=int, default=0, help="of what is generated")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the inputs")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which no input is begun")
     chosen = parser.parse_args(arguments)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a process that has seen a GPU cannot be forked
-    torch.set_num_threads(1)
-    base = Path(tempfile.mkdtemp(prefix="stakes-soak-"))
-    good_fit(base)
-    commands = Commands()
-    inputs = {
-        "tables": endless(table_inputs, base, chosen.seed, shuffled=False),
-        "bundles": endless(bundle_inputs, base, chosen.seed, shuffled=True),
-    }
-    counts = {"tables": chosen.tables, "bundles": chosen.bundles}
+    until = time.monotonic() + 60 * chosen.minutes
     tallies: dict[str, Tally] = {}
-    with suppress(KeyboardInterrupt):  # what was done until then is told
-        soak(base, inputs, counts, commands, tallies)
-    commands.end()
-    shutil.rmtree(base)
-    sys.stdout.write(f"{'':<24}{'commands':>10}{'exit 0':>10}{'exit 2':>10}{'faults':>10}{'slowest':>12}\n")
-    for name, tally in tallies.items():
-        sys.stdout.write(f"{row(name, tally)}\n")
-    faults = any(tally.faults for tally in tallies.values())
-    return 1 if faults else 0
+    with ProcessPoolExecutor(chosen.jobs, multiprocessing.get_context("fork")) as processes:
+        for done in [processes.submit(job, number, chosen, until) for number in range(chosen.jobs)]:
+            for name, tally in done.result().items():
+                tallies[name] = tallies.get(name, Tally())
+                tallies[name] += tally
+    sys.stdout.write(summary(tallies))
+    return 1 if any(tally.faults for tally in tallies.values()) else 0
 
 
 if __name__ == "__main__":
