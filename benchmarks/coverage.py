@@ -2,37 +2,60 @@
 
     python -m benchmarks.coverage [--draws 4000] [--json FILE]
 
-The cases are paths of mean zero whose correlation falls to 1/e in so many hours, an AR(1); blocks are automatic. Three
-minutes on one core.
+The cases are paths of mean zero whose correlation falls to 1/e in so many hours, an AR(1); blocks are automatic. Skewed
+paths are exp(0.7 x) less its mean: rare hours cost far more. Then the same of several seeds, each with an error of its
+own, ten times, as large as and a tenth of the one by time. Less than a minute on one core.
 """
 
 import argparse
 import json
+import math
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.false_choices import independent_paths
+from benchmarks.false_choices import independent_paths, skewed_paths
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Resampling
 
-DAYS, HOURS = (60, 180, 365), (3, 12, 24, 48)
+DAYS, HOURS, SEEDS = (60, 180, 365), (3, 12, 24, 48), (2, 3, 5)
 RESULTS = Path(__file__).parent / "results" / "coverage.json"
-AT_ONCE = 50  # paths
+AT_ONCE = 200  # paths
 
 
-def missed(days: int, hours: int, draws: int) -> dict[str, float]:
-    """The share of intervals that leave out the true mean, zero."""
+def missed(days: int, hours: int, draws: int) -> dict[str, Any]:
+    """The share of intervals that leave out the true mean, zero, of symmetric and of skewed paths."""
     steps = 24 * days
-    block = automatic_block(np.datetime64("2020-01-01", "h") + np.arange(steps))
+    resampling = hourly(steps)
     generator = np.random.default_rng((days, hours))
-    found = 0
+    found = {"missed, %": 0, "missed if skewed, %": 0}
     for _ in range(0, draws, AT_ONCE):
-        paths = independent_paths(generator, steps, hours, AT_ONCE)
-        means = Resampling(steps, block=block, resamples=1000).means(paths.T[:, None, None])
-        found += sum(mean.interval().significant for mean in means)
-    return {"days": days, "hours": hours, "block": block, "missed, %": round(100 * found / draws, 1)}
+        paths = independent_paths(generator, steps, hours, AT_ONCE).T[:, None, None]
+        for name, values in zip(found, (paths, skewed_paths(paths)), strict=True):
+            found[name] += sum(mean.interval().significant for mean in resampling.means(values))
+    shares = {name: round(100 * count / draws, 1) for name, count in found.items()}
+    return {"days": days, "hours": hours, "block": resampling.block, **shares}
+
+
+def missed_by_seed(seeds: int, share: float, draws: int, days: int = 60, hours: int = 12) -> dict[str, Any]:
+    """As `missed`, where every seed has an error of its own, whose deviation is a share of that of the mean by time."""
+    steps = 24 * days
+    resampling = hourly(steps, seeds)
+    generator = np.random.default_rng((seeds, days))
+    found, deviation = 0, share * math.sqrt(2 * hours / steps)
+    for _ in range(0, draws, AT_ONCE):
+        paths = independent_paths(generator, steps, hours, AT_ONCE).T[:, None, None]
+        values = paths + deviation * math.sqrt(seeds) * generator.normal(size=(AT_ONCE, 1, seeds, 1))
+        found += sum(mean.interval().significant for mean in resampling.means(values))
+    return {"seeds": seeds, "error by seed over that by time": share, "missed, %": round(100 * found / draws, 1)}
+
+
+def hourly(steps: int, seeds: int = 1) -> Resampling:
+    block = automatic_block(np.datetime64("2020-01-01", "h") + np.arange(steps))
+    return Resampling(steps, seeds, block=block)
 
 
 def main() -> None:
@@ -41,12 +64,20 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    began = time.process_time()
     rows = []
     for days in DAYS:
         for hours in HOURS:
             rows.append(missed(days, hours, arguments.draws))
             print(rows[-1], flush=True)
-    arguments.json.write_text(json.dumps({"draws": arguments.draws, "rows": rows}, indent=1) + "\n")
+    by_seed = []
+    for seeds in SEEDS:
+        for share in (0.1, 1.0, 10.0):
+            by_seed.append(missed_by_seed(seeds, share, arguments.draws))
+            print(by_seed[-1], flush=True)
+    seconds = round(time.process_time() - began)
+    results = {"draws": arguments.draws, "CPU seconds": seconds, "rows": rows, "seeds": by_seed}
+    arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

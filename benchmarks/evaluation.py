@@ -4,7 +4,7 @@
 
 Members are made, not sampled (benchmarks.sampling times that): 3 penalties x 6 decision weights x 3 seeds. `assess` is
 every metric of every case, `summarise` the means of 8 metrics over all cases and 3 regions, by outcome and by forecast,
-with their paired differences from weight 0 and 95 % intervals of 2,000 resamples in blocks of 10. The target is three
+with their paired differences from weight 0 and 95 % intervals in blocks of 10. The target is three
 minutes on two cores. CPU seconds tell how much a machine with other work on it was waited for.
 """
 

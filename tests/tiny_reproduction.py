@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from stakes.evaluation import study, task_forecasts
-from stakes.evaluation.intervals import Resampling
+from stakes.evaluation import task_forecasts
 from stakes.evaluation.summary import summarise
 from stakes.paper import policies
 from stakes.paper import reproduce as module
@@ -46,7 +45,7 @@ def tiny(planned: PlannedStudy) -> PlannedStudy:
 
 @contextmanager
 def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers: bool = False) -> Iterator[None]:
-    """Within, reproductions have a few tiny studies, trained here or in workers, with few resamples and timings."""
+    """Within, reproductions have a few tiny studies, trained here or in workers, with few timings."""
 
     def planned(*arguments: Any) -> list[PlannedStudy]:
         return [changed(study) for study in planned_studies(*arguments) if _wanted(study)]
@@ -55,7 +54,6 @@ def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers
         patch.setattr(module, "planned_studies", planned)
         if not workers:
             patch.setattr(sweep, "train_stacks", train_here)
-        patch.setattr(study, "Resampling", partial(Resampling, resamples=40))
         patch.setattr(module, "summarise", partial(summarise, metrics=METRICS))
         patch.setattr(policies, "_SETTINGS", replace(policies._SETTINGS, epochs=1, batch=2000))
         patch.setattr(method, "_SETS", 600)

@@ -22,14 +22,13 @@ LEVEL = 0.05
 
 
 def compared(problem: Mapping[str, Judged], ours: str) -> dict[str, dict[str, Any]]:
-    """Every forecast of a problem, and the paired difference of each from ours, over blocks of time and seeds."""
+    """Every forecast of a problem, and the paired difference of each from ours, over time and seeds."""
     seeds = max(len(judged["score"]) for judged in problem.values())
     times = problem[ours]["times"]
-    block = automatic_block(times)
-    resampling = Resampling(len(times), seeds, block=block)
+    resampling = Resampling(len(times), seeds, block=automatic_block(times))
     means = {name: _means(judged, seeds, resampling) for name, judged in problem.items()}
     return {
-        name: _row(of_forecast, None if name == ours else means[ours], len(times) // block)
+        name: _row(of_forecast, None if name == ours else means[ours])
         | {"seconds": float(np.mean(problem[name]["seconds"])), "seeds": len(problem[name]["score"])}
         for name, of_forecast in means.items()
     }
@@ -42,7 +41,7 @@ def _means(judged: Judged, seeds: int, resampling: Resampling) -> dict[str, Samp
     return dict(zip(names, resampling.means(np.stack(values)[:, None]), strict=True))
 
 
-def _row(means: Mapping[str, Sampled], ours: Mapping[str, Sampled] | None, blocks: int) -> dict[str, Any]:
+def _row(means: Mapping[str, Sampled], ours: Mapping[str, Sampled] | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "score": means["score"].estimate,
         "cost": means["cost"].estimate,
@@ -54,19 +53,15 @@ def _row(means: Mapping[str, Sampled], ours: Mapping[str, Sampled] | None, block
     for metric in ("score", "cost"):
         difference = means[metric] - ours[metric]
         row[f"{metric} less ours"] = list(difference.interval())
-        row[f"{metric} p"] = p_value(difference, blocks)
+        row[f"{metric} p"] = p_value(difference)
     return row
 
 
-def p_value(difference: Sampled, blocks: int) -> float:
-    """Two-sided, by Student's t with one degree of freedom less than there are blocks of rows.
-
-    The standard error is that of the replicates, so p may be far below one over their number, as Holm's method needs.
-    """
-    error = float(np.std(difference.replicates))
-    if error == 0.0:
+def p_value(difference: Sampled) -> float:
+    """Two-sided, by Student's t, as the interval is."""
+    if difference.error == 0.0:
         return 1.0 if difference.estimate == 0.0 else 0.0
-    return float(2 * student.sf(abs(difference.estimate) / error, max(blocks - 1, 1)))
+    return float(2 * student.sf(abs(difference.estimate) / difference.error, difference.degrees_of_freedom))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

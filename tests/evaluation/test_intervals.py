@@ -1,22 +1,96 @@
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy.signal import lfilter
+from scipy.stats import sem
+from scipy.stats import t as student
 
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation import intervals as significance
 from stakes.evaluation.intervals import Resampling, Sampled, defined_deviation, defined_mean, paired_difference
 
 
-def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
-    generator = torch.Generator().manual_seed(0)
-    covered = 0
-    for trial in range(200):
-        values = torch.randn(1, 300, generator=generator)
-        low, high = paired_difference(values, torch.zeros_like(values), resamples=400, seed=trial)[1:]
-        covered += low <= 0 <= high
-    assert 182 <= covered <= 199
+def missed(resampling: Resampling, values: Any) -> float:
+    """The share of intervals that leave out zero, the true mean of each of K values, (K, N) or (K, G, S, N)."""
+    values = values.reshape(len(values), resampling.groups, resampling.seeds, resampling.cases)
+    return float(np.mean([mean.interval().significant for mean in resampling.means(values)]))
+
+
+def normal(*size: int) -> Any:
+    return np.random.default_rng(0).normal(size=size)
+
+
+def replicates(found: Sampled) -> Any:
+    return np.concatenate(found.replicates)
+
+
+@pytest.mark.parametrize("kept", [2, 9, 50])
+def test_independent_cases_have_the_interval_of_student(kept: int) -> None:
+    """Of all cases, or of those of a region."""
+    values, inside = normal(50), np.arange(50) % (50 // kept) == 0
+    inside &= np.cumsum(inside) <= kept
+    found = Resampling(50).mean(values[None, None], inside)
+    chosen = values[inside]
+    assert found.error == pytest.approx(sem(chosen), rel=1e-9)
+    assert found.degrees_of_freedom == pytest.approx(kept - 1)
+    wanted = student.interval(0.95, kept - 1, chosen.mean(), sem(chosen))
+    assert found.interval()[1:] == pytest.approx(wanted, rel=1e-9)
+    assert found.interval(0.8)[1:] == pytest.approx(student.interval(0.8, kept - 1, chosen.mean(), sem(chosen)))
+
+
+@pytest.mark.parametrize("block", [1, 3, 10])
+def test_the_variance_is_the_mean_square_of_cosine_sums(block: int) -> None:
+    """By the formula of Lazarus et al.: the mean of B squared sums with sqrt(2 / N) cos, over N."""
+    values, cases = normal(101).cumsum(), 101
+    waves = 100 // (2 * block - 1)
+    angles = np.pi * np.outer(np.arange(1, waves + 1), np.arange(cases) + 0.5) / cases
+    sums = math.sqrt(2 / cases) * np.cos(angles) @ values
+    found = Resampling(cases, block=block).mean(values[None, None])
+    assert found.error**2 == pytest.approx((sums**2).mean() / cases)
+    assert found.degrees_of_freedom == pytest.approx(waves)
+    reach = student.ppf(0.975, waves) * found.error
+    assert found.interval() == pytest.approx((values.mean(), values.mean() - reach, values.mean() + reach))
+
+
+@pytest.mark.parametrize(("days", "hours", "most"), [(60, 24, 0.09), (60, 48, 0.12), (180, 24, 0.08), (180, 48, 0.08)])
+def test_intervals_of_errors_that_last_hold(days: int, hours: int, most: float) -> None:
+    """500 paths of an AR(1); block and so many days as `automatic_block` has them, an hour a case."""
+    kept, cases = math.exp(-1 / hours), 24 * days
+    noise = normal(500, cases)
+    noise[:, 1:] *= math.sqrt(1 - kept**2)
+    paths = lfilter([1.0], [1.0, -kept], noise, axis=1)
+    assert 0.02 < missed(Resampling(cases, block=72 if days == 60 else 168), paths) <= most
+    assert missed(Resampling(cases), paths[:50]) > 0.5  # as if hours were independent
+
+
+@pytest.mark.parametrize(("seeds", "most"), [(2, 0.14), (3, 0.09), (6, 0.07)])
+@pytest.mark.parametrize("groups", [False, True])
+def test_intervals_cover_the_seed(seeds: int, most: float, groups: bool) -> None:
+    """Seeds, or data sets, that differ more than the mean over time is sure; single seeds would miss nearly always."""
+    generator = np.random.default_rng(0)
+    runs = generator.normal(size=(1000, seeds, 1)) + generator.normal(size=(1000, seeds, 40))
+    values = runs + generator.normal(size=(1000, 1, 40))
+    several = Resampling(40, groups=seeds) if groups else Resampling(40, seeds)
+    assert 0.02 < missed(several, values) <= most
+    assert missed(Resampling(40), values[:, 0]) > 0.5
+
+
+def test_seeds_that_do_not_differ_add_nothing() -> None:
+    values = np.repeat(normal(1, 1, 60), 3, axis=1)
+    several, one = Resampling(60, 3, block=2).mean(values), Resampling(60, block=2).mean(values[:, :1])
+    assert several.interval() == pytest.approx(one.interval())
+    assert several.degrees_of_freedom == pytest.approx(one.degrees_of_freedom)
+
+
+def test_a_seed_that_is_left_leaves_the_others() -> None:
+    values = normal(1, 3, 40) + np.array([[0.0], [1.0], [5.0]])
+    values[:, 2] = np.nan
+    found, wanted = Resampling(40, 3).mean(values), Resampling(40, 2).mean(values[:, :2])
+    assert found.interval() == pytest.approx(wanted.interval())
+    values[:, 1] = np.nan  # a single one varies by time alone
+    assert Resampling(40, 3).mean(values).interval() == pytest.approx(Resampling(40).mean(values[:, :1]).interval())
 
 
 def test_blocks_widen_the_interval_of_dependent_cases() -> None:
@@ -24,6 +98,13 @@ def test_blocks_widen_the_interval_of_dependent_cases() -> None:
     smooth = steps - steps.mean()
     alone, blocks = (paired_difference(smooth, torch.zeros_like(smooth), block) for block in (1, 100))
     assert blocks.high - blocks.low > 5 * (alone.high - alone.low)
+
+
+def test_a_daily_rhythm_is_not_taken_for_noise() -> None:
+    rhythm = normal(1, 2400) + 5 * np.sin(2 * np.pi * np.arange(2400) / 24)
+    alone, blocks = (Resampling(2400, block=block).mean(rhythm[None]) for block in (1, 72))
+    assert alone.error > 3.5 / math.sqrt(2400)
+    assert 0.6 / math.sqrt(2400) < blocks.error < 1.6 / math.sqrt(2400)
 
 
 def test_mean_and_significance() -> None:
@@ -37,98 +118,73 @@ def test_mean_and_significance() -> None:
 def test_bad_input_is_named() -> None:
     with pytest.raises(ShapeError, match="one shape"):
         paired_difference(torch.rand(1, 5), torch.rand(2, 5))
-    with pytest.raises(SettingError, match="block"):
+    with pytest.raises(SettingError, match="block must lie between 1 and 5, got 6"):
         paired_difference(torch.rand(1, 5), torch.rand(1, 5), block=6)
+    with pytest.raises(ShapeError, match="groups, seeds, cases"):
+        Resampling(5).mean(np.ones(5))
 
 
-def by_brute_force(resampling: Resampling, values: Any, kept: Any) -> Any:
-    """The mean of every resample, drawn case by case and seed by seed as often as the counts say."""
-    found = []
-    for cases, seeds in zip(resampling._counts, resampling._seed_counts, strict=True):
-        drawn = []
-        for place, times in enumerate(seeds):
-            group, seed = divmod(place, resampling.seeds)
-            chosen = np.repeat(np.arange(resampling.cases), cases.astype(int))
-            chosen = chosen[kept[group, seed, chosen]]
-            drawn += int(times) * [values[group, seed, chosen]]
-        joined = np.concatenate(drawn)
-        found.append(joined.mean() if len(joined) else np.nan)
-    return np.array(found)
+def test_constants_single_cases_and_single_blocks() -> None:
+    assert Resampling(20, 2, block=3).mean(np.full((1, 2, 20), 7.0)).interval() == (7.0, 7.0, 7.0)
+    assert paired_difference([[3.0]], [[1.0]]) == (2.0, 2.0, 2.0)
+    one_block = Resampling(20, block=20).mean(normal(1, 1, 20))
+    assert one_block.degrees_of_freedom == pytest.approx(1)
+    assert one_block.interval().high - one_block.interval().low > 20 * one_block.error
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(("seeds", "groups", "block"), [(1, 1, 1), (3, 1, 4), (2, 3, 5)])
-def test_mean_equals_brute_force(seeds: int, groups: int, block: int, masked: bool) -> None:
-    generator = np.random.default_rng(0)
-    resampling = Resampling(23, seeds, groups, block, resamples=40)
-    values = generator.normal(size=(groups, seeds, 23))
-    values[:, :, 4] = np.nan
-    mask = generator.random((groups, 1, 23)) < 0.5 if masked else None
-    kept = np.isfinite(values) & (True if mask is None else mask)
-    found = resampling.mean(values, mask)
-    assert found.estimate == pytest.approx(values[kept].mean())
-    np.testing.assert_allclose(found.replicates, by_brute_force(resampling, values, kept), rtol=1e-12)
-
-
-@pytest.mark.parametrize("block", [1, 4, 23])
-def test_every_resample_has_whole_blocks_groups_and_seeds(block: int) -> None:
-    resampling = Resampling(23, seeds=3, groups=2, block=block, resamples=50)
-    assert (resampling._counts.sum(1) == block * -(-23 // block)).all()
-    assert (resampling._seed_counts.sum(1) == 6).all()
-    by_group = resampling._seed_counts.reshape(50, 2, 3).sum(-1)
-    assert set(np.unique(by_group)) == {0.0, 3.0, 6.0}  # a group is drawn with all its seeds, or not at all
-    if block == 23:
-        assert (resampling._counts == 1).all()
-    if block == 4:  # neighbours of a drawn case are drawn with it
-        counts = resampling._counts[0]
-        inside = counts > 0
-        assert all(inside[place - 1] or inside[(place + 1) % 23] for place in np.flatnonzero(inside))
+def test_a_region_that_a_single_stretch_of_time_knows_has_no_interval() -> None:
+    mask, values = np.arange(20) < 3, normal(1, 1, 20)
+    assert np.isnan(Resampling(20, block=2).mean(values, mask).interval()[1:]).all()
+    assert np.isfinite(Resampling(20, block=2).mean(values, np.arange(20) < 4).interval()).all()
+    nothing = Resampling(20).mean(np.ones((1, 1, 20)), np.zeros((1, 1, 20), bool)).interval()
+    assert np.isnan(nothing).all()
+    assert not nothing.significant
 
 
 def test_groups_widen_the_interval_where_they_differ() -> None:
-    values = np.random.default_rng(0).normal(size=(3, 2, 100)) + np.array([-1.0, 0.0, 1.0])[:, None, None]
+    values = normal(3, 2, 100) + np.array([-1.0, 0.0, 1.0])[:, None, None]
     apart = Resampling(100, 2, 3).mean(values).interval()
     together = Resampling(100, 6, 1).mean(values.reshape(1, 6, 100)).interval()
     assert apart.mean == pytest.approx(together.mean)
     assert apart.high - apart.low > 1.2 * (together.high - together.low)
 
 
-def test_the_same_object_draws_the_same() -> None:
-    values = np.random.default_rng(0).normal(size=(1, 2, 50))
-    first, again = (Resampling(50, 2, block=5).mean(values) for _ in range(2))
-    other = Resampling(50, 2, block=5, seed=1).mean(values)
-    assert np.array_equal(first.replicates, again.replicates)
-    assert not np.array_equal(first.replicates, other.replicates)
-
-
 def test_paired_interval_is_narrower_than_an_unpaired_one() -> None:
-    generator = np.random.default_rng(0)
-    shared = generator.normal(size=(1, 1, 400))
-    better = shared - 0.1 + 0.1 * generator.normal(size=shared.shape)
-    one, another = Resampling(400), Resampling(400, seed=1)
-    paired = (one.mean(better) - one.mean(shared)).interval()
-    unpaired = (one.mean(better) - another.mean(shared)).interval()
-    assert paired.mean == pytest.approx(unpaired.mean)
-    assert 5 * (paired.high - paired.low) < unpaired.high - unpaired.low
-    assert paired.significant
-    assert not unpaired.significant
+    shared, noise = normal(2, 1, 1, 400)
+    better = shared - 0.1 + 0.1 * noise
+    first, second = (Resampling(400).mean(values) for values in (better, shared))
+    assert (first - second).error == pytest.approx(0.1 * Resampling(400).mean(noise).error, rel=1e-6)
+    assert 5 * (first - second).error < math.hypot(first.error, second.error)
+    assert (first - second).interval().significant
 
 
 def test_interval_of_a_ratio_covers_the_truth_about_as_often_as_it_says() -> None:
-    generator = np.random.default_rng(0)
-    covered = 0
-    for trial in range(200):
-        below = 2 + generator.normal(size=(1, 1, 200))
-        above = 1.5 * below + generator.normal(size=below.shape)
-        resampling = Resampling(200, resamples=400, seed=trial)
-        interval = (resampling.mean(above) / resampling.mean(below)).interval()
-        covered += interval.low <= 1.5 <= interval.high
-    assert 180 <= covered <= 199
+    below = 2 + normal(400, 200)
+    above = 1.5 * below + np.random.default_rng(1).normal(size=below.shape)
+    resampling = Resampling(200)
+    pairs = zip(*(resampling.means(values[:, None, None]) for values in (above, below)), strict=True)
+    ratios = [(first / second).interval() for first, second in pairs]
+    assert 0.92 <= np.mean([ratio.low <= 1.5 <= ratio.high for ratio in ratios]) <= 0.98
+
+
+def test_functions_of_means_have_the_error_of_their_slope() -> None:
+    first, second = Resampling(80).means(3 + normal(2, 1, 1, 80))
+    assert first.applied(np.sqrt).error == pytest.approx(first.error / (2 * math.sqrt(first.estimate)), rel=1e-3)
+    product = first * second
+    linear = first * second.estimate + second * first.estimate
+    assert product.estimate == pytest.approx(first.estimate * second.estimate)
+    assert product.error == pytest.approx(linear.error, rel=1e-3)
+    assert (-abs(-first)).error == pytest.approx(first.error)
+    assert first.relative_to(second).estimate == pytest.approx(100 * (first.estimate / second.estimate - 1))
+    with_nothing = first / (second - second)
+    assert np.isnan(with_nothing.interval()[1:]).all()
 
 
 def test_arithmetic_acts_on_estimate_and_replicates() -> None:
-    first, second = Sampled(3.0, np.array([2.0, 4.0])), Sampled(-2.0, np.array([-1.0, 0.0]))
-    for found, estimate, replicates in (
+    alone, nobody = np.array([2.0, 4.0]), np.array([])
+    first = Sampled(3.0, (alone, nobody), (5.0, math.inf))
+    second = Sampled(-2.0, (np.array([-1.0, 0.0]), nobody), (4.0, math.inf))
+    for found, estimate, wanted in (
         (first + second, 1.0, [1.0, 4.0]),
         (first - 1.0, 2.0, [1.0, 3.0]),
         (first * second, -6.0, [-2.0, 0.0]),
@@ -137,46 +193,44 @@ def test_arithmetic_acts_on_estimate_and_replicates() -> None:
         (first.relative_to(second), 250.0, [300.0, np.inf]),
     ):
         assert found.estimate == estimate
-        assert found.replicates.tolist() == replicates
-
-
-def test_resamples_without_a_case_are_left_out_of_the_interval() -> None:
-    mask = np.zeros((1, 1, 20), bool)
-    mask[..., 0] = True
-    found = Resampling(20).mean(np.full((1, 1, 20), 7.0), mask)
-    assert np.isnan(found.replicates).any()
-    assert found.interval() == (7.0, 7.0, 7.0)
-    nothing = Resampling(20).mean(np.ones((1, 1, 20)), np.zeros((1, 1, 20), bool)).interval()
-    assert np.isnan(nothing).all()
-    assert not nothing.significant
-
-
-def test_bad_resamplings_are_named() -> None:
-    with pytest.raises(ShapeError, match="groups, seeds, cases"):
-        Resampling(5).mean(np.ones(5))
-    with pytest.raises(SettingError, match="resamples be positive"):
-        Resampling(5, resamples=0)
-
-
-def test_resamplings_of_one_shape_share_their_counts() -> None:
-    first, second = Resampling(50, 2, block=5), Resampling(50, 3, 2, block=5)
-    assert first._counts is second._counts
-    assert not first._counts.flags.writeable
-    for other in (Resampling(50, block=4), Resampling(50, block=5, seed=1), Resampling(50, block=5, resamples=10)):
-        assert other._counts is not first._counts
+        assert replicates(found).tolist() == wanted
+    assert (first + second).degrees == (4.0, math.inf)
 
 
 def test_pairs_leave_out_what_is_missing_on_either_side() -> None:
-    values, baseline = np.random.default_rng(0).normal(size=(2, 1, 2, 30))
+    values, baseline = normal(2, 1, 2, 30)
     values[0, 0, :4], baseline[0, 1, 3:9] = np.nan, np.nan
     mask = np.arange(30) < 20
     resampling = Resampling(30, 2)
     kept = np.isfinite(values - baseline) & mask
     for found, given in zip(resampling.pair(values, baseline, mask), (values, baseline), strict=True):
         assert found.estimate == pytest.approx(given[kept].mean())
-        np.testing.assert_allclose(found.replicates, resampling.mean(given, kept).replicates, rtol=1e-12)
+        np.testing.assert_allclose(replicates(found), replicates(resampling.mean(given, kept)), rtol=1e-12)
     with pytest.raises(ShapeError, match=r"\(groups, seeds, cases\) = \(1, 2, 30\), got \(1, 1, 30\)"):
         resampling.pair(values, baseline[:, :1])
+
+
+def test_weights_count_cases_so_often() -> None:
+    values, often = normal(1, 1, 12), np.arange(12) % 3
+    found = Resampling(12, block=2).mean(values, often)
+    assert found.estimate == pytest.approx(np.repeat(values[0, 0], often).mean())
+    assert found.interval() == pytest.approx(Resampling(12, block=2).mean(values, 5.0 * often).interval())
+
+
+def test_means_of_many_are_those_of_each() -> None:
+    resampling = Resampling(30, 2, 2, block=3)
+    values = normal(4, 2, 2, 30)
+    values[1, 0, 1] = np.nan  # a run that failed
+    values[2, :, :, 5:9] = np.nan  # cases outside a region
+    for found, each in zip(resampling.means(values), values, strict=True):
+        wanted = resampling.mean(each)
+        assert found.estimate == pytest.approx(wanted.estimate, abs=1e-12)
+        np.testing.assert_allclose(replicates(found), replicates(wanted), atol=1e-12)
+
+
+def test_many_cases_take_little_time() -> None:
+    found = Resampling(200_003).mean(normal(1, 1, 200_003))
+    assert found.error == pytest.approx(200_003**-0.5, rel=0.01)
 
 
 def test_means_and_deviations_of_what_is_finite() -> None:
@@ -187,43 +241,3 @@ def test_means_and_deviations_of_what_is_finite() -> None:
     whole = np.random.default_rng(0).normal(size=(4, 5))
     np.testing.assert_allclose(defined_mean(whole, 0), whole.mean(0))
     np.testing.assert_allclose(defined_deviation(whole, 0), whole.std(0))
-
-
-@pytest.mark.parametrize("block", [1, 4, 60, 97])  # counted for the first two, gathered for the last two
-@pytest.mark.parametrize("at_once", [1, 97 * 7, 97 * 1000])
-def test_too_many_counts_to_keep_give_the_same(monkeypatch: pytest.MonkeyPatch, block: int, at_once: int) -> None:
-    resampling = Resampling(97, 3, 2, block=block, resamples=50)
-    values = np.random.default_rng(0).normal(size=(3, 2, 3, 97))
-    values[1, 0, 1, :5] = np.nan
-    kept = resampling.means(values)
-    monkeypatch.setattr(significance, "_KEPT", 0)
-    monkeypatch.setattr(significance, "_AT_ONCE", at_once)
-    for found, wanted in zip(resampling.means(values), kept, strict=True):
-        assert found.estimate == wanted.estimate
-        np.testing.assert_allclose(found.replicates, wanted.replicates, rtol=1e-10, atol=1e-12)
-
-
-def test_many_cases_need_no_counts_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    cases, most = 60_000, 0
-
-    def counted(chosen: Any, size: int) -> Any:
-        nonlocal most
-        most = max(most, len(chosen) * size)
-        return original(chosen, size)
-
-    original = significance._counted
-    monkeypatch.setattr(significance, "_counted", counted)
-    found = Resampling(cases, resamples=400).mean(np.random.default_rng(0).normal(size=(1, 1, cases)))
-    assert 0 < most <= 1 << 22
-    assert found.replicates.std() == pytest.approx(cases**-0.5, rel=0.15)
-
-
-def test_means_of_many_are_those_of_each() -> None:
-    resampling = Resampling(30, 2, 2, block=3, resamples=200)
-    values = np.random.default_rng(0).normal(size=(4, 2, 2, 30))
-    values[1, 0, 1] = np.nan  # a run that failed
-    values[2, :, :, 5:9] = np.nan  # cases outside a region
-    for found, each in zip(resampling.means(values), values, strict=True):
-        wanted = resampling.mean(each)
-        assert found.estimate == pytest.approx(wanted.estimate, abs=1e-12)
-        np.testing.assert_allclose(found.replicates, wanted.replicates, atol=1e-12)

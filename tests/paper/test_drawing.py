@@ -1,22 +1,15 @@
 """A figure names the settings of all that it shows."""
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 import pytest
 from invented_studies import invented_studies
 
-from stakes.evaluation.intervals import Resampling
 from stakes.paper.drawing import _settings_of_studies, draw_figure
 from stakes.paper.study_collection import Studies
 
 DIFFERS = ", where it differs"
-
-
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals are not what is tested."""
-    monkeypatch.setattr("stakes.evaluation.study.Resampling", partial(Resampling, resamples=40))
 
 
 @cache

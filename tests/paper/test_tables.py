@@ -1,15 +1,13 @@
 """The tables, on studies of invented numbers, whole and with runs that failed."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import pandas as pd
 import pytest
 import xarray as xr
 from invented_studies import invented_study
 
-from stakes.evaluation import study as study_module
-from stakes.evaluation.intervals import Difference, Resampling
+from stakes.evaluation.intervals import Difference
 from stakes.evaluation.study import Study
 from stakes.evaluation.summary import summarise
 from stakes.paper.study_collection import Studies, StudyKey
@@ -26,11 +24,6 @@ from stakes.reports.page import Table
 WIND = StudyKey("wind", "implicit")
 SIMULATED = StudyKey("simulated_portfolio", "implicit", sites=60)
 WEIGHTS = (0.0, 0.3, 0.9)
-
-
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study_module, "Resampling", partial(Resampling, resamples=40))
 
 
 def invented(key: StudyKey, parameters: Sequence[float] = (5.0,)) -> Study:

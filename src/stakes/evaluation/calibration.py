@@ -157,7 +157,7 @@ def spread_skill(
     spread, error = (study.chosen(name, weight, parameter, region, by) for name in ("spread", "error"))
     of_mean = 1 + 1 / int(study.about["members"])
     ratio = study.resampling.mean(spread**2) / study.resampling.mean(error**2) * of_mean
-    return Sampled(float(np.sqrt(ratio.estimate)), np.sqrt(ratio.replicates))
+    return ratio.applied(np.sqrt)
 
 
 def total_spread(

@@ -105,7 +105,7 @@ class CaseMetrics:
         """Metrics with 95 % intervals, those of today's action last; see `stakes.evaluation.forecast_table`.
 
         Args:
-            block: How many neighbouring cases are resampled together.
+            block: How many neighbouring cases depend on each other.
         """
         today = None if self.today is None else self.today["cost"]
         return forecast_table(self.chosen, self.weight_0, self.members, block, today).reset_index()

@@ -98,21 +98,20 @@ def compare(
     block: int = 1,
     *,
     time: str | None = None,
-    resamples: int = 2000,
 ) -> pd.DataFrame:
     """Two results of `evaluate` on the same cases: both means, their difference first - second and its 95 % interval.
 
-    The interval is that of a paired bootstrap; a dimension `seed` is resampled too. Whatever else there is, such as
-    stations, stays together at each time. A case that is missing in one is left out of both.
+    The interval is that of the paired differences, over time and, where there is a dimension `seed`, over seeds.
+    Whatever else there is, such as stations, stays together at each time. A case that is missing in one is left out of
+    both.
 
     Args:
         first: A result of `evaluate`.
         second: Another of the same cases, in any order.
         metrics: Which metrics are compared; None for all that both have.
-        block: How many neighbours along the time dimension are resampled together.
+        block: How many neighbours along the time dimension depend on each other.
         time: The dimension along which neighbours are counted, in the order of its coordinate; None for `time`, or for
             the only dimension.
-        resamples: How many resamples the interval comes from.
     """
     chosen = _shared_metrics(first, second, metrics)
     dims = [str(dim) for dim in first[chosen[0]].dims]
@@ -123,7 +122,7 @@ def compare(
     second = _aligned(second, first, dims, ("second", "first"))
     if along in first.indexes and not first.indexes[along].is_monotonic_increasing:
         first, second = first.sortby(along), second.sortby(along)
-    resampling = Resampling(first.sizes[along], first.sizes.get(_SEED, 1), block=block, resamples=resamples)
+    resampling = Resampling(first.sizes[along], first.sizes.get(_SEED, 1), block=block)
     rows = {name: _row(first[name], second[name], along, resampling) for name in chosen}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
 
@@ -275,11 +274,12 @@ def _row(first: xr.DataArray, second: xr.DataArray, along: str, resampling: Resa
 
 def _paired_means(
     first: xr.DataArray, second: xr.DataArray, along: str, resampling: Resampling
-) -> tuple[list[Sampled], int]:
-    """The mean of each over what both have, as a ratio of the sum to the number at each time."""
+) -> tuple[tuple[Sampled, Sampled], int]:
+    """The mean of each over what both have: that of each time, weighted by how many it is of."""
     order = [dim for dim in (_SEED, along) if dim in first.dims]
     shape = (resampling.groups, resampling.seeds, resampling.cases, -1)
     values = [array.transpose(*order, ...).values.astype(np.float64).reshape(shape) for array in (first, second)]
     both = np.isfinite(values[0]) & np.isfinite(values[1])
-    number = resampling.mean(both.sum(-1))
-    return [resampling.mean(np.where(both, part, 0.0).sum(-1)) / number for part in values], int(both.sum())
+    number = both.sum(-1)
+    first_mean, second_mean = (np.where(both, part, 0.0).sum(-1) / np.maximum(number, 1) for part in values)
+    return resampling.pair(first_mean, second_mean, number), int(both.sum())

@@ -1,6 +1,6 @@
 """What a forecast and its decisions are worth, as one table with intervals, beside the forecast of weight 0."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ _MEANS = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "c
 def forecast_table(
     chosen: Arrays, weight_0: Arrays | None, members: int, block: int, today: Floats | None = None
 ) -> pd.DataFrame:
-    """One row per metric: `value` with its 95 % interval `low` to `high`, by a bootstrap of blocks of cases.
+    """One row per metric: `value` with its 95 % interval `low` to `high`.
 
     `spread_skill` is sqrt((M + 1) / M mean variance / mean squared error), 1 where the spread is right, and
     `climatology_skill` is 1 - regret / regret of the best constant action, 1 with perfect foresight. Beside a forecast
@@ -34,7 +34,7 @@ def forecast_table(
         chosen: The metrics (N,) of the forecast by name, in the order of time.
         weight_0: The same of the forecast trained on its score alone; None where there is none besides.
         members: How many members M the forecast has.
-        block: How many neighbouring cases are resampled together.
+        block: How many neighbouring cases depend on each other.
         today: What today's action costs (N,), NaN where it is not known; None where it never is.
     """
     cases = len(chosen["cost"])
@@ -78,13 +78,9 @@ def _statistics(arrays: Arrays, members: int, resampling: Resampling) -> dict[st
     *means, variance, error, climatology = resampling.means(values[:, None, None])
     statistics = dict(zip(_MEANS, means, strict=True))
     return statistics | {
-        "spread_skill": _applied(np.sqrt, variance / error),
+        "spread_skill": (variance / error).applied(np.sqrt),
         "climatology_skill": -(statistics["foresight_regret"] / climatology) + 1.0,
     }
-
-
-def _applied(function: Callable[[Floats], Floats], value: Sampled) -> Sampled:
-    return Sampled(float(function(np.float64(value.estimate))), function(value.replicates))  # type: ignore[arg-type]
 
 
 def _row(value: Sampled, baseline: Sampled | None) -> dict[str, float]:

@@ -101,7 +101,7 @@ def headroom(
         stopping: The cases that say when its training stops.
         judged: The N cases on which it is compared with the forecast.
         plug_in: What the actions of the forecast, trained on its score alone, cost on the judged cases, (N,).
-        block: How many neighbouring cases are resampled together.
+        block: How many neighbouring cases depend on each other.
         seed: The seed of the policy's training.
         settings: How the policy is trained; None for as long as suits the number of cases.
         progressed: Told before every epoch of it how many of how many are done; None for nobody.

@@ -1,22 +1,34 @@
-"""How sure one can be of a difference between forecasts on the same cases: a paired bootstrap over time and seeds."""
+"""How sure one can be of a difference between forecasts on the same cases, paired over time and seeds.
 
-from collections.abc import Callable, Iterator, Sequence
+Slow waves tell how far the mean of N cases in time may err (equal-weighted cosines: Lazarus, Lewis, Stock and Watson,
+"HAR inference", 2018). Weighted by 1 + sqrt(2) cos(pi j (t - 1/2) / N), the cases have a mean that lies as far from the
+plain one as that lies from the truth, on average, for every j whose half wave is longer than the cases' memory, and
+independently for each. So B such waves give a standard error with B degrees of freedom, and Student's t the interval:
+it holds with few waves, too. Waves of a thousandth of that height do the same for every smooth function of means.
+
+A case that depends on those fewer than `block` away shares a stretch of 2 block - 1 cases with them, and there is one
+wave less than there are such stretches in time. Where cases are independent, with a block of 1, these are all waves,
+and the interval is exactly Student's. Seeds, or data sets, are treated as independent cases are, and both variances are
+added.
+"""
+
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.fft import dct  # type: ignore[import-untyped]
+from scipy.special import stdtrit  # type: ignore[import-untyped]
 
 from stakes.errors import SettingError, ShapeError
 
 __all__ = ["Difference", "Resampling", "Sampled", "defined_deviation", "defined_mean", "paired_difference"]
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
-_KEPT = 20_000_000  # counts of one shape that are kept for the next product, 160 MB
-_AT_ONCE = 1 << 22  # counts where there are too many to be kept
+_STEP = 1e-3  # of the waves, so small that functions of means are straight lines between replicates
 
 
 class Difference(NamedTuple):
@@ -40,25 +52,59 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A statistic with its bootstrap replicates; arithmetic acts on both, so any function of means has an interval.
+    """A statistic with its replicates; arithmetic acts on both, so any function of means has an interval.
 
-    Two statistics of one `Resampling` share their resamples: their difference is a paired one.
+    Two statistics of one `Resampling` share their weights: their difference is a paired one.
 
     Attributes:
         estimate: The statistic of the cases as they are.
-        replicates: The same of every resample of the cases, (B,).
+        replicates: The same with slightly other weights: of the cases in time, (B,), and of the runs, seeds or data
+            sets, (R - 1,). How far they lie from the estimate tells the variance by time and by run.
+        degrees: The degrees of freedom of both variances; 0 by time where the cases that count lie in a single stretch
+            of it, which cannot tell, and infinite where there is nothing that could vary.
     """
 
     estimate: float
-    replicates: Floats
+    replicates: tuple[Floats, Floats]
+    degrees: tuple[float, float]
 
-    def interval(self) -> Difference:
-        """The estimate between the 2.5 and 97.5 % quantiles of the replicates, less those that are not defined."""
-        defined = self.replicates[np.isfinite(self.replicates)]
-        if not len(defined):
-            return Difference(self.estimate, float("nan"), float("nan"))
-        low, high = np.quantile(defined, [0.025, 0.975])
-        return Difference(self.estimate, float(low), float(high))
+    @property
+    def error(self) -> float:
+        """The standard error, by time and by run; NaN where there are too few cases to tell."""
+        return math.sqrt(sum(self._variances))
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Those of the standard error, by Welch and Satterthwaite."""
+        variance = sum(self._variances)
+        if not variance > 0:
+            return math.inf
+        return 1 / sum(
+            (part / variance) ** 2 / degrees for part, degrees in zip(self._variances, self.degrees, strict=True)
+        )
+
+    def interval(self, level: float = 0.95) -> Difference:
+        """The estimate and Student's interval around it.
+
+        Args:
+            level: The share of such intervals that should hold the truth.
+        """
+        reach = float(stdtrit(self.degrees_of_freedom, (1 + level) / 2)) * self.error
+        return Difference(self.estimate, self.estimate - reach, self.estimate + reach)
+
+    def applied(self, function: Callable[..., Floats], *others: "Sampled") -> "Sampled":
+        """A function of this statistic and others.
+
+        Args:
+            function: It takes as many arrays as there are statistics, and acts on them number by number.
+            others: The other statistics, of the same `Resampling`.
+        """
+        every = (self, *others)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_time, by_run = (function(*parts) for parts in zip(*(each.replicates for each in every), strict=True))
+            estimate = float(function(*(np.float64(each.estimate) for each in every)))
+        by_time_degrees, by_run_degrees = (min(parts) for parts in zip(*(each.degrees for each in every), strict=True))
+        return Sampled(estimate, (by_time, by_run), (by_time_degrees, by_run_degrees))
 
     def __add__(self, other: "Sampled | float") -> "Sampled":
         return self._with(other, np.add)
@@ -76,7 +122,7 @@ class Sampled:
         return self * -1.0
 
     def __abs__(self) -> "Sampled":
-        return Sampled(abs(self.estimate), np.abs(self.replicates))
+        return self.applied(np.abs)
 
     def relative_to(self, baseline: "Sampled") -> "Sampled":
         """(self - baseline) / |baseline|, in per cent.
@@ -87,150 +133,117 @@ class Sampled:
         return (self - baseline) / abs(baseline) * 100.0
 
     def _with(self, other: "Sampled | float", operation: Callable[..., Floats]) -> "Sampled":
-        estimate, replicates = (
-            (other.estimate, other.replicates) if isinstance(other, Sampled) else (other, np.float64(other))
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            result = operation(np.float64(self.estimate), np.float64(estimate))
-            return Sampled(float(result), operation(self.replicates, replicates))
+        if isinstance(other, Sampled):
+            return self.applied(operation, other)
+        return self.applied(lambda numbers: operation(numbers, other))
+
+    @property
+    def _variances(self) -> tuple[float, float]:
+        if not (math.isfinite(self.estimate) and self.degrees[0]):
+            return math.nan, math.nan
+        by_time, by_run = (np.square((part - self.estimate) / _STEP) for part in self.replicates)
+        return float(by_time.mean()) if len(by_time) else 0.0, float(by_run.mean()) if len(by_run) else 0.0
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """B resamples of N cases and S seeds in G groups; the same object always draws the same ones.
+    """The weights with which the means of N cases of S seeds in G groups are taken once more, to see how they vary.
 
-    A resample draws groups (data sets) and then seeds of each with replacement, and cases in moving blocks of `block`
-    neighbours (wrapped around), so that the dependence between neighbouring times is kept.
+    The cases are weighted by slow waves in time, and the groups (data sets), or the seeds of a single group, by all
+    waves, as independent cases are. What a seed does at a single time counts both by time and by run, which makes
+    intervals rather too wide than too narrow.
 
     Attributes:
         cases: How many cases N there are, in the order of time.
         seeds: How many seeds S each group has.
         groups: How many groups G (data sets) there are.
-        block: How many neighbouring cases are drawn together.
-        resamples: How many resamples B are drawn.
-        seed: What the draws depend on.
+        block: How many neighbouring cases depend on each other.
     """
 
     cases: int
     seeds: int = 1
     groups: int = 1
     block: int = 1
-    resamples: int = 2000
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.block <= self.cases or self.resamples < 1:
-            raise SettingError(
-                f"block must lie between 1 and {self.cases} and resamples be positive, got {self.block}, "
-                f"{self.resamples}"
-            )
+        if not 1 <= self.block <= self.cases:
+            raise SettingError(f"block must lie between 1 and {self.cases}, got {self.block}")
 
-    def mean(self, values: ArrayLike, mask: ArrayLike | None = None) -> Sampled:
-        """The mean over groups, seeds and cases, with its bootstrap replicates; NaN is left out.
+    @property
+    def stretch(self) -> int:
+        """How many neighbouring cases are one stretch of time: 2 block - 1, at most half of all."""
+        return min(2 * self.block - 1, (self.cases + 1) // 2)
+
+    def mean(self, values: ArrayLike, weights: ArrayLike | None = None) -> Sampled:
+        """The mean over groups, seeds and cases, with its replicates; NaN is left out.
 
         Args:
             values: Values (G, S, N).
-            mask: Which of them count, bool of a shape that broadcasts to them; None for all.
+            weights: How much each counts, numbers or bool of a shape that broadcasts to them; None for all alike.
         """
-        return self._means([values], mask)[0]
+        return self._means([values], weights)[0]
 
-    def pair(self, values: ArrayLike, baseline: ArrayLike, mask: ArrayLike | None = None) -> tuple[Sampled, Sampled]:
+    def pair(self, values: ArrayLike, baseline: ArrayLike, weights: ArrayLike | None = None) -> tuple[Sampled, Sampled]:
         """The means of both over what is finite in both: a forecast that failed is left out of its rival too.
 
         Args:
             values: Values (G, S, N) of a forecast.
             baseline: Those of its rival.
-            mask: Which of them count, bool of a shape that broadcasts to them; None for all.
+            weights: How much each counts, numbers or bool of a shape that broadcasts to them; None for all alike.
         """
-        first, second = self._means([values, baseline], mask)
+        first, second = self._means([values, baseline], weights)
         return first, second
 
     def means(self, values: ArrayLike) -> list[Sampled]:
-        """The mean of each of several values over what is finite in it, as `mean`, all at the price of a few.
+        """The mean of each of several values over what is finite in it, as `mean`.
 
         Args:
             values: K arrays of values, (K, G, S, N).
         """
         numbers = np.asarray(values, dtype=np.float64)
-        kept = np.isfinite(numbers)
-        totals = np.where(kept, numbers, 0.0)
-        sums, counts = np.split(self._resampled(np.concatenate([totals, kept])), 2)  # (K, B)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            estimates = totals.sum((1, 2, 3)) / kept.sum((1, 2, 3))
-            return [Sampled(float(mean), part) for mean, part in zip(estimates, sums / counts, strict=True)]
+        return self._weighted(numbers, np.isfinite(numbers).astype(np.float64))
 
-    def _means(self, rivals: Sequence[ArrayLike], mask: ArrayLike | None) -> list[Sampled]:
-        """The means of some values (G, S, N) over what the mask keeps and is finite in all of them."""
+    def _means(self, rivals: Sequence[ArrayLike], weights: ArrayLike | None) -> list[Sampled]:
+        """The means of some values (G, S, N) over what is finite in all of them."""
         arrays = [np.asarray(values, dtype=np.float64) for values in rivals]
         for values in arrays:
             if values.shape != (self.groups, self.seeds, self.cases):
                 expected = (self.groups, self.seeds, self.cases)
                 raise ShapeError(f"values must be (groups, seeds, cases) = {expected}, got {values.shape}")
-        kept = np.isfinite(arrays).all(0) & (True if mask is None else np.asarray(mask, bool))
-        arrays = [np.where(kept, values, 0.0) for values in arrays]
+        numbers = np.stack(arrays)
+        given = 1.0 if weights is None else np.asarray(weights, dtype=np.float64)
+        return self._weighted(numbers, np.broadcast_to(np.isfinite(numbers).all(0) * given, numbers.shape))
+
+    def _weighted(self, values: Floats, weights: Floats) -> list[Sampled]:
+        """The weighted mean of each of K values, (K, G, S, N)."""
+        numbers = np.where(weights > 0, values, 0.0)
+        total = weights.reshape(len(weights), -1).sum(1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            *totals, count = self._resampled(np.stack([*arrays, kept]))
-            return [
-                Sampled(float(values.sum() / kept.sum()), total / count)
-                for values, total in zip(arrays, totals, strict=True)
-            ]
-
-    def _resampled(self, values: Floats) -> Floats:
-        """The sums of values (K, G, S, N) over each resample, (K, B); one product reads the counts only once."""
-        columns = values.reshape(-1, self.cases).T
-        few = self.resamples * self.cases <= _KEPT
-        by_seed = self._counts @ columns if few else self._sums_of_blocks(columns)  # (B, K G S)
-        return np.einsum("bks,bs->kb", by_seed.reshape(self.resamples, len(values), -1), self._seed_counts)
-
-    def _sums_of_blocks(self, columns: Floats) -> Floats:
-        """The sums of columns (N, C) over each resample, (B, C), in bounded memory.
-
-        A block's sum is a difference of cumulative sums. Those of a resample are gathered where its blocks, with all
-        columns, are fewer numbers than its N counts; otherwise a product with how often each is drawn is faster.
-        """
-        wrapped = np.concatenate([np.zeros_like(columns[:1]), columns, columns[: self.block - 1]]).cumsum(0)
-        sums = wrapped[self.block :] - wrapped[: -self.block]  # (N, C)
-        gathered = self.block > columns.shape[1]
-        at_once = max(1, _AT_ONCE // self.cases)
-        drawn = _block_starts(self.cases, self.block, self.resamples, self.seed, at_once)
-        parts = [sums[part].sum(1) if gathered else _counted(part, self.cases) @ sums for part in drawn]
-        return np.concatenate(parts)
-
-    @property
-    def _counts(self) -> Floats:
-        """How often each resample draws each case, (B, N)."""
-        return _case_counts(self.cases, self.block, self.resamples, self.seed)
-
-    @cached_property
-    def _seed_counts(self) -> Floats:
-        """How often each resample draws each seed of each group, (B, G S)."""
-        generator = np.random.default_rng((self.seed, 1))
-        shape = (self.resamples, self.groups)
-        group = generator.integers(self.groups, size=shape)[..., None]
-        seed = generator.integers(self.seeds, size=(*shape, self.seeds))
-        return _counted((group * self.seeds + seed).reshape(self.resamples, -1), self.groups * self.seeds)
+            estimates = (weights * numbers).reshape(len(weights), -1).sum(1) / total
+            apart = weights * (numbers - estimates[:, None, None, None]) / total[:, None, None, None]  # sums to zero
+        of_run = (2, 3) if self.groups > 1 else (1, 3)
+        by_time, time_degrees = _varied(apart.sum((1, 2)), weights.max((1, 2)) > 0, self.stretch)
+        by_run, run_degrees = _varied(apart.sum(of_run), weights.max(of_run) > 0, 1)
+        run_degrees = np.where(run_degrees > 0, run_degrees, np.inf)  # a single run varies by time alone
+        return [
+            Sampled(float(estimate), (estimate + of_time, estimate + of_runs), degrees)
+            for estimate, of_time, of_runs, degrees in zip(
+                estimates, by_time, by_run, zip(time_degrees.tolist(), run_degrees.tolist(), strict=True), strict=True
+            )
+        ]
 
 
-@lru_cache(maxsize=4)  # large, and the same for all studies of one shape
-def _case_counts(cases: int, block: int, resamples: int, seed: int) -> Floats:
-    (starts,) = _block_starts(cases, block, resamples, seed, resamples)
-    chosen = (starts[..., None] + np.arange(block)) % cases
-    counts = _counted(chosen.reshape(resamples, -1), cases)
-    counts.flags.writeable = False
-    return counts
+def _varied(apart: Floats, kept: NDArray[np.bool_], stretch: int) -> tuple[Floats, Floats]:
+    """How far waves move K sums of n terms that are zero, (K, B), and their degrees of freedom, (K,).
 
-
-def _block_starts(cases: int, block: int, resamples: int, seed: int, at_once: int) -> Iterator[Indices]:
-    """The first cases of the blocks of the resamples, (at_once, N / block); the same ones in parts of any size."""
-    generator = np.random.default_rng((seed, 0))
-    for first in range(0, resamples, at_once):
-        yield generator.integers(cases, size=(min(at_once, resamples - first), -(-cases // block)))
-
-
-def _counted(chosen: Indices, size: int) -> Floats:
-    rows = np.arange(len(chosen))[:, None] * size
-    counts = np.bincount((rows + chosen).reshape(-1), minlength=len(chosen) * size)
-    return counts.reshape(len(chosen), size).astype(np.float64)
+    A sum that touches few of the B + 1 stretches has as few degrees of freedom, less one, and a variance larger by
+    Bessel's correction for them. Where there is a single term, nothing varies.
+    """
+    edges = np.arange(0, apart.shape[1], stretch)
+    waves, touched = len(edges) - 1, np.logical_or.reduceat(kept, edges, axis=1).sum(1)
+    degrees = np.maximum(touched - 1.0, 0.0) if waves else np.full(len(apart), np.inf)
+    bessel = np.divide(touched * waves, degrees * (waves + 1), out=np.zeros(len(apart)), where=degrees > 0)
+    return dct(apart, axis=1)[:, 1 : waves + 1] * (_STEP * np.sqrt(bessel / 2))[:, None], degrees
 
 
 def defined_mean(values: ArrayLike, axis: int | None = None) -> Floats:
@@ -257,21 +270,16 @@ def defined_deviation(values: ArrayLike, axis: int) -> Floats:
     return np.sqrt(defined_mean((numbers - np.expand_dims(defined_mean(numbers, axis), axis)) ** 2, axis))
 
 
-def paired_difference(
-    values: ArrayLike, baseline: ArrayLike, block: int = 1, resamples: int = 2000, seed: int = 0
-) -> Difference:
-    """The mean of values - baseline with its 95 % interval, from resampled blocks of neighbouring cases and seeds.
+def paired_difference(values: ArrayLike, baseline: ArrayLike, block: int = 1) -> Difference:
+    """The mean of values - baseline with its 95 % interval, over time and seeds.
 
     Args:
         values: Values (S, N) of S seeds and N cases in time order.
         baseline: What is subtracted from them: values of the same seeds and cases.
-        block: How many neighbouring cases are resampled together.
-        resamples: How many resamples the interval comes from.
-        seed: What the resamples depend on.
+        block: How many neighbouring cases depend on each other.
     """
     first, second = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if first.shape != second.shape or first.ndim != 2 or first.size == 0:
         raise ShapeError(f"values and baseline must have one shape (S, N), got {first.shape} and {second.shape}")
     seeds, cases = first.shape
-    resampling = Resampling(cases, seeds, block=block, resamples=resamples, seed=seed)
-    return resampling.mean((first - second)[None]).interval()
+    return Resampling(cases, seeds, block=block).mean((first - second)[None]).interval()

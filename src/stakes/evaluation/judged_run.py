@@ -28,7 +28,7 @@ class JudgedRun:
         state: How the training ended.
         cases: The metrics of every test case.
         regions: Which cases (N,) belong to each region of the task, by their outcome.
-        block: How many neighbouring cases are resampled together for intervals.
+        block: How many neighbouring cases depend on each other, for intervals.
     """
 
     run: RunSettings
@@ -62,7 +62,7 @@ def judge_run(folder: RunFolder, block: int | None = None) -> JudgedRun:
 
     Args:
         folder: The folder of a run that has come to its end.
-        block: How many neighbouring cases are resampled together; None tells by their times or their number.
+        block: How many neighbouring cases depend on each other; None tells by their times or their number.
     """
     model, run, state = cast(Any, folder.model()), folder.settings(), folder.state()
     assert state is not None  # or there is no model

@@ -42,7 +42,7 @@ class Study:
             cost.
         about: What the forecasts are: task, model, choice, record, the name of the cost's parameter, the unit of the
             outcomes, the settings of the sweep, the number of members of a forecast.
-        block: How many neighbouring cases the bootstrap keeps together.
+        block: How many neighbouring cases depend on each other.
     """
 
     forecasts: xr.Dataset
@@ -167,7 +167,7 @@ class Study:
         region: str | None = None,
         by: RegionBy = "observed",
     ) -> Sampled:
-        """The mean of a metric over seeds and cases, all or those of a region, with its bootstrap replicates.
+        """The mean of a metric over seeds and cases, all or those of a region, with its replicates.
 
         Args:
             metric: The name of the metric.

@@ -81,7 +81,7 @@ class Frontier:
         reason: Why, in a few sentences.
         tolerance: How far the score may lie above that of weight 0, in per cent of it.
         cases: How many cases the weights were judged on.
-        block: How many neighbouring cases were resampled together.
+        block: How many neighbouring cases depend on each other.
     """
 
     points: tuple[FrontierPoint, ...]
@@ -134,9 +134,9 @@ def frontier(
         weights: The W decision weights, 0 among them, in any order.
         cost: What the decisions cost, (W, N), in the order of time.
         score: The scores of the same N cases, (W, N); lower is better.
-        block: How many neighbouring cases are resampled together, at most all of them.
+        block: How many neighbouring cases depend on each other, at most all of them.
         tolerance: How far the mean score may lie above that of weight 0, in per cent of it.
-        resamples: How many resamples the intervals come from.
+        resamples: How many resamples the bounds of all weights at once come from.
     """
     require_finite("tolerance", tolerance)
     require_count("block", block)
@@ -145,7 +145,7 @@ def frontier(
     if np.isnan(costs[base, 0]):
         raise NonFiniteError("cost and score of weight 0 must be finite, since all other weights are judged against it")
     cases = costs.shape[1]
-    resampling = Resampling(cases, block=min(block, cases), resamples=resamples)
+    resampling = Resampling(cases, block=min(block, cases))
     changes = [_Changes.of(*rival, costs[base], scores[base], resampling) for rival in zip(costs, scores, strict=True)]
     points = tuple(
         _point(weight, cost.mean(), score.mean(), change, tolerance)
@@ -153,7 +153,7 @@ def frontier(
     )
     enough = not too_few_to_choose(cases, resampling.block)
     if enough:
-        points = _bounded(points, costs - costs[base], resampling)
+        points = _bounded(points, costs - costs[base], resampling.block, resamples)
     suited = [place for place, point in enumerate(points) if point.allowed and point.cheaper]
     winner = min(suited, key=lambda place: changes[place].cost.estimate, default=base)
     taken = next((place for place in suited if _as_cheap(changes[place].cost, changes[winner].cost)), base)
@@ -171,7 +171,7 @@ def too_few_to_choose(cases: int, block: int) -> str:
 
     Args:
         cases: How many cases judge the weights.
-        block: How many neighbouring cases are resampled together.
+        block: How many neighbouring cases depend on each other.
     """
     if cases >= LEAST_BLOCKS * block:
         return ""
@@ -210,14 +210,16 @@ def _point(weight: float, cost: float, score: float, change: _Changes, tolerance
     )
 
 
-def _bounded(points: tuple[FrontierPoint, ...], change: Floats, resampling: Resampling) -> tuple[FrontierPoint, ...]:
+def _bounded(
+    points: tuple[FrontierPoint, ...], change: Floats, block: int, resamples: int
+) -> tuple[FrontierPoint, ...]:
     """The points with the bounds of their changes in cost (W, N), which hold for all allowed weights at once."""
     tried = [place for place, point in enumerate(points) if point.weight != 0 and not point.failed]
     allowed = [points[place].allowed for place in tried]
     if not tried:
         return points
     together = allowed if any(allowed) else None
-    upper = upper_bounds(change[tried], block=resampling.block, together=together, resamples=resampling.resamples)
+    upper = upper_bounds(change[tried], block=block, together=together, resamples=resamples)
     bounds = dict(zip(tried, upper.tolist(), strict=True))
     return tuple(replace(point, cost_bound=bounds.get(place)) for place, point in enumerate(points))
 
@@ -245,7 +247,7 @@ def _checked(weights: Sequence[float], cost: ArrayLike, score: ArrayLike) -> tup
 def _as_cheap(change: Sampled, winner: Sampled) -> bool:
     """Whether a cost lies at most one standard error of the paired difference above the winner's."""
     above = change - winner
-    return above.estimate <= above.replicates.std()
+    return above.estimate <= above.error
 
 
 def _columns(name: str, change: Difference | None) -> dict[str, float | None]:

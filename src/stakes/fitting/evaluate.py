@@ -31,7 +31,7 @@ class Evaluation:
         table: One row per metric.
         cases: One row per case.
         cost: The cost in words; None where the fit kept none.
-        block: How many neighbouring cases were resampled together.
+        block: How many neighbouring cases depend on each other.
         notes: Sentences for the user about the cases and the cost.
         subject: What was judged, where its folder alone does not say it; empty otherwise.
     """
@@ -78,7 +78,7 @@ def evaluate_folder(
         folder: Of the fit.
         table: With the columns of the fit, and the outcomes.
         cost: The cost in words; None takes that of the fit.
-        block: How many neighbouring cases are resampled together; None tells by their times.
+        block: How many neighbouring cases depend on each other; None tells by their times.
         sha256: Of the table's file, by which the table of the fit itself is known.
         baseline_action: The column of today's action; None takes that of the fit.
     """
@@ -115,7 +115,7 @@ def evaluate_members(
         ensemble: The members of each case.
         outcomes: The outcomes of the same cases, NaN where they are not known.
         spec: The cost.
-        block: How many neighbouring cases are resampled together; None for as many as depend on each other.
+        block: How many neighbouring cases depend on each other; None for as many as depend on each other.
         baseline_action: Today's action (N,), NaN where it is not known; None where it never is.
     """
     order = np.argsort(ensemble.index, kind="stable")

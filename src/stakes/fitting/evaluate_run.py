@@ -16,7 +16,7 @@ def evaluate_run(folder: Path, block: int | None = None) -> Evaluation:
 
     Args:
         folder: The folder of a run that has come to its end.
-        block: How many neighbouring cases are resampled together; None tells by their times or their number.
+        block: How many neighbouring cases depend on each other; None tells by their times or their number.
     """
     judged = judge_run(RunFolder(folder), block)
     table, cases = judged.cases.summary(judged.block), in_utc(judged.cases.table())

@@ -44,7 +44,7 @@ class Assessment:
         members: How many members each forecast has.
         parameter: The field of the task that is the cost's parameter; None where there is one cost.
         group: The field of the task that tells its data sets apart; None where there is one.
-        block: How many neighbouring cases are resampled together for intervals.
+        block: How many neighbouring cases depend on each other, for intervals.
         validation: Whether to take the mean cost and energy score on the validation cases too, by which a weight
             can be chosen.
         device: Where models are sampled, "cpu" or "cuda".

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from stakes.evaluation.calibration import binned_gap, pit_histogram
-from stakes.evaluation.intervals import Difference, Sampled
+from stakes.evaluation.intervals import Difference
 from stakes.evaluation.weight_frontier import Frontier, FrontierPoint
 from stakes.number_text import amount_text, count_text
 from stakes.reports.error_bars import error_bars, reach
@@ -223,10 +223,6 @@ def _spread_and_error(fit: JudgedFit, weight: float, bins: int) -> tuple[list[Di
     squares = np.stack(
         [np.where(place == each, values, np.nan) for values in (of_mean * spread**2, error**2) for each in range(bins)]
     )
-    means = [_root(square) for square in fit.study.resampling.means(squares)]
+    means = [square.applied(np.sqrt) for square in fit.study.resampling.means(squares)]
     roots = [fit.stated(each) for each in means]
     return roots[:bins], roots[bins:]
-
-
-def _root(square: Sampled) -> Sampled:
-    return Sampled(float(np.sqrt(square.estimate)), np.sqrt(square.replicates))

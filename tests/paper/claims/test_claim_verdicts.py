@@ -51,6 +51,11 @@ def scaled(share: float) -> Change:
     return lambda base, weight: base * (1 + share * weight)
 
 
+def regret(study: Study) -> xr.DataArray:
+    """The cost above perfect foresight at weight 0."""
+    return study.forecasts["foresight_regret"].sel(decision_weight=0.0, drop=True)
+
+
 def verdict(identifier: str, *studies: Study) -> Verdict:
     return CLAIMS[identifier]._judged(list(studies), "main").verdict
 
@@ -103,9 +108,10 @@ def test_true_deviations_of_the_modes() -> None:
 
 def test_cut_off_gains() -> None:
     gains = {metric: scaled(-0.3) for metric in ("energy_score", "miscalibration")}
-    better = altered(wind(), **gains, cost=lambda base, w: base - 0.3 * w)
+    above = 0.3 * regret(wind())
+    better = altered(wind(), **gains, cost=lambda base, w: base - above * w)
     assert verdict("W1", better) == "holds"
-    assert verdict("W1", altered(better, cost=lambda base, w: base + 0.3 * w)) == "fails"
+    assert verdict("W1", altered(better, cost=lambda base, w: base + above * w)) == "fails"
     first = CLAIMS["W1"]._judged([better], "main").checks[0]
     assert (first.effect.mean, first.paper) == (pytest.approx(-27), -11.0)
 
@@ -115,7 +121,8 @@ def test_median_shift() -> None:
     curve = task_of(study).power_curve  # type: ignore[attr-defined]
     speed = torch.from_numpy(study.case_values("outcome")[0])
     slope = torch.func.vmap(torch.func.grad(curve))(speed).numpy()
-    follows = xr.DataArray(-slope, dims="case")
+    beyond = speed.numpy() * curve.hub_factor >= curve.cutoff_speed
+    follows = xr.DataArray(np.where(beyond, 0.1, -slope), dims="case")
     assert verdict("W5", altered(study, quantile=lambda base, w: base + follows * w)) == "holds"
     assert verdict("W5", altered(study, quantile=lambda base, w: base - follows * w)) == "fails"
 
@@ -140,9 +147,10 @@ def test_cold_mode() -> None:
 
 def test_onset() -> None:
     early = altered(frost(), miscalibration=scaled(-0.5))
-    late = altered(wind(), cost=lambda base, w: base - 0.5 * (w >= 0.5))
+    above = 0.5 * regret(wind())
+    late = altered(wind(), cost=lambda base, w: base - above * (w >= 0.5))
     assert verdict("F9", early, late) == "holds"
-    assert verdict("F9", early, altered(wind(), cost=lambda base, w: base - 0.5 * w)) == "fails"
+    assert verdict("F9", early, altered(wind(), cost=lambda base, w: base - above * w)) == "fails"
     onsets = [check.effect.mean for check in CLAIMS["F9"]._judged([early, late], "main").checks if not check.counts]
     assert onsets == [0.1, 0.5]
 
@@ -252,9 +260,11 @@ def test_growth_with_the_penalty() -> None:
 
 
 def test_both_sides_of_calibration() -> None:
-    closing = altered(wind(), cost=lambda base, w: base - w, expected_cost=lambda base, w: base + w)
+    closing = altered(
+        wind(), cost=lambda base, w: 0 * base + 1 - 0.5 * w, expected_cost=lambda base, w: 0 * base + 0.1 + 0.2 * w
+    )
     assert verdict("W6", closing) == "holds"
-    assert verdict("W6", altered(closing, expected_cost=lambda base, w: base - w)) == "fails"
+    assert verdict("W6", altered(closing, expected_cost=lambda base, w: 0 * base + 1 - 0.5 * w)) == "fails"
 
 
 def test_wind_with_diffusion() -> None:

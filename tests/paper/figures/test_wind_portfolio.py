@@ -1,7 +1,7 @@
 """The figures of wind and portfolios draw from full and reduced studies, with what a reader needs to read them."""
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from stakes.evaluation.calibration import spread_skill
-from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.study import Study
 from stakes.paper.figures import portfolio, wind
 from stakes.paper.figures.all_figures import find_figure
@@ -24,12 +23,6 @@ from stakes.reports.style import style, to_svg
 
 LABELS = [figure.label for figure in (*wind.WIND_FIGURES, *portfolio.PORTFOLIO_FIGURES)]
 SMALLEST = 6.5  # pt
-
-
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals are not what is tested."""
-    monkeypatch.setattr("stakes.evaluation.study.Resampling", partial(Resampling, resamples=40))
 
 
 @cache

@@ -6,8 +6,6 @@ from itertools import pairwise
 from math import isfinite, isnan
 from typing import Literal
 
-import numpy as np
-
 from stakes.errors import StudyError
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.number_text import number_text, signed_interval_text
@@ -77,7 +75,7 @@ def falls(what: str, effect: Sampled, unit: str = "%", paper: float | None = Non
 
     Args:
         what: What is measured, at which weight and parameter.
-        effect: The effect with its bootstrap replicates.
+        effect: The effect with its replicates.
         unit: The unit of the effect; empty for a plain number.
         paper: The paper's own number, where it gives one.
         below: The bound.
@@ -90,7 +88,7 @@ def rises(what: str, effect: Sampled, unit: str = "%", paper: float | None = Non
 
     Args:
         what: What is measured, at which weight and parameter.
-        effect: The effect with its bootstrap replicates.
+        effect: The effect with its replicates.
         unit: The unit of the effect; empty for a plain number.
         paper: The paper's own number, where it gives one.
         above: The bound.
@@ -103,7 +101,7 @@ def stays(what: str, effect: Sampled, tolerance: float, unit: str = "%") -> Chec
 
     Args:
         what: What is measured, at which weight and parameter.
-        effect: The effect with its bootstrap replicates.
+        effect: The effect with its replicates.
         tolerance: How large it may be, in its unit.
         unit: The unit of the effect; empty for a plain number.
     """
@@ -115,7 +113,7 @@ def does_not_fall(what: str, effect: Sampled, unit: str = "%") -> Check:
 
     Args:
         what: What is measured, at which weight and parameter.
-        effect: The effect with its bootstrap replicates.
+        effect: The effect with its replicates.
         unit: The unit of the effect; empty for a plain number.
     """
     return Check(what, effect.interval(), "not below", unit=unit)
@@ -164,11 +162,4 @@ def _steps(effects: Mapping[float, Sampled]) -> dict[tuple[float, float], Differ
     if len(effects) < 2:
         raise StudyError("a course over the weights needs at least two of them")
     ends = list(pairwise(effects.items()))
-    return {(low, high): _interval(after - before, 0.025 / len(ends)) for (low, before), (high, after) in ends}
-
-
-def _interval(effect: Sampled, tail: float) -> Difference:
-    """As `Sampled.interval`, with this share of the replicates beyond each end."""
-    defined = effect.replicates[np.isfinite(effect.replicates)]
-    low, high = np.quantile(defined, [tail, 1 - tail]) if len(defined) else (np.nan, np.nan)
-    return Difference(effect.estimate, float(low), float(high))
+    return {(low, high): (after - before).interval(1 - 0.05 / len(ends)) for (low, before), (high, after) in ends}

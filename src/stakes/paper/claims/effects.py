@@ -1,5 +1,6 @@
 """The effects that claims are about: which weights and parameters a study has, and what changes against weight 0."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -147,7 +148,7 @@ def masked_mean(study: Study, values: NDArray[np.float64], mask: NDArray[np.bool
     """The mean of values over some of the cases.
 
     Args:
-        study: The study, which says how cases and seeds are resampled.
+        study: The study, which says which cases depend on each other.
         values: (groups, seeds, cases).
         mask: The cases that count, (groups, cases).
     """
@@ -160,7 +161,7 @@ def masked_pair(
     """The means of two arrays over those of some cases where both are finite.
 
     Args:
-        study: The study, which says how cases and seeds are resampled.
+        study: The study, which says which cases depend on each other.
         first: (groups, seeds, cases).
         second: (groups, seeds, cases).
         mask: The cases that count, (groups, cases).
@@ -183,7 +184,7 @@ def exact(value: float) -> Sampled:
     Args:
         value: The number.
     """
-    return Sampled(value, np.array([value]))
+    return Sampled(value, (np.array([value]), np.array([value])), (math.inf, math.inf))
 
 
 def task_of(study: Study) -> Task:

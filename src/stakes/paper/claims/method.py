@@ -84,7 +84,7 @@ def _longer(seconds: list[float], compared_with: list[float]) -> Sampled:
     """How much longer the one takes, in per cent: the geometric mean of the ratios of all turns."""
     ratios = np.log(seconds) - np.log(compared_with)
     mean = Resampling(len(ratios)).mean(ratios[None, None])
-    return Sampled(float(np.expm1(mean.estimate)) * 100.0, np.expm1(mean.replicates) * 100.0)
+    return mean.applied(np.expm1) * 100.0
 
 
 def _layer_seconds(members: int, steps: int) -> float:
@@ -159,7 +159,7 @@ METHOD_CLAIMS = (
         "method",
         "The time of the optimisation layer grows with the number of members and of iterations.",
         "Processor time of projected gradient descent, forward and backward, for 256 forecasts of the wind task's "
-        "kind, taken when the claim is judged: 200 against 10 members and iterations, in turns; bootstrap over "
+        "kind, taken when the claim is judged: 200 against 10 members and iterations, in turns; intervals over "
         "these.",
         (),
         _overhead,

@@ -94,7 +94,7 @@ def _spread_within(study: Study, region: str, weight: float) -> Sampled:
     spread = study.values(f"spread_{region}", weight)
     mass = np.where(np.isfinite(spread), study.values(f"mass_{region}", weight), 0.0)
     variance = study.resampling.mean(mass * np.nan_to_num(spread) ** 2) / study.resampling.mean(mass)
-    return Sampled(float(np.sqrt(variance.estimate)), np.sqrt(variance.replicates))
+    return variance.applied(np.sqrt)
 
 
 def _peaks(study: Study) -> Iterator[Check]:

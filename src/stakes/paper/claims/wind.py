@@ -151,11 +151,13 @@ def _median_shift(study: Study) -> Iterator[Check]:
 
 def _correlation(values: list[Sampled], fixed: NDArray[np.float64]) -> Sampled:
     """Pearson's correlation of statistics with as many fixed numbers."""
-    rows = np.stack([np.append(value.replicates, value.estimate) for value in values])  # (C, B + 1)
-    rows, numbers = rows - rows.mean(0), fixed - fixed.mean()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlation = numbers @ rows / np.sqrt((numbers**2).sum() * (rows**2).sum(0))
-    return Sampled(float(correlation[-1]), correlation[:-1])
+    numbers = fixed - fixed.mean()
+
+    def correlation(*parts: NDArray[np.float64]) -> NDArray[np.float64]:
+        rows = np.stack(parts) - np.mean(parts, axis=0)  # (C, ...)
+        return np.asarray(numbers @ rows / np.sqrt((numbers**2).sum() * (rows**2).sum(0)))
+
+    return values[0].applied(correlation, *values[1:])
 
 
 def _both_sides(study: Study) -> Iterator[Check]:

@@ -101,7 +101,7 @@ def _aggregate(study: Study) -> Drawn:
         "Top: mean CRPS, decision loss, miscalibration (mean |predicted − realised cost|, as in the paper) and, ours, "
         "the signed gap predicted − realised cost, which is zero for a calibrated forecast; synthetic task, diffusion "
         f"model, pooled over training and data seeds; {BANDS}. Bottom: the difference to weight 0 with its paired "
-        f"95 % bootstrap interval over cases, seeds and data sets; {FILLED}.",
+        f"95 % interval over cases, seeds and data sets; {FILLED}.",
     )
 
 
