@@ -89,6 +89,20 @@ class Split:
     def __len__(self) -> int:
         return len(self.times)
 
+    def with_incomplete(self) -> "Split":
+        """With the incomplete rows among the others, for a split without outcomes."""
+        times = np.concatenate([self.times, self.incomplete_times])
+        order = np.argsort(times, kind="stable")
+        return replace(
+            self,
+            features=np.concatenate([self.features, self.incomplete])[order],
+            outcomes=np.empty((len(times), 0)),
+            times=times[order],
+            left_out=replace(self.left_out, missing_value=0),
+            incomplete=self.incomplete[:0],
+            incomplete_times=self.incomplete_times[:0],
+        )
+
 
 @dataclass(frozen=True)
 class LaggedSeries:

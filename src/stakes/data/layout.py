@@ -3,7 +3,7 @@
 Without lags a row is a case: its columns are the features as they stand. With lags a row is a time: the features of a
 case are the columns at the issue time and so many hours before, what is `known` beforehand for the target time, and the
 calendar of that time; the target lies `lead` hours after the issue time. Rows with missing values are left out and
-counted, never filled. Times are UTC.
+counted, never filled; of inputs they may be kept as they are. Times are UTC.
 """
 
 import math
@@ -26,10 +26,13 @@ from stakes.data.time_axis import Times, hours_to_seconds, most_frequent_step
 from stakes.data.time_series import TimeSeries
 from stakes.errors import SeriesError, SettingError, TableError
 
-__all__ = ["TableCases", "TableLayout"]
+__all__ = ["MISSING_FEATURE", "TableCases", "TableLayout"]
 
 Floats = NDArray[np.float64]
-_MISSING_FEATURE, _MISSING_OUTCOME = "a feature is missing", "the outcome is missing"
+MISSING_FEATURE = "a feature is missing"
+"""Why a row is left out that lacks nothing else."""
+
+_MISSING_OUTCOME = "the outcome is missing"
 _BEFORE_START, _ABSENT_TIME = "the lags reach before the first row", "a time it needs is absent"
 _MISSING_VALUE = "a value it needs is missing"
 _LARGEST = float(np.finfo(np.float32).max)  # models compute in single precision
@@ -98,8 +101,8 @@ class TableLayout:
             _require_different(name, getattr(self, name))
         if not self.targets:
             raise SettingError("targets must name at least one column")
-        self._require_times()
         check_calendar(self.calendar)
+        self._require_times()
         for name in ("time", "baseline_action"):
             if (column := getattr(self, name)) in (*self.targets, *self.features, *self.known):
                 raise SettingError(f"the column {column!r} is {name}, so it cannot be a target or a feature too")
@@ -159,15 +162,23 @@ class TableLayout:
         _require_something_to_learn(cases)
         return cases
 
-    def inputs(self, table: pd.DataFrame) -> TableCases:
+    def inputs(self, table: pd.DataFrame, *, incomplete: bool = False) -> TableCases:
         """Every case whose features are there; with lags, up to `lead` after the table's last time.
 
         Args:
             table: The table, which need not have the outcomes.
+            incomplete: Whether cases that lack some values are among them, with NaN for these features.
         """
         if not self.features and not self.calendar:
             raise SettingError("features must be named for inputs; take the layout that `resolved` gave for the cases")
-        return self._lagged_cases(table, False) if self.lags else self._row_cases(table, False)
+        made = self._lagged_cases if self.lags else self._row_cases
+        return made(table, False, incomplete)
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        """The column that each feature is made of, in the order of `feature_names`; the calendar, last, has none."""
+        inputs = (*(self.features * max(1, len(self.lags))), *self.known)
+        return tuple(name for name in inputs for _ in direction_features(name, self.directions))
 
     def _require_times(self) -> None:
         """Raise unless lags, lead, time and known belong together."""
@@ -192,16 +203,16 @@ class TableLayout:
         """The names of the features that the columns make: their own, but of a direction sine and cosine."""
         return tuple(name for column in columns for name in direction_features(column, self.directions))
 
-    def _row_cases(self, table: pd.DataFrame, with_outcomes: bool) -> TableCases:
-        features = with_waves(_usable(table, self.features, "features"), self.features, self.directions)
+    def _row_cases(self, table: pd.DataFrame, with_outcomes: bool, incomplete: bool = False) -> TableCases:
+        features = with_waves(_usable(table, self.features, "features", incomplete), self.features, self.directions)
         at, order = self._order(table)
         if at is not None:
             features = np.concatenate([features, calendar_features(at, self.calendar)], axis=1)
         outcomes = _usable(table, self.targets, "targets") if with_outcomes else None
         today = self._todays_action(table, with_outcomes)
-        lacking = np.isnan(features).any(1)
+        lacking = np.isnan(features).any(1) & (not incomplete)
         unjudged = np.zeros(len(table), bool) if outcomes is None else np.isnan(outcomes).any(1)
-        lacks = {_MISSING_FEATURE: lacking, _MISSING_OUTCOME: unjudged & ~lacking}
+        lacks = {MISSING_FEATURE: lacking, _MISSING_OUTCOME: unjudged & ~lacking}
         left_out = {reason: int(rows.sum()) for reason, rows in lacks.items() if rows.any()}
         kept = order[~np.logical_or(lacking, unjudged)[order]]
         if not len(kept):
@@ -215,16 +226,17 @@ class TableLayout:
             self._quality(table, at, len(kept), left_out, with_outcomes, np.isnan(features[lacking & ~unjudged])),
         )
 
-    def _lagged_cases(self, table: pd.DataFrame, with_outcomes: bool) -> TableCases:
+    def _lagged_cases(self, table: pd.DataFrame, with_outcomes: bool, incomplete: bool = False) -> TableCases:
         at, order = self._order(table)
         assert at is not None  # lags need time
         ordered = at[order]
-        columns, values = self._series_columns(table, with_outcomes)
+        columns, values = self._series_columns(table, with_outcomes, incomplete)
         step_hours = self._step_hours(ordered, with_outcomes)
         try:
             split = self._split(TimeSeries(ordered, values[order], columns, step_hours), with_outcomes)
         except SeriesError as error:
             raise TableError(str(error)) from error
+        split = split.with_incomplete() if incomplete else split
         missed = split.left_out
         reasons = {_BEFORE_START: missed.outside_range, _ABSENT_TIME: missed.absent_time}
         left_out = {
@@ -247,13 +259,15 @@ class TableLayout:
             return self._lagged().upcoming(series)
         return self._lagged().split(series, series.times[0], series.times[-1] + np.timedelta64(1, "s"))
 
-    def _series_columns(self, table: pd.DataFrame, with_outcomes: bool) -> tuple[tuple[str, ...], Floats]:
+    def _series_columns(
+        self, table: pd.DataFrame, with_outcomes: bool, incomplete: bool
+    ) -> tuple[tuple[str, ...], Floats]:
         """The columns that cases are made of, each once, and their numbers in the order of the rows."""
         parts = {"features": self.features, "known": self.known, "targets": self.targets if with_outcomes else ()}
         columns: dict[str, Floats] = {}
         for what, names in parts.items():
             turned = () if what == "targets" else self.directions
-            values = with_waves(_usable(table, names, what), names, turned)
+            values = with_waves(_usable(table, names, what, incomplete), names, turned)
             made = names if what == "targets" else self._made_of(names)
             columns |= dict(zip(made, values.T, strict=True))
         return tuple(columns), np.stack(list(columns.values()), axis=1)
@@ -303,16 +317,14 @@ class TableLayout:
         optional = (self.targets if with_outcomes else ()) + ((self.baseline_action,) if self.baseline_action else ())
         columns = [name for name in dict.fromkeys((*self.features, *self.known, *optional)) if name in table.columns]
         facts = dict(zip(columns, column_numbers(table, columns, "the table").T, strict=True))
-        inputs = (*(self.features * max(1, len(self.lags))), *self.known)  # in the order of the feature names
-        column_of = [name for name in inputs for _ in direction_features(name, self.directions)]
-        blamed = blamed_columns(lacking, column_of, facts, at) if with_outcomes else None
+        blamed = blamed_columns(lacking, self.source_columns, facts, at) if with_outcomes else None
         return data_quality(facts, at, len(table), used, left_out, blamed)
 
 
-def _usable(table: pd.DataFrame, columns: Sequence[str], what: str) -> Floats:
-    """The columns as numbers, each with some value, and within what models compute with."""
+def _usable(table: pd.DataFrame, columns: Sequence[str], what: str, may_be_empty: bool = False) -> Floats:
+    """The columns as numbers, each with some value unless it may be empty, and within what models compute with."""
     numbers = column_numbers(table, columns, what)
-    unusable = np.isnan(numbers).all(0) | (np.abs(numbers) > _LARGEST).any(0)
+    unusable = (np.isnan(numbers).all(0) & (not may_be_empty)) | (np.abs(numbers) > _LARGEST).any(0)
     for place in map(int, np.flatnonzero(unusable)):
         name, values = columns[place], numbers[:, place]
         if np.isnan(values).all():

@@ -17,7 +17,7 @@ from stakes.data.tables import write_table
 from stakes.errors import TableError
 from stakes.files import check_sha256, read_bytes, short_ascii
 
-__all__ = ["STORED_CASES", "StoredCases", "load_cases", "save_cases"]
+__all__ = ["STORED_CASES", "StoredCases", "load_cases", "read_kept", "save_cases"]
 
 STORED_CASES = Path("evaluation", "features.parquet")
 """Where the cases lie within the folder of a fit."""
@@ -74,7 +74,7 @@ def load_cases(
     path = folder / STORED_CASES
     if not os.path.lexists(path):
         return None
-    table = _read_kept(path, sha256)
+    table = read_kept(path, sha256, _KEPT)
     if _LABEL not in table.columns:
         raise TableError(f"{str(path)!r} has no column {_LABEL!r}")
     wanted = ([f"{_FEATURE}{name}" for name in features], [f"{_OUTCOME}{name}" for name in targets])
@@ -84,8 +84,14 @@ def load_cases(
     return StoredCases(tuple(map(str, table[_LABEL])), *features_and_outcomes)
 
 
-def _read_kept(path: Path, sha256: str | None) -> pd.DataFrame:
-    """The table, if it is no larger than what `save_cases` writes: a small file may hold many rows."""
+def read_kept(path: Path, sha256: str | None, most_rows: int) -> pd.DataFrame:
+    """The table of a parquet file, if it is no larger than it can be: a small file may hold many rows.
+
+    Args:
+        path: The file, within the folder of a fit.
+        sha256: What it must hash to; None where nothing vouches for it.
+        most_rows: How many rows it may have.
+    """
     content = read_bytes(path, _MOST_BYTES)
     if sha256 is not None:
         check_sha256(str(path), content, sha256)
@@ -93,8 +99,8 @@ def _read_kept(path: Path, sha256: str | None) -> pd.DataFrame:
         file = ParquetFile(io.BytesIO(content))
         rows, groups = file.metadata.num_rows, range(file.metadata.num_row_groups)
         size = sum(file.metadata.row_group(place).total_byte_size for place in groups)
-        if rows > _KEPT or size > _MOST_BYTES:
-            limit = f"at most {_KEPT} cases in {_MOST_BYTES} bytes"
+        if rows > most_rows or size > _MOST_BYTES:
+            limit = f"at most {most_rows} cases in {_MOST_BYTES} bytes"
             raise TableError(f"{str(path)!r} must hold {limit}, got {rows} in {size}")
         return file.read().to_pandas()
     except (ArrowException, OSError, ValueError) as error:

@@ -118,9 +118,10 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
     starts = _starts(inputs, origins)
     record = request_record(request, inputs.spec, inputs.sha256) | {"origins": origins}
     inputs.known_at(starts[0])  # there must be some
+    notes = inputs.notes  # an own cost may fail for them, before there is a folder
     with locked(out), naming_own_cost(inputs.cost):
         claim_folder(out / SETTINGS, record, "backtest")
-        for note in inputs.notes:
+        for note in notes:
             say(f"note: {note}")
         parts = [
             _origin(inputs, out, place, starts[place - 1 : place + 1], execution, say)

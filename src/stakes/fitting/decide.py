@@ -50,7 +50,7 @@ class DecidedCases:
 def decide_folder(
     folder: Path, table: pd.DataFrame, cost: str | None, levels: Sequence[float], last: bool = False
 ) -> DecidedCases:
-    """The actions of a fitted forecaster for every row, or target time, whose features are there.
+    """The actions of a fitted forecaster for every row, or target time, whose features are there or can be drawn.
 
     Args:
         folder: Of the fit.
@@ -60,14 +60,17 @@ def decide_folder(
         last: Whether only the newest time, or the last row, is decided for.
     """
     from stakes.bundle.open_fit import layout_of, open_folder  # not needed where there are members already
+    from stakes.fitting.missing_features import decidable_rows
 
     bundle = open_folder(folder, cost)
     layout = layout_of(bundle, folder)
-    inputs = layout.inputs(table)
-    forecaster, features = bundle.forecaster, inputs.features.tail(1) if last else inputs.features
-    decided = decision_table(forecaster.cost, forecaster.sample(features), features.index, levels)
-    notes = decided_notes(bundle.about, layout, table, inputs.quality, decided)
-    return DecidedCases(in_utc(decided), bundle.cost_spec, (*bundle.notes, *notes))
+    rows = decidable_rows(folder, bundle, layout, table, last)
+    forecaster = bundle.forecaster
+    decided = decision_table(forecaster.cost, rows.sample(forecaster), rows.features.index, levels)
+    if rows.moments is not None:
+        decided["missing_features"] = rows.missing
+    notes = decided_notes(bundle.about, layout, table, rows.quality, decided)
+    return DecidedCases(in_utc(decided), bundle.cost_spec, (*bundle.notes, *rows.notes, *notes))
 
 
 def decided_notes(

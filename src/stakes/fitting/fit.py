@@ -1,7 +1,8 @@
 """From a table and a cost to a fitted forecaster, judged on the last part of the table, with its report.
 
 The folder holds `fit.json` (what was asked), `headroom.json`, `checkpoints/` while there is training to be done,
-`evaluation/` (the study of the test cases) and then the bundle; `bundle.json` says that all of it is done.
+`evaluation/` (the study of the test cases), `feature_moments.parquet` (by which a missing feature is drawn) and then
+the bundle; `bundle.json` says that all of it is done.
 """
 
 import json
@@ -23,6 +24,7 @@ from stakes.bundle.cost_of_bundle import chosen_cost
 from stakes.bundle.manifest import errors_name
 from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import naming_own_cost
+from stakes.data.feature_moments import FEATURE_MOMENTS, save_moments
 from stakes.data.layout import TableCases
 from stakes.data.stored_cases import save_cases
 from stakes.data.tables import without_noise
@@ -112,13 +114,11 @@ def run_fit(
         headroom_only: Whether to ask only that.
     """
     inputs, execution, say = FitInputs.read(request), Execution(device, workers, quiet), StatusLines(quiet)
-    record, _ = (
-        request_record(request, inputs.spec, inputs.sha256),
-        inputs.split,
-    )  # there must be one before a folder is
+    record = request_record(request, inputs.spec, inputs.sha256)
+    _, notes = inputs.split, inputs.notes  # there must be a split, and a cost that works, before there is a folder
     with locked(out), naming_own_cost(inputs.cost):
         claim_folder(out / FIT, record, "fit")
-        for note in inputs.notes:
+        for note in notes:
             say(f"note: {note}")
         if is_bundle(out):
             return _kept(inputs, out)
@@ -182,6 +182,7 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
             say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
             _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
     about = _about(inputs, headroom, metrics, forecaster, execution)
+    save_moments(out, inputs.served.features)
     save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
     kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
     judged = None
@@ -205,7 +206,8 @@ def _finished(inputs: FitInputs, out: Path, about: AboutFit, judged: JudgedFit |
     shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
     recorded = bundle_files(out)
     evaluation = sorted(str(path.relative_to(out)) for path in out.glob("evaluation/*") if path.is_file())
-    if fresh := [name for name in evaluation if name not in recorded]:
+    moments = [FEATURE_MOMENTS] if (out / FEATURE_MOMENTS).is_file() else []
+    if fresh := [name for name in (*evaluation, *moments) if name not in recorded]:
         record_file(out, *fresh)
     if judged is not None and not (out / REPORT).exists():
         write_fit_report(judged, out)
