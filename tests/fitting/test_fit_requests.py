@@ -169,6 +169,9 @@ def test_refit_of_what_is_no_fit(asked: list[Any]) -> None:
     old_fit()
     Path("old/fit.json").write_text("{}")
     assert "old/fit.json" in complaint("refit", "old", "new.csv", "--out", "new")
+    for request in (1, [], "a", None):
+        write_json(Path("old/fit.json"), {"request": request})
+        assert complaint("refit", "old", "new.csv", "--out", "new").startswith("old/fit.json does not say what was")
     write_json(Path("old/fit.json"), {"request": {"data": 3}})
     assert complaint("refit", "old", "new.csv", "--out", "new").startswith("old/fit.json does not say what was")
     assert asked == []

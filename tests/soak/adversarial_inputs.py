@@ -136,8 +136,8 @@ def _random_characters(chance: Chance, size: int) -> str:
 
 
 def flipped_bytes(chance: Chance, content: bytes) -> bytes:
-    """With some bits of it turned."""
-    changed = bytearray(content)
+    """With some bits of it turned; nothing becomes one byte."""
+    changed = bytearray(content or b"\0")
     for _ in range(chance.randint(1, 8)):
         changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
     return bytes(changed)

@@ -87,7 +87,9 @@ def read_request(file: Path) -> tuple[FitRequest, CostSpec, Mapping[str, Any]]:
     """
     record = read_json(file)
     try:
-        request = from_plain(FitRequest, _OLDEST | _without(record["request"], _FORMER), "request")
+        asked = record["request"]
+        known = _OLDEST | _without(asked, _FORMER) if isinstance(asked, dict) else asked
+        request = from_plain(FitRequest, known, "request")
         spec = CostSpec.from_record(record["cost"])
     except (KeyError, TypeError, StakesError) as error:
         raise SettingError(f"{file} does not say what was to be fitted: {error}") from error
