@@ -42,11 +42,12 @@ def build_backtest_report(
     """
     overall, origins = table.iloc[-1], table.iloc[:-1]
     compared = {name: words for name, words in rivals.items() if overall.get(f"{name}_cases")}
+    differing = {name: words for name, words in compared.items() if origins[f"{name}_change"].any()}
     section = Section(
         "origins",
         "Origin by origin",
         _ABOUT,
-        (_changes_figure(origins, compared, unit, settings),) if compared else (),
+        (_changes_figure(origins, differing, unit, settings),) if differing else (),
         (_origins_table(table, compared, unit),),
     )
     judged = count_text(int(overall["cases"]), "case")
@@ -70,7 +71,7 @@ def _changes_figure(origins: pd.DataFrame, rivals: Mapping[str, str], unit: str,
             error_bars(
                 axes, range(1, 1 + len(origins)), [_change(row, name) for _, row in origins.iterrows()], **_LOOKS[name]
             )
-            axes.set(xlabel="origin", ylabel=axis_label(f"change against {words}", unit))
+            axes.set(xlabel="origin", ylabel=axis_label("change of the cost", unit), title=f"against {words}")
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             panels.append(panel)
         caption = (
