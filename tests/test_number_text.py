@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stakes.number_text import (
@@ -44,6 +44,7 @@ def test_a_single_number(value: float, text: str) -> None:
 
 
 @given(ORDINARY, st.integers(1, 6))
+@example(6.103515625e-05, 6)
 def test_the_text_is_the_number_to_its_digits(value: float, digits: int) -> None:
     text = number_text(value, digits)
     assert "e" not in text

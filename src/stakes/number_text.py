@@ -32,8 +32,8 @@ def number_text(value: float, digits: int = 4, *, signed: bool = False) -> str:
         signed: Whether a positive number has a plus sign.
     """
     shown = _without_noise(value)
-    decimals = 0 if abs(shown) >= _THOUSAND else _decimals_for(abs(shown), digits)
-    text = fixed_text(shown, decimals if _is_plain(shown, decimals) else None, signed=signed)
+    decimals, few = (0 if abs(shown) >= _THOUSAND else _decimals_for(abs(shown), count) for count in (digits, 4))
+    text = fixed_text(shown, decimals if _is_plain(shown, min(decimals, few)) else None, signed=signed)
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import norm  # type: ignore[import-untyped]
-from scipy.stats.qmc import LatinHypercube  # type: ignore[import-untyped]
 
 from stakes.data.stored_cases import read_kept
 from stakes.data.table_columns import column_numbers
@@ -80,6 +78,9 @@ class FeatureMoments:
             features: Features (n, F), NaN where they are missing.
             count: How many draws K.
         """
+        from scipy.stats import norm  # type: ignore[import-untyped]  # which takes long, and is needed seldom
+        from scipy.stats.qmc import LatinHypercube  # type: ignore[import-untyped]
+
         levels = LatinHypercube(len(self.names), rng=np.random.default_rng(0)).random(count)
         noise = norm.ppf(levels)  # (K, F), evenly spread for each feature by itself
         drawn = np.repeat(features[:, None], count, axis=1)

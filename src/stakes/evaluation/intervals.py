@@ -19,8 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.fft import dct  # type: ignore[import-untyped]
-from scipy.special import stdtrit  # type: ignore[import-untyped]
 
 from stakes.errors import SettingError, ShapeError
 
@@ -89,6 +87,8 @@ class Sampled:
         Args:
             level: The share of such intervals that should hold the truth.
         """
+        from scipy.special import stdtrit  # type: ignore[import-untyped]  # not at once: deciding needs none of it
+
         reach = float(stdtrit(self.degrees_of_freedom, (1 + level) / 2)) * self.error
         return Difference(self.estimate, self.estimate - reach, self.estimate + reach)
 
@@ -239,6 +239,8 @@ def _varied(apart: Floats, kept: NDArray[np.bool_], stretch: int) -> tuple[Float
     A sum that touches few of the B + 1 stretches has as few degrees of freedom, less one, and a variance larger by
     Bessel's correction for them. Where there is a single term, nothing varies.
     """
+    from scipy.fft import dct  # type: ignore[import-untyped]  # not at once: deciding needs none of it
+
     edges = np.arange(0, apart.shape[1], stretch)
     waves, touched = len(edges) - 1, np.logical_or.reduceat(kept, edges, axis=1).sum(1)
     degrees = np.maximum(touched - 1.0, 0.0) if waves else np.full(len(apart), np.inf)

@@ -33,6 +33,15 @@ def test_the_coefficients_are_those_of_scikit_learn(rows: int, features: int) ->
     np.testing.assert_allclose(found.bias, ridge.intercept_, rtol=1e-6, atol=1e-7)
 
 
+def test_many_more_features_than_rows_take_no_longer_than_rows_ask() -> None:
+    """The gram matrix of 20,000 features would have 3 GB, and its decomposition would take hours."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(12, 20_000, generator=generator, dtype=torch.float64)
+    start = fit_linear_start(features, features[:, :1])
+    dual = Ridge(alpha=start.penalty, solver="svd").fit(features.numpy(), features[:, 0].numpy())
+    np.testing.assert_allclose(start.weight[0].numpy(), dual.coef_.reshape(-1), atol=1e-10)
+
+
 @pytest.mark.parametrize("gap", [0, 1, 7])
 def test_residuals_are_out_of_fold_with_a_gap(gap: int) -> None:
     x, y = table(83)

@@ -59,6 +59,8 @@ def fit_linear_start(features: Tensor, outcome: Tensor, gap: int = 0) -> LinearS
     check_finite(features, "features of the linear start", True)
     check_finite(outcome, "outcomes of the linear start", True)
     inputs, target = features.double(), outcome.double()
+    basis = torch.linalg.qr(inputs.mT).Q if len(inputs) < inputs.shape[1] else None  # of all rows: W lies in it
+    inputs = inputs if basis is None else inputs @ basis
     whole = _Moments.of(inputs, target)
     blocks = list(time_blocks(len(inputs), gap))
     held_out = [_Ridge.of(whole.without(inputs[left_out], target[left_out])) for _, left_out in blocks]
@@ -70,6 +72,7 @@ def fit_linear_start(features: Tensor, outcome: Tensor, gap: int = 0) -> LinearS
     errors = torch.stack([residuals(share).square().mean() for share in _PENALTIES.to(inputs.device)])
     best = _PENALTIES[int(errors.argmin())].to(inputs.device)
     weight, bias = _Ridge.of(whole).coefficients(best)
+    weight = weight if basis is None else weight @ basis.mT
     return LinearStart(weight, bias, float(best) * len(inputs), residuals(best))
 
 
