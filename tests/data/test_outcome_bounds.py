@@ -57,10 +57,17 @@ def test_every_outcome_has_its_own_bounds() -> None:
     bounds = outcome_bounds("auto", COST, torch.cat([plain, zeros], 1))
     assert bounds == OutcomeBounds(((None, None), (0.0, None)), "found")
     assert bounds.sentences(("load", "wind")) == (
-        "No member of wind lies below 0, at which many of its values lie exactly (outcome_bounds).",
+        "No member of wind lies below 0, at which many values lie exactly (outcome_bounds).",
     )
     clipped = bounds.clip(torch.tensor([[-1.0, -1.0], [2.0, 2.0]]))
     assert clipped.tolist() == [[-1.0, 0.0], [2.0, 2.0]]
+
+
+def test_outcomes_with_the_same_bound_share_a_sentence() -> None:
+    bounds = OutcomeBounds(((0.0, None),) * 60, "found")
+    (sentence,) = bounds.sentences([f"site_{place}" for place in range(60)])
+    assert sentence.startswith("No member of site_0, site_1, ")
+    assert " more lies below 0, at which many values lie exactly (outcome_bounds)." in sentence
 
 
 def test_the_user_comes_first_and_the_cost_next() -> None:
@@ -71,7 +78,7 @@ def test_the_user_comes_first_and_the_cost_next() -> None:
     assert outcome_bounds((-1.0, None), wind, zeros) == OutcomeBounds(((-1.0, None),), "given")
     assert outcome_bounds((-1.0, None), wind, zeros).sentences(("wind",)) == ()
     assert outcome_bounds("auto", wind, column(SMOOTH - 1)) is None  # what the data contradict
-    assert "as its cost says" in outcome_bounds("auto", wind, zeros).sentences(("wind",))[0]
+    assert "as the cost says" in outcome_bounds("auto", wind, zeros).sentences(("wind",))[0]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ Pair = tuple[float | None, float | None]
 """The lower and the upper bound of an outcome; None where there is none."""
 
 _LEAST_TIES, _LEAST_SHARE = 10, 0.01  # of the rows, at an atom
+_NAMED = 3  # outcomes, in a sentence
 _NEIGHBOURS, _TIMES = 3, 3  # an atom has so many times the rows of each of the next values
 
 
@@ -63,13 +64,21 @@ class OutcomeBounds:
         """
         if self.source == "given":
             return ()
-        why = "as its cost says" if self.source == "cost" else "at which many of its values lie exactly"
+        alike: dict[tuple[str, float], list[str]] = {}
+        for name, pair in zip(names, self.pairs, strict=True):
+            for words, bound in zip(("below", "above"), pair, strict=True):
+                if bound is not None:
+                    alike.setdefault((words, bound), []).append(name)
+        why = "as the cost says" if self.source == "cost" else "at which many values lie exactly"
         return tuple(
-            f"No member of {name} lies {words} {number_text(bound)}, {why} (outcome_bounds)."
-            for name, pair in zip(names, self.pairs, strict=True)
-            for words, bound in zip(("below", "above"), pair, strict=True)
-            if bound is not None
+            f"No member of {_first_names(of)} lies {words} {number_text(bound)}, {why} (outcome_bounds)."
+            for (words, bound), of in alike.items()
         )
+
+
+def _first_names(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def outcome_bounds(given: Pair | Literal["auto"] | None, cost: object, outcome: Tensor) -> OutcomeBounds | None:
