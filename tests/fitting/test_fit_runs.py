@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.files import read_json, write_json
 from stakes.fitting import fit
 from stakes.fitting.request import read_request
+from stakes.method import actions
+from stakes.method.solvers import NewtonBisection
 
 OWN = "def paid(action, outcome):\n    return (action - outcome) ** 2\n"
 COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "12", "--baseline-action", "bought"]
@@ -27,8 +30,16 @@ FIT = ["fit", "load.csv", *COLUMNS, "--cost", COST, *LITTLE, *HERE]
 WEIGHTS = "weights.safetensors"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_iterations() -> Iterator[None]:
+    """Training takes all iterations there are, 20 of them, and the best action of a square needs one."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(actions, "NewtonBisection", partial(NewtonBisection, iterations=2))
+        yield
+
+
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(few_iterations: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with load.csv, costs.py and `old`, a fit of them, how many epochs it took; read it only."""
     folder = tmp_path_factory.mktemp("runs")
     table = load_table()
@@ -95,7 +106,7 @@ def test_what_a_fit_says_and_keeps(done: Path) -> None:
 
 @pytest.mark.usefixtures("no_report")
 def test_a_fit_on_trees_is_decided_with_and_refitted() -> None:
-    assert called(*FIT, "--base", "trees", "--out", "based")[0] == 0
+    assert called(*FIT, "--base", "trees", "--hold-test", "--out", "based")[0] == 0
     bundle = load_bundle(Path("based"), cost=CostSpec.parse(COST))
     assert (bundle.forecaster.base, bundle.forecaster.gap) == ("trees", 1)  # 12 h, the step of the table
     assert called("decide", "based", "load.csv", "--cost", COST, "--out", "decisions.csv")[0] == 0
@@ -220,8 +231,8 @@ def test_no_report_of_an_evaluation_that_was_changed(name: str) -> None:
     assert Path("old/report.html").read_bytes() == before
 
 
-@pytest.mark.usefixtures("no_report")
-def test_columns_that_are_no_features_are_told() -> None:
+def test_columns_that_are_no_features_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "stop_on_interrupt", interrupted_after(0))  # they are told before any training
     load_table().assign(place="Rome", share="5%").to_csv("more.csv", index=False)
     words = ["fit", "more.csv", *COLUMNS, "--cost", COST, *LITTLE, *HERE[:-1], "--out", "new"]
     assert "note: columns without numbers are no features: 'place', 'share'\n" in called(*words)[2]
