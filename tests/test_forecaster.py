@@ -31,6 +31,7 @@ from stakes.training.many_weights import ESTIMATOR_MODELS, automatic_settings, t
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
 QUICK = TrainingSettings(epochs=2, pretraining_epochs=1, validate_every=1, batch=32, members=4, validation_members=4)
 SMALL = ImplicitSettings(noise=2, hidden=8, layers=1)
+DEFAULT = {"refit_on_all_rows": True, "fresh_errors": True}  # what `forecaster` leaves out
 
 
 def table(rows: int = 120, uneven: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -41,13 +42,15 @@ def table(rows: int = 120, uneven: float = 1.0, seed: int = 0) -> tuple[np.ndarr
 
 
 def forecaster(**settings: object) -> stakes.DecisionAwareForecaster:
+    """A quick one, of the models of the search where a test does not ask for those of all rows."""
     given = {"model": SMALL, "decision_weight": 0.5, "members": 20, "training": QUICK, "random_state": 0}
+    given |= {"refit_on_all_rows": False, "fresh_errors": False}
     return stakes.DecisionAwareForecaster(COST, **(given | settings))
 
 
 @pytest.fixture(scope="module")
 def fitted() -> stakes.DecisionAwareForecaster:
-    return forecaster(decision_weight="auto", weights=(0.0, 0.5)).fit(*table())
+    return forecaster(decision_weight="auto", weights=(0.0, 0.5), **DEFAULT).fit(*table())
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,7 @@ def test_every_kind_of_model(model: object, monkeypatch: pytest.MonkeyPatch) -> 
     # a thousand steps would take seconds a forecast
     monkeypatch.setitem(ESTIMATOR_MODELS, "diffusion", DiffusionSettings(hidden=16, layers=2, steps=21))
     features, outcome = table(40)
-    found = forecaster(model=model, epochs=1, members=5).fit(features, outcome)
+    found = forecaster(model=model, epochs=1, members=5, **DEFAULT).fit(features, outcome)
     assert found.sample(features[:3]).shape == (3, 5, 1)
     assert found.sample(features[:3], members=7).shape == (3, 7, 1)
     assert np.isfinite(found.decide(features)).all()
@@ -121,7 +124,7 @@ def test_a_row_does_not_depend_on_the_others_but_for_rounding(model: object) -> 
 
 def test_models_are_pooled() -> None:
     features, outcome = table()
-    found = forecaster(ensemble=3, members=20).fit(features, outcome)
+    found = forecaster(ensemble=3, members=20, **DEFAULT).fit(features, outcome)
     assert member_shares(20, 3) == [7, 7, 6]
     rows = torch.from_numpy(features[:4]).float()
     apart = [
@@ -129,14 +132,14 @@ def test_models_are_pooled() -> None:
         for place, (model, share) in enumerate(zip(found.models_, member_shares(20, 3), strict=True))
     ]
     np.testing.assert_array_equal(found.sample(features[:4]), torch.cat(apart, 1))
-    alone = forecaster(ensemble=1).fit(features, outcome)
+    alone = forecaster(ensemble=1, **DEFAULT).fit(features, outcome)
     for first, second in zip(found.models_[0].parameters(), alone.models_[0].parameters(), strict=True):
         assert torch.equal(first, second)
     assert len({record["seed"] for record in found.training_}) == 3
 
 
 LONG = TrainingSettings(
-    epochs=20, pretraining_epochs=10, validate_every=4, batch=250, learning_rate=0.05, validation_members=20
+    epochs=20, pretraining_epochs=10, validate_every=10, batch=250, learning_rate=0.05, validation_members=20
 )
 
 
@@ -321,7 +324,7 @@ def test_without_it_the_models_are_those_of_the_search() -> None:
 
 def test_refit_trains_what_was_chosen_on_other_rows() -> None:
     features, outcome = shifted()
-    early = forecaster(baseline=True).fit(features[:150], outcome[:150])
+    early = forecaster(baseline=True, **DEFAULT).fit(features[:150], outcome[:150])
     before = early.decide(features)
     chosen, records = early.decision_weight_, early.training_
     later = copy.deepcopy(early).refit(features, outcome)
@@ -379,10 +382,10 @@ def test_tables_of_other_dimensions_are_refused(given: object, sentence: str) ->
 
 def test_few_rows() -> None:
     features, outcome = table(3)
-    assert np.isfinite(forecaster().fit(features[:2], outcome[:2]).predict(features)).all()
+    assert np.isfinite(forecaster(**DEFAULT).fit(features[:2], outcome[:2]).predict(features)).all()
     with pytest.raises(ShapeError, match="at least 2 rows, one to train on and 1 for validation, got 1 sample"):
         forecaster().fit(features[:1], outcome[:1])
-    automatic = forecaster(decision_weight="auto")
+    automatic = forecaster(decision_weight="auto", **DEFAULT)
     with pytest.raises(ShapeError, match="at least 3 rows"):
         automatic.fit(features[:2], outcome[:2])
     assert automatic.fit(features, outcome).decision_weight_ == 0
@@ -458,7 +461,7 @@ def test_a_few_days_are_too_few_to_choose_a_weight() -> None:
 
 def test_a_weight_that_fails_is_left_out() -> None:
     free = stakes.cost_function(lambda action, outcome: 0 * action * outcome, lower=0.0, upper=1.0)
-    found = forecaster(decision_weight="auto", weights=(0.0, 0.5)).set_params(cost=free)
+    found = forecaster(decision_weight="auto", weights=(0.0, 0.5), **DEFAULT).set_params(cost=free)
     with pytest.warns(RuntimeWarning, match=r"a model of weight 0\.5 failed and is left out: the mean decision term"):
         found.fit(*table())
     assert found.decision_weight_ == 0
@@ -500,7 +503,7 @@ def test_copies_and_pickles(fitted: stakes.DecisionAwareForecaster) -> None:
 
 def test_random_state_decides_everything() -> None:
     features, outcome = table()
-    first, second, other = (forecaster(random_state=seed).fit(features, outcome) for seed in (1, 1, 2))
+    first, second, other = (forecaster(random_state=seed, **DEFAULT).fit(features, outcome) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.sample(features), second.sample(features))
     assert (first.sample(features) != other.sample(features)).any()
 
@@ -530,21 +533,29 @@ def assert_same(first: stakes.DecisionAwareForecaster, second: stakes.DecisionAw
     assert first.training_ == second.training_
 
 
+INTERRUPTED = {"decision_weight": "auto", "weights": (0.0, 0.5), "ensemble": 2, **DEFAULT}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> stakes.DecisionAwareForecaster:
+    return forecaster(**INTERRUPTED).fit(*table())
+
+
 @pytest.mark.parametrize(("epochs", "where"), [(1, "1-of-1"), (2, "1-of-1"), (4, "all-rows/1-of-1")])
-def test_a_fit_goes_on_where_it_was(tmp_path: Path, epochs: int, where: str) -> None:
-    given = {"decision_weight": "auto", "weights": (0.0, 0.5), "ensemble": 2}
+def test_a_fit_goes_on_where_it_was(
+    uninterrupted: stakes.DecisionAwareForecaster, tmp_path: Path, epochs: int, where: str
+) -> None:
     with pytest.raises(InterruptedTraining, match="everything up to it is saved"):
-        forecaster(**given).fit(*table(), checkpoints=tmp_path, stop=stop_after(epochs))
+        forecaster(**INTERRUPTED).fit(*table(), checkpoints=tmp_path, stop=stop_after(epochs))
     assert list(tmp_path.glob(f"{where}/*"))
-    resumed = forecaster(**given).fit(*table(), checkpoints=tmp_path)
-    assert_same(resumed, forecaster(**given).fit(*table()))
+    assert_same(forecaster(**INTERRUPTED).fit(*table(), checkpoints=tmp_path), uninterrupted)
 
 
 @pytest.mark.usefixtures("workers")
 def test_processes_change_nothing() -> None:
     cost = stakes.cost_function(lambda action, outcome: (action - outcome).abs() + 0.1 * action, -5.0, 5.0)
     local = lambda features, outcomes: StraightModel(features, outcomes)
-    given = {"decision_weight": "auto", "weights": (0.0, 0.3, 0.6), "model": local, "epochs": 1}
+    given = {"decision_weight": "auto", "weights": (0.0, 0.3, 0.6), "model": local, "epochs": 1, **DEFAULT}
     two, one = (forecaster(**given, n_jobs=jobs).set_params(cost=cost).fit(*table()) for jobs in (2, 1))
     assert_same(two, one)
 
@@ -616,11 +627,11 @@ def test_a_fit_that_failed_is_no_fit() -> None:
 
 def test_a_warm_start_goes_on_from_the_fit_before() -> None:
     features, outcome = table(300)
-    found = forecaster(baseline=True).fit(features, outcome)
+    found = forecaster(baseline=True, **DEFAULT).fit(features, outcome)
     before = found.baseline_models_[0].state_dict()
     features, outcome = table(300, seed=1)  # new rows, which the start has not seen
     found.set_params(warm_start=True, epochs=1).fit(features, outcome)
-    afresh = forecaster(baseline=True, epochs=1).fit(features, outcome)
+    afresh = forecaster(baseline=True, epochs=1, **DEFAULT).fit(features, outcome)
     near, far = (_distance(each.baseline_models_[0].state_dict(), before) for each in (found, afresh))
     assert 0 < near < far
     assert all(line["phase"] == "training" for record in found.training_ for line in record["history"])
