@@ -229,7 +229,7 @@ class Soak:
                 tally.troubles.append(f"{folder}: training has not ended after {LONGEST_TRAINING} s, see {self.log}")
                 return
             family = [number for number, parent in living().items() if parent == process.pid]
-            victim = self.chance.choice([process.pid, *family])
+            victim = self.chance.choice(family) if family and tally.kills % 2 else process.pid  # by turns
             with suppress(ProcessLookupError):  # a worker may have ended meanwhile
                 os.kill(victim, signal.SIGKILL)
                 tally.kills += 1
@@ -278,7 +278,8 @@ class Soak:
         began = time.perf_counter()
         for moment in MOMENTS:
             last = steps["write"] if moment == "during" else sum(steps.values())
-            for nth in range(1 + self.chance.randrange(every), last + 1, every):
+            stride = min(every, last)  # at least one kill at every moment
+            for nth in range(1 + self.chance.randrange(stride), last + 1, stride):
                 folder = self.base / f"{part}-{moment}-{nth}".replace(" ", "-")
                 prepare(folder)
                 code = start(partial(doomed, nth, moment, folder), self.log).wait()
@@ -318,10 +319,12 @@ def make_runs(values: dict[str, Any], folder: Path) -> None:
 def soak(base: Path, kills: int, seed: int, short: bool) -> list[Tally]:
     """All parts; a long one takes minutes."""
     each = Soak(base, random.Random(seed), base / "log.txt")
-    shrink = 40 if short else 1
-    long = {**TRAINING, "pretraining_epochs": 300 // shrink, "epochs": 1200 // shrink}
-    many = {**TRAINING, "pretraining_epochs": 60 // shrink, "epochs": 240 // shrink, "patience": 3 if short else 30}
-    brief = {**TRAINING, "pretraining_epochs": 1, "epochs": 3, "batch": 1600}
+    shrink, life, every = (60, 0.05, 1000) if short else (1, 0.6, 1)
+    batch = {"batch": 1600 if short else TRAINING["batch"]}
+    long = {**TRAINING, **batch, "pretraining_epochs": 300 // shrink, "epochs": 1200 // shrink}
+    many = {**TRAINING, **batch, "pretraining_epochs": 60 // shrink, "epochs": 240 // shrink}
+    many["patience"] = 3 if short else 30
+    brief = {**TRAINING, "pretraining_epochs": 1, "epochs": 1 if short else 3, "batch": 1600}
     run_file = each.settings_file("run", {**RUN, "training": long})
     sweep_file = each.settings_file("sweep", {**RUN, "training": many, "grid": GRID})
     brief_file = each.settings_file("brief", {**RUN, "training": brief})
@@ -329,10 +332,10 @@ def soak(base: Path, kills: int, seed: int, short: bool) -> list[Tally]:
     with redirect_stdout(io.StringIO()):
         assert train_run(brief_file, base / "warm") == 0  # all that the first training of a process has to import
     parts: list[Callable[[], Tally]] = [
-        lambda: each.random_kills("train", run_file, kills, 0.1 if short else 0.6),
-        lambda: each.random_kills("sweep", sweep_file, kills, 0.1 if short else 0.6),
-        lambda: each.injected_kills("a run", partial(train_run, brief_file), lambda folder: None, 29 if short else 1),
-        lambda: each.injected_kills("a stack of three", train_stack, partial(make_runs, stack), 43 if short else 1),
+        lambda: each.random_kills("train", run_file, kills, life),
+        lambda: each.random_kills("sweep", sweep_file, kills, life),
+        lambda: each.injected_kills("a run", partial(train_run, brief_file), lambda folder: None, every),
+        lambda: each.injected_kills("a stack of three", train_stack, partial(make_runs, stack), every),
     ]
     tallies = []
     for part in parts:
