@@ -86,7 +86,7 @@ def wait_until(holds: Callable[[], object], process: subprocess.Popen[str] | Non
         assert time.monotonic() < end, "waited in vain"
         if process is not None and process.poll() is not None:
             pytest.fail(f"ended with {process.returncode}: {process.communicate()}")
-        time.sleep(0.005)
+        time.sleep(0.01)
 
 
 def lines(folder: Path) -> int:
