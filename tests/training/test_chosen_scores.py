@@ -33,7 +33,7 @@ from stakes.training.validation import validate
 
 CPU = torch.device("cpu")
 SETTINGS = TrainingSettings(
-    epochs=3, pretraining_epochs=2, batch=16, members=4, validate_every=1, validation_members=6, learning_rate=0.01
+    epochs=2, pretraining_epochs=2, batch=24, members=4, validate_every=1, validation_members=6, learning_rate=0.01
 )
 SCORES = ("pointwise", "total", "energy=1,total=0.5")
 MIXED = "energy=1,total=0.5"

@@ -1,4 +1,5 @@
 import copy
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -82,7 +83,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     assert sorted(last.ended) == list(range(len(replicas))), "all are told of, those that had ended before too"
 
 
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(epochs=st.lists(st.integers(1, 5), min_size=1, max_size=5), seconds=st.sampled_from([0.0, 1e9]))
 def test_any_interruptions(epochs: list[int], seconds: float, make_replica: MakeReplica, make_cases: Any) -> None:
     replicas, expected, recorder = uninterrupted(make_replica, make_cases, "implicit")
@@ -153,27 +154,32 @@ def damage(file: Path, way: str) -> None:
         file.unlink()
 
 
+FOUR_EPOCHS = replace(QUICK, epochs=4)
+
+
+@pytest.fixture(scope="module")
+def three_of_four_epochs(tmp_path_factory: pytest.TempPathFactory, make_replica: MakeReplica) -> Any:
+    """Replicas, what they come to and its recorder, and the checkpoints and lines of three epochs of them."""
+    replicas, folder = [make_replica()], tmp_path_factory.mktemp("three")
+    expected, recorder = recorded(replicas, FOUR_EPOCHS)
+    lines: dict[int, list[Line]] = {}
+    options: dict[str, Any] = {"checkpoints": folder, "checkpoint_seconds": 0.0, "stop": stop_after(3)}
+    with pytest.raises(InterruptedTraining):
+        train(replicas, FOUR_EPOCHS, observers=[Recorder(lines)], **options)
+    return replicas, expected, recorder, folder, lines
+
+
 @pytest.mark.parametrize("suffix", ["json", "safetensors"])
 @pytest.mark.parametrize("way", ["cut", "changed", "gone"])
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(
-    suffix: str, way: str, tmp_path: Path, make_replica: MakeReplica
+    suffix: str, way: str, tmp_path: Path, three_of_four_epochs: Any
 ) -> None:
-    replicas = [make_replica()]
-    used = replace(QUICK, epochs=4)
-    expected, recorder = recorded(replicas, used)
-    lines: dict[int, list[Line]] = {}
-    with pytest.raises(InterruptedTraining):
-        train(
-            replicas,
-            used,
-            checkpoints=tmp_path,
-            checkpoint_seconds=0.0,
-            stop=stop_after(3),
-            observers=[Recorder(lines)],
-        )
+    replicas, expected, recorder, left, lines_left = three_of_four_epochs
+    lines = copy.deepcopy(lines_left)
+    shutil.copytree(left, tmp_path, dirs_exist_ok=True)
     damage(max(tmp_path.glob(f"*.{suffix}")), way)
     session = Recorder(lines)
-    results = train(replicas, used, checkpoints=tmp_path, observers=[session])
+    results = train(replicas, FOUR_EPOCHS, checkpoints=tmp_path, observers=[session])
     ((phase, epoch, skipped),) = session.resumptions
     assert (phase, epoch) == ("training", 2)
     gone = (suffix, way) == ("json", "gone")  # then there is nothing to tell
@@ -224,14 +230,23 @@ OTHER_RUNS: dict[str, Callable[[MakeReplica, Replica], tuple[Sequence[Replica], 
 }
 
 
-@pytest.mark.parametrize("other", OTHER_RUNS)
-def test_checkpoints_of_another_run_are_refused(other: str, tmp_path: Path, make_replica: MakeReplica) -> None:
-    same = make_replica()
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory, make_replica: MakeReplica) -> tuple[Replica, Path]:
+    """A replica, and the checkpoints of a training of two of it that was interrupted."""
+    same, folder = make_replica(), tmp_path_factory.mktemp("stopped")
     with pytest.raises(InterruptedTraining):
-        train([same, same], QUICK, checkpoints=tmp_path, stop=stop_after(1))
+        train([same, same], QUICK, checkpoints=folder, stop=stop_after(1))
+    return same, folder
+
+
+@pytest.mark.parametrize("other", OTHER_RUNS)
+def test_checkpoints_of_another_run_are_refused(
+    other: str, stopped: tuple[Replica, Path], make_replica: MakeReplica
+) -> None:
+    same, folder = stopped
     replicas, changed = OTHER_RUNS[other](make_replica, same)
     with pytest.raises(CheckpointError, match="it belongs to other replicas, data or settings"):
-        train(replicas, replace(QUICK, **changed), checkpoints=tmp_path)
+        train(replicas, replace(QUICK, **changed), checkpoints=folder)
 
 
 def test_checkpoints_of_another_cost_of_tensors_are_refused(tmp_path: Path, make_replica: MakeReplica) -> None:

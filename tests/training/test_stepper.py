@@ -26,7 +26,7 @@ from stakes.training.trainer import train
 CPU = torch.device("cpu")
 DOUBLE = torch.float64
 SETTINGS = TrainingSettings(batch=12, members=5, learning_rate=0.01)  # four steps an epoch of 48 cases
-EPOCHS = 5
+EPOCHS = 3
 SCALES = (0.5, 2.0)
 MakeReplica = Callable[..., Replica]
 both_ways = pytest.mark.parametrize("together", [False, True], ids=["in turns", "together"])
@@ -66,7 +66,7 @@ def plain_loop(
     rates: Sequence[float] = (),
     scales: tuple[float, float] = SCALES,
 ) -> Tensor:
-    """Twenty steps as anybody would write them, on the batches and noise of the stack; returns the row (P,)."""
+    """Twelve steps as anybody would write them, on the batches and noise of the stack; returns the row (P,)."""
     stack = ReplicaStack([replica], settings, CPU)
     model: Any = copy.deepcopy(replica.model)
     trained = [value for value in model.parameters() if value.requires_grad]
@@ -112,12 +112,12 @@ def different(make_replica: MakeReplica, kind: str) -> list[Replica]:
 @pytest.mark.parametrize(
     ("kind", "decay"), [("implicit", 0.0), ("implicit", 0.3), ("diffusion", 0.0), ("diffusion", 0.3), ("own", 0.3)]
 )
-def test_twenty_steps_equal_plain_adam(kind: str, together: bool, decay: float, make_replica: MakeReplica) -> None:
+def test_twelve_steps_equal_plain_adam(kind: str, together: bool, decay: float, make_replica: MakeReplica) -> None:
     settings = replace(SETTINGS, weight_decay=decay)
     replicas = different(make_replica, kind)
     stepper = stepper_of(replicas, settings, together)
     history = run(stepper)
-    assert len(history) == 20
+    assert len(history) == 12
     for row, each in enumerate(replicas):
         expected = plain_loop(
             each,
@@ -158,7 +158,7 @@ def test_clipped_gradients(kind: str, together: bool, make_replica: MakeReplica)
 def test_the_learning_rate_is_that_of_the_epoch(make_replica: MakeReplica) -> None:
     (each,) = different(make_replica, "implicit")[:1]
     stepper = stepper_of([each], SETTINGS)
-    rates = [0.02, 0.01, 0.005, 0.0, 0.03]
+    rates = [0.02, 0.0, 0.03]
     for epoch, rate in enumerate(rates, start=1):
         stepper.epoch("training", epoch, rate)
     expected = plain_loop(each, SETTINGS, lambda parameters: torch.optim.Adam(parameters), rates=rates)
@@ -315,8 +315,8 @@ def test_a_step_that_is_not_finite_is_refused(
     stepper = stepper_of(replicas, settings, together)
     order = stepper.stack.shuffles("training", 1)[1]
     broken = int((order == BROKEN_CASE).nonzero()) // 12 + 1
-    assert broken > 1, "there are good steps before"
-    history = run(stepper, (1, 2))
+    assert 1 < broken < 4, "there are steps before and after"
+    history = run(stepper, (1,))
     assert stepper.troubles() == {1: Trouble(broken, term)}
     last_good = history[broken - 2][1]
     assert all(torch.equal(rows[1], last_good) for rows in history[broken - 1 :])
@@ -324,13 +324,13 @@ def test_a_step_that_is_not_finite_is_refused(
     assert all(values.isfinite().all() for values in stepper.state().values()), "it can be saved"
     replicas[1] = fragile(make_replica, term, sick=False, seed=1)
     well = stepper_of(replicas, settings, together)
-    history_without = run(well, (1, 2))
+    history_without = run(well, (1,))
     assert well.troubles() == {}
     for before, after in zip(history, history_without, strict=True):
         assert torch.equal(before[[0, 2]], after[[0, 2]])
     assert not torch.equal(history[-1][1], history_without[-1][1])
     if not together:
-        alone = run(stepper_of([replicas[2]], settings), (1, 2))
+        alone = run(stepper_of([replicas[2]], settings), (1,))
         assert torch.equal(alone[-1][0], history[-1][2])
 
 
