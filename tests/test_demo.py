@@ -6,12 +6,14 @@ import pytest
 from calls import called
 
 from stakes import demo
+from stakes.fitting import fit
 from stakes.fitting.inputs import FitInputs
 
 
 def test_the_demo_goes_from_tables_to_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_MEMBERS", 10)
-    for name, rows in (("_loads", 800), ("_sites", 500)):
+    monkeypatch.setattr(fit, "_OUTCOMES_KEPT", 50)
+    for name, rows in (("_loads", 400), ("_sites", 200)):
         shortened(monkeypatch, name, rows)
     code, page, errors = called("demo", "--out", str(tmp_path), "--epochs", "1", "--workers", "1")
     assert code == 0, errors

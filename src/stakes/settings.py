@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -222,6 +223,8 @@ class _Reader:
             kinds = kinds[:1] * len(value)
         if len(kinds) != len(value):
             raise SettingError(f"{_place(where)} must be a list of {len(kinds)}, got {shown(value)}")
+        if all(kind is float for kind in kinds) and all(type(part) is float and isfinite(part) for part in value):
+            return tuple(value)  # at once: of a fit 100,000 numbers are kept
         pairs = enumerate(zip(kinds, value, strict=True))
         return tuple(self.read(kind, part, f"{where}[{index}]") for index, (kind, part) in pairs)
 

@@ -44,10 +44,11 @@ class LinearPart(nn.Module):
         if has_diagonal:
             starts["diagonal"] = torch.ones(outcomes)
         else:
-            starts["factors"].fill_diagonal_(1.0)  # `torch.eye` on the device meta would import sympy, for seconds
+            starts["factors"].fill_diagonal_(1.0)
+        # Neither `torch.eye` nor `torch.zeros_like`: on the device meta they would import sympy, for seconds.
         for name, start in starts.items():
             self.register_buffer(name, start)
-            self.register_parameter(f"{name}_change", nn.Parameter(torch.zeros_like(start)))
+            self.register_parameter(f"{name}_change", nn.Parameter(torch.zeros(start.shape)))
 
     def fit(self, features: Tensor, outcome: Tensor) -> None:
         """Start from ridge regression and the covariance of its out-of-fold residuals.
