@@ -1,4 +1,5 @@
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,13 @@ from load_tables import load_table
 
 from stakes.data.layout import TableLayout
 from stakes.errors import InterruptedTraining
+from stakes.fitting import backtest
 from stakes.fitting.inputs import FitInputs
 from stakes.fitting.request import FitRequest
 from stakes.forecaster import DecisionAwareForecaster
+from stakes.method import actions
 from stakes.method.costs import Cost
+from stakes.method.solvers import NewtonBisection
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 from stakes.training.execution import Execution
 
@@ -41,6 +45,8 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> Fits:
             members=6,
             training=TrainingSettings(epochs=1, validate_every=1, validation_members=4),
             random_state=request.seed,
+            refit_on_all_rows=False,
+            fresh_errors=False,
             device=execution.resolved_device,
         )
 
@@ -53,6 +59,12 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> Fits:
 
     monkeypatch.setattr(FitRequest, "forecaster", small)
     return seen
+
+
+@pytest.fixture
+def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figures are drawn, which takes longer than so little training."""
+    monkeypatch.setattr(backtest, "write_report", lambda *_: None)
 
 
 def test_each_origin_is_fitted_on_what_was_known_and_judged_on_what_came_next(fits: Fits) -> None:
@@ -107,6 +119,7 @@ def test_without_a_lead_the_parts_touch() -> None:
     assert len(fitted) + len(test) == len(inputs.cases) == 200
 
 
+@pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize("again", [WORDS, ["resume", "out"]], ids=lambda words: words[0])
 def test_a_finished_origin_is_not_fitted_again(fits: Fits, again: list[str]) -> None:
     fits.until = 2
@@ -122,6 +135,7 @@ def test_a_finished_origin_is_not_fitted_again(fits: Fits, again: list[str]) -> 
     assert len(fits) == 3
 
 
+@pytest.mark.usefixtures("no_report")
 def test_for_people(fits: Fits) -> None:
     code, output, _ = called(*WORDS, "--quiet")
     assert code == 0
@@ -131,6 +145,7 @@ def test_for_people(fits: Fits) -> None:
     assert output.endswith("\nout\n")
 
 
+@pytest.mark.usefixtures("no_report")
 def test_other_settings_or_data_are_refused(fits: Fits) -> None:
     assert called(*WORDS, "--quiet")[0] == 0
     fits.clear()
@@ -159,6 +174,7 @@ def test_settings_that_cannot_be_read(content: str) -> None:
     complaint("resume", "out")
 
 
+@pytest.mark.usefixtures("no_report")
 def test_today_is_compared_where_it_is_known(fits: Fits) -> None:
     table = load_table()
     table.loc[table.index[-10:], "bought"] = np.nan
@@ -177,7 +193,9 @@ def test_today_is_compared_where_it_is_known(fits: Fits) -> None:
     assert " those of today: " in sentence
 
 
-def test_an_own_cost_is_given_again(fits: Fits) -> None:
+@pytest.mark.usefixtures("no_report")
+def test_an_own_cost_is_given_again(fits: Fits, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "NewtonBisection", partial(NewtonBisection, iterations=2))  # enough for a square
     Path("costs.py").write_text("def paid(action, outcome):\n    return (action - outcome) ** 2\n")
     own = "costs.py:paid:lower=0,upper=20"
     words = [own if word == COST else word for word in WORDS]

@@ -22,7 +22,7 @@ COST = stakes.ImbalanceCost(short=2.0, long=1.0, lower=-5.0, upper=5.0)
 @parametrize_with_checks(
     [
         stakes.DecisionAwareForecaster(COST, decision_weight=0.5, **TINY),
-        stakes.DecisionAwareForecaster(COST, weights=(0.0, 0.5), ensemble=2, **TINY),
+        stakes.DecisionAwareForecaster(COST, weights=(0.0, 0.5), ensemble=2, refit_on_all_rows=False, **TINY),
     ]
 )
 def test_every_check_passes(estimator: stakes.DecisionAwareForecaster, check: Any) -> None:
