@@ -101,12 +101,12 @@ def test_the_queue_ends_and_health_does_not_wait_in_it(fit: Path, busy: Busy) ->
         ):
             asked = [threads.submit(httpx.post, f"{address}/v1/decide", json=BODY, timeout=30) for _ in range(2)]
             while client.get("/healthz").json()["pending"] < 2:
-                pass
+                time.sleep(0.01)
             reply = client.post("/v1/decide", json=BODY)
             assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
             assert client.get("/v1/model").status_code == 200
             worker = busy.wait_until_begun()
-            threading.Timer(0.3, busy.may_end).start()
+            threading.Timer(0.1, busy.may_end).start()
         assert [each.result().status_code for each in asked] == [200, 200]
         assert has_ended(worker)
         with pytest.raises(httpx.ConnectError):

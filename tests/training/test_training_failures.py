@@ -53,6 +53,7 @@ def sick_cases(cases: Cases) -> Cases:
     return Cases(cases.features, outcome)
 
 
+BRIEF = replace(QUICK, epochs=1, batch=24)
 # Of 48 cases an epoch sees 40, in two steps: the broken case may come late.
 FAILING = replace(QUICK, batch=20, epochs=5, validate_every=2, patience=100)
 
@@ -170,12 +171,12 @@ def free(action: Tensor, outcome: Tensor) -> Tensor:
 def test_a_scale_that_is_not_finite_fails_its_replica_alone(make_replica: MakeReplica) -> None:
     well = make_replica(cost=cost_function(broken_above, -1.0, 3.0))
     sick = replace(well, train=sick_cases(well.train))
-    results, recorder = recorded([well, sick, replace(well, decision_weight=0.1)], QUICK)
+    results, recorder = recorded([well, sick, replace(well, decision_weight=0.1)], BRIEF)
     assert [result.status for result in results] == ["finished", "failed", "finished"]
     assert results[1].failure == "the mean decision term on the training cases is no positive number before epoch 1"
     assert math.isnan(results[1].decision_scale)
     assert 1 not in recorder.lines
-    assert_same(results[0], train([well], QUICK)[0])
+    assert_same(results[0], train([well], BRIEF)[0])
 
 
 def test_weights_that_overflow_fail_by_their_score(make_replica: MakeReplica) -> None:
@@ -199,7 +200,7 @@ def test_all_may_fail_by_their_scales(pretraining: int, make_replica: MakeReplic
 def test_at_weight_zero_a_cost_without_scale_does_no_harm(make_replica: MakeReplica) -> None:
     plain = replace(make_replica(), decision_weight=0.0)
     free_of_charge = replace(plain, cost=cost_function(free, 0.0, 1.0))
-    results = [train([each], QUICK)[0] for each in (plain, free_of_charge)]
+    results = [train([each], BRIEF)[0] for each in (plain, free_of_charge)]
     assert [result.status for result in results] == ["finished", "finished"]
     assert all(torch.equal(results[0].weights[name], results[1].weights[name]) for name in results[0].weights)
 
@@ -207,6 +208,6 @@ def test_at_weight_zero_a_cost_without_scale_does_no_harm(make_replica: MakeRepl
 def test_a_validation_that_is_never_finite_fails_the_replica(make_replica: MakeReplica) -> None:
     well = make_replica(cost=cost_function(broken_above, -1.0, 3.0))
     blind = replace(well, validation=sick_cases(well.validation))
-    results = train([blind, well], QUICK)
+    results = train([blind, well], BRIEF)
     assert [result.status for result in results] == ["failed", "finished"]
     assert results[0].failure == "the validation loss was never finite"
