@@ -14,6 +14,7 @@ from stakes.paper import policies
 from stakes.paper import reproduce as module
 from stakes.paper.claims import method
 from stakes.paper.plan import PlannedStudy, planned_studies
+from stakes.reports import style
 from stakes.tasks import find_task, portfolio
 from stakes.training import run_settings, sweep
 from stakes.training.execution import Execution
@@ -45,7 +46,7 @@ def tiny(planned: PlannedStudy) -> PlannedStudy:
 
 @contextmanager
 def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers: bool = False) -> Iterator[None]:
-    """Within, reproductions have a few tiny studies, trained here or in workers, with few timings."""
+    """Within, reproductions have a few tiny studies, trained here or in workers, with few and short timings; figures without a layout."""
 
     def planned(*arguments: Any) -> list[PlannedStudy]:
         return [changed(study) for study in planned_studies(*arguments) if _wanted(study)]
@@ -58,6 +59,8 @@ def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers
         patch.setattr(policies, "_SETTINGS", replace(policies._SETTINGS, epochs=1, batch=2000))
         patch.setattr(method, "_SETS", 600)
         patch.setattr(method, "_ROUNDS", 1)
+        patch.setattr(method, "_SIZES", (2, 5, 8))
+        patch.setitem(style._SETTINGS, "figure.constrained_layout.use", False)  # a quarter of the time of a report
         patch.setattr(portfolio, "_SPLITS", (300, 100, 300))
         _forget_data()
         yield

@@ -36,6 +36,7 @@ CLAIMS = {claim.identifier: claim for claim in all_claims()}
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(method, "_SETS", 600)
     monkeypatch.setattr(method, "_ROUNDS", 2)
+    monkeypatch.setattr(method, "_SIZES", (2, 5, 8))
 
 
 def synthetic() -> Study:
