@@ -62,15 +62,15 @@ def invented_study(
 
 
 def invented_studies(reduced: bool = False, european: bool = True) -> Studies:
-    """All studies of wind and portfolios; reduced, only what the figures cannot do without, of one run per weight."""
+    """All studies of wind and portfolios; reduced, only what the figures cannot do without, of two runs per weight."""
     studies: dict[StudyKey, Study] = {}
     for model in ("implicit", "diffusion"):
-        grid = ((0.0, 0.9), (5.0,), 1) if reduced else (WEIGHTS, (3.0, 5.0, 10.0), 3)
+        grid = ((0.0, 0.9), (5.0,), 2) if reduced else (WEIGHTS, (3.0, 10.0), 3)
         key = StudyKey("wind", model)
         studies[key] = invented_study(key, *grid)
     if reduced:
         key = StudyKey("simulated_portfolio", "implicit", sites=60)
-        return Studies(studies | {key: invented_study(key, (0.0, 0.9), (20.0,), 1)})
+        return Studies(studies | {key: invented_study(key, (0.0, 0.9), (20.0,), 2)})
     tasks: list[tuple[str, int | None]] = [("simulated_portfolio", sites) for sites in (60, 20, 5)]
     tasks += [("french_load", None), ("irish_wind", None), *([("european_wind", None)] if european else [])]
     for model, (task, sites) in product(("implicit", "diffusion"), tasks):
