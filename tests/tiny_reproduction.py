@@ -46,7 +46,7 @@ def tiny(planned: PlannedStudy) -> PlannedStudy:
 
 @contextmanager
 def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers: bool = False) -> Iterator[None]:
-    """Within, reproductions have a few tiny studies, trained here or in workers, with few and short timings; figures without a layout."""
+    """Within, reproductions have a few tiny studies, trained here or in workers, and few timings; figures no layout."""
 
     def planned(*arguments: Any) -> list[PlannedStudy]:
         return [changed(study) for study in planned_studies(*arguments) if _wanted(study)]
