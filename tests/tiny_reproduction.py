@@ -14,7 +14,6 @@ from stakes.paper import policies
 from stakes.paper import reproduce as module
 from stakes.paper.claims import method
 from stakes.paper.plan import PlannedStudy, planned_studies
-from stakes.reports import style
 from stakes.tasks import find_task, portfolio
 from stakes.training import run_settings, sweep
 from stakes.training.execution import Execution
@@ -60,7 +59,6 @@ def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers
         patch.setattr(method, "_SETS", 600)
         patch.setattr(method, "_ROUNDS", 1)
         patch.setattr(method, "_SIZES", (2, 5, 8))
-        patch.setitem(style._SETTINGS, "figure.constrained_layout.use", False)  # a quarter of the time of a report
         patch.setattr(portfolio, "_SPLITS", (300, 100, 300))
         _forget_data()
         yield
