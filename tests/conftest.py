@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,8 @@ def pytest_configure(config: pytest.Config) -> None:
     import torch
 
     torch.set_num_threads(1)
-    for name in FIXTURES:
-        config.pluginmanager.import_plugin(name)
+    for name in FIXTURES:  # which a single file may have imported already
+        config.pluginmanager.register(import_module(name), name)
 
 
 def pytest_collection_finish() -> None:
