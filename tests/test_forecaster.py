@@ -613,7 +613,7 @@ def test_training_suits_the_number_of_cases(cases: int, epochs: int, pretraining
 def test_epochs_set_the_length_of_everything() -> None:
     few = automatic_settings(375, epochs=10)
     assert (few.epochs, few.pretraining_epochs, few.validate_every, few.patience) == (10, 3, 1, 3)
-    found = forecaster(training=None, epochs=2, decision_member_count=None).fit(*table(60))
+    found = forecaster(training=None, epochs=2).fit(*table(60))
     assert [line["phase"] for line in found.training_[0]["history"]].count("training") == 3  # with the start
 
 

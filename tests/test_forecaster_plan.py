@@ -16,8 +16,8 @@ COST = stakes.ShortfallCost(5.0)
 TRAINING = TrainingSettings(epochs=3, score="pointwise")
 
 
-def settings_of(cost: Any = COST, **given: Any) -> TrainingSettings:
-    forecaster = stakes.DecisionAwareForecaster(cost, **given)
+def settings_of(**given: Any) -> TrainingSettings:
+    forecaster = stakes.DecisionAwareForecaster(COST, **given)
     features, outcome = torch.rand(40, 2), torch.rand(40, 1)
     return plan_fit(forecaster.get_params(deep=False), features, outcome, None).training.settings
 
@@ -45,27 +45,19 @@ def test_words_that_are_no_score() -> None:
         settings_of(scoring_rule="crps")
 
 
-SEARCHED = stakes.cost_function(lambda action, outcome: (action - outcome) ** 2, 0.0, 1.0)
-
-
 @pytest.mark.parametrize(
-    ("cost", "given", "expected"),
+    ("given", "expected"),
     [
-        (COST, {}, 20),
-        (stakes.ProtectionCost(0.5, 0.5), {}, 20),
-        (stakes.ProtectionCost(0.5, 0.5, protection_power=3.0), {}, None),
-        (SEARCHED, {}, None),
-        (SEARCHED, {"decision_member_count": 32}, 32),
-        (COST, {"decision_member_count": None}, None),
-        (COST, {"decision_member_count": np.int64(20)}, 20),
-        (COST, {"training": TRAINING}, None),
-        (COST, {"training": replace(TRAINING, decision_member_count=30)}, 30),
-        (COST, {"training": TRAINING, "decision_member_count": 32}, 32),
-        (COST, {"training": replace(TRAINING, decision_member_count=30), "decision_member_count": None}, None),
+        ({}, None),
+        ({"decision_member_count": np.int64(20)}, 20),
+        ({"training": TRAINING}, None),
+        ({"training": replace(TRAINING, decision_member_count=30)}, 30),
+        ({"training": TRAINING, "decision_member_count": 32}, 32),
+        ({"training": replace(TRAINING, decision_member_count=30), "decision_member_count": 40}, 40),
     ],
 )
-def test_how_many_members_decide(cost: Any, given: dict[str, Any], expected: int | None) -> None:
-    assert settings_of(cost, **given).decision_member_count == expected
+def test_how_many_members_decide(given: dict[str, Any], expected: int | None) -> None:
+    assert settings_of(**given).decision_member_count == expected
 
 
 @pytest.mark.parametrize("count", [9, 0, 2.5, "many", True])

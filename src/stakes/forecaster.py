@@ -87,8 +87,8 @@ class DecisionAwareForecaster(JudgedAnswers, RegressorMixin, BaseEstimator):  # 
         weights: Which weights "auto" chooses among; 0 is one of them in any case.
         members: How many members a forecast has.
         ensemble: How many models of different seeds are trained and pooled into one forecast.
-        decision_member_count: Members that the decision is made from in training, the score sees the first; None for no
-            more. "auto" is that of `training` where given, else 20 where the best action has a formula, else None.
+        decision_member_count: Members that the decision is made from in training, of which the score sees the first;
+            None for those of `training`: by default the members of the score.
         epochs: How many epochs are trained at most, in place of those of `training`.
         training: All else about the training; None for what suits the number of rows and of epochs.
         validation_fraction: The share of the rows, the last ones, that decide when to stop and which weight to take.
@@ -127,7 +127,7 @@ class DecisionAwareForecaster(JudgedAnswers, RegressorMixin, BaseEstimator):  # 
         weights: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
         members: int = 500,
         ensemble: int = 1,
-        decision_member_count: int | Literal["auto"] | None = "auto",
+        decision_member_count: int | None = None,
         epochs: int | None = None,
         training: TrainingSettings | None = None,
         validation_fraction: float = 0.25,

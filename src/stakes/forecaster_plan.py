@@ -18,14 +18,12 @@ from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.headroom import resolved_block
 from stakes.forecaster_base import based_factory, based_model
 from stakes.method.argument_checks import require_decision_weight, require_finite, whole_number
-from stakes.method.costs import has_closed_form
 from stakes.method.training_settings import TrainingSettings
 from stakes.training.many_weights import TrainingPlan, automatic_settings, resolved_device
 from stakes.trees import TreeLocation, fit_trees
 
 __all__ = ["DividedRows", "PlannedFit", "divided_rows", "plan_fit"]
 
-_DECISION_MEMBERS = 20  # in training: fewer make forecasts too sure of themselves, 64 triple the time (docs/theory.md)
 _MEMBERS_TO_CHOOSE = 200  # of the pooled forecasts by which a weight is chosen
 
 
@@ -92,7 +90,7 @@ def plan_fit(
     first, block, stopping, judged = divided_rows(fraction, parameters["block"], len(outcome), times, judging)
     trained = len(outcome) if all_rows else first
     base = parameters["model"], parameters["base"], parameters["gap"]
-    settings = _settings(parameters, outcome[:first], linear=getattr(based_model(*base), "linear", False) is True)
+    settings = _settings(parameters, first, linear=getattr(based_model(*base), "linear", False) is True)
     random = check_random_state(parameters["random_state"])
     seed, noise_seed = (int(random.randint(np.iinfo(np.int32).max)) for _ in range(2))
     trees = None
@@ -174,22 +172,15 @@ def _validation_rows(fraction: Any, rows: int, judging: bool) -> int:
     return min(max(least, round(fraction * rows)), rows - 1)
 
 
-def _settings(parameters: Mapping[str, Any], outcome: Tensor, linear: bool) -> TrainingSettings:
-    """How to train on cases with these outcomes (N, D), from a linear start or not."""
+def _settings(parameters: Mapping[str, Any], cases: int, linear: bool) -> TrainingSettings:
+    """How to train on so many cases, from a linear start or not."""
     epochs = None if parameters["epochs"] is None else whole_number("epochs", parameters["epochs"])
     training = parameters["training"]
     if training is None:
-        count = _DECISION_MEMBERS if has_closed_form(parameters["cost"], outcome[:2]) else None
-        training = replace(automatic_settings(len(outcome), epochs, linear), decision_member_count=count)
+        training = automatic_settings(cases, epochs, linear)
     if not isinstance(training, TrainingSettings):
         raise SettingError(f"training must be TrainingSettings, got {training!r}")
-    given = {"epochs": epochs, "score": parameters["scoring_rule"]}
-    settings = replace(training, **{name: value for name, value in given.items() if value is not None})
-    return _with_decision_members(settings, parameters["decision_member_count"])
-
-
-def _with_decision_members(settings: TrainingSettings, count: Any) -> TrainingSettings:
-    if isinstance(count, str) and count == "auto":
-        return settings
-    known = None if count is None else whole_number("decision_member_count", count)
-    return replace(settings, decision_member_count=known)
+    count = parameters["decision_member_count"]
+    members = None if count is None else whole_number("decision_member_count", count)
+    given = {"epochs": epochs, "score": parameters["scoring_rule"], "decision_member_count": members}
+    return replace(training, **{name: value for name, value in given.items() if value is not None})

@@ -126,7 +126,7 @@ def test_weights_and_block_reach_the_forecaster() -> None:
     spec, execution = CostSpec.parse(COST), Execution("cpu", 1, True)
     found = request.forecaster(spec.build(), execution)
     assert (found.weights, found.block, found.scoring_rule) == ((0.0, 0.3), 48, "pointwise")
-    assert found.decision_member_count == "auto"
+    assert found.decision_member_count is None
     assert replace(request, decision_member_count=32).forecaster(spec.build(), execution).decision_member_count == 32
     plain, own = REQUEST.forecaster(spec.build(), execution), DecisionAwareForecaster(spec.build())
     assert (plain.weights, plain.block) == (own.weights, own.block)

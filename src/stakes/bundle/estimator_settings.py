@@ -70,7 +70,7 @@ class EstimatorSettings:
     gap: int = 0
     outcome_bounds: tuple[float | None, float | None] | Literal["auto"] | None = None
     scoring_rule: str | None = field(default=None, metadata={"later": True})
-    decision_member_count: int | Literal["auto"] | None = field(default=None, metadata={"later": True})
+    decision_member_count: int | None = field(default=None, metadata={"later": True})
     refit_on_all_rows: bool = field(default=False, metadata={"later": True})
     fresh_errors: bool = field(default=False, metadata={"later": True})
 

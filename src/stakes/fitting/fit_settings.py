@@ -25,7 +25,7 @@ class FitSettings:
         weights: weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default
         members: members of a forecast
         ensemble: models of different seeds, pooled
-        decision_member_count: members to decide from in training; by default 20 where the best action has a formula
+        decision_member_count: members to decide from in training; by default the 10 of the score
         fresh_errors: correct members by the errors of validation cases, where that is proven to help
         epochs: most epochs of the training
         test_fraction: share of the cases, the last ones, to judge by

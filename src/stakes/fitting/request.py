@@ -54,7 +54,7 @@ class FitRequest(FitSettings):
             "cost": cost,
             "outcome_bounds": written_pair(self.outcome_bounds),
             "scoring_rule": self.score,
-            "decision_member_count": "auto" if self.decision_member_count is None else self.decision_member_count,
+            "decision_member_count": self.decision_member_count,
             "baseline": True,
             "block": "auto" if self.block is None else self.block,
             "device": execution.resolved_device,
