@@ -5,20 +5,23 @@
 
 Solver, gradient and answer are separate things: a solver finds a* and says what speaks against it, the gradient
 follows from a* alone by the implicit function theorem, and a row that did not converge gets none. A certificate is a
-proof, and so it needs a cost that is known to be convex: of any other cost only some actions can be looked at.
+proof, and so it needs a cost that is known to be convex: of any other cost only some actions can be looked at. Members
+that do not count alike have weights w_m, which then stand for 1/M.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import cast
+from inspect import signature
 
 import torch
 from torch import Tensor
 
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.method.argument_checks import check_finite, check_samples, working_precision
-from stakes.method.costs import ClosedFormCost, Cost, TotalCost, require_cost, states_convexity
+from stakes.method.costs import Cost, TotalCost, require_cost, states_convexity
 from stakes.method.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of, with_gradient
+from stakes.method.member_weights import mean_of_members, relative_weights
 from stakes.method.solvers import Located, NewtonBisection, Solver
 from stakes.method.thorough_search import spot_check_convexity, thorough_search
 
@@ -66,7 +69,13 @@ class ActionSolution:
 
 
 def solve_action(
-    cost: Cost, samples: Tensor, solver: Solver | None = None, *, check: bool | None = None, thorough: bool = True
+    cost: Cost,
+    samples: Tensor,
+    solver: Solver | None = None,
+    *,
+    weights: Tensor | None = None,
+    check: bool | None = None,
+    thorough: bool = True,
 ) -> ActionSolution:
     """Bayes action of each forecast, with its certificate and without gradients    (eq. optimal_action_mc).
 
@@ -79,6 +88,8 @@ def solve_action(
         samples: Members (..., M, D) of each forecast, in physical units.
         solver: How the minimum is found. None takes the cost's closed form where it has one, `NewtonBisection()` for
             another cost that is known to be convex, and the thorough search for any other.
+        weights: What each member weighs, (..., M) or (M,) for all cases, not negative; only ratios matter. None where
+            all count alike. A closed form that takes no `weights` is passed over for a solver.
         check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
             where no captured training step could be disturbed.
         thorough: Whether a cost that is not known to be convex is searched thoroughly, and what its author states is
@@ -93,22 +104,29 @@ def solve_action(
     """
     if _in_inference_mode():
         with torch.inference_mode(False):  # the certificate needs derivatives
-            return solve_action(cost, samples.clone(), solver, check=check, thorough=thorough)
+            weights = None if weights is None else weights.clone()
+            return solve_action(cost, samples.clone(), solver, weights=weights, check=check, thorough=thorough)
     with torch.no_grad(), _full_precision(samples):
-        samples = _prepare(cost, samples, check)
+        samples, weights = _prepare(cost, samples, weights, check)
         convex = states_convexity(cost)
-        closed_form = _closed_form(cost, samples) if solver is None else None
+        closed_form = _closed_form(cost, samples, weights) if solver is None else None
         if closed_form is not None:
-            return _check_closed_form(cost, samples, closed_form[..., 0], convex, thorough)
+            return _check_closed_form(cost, samples, weights, closed_form[..., 0], thorough)
         if thorough:
-            check_stated_convexity(cost, samples)
+            check_stated_convexity(cost, samples, weights)
         solver = solver or _default_solver(cost, samples, thorough)
-        solution = _solve(cost, samples, solver)[0]
-        return _certify(cost, samples, solution, solver.tolerance) if convex else solution
+        solution = _solve(cost, samples, weights, solver)[0]
+        return _certify(cost, samples, weights, solution, solver.tolerance) if convex else solution
 
 
 def optimal_action(
-    cost: Cost, samples: Tensor, solver: Solver | None = None, *, check: bool | None = None, thorough: bool = False
+    cost: Cost,
+    samples: Tensor,
+    solver: Solver | None = None,
+    *,
+    weights: Tensor | None = None,
+    check: bool | None = None,
+    thorough: bool = False,
 ) -> Tensor:
     """Bayes action (..., A) of each forecast, differentiable in the members               (eq. ift_member).
 
@@ -123,6 +141,9 @@ def optimal_action(
         cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
         samples: Members (..., M, D) of each forecast, in physical units.
         solver: How the minimum is found. None takes the cost's closed form where it has one, else `NewtonBisection()`.
+        weights: What each member weighs, (..., M) or (M,) for all cases, not negative; only ratios matter, and no
+            gradient goes to them. None where all count alike. A closed form that takes no `weights` is passed over for
+            a solver.
         check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
             where no captured training step could be disturbed.
         thorough: Whether a cost that is not known to be convex is searched as thoroughly as `solve_action` does it,
@@ -130,19 +151,20 @@ def optimal_action(
     """
     if _in_inference_mode():
         with torch.inference_mode(False), torch.no_grad():  # the solver needs derivatives
-            return optimal_action(cost, samples.clone(), solver, check=check, thorough=thorough)
+            weights = None if weights is None else weights.clone()
+            return optimal_action(cost, samples.clone(), solver, weights=weights, check=check, thorough=thorough)
     with _full_precision(samples):
-        samples = _prepare(cost, samples, check)
-        closed_form = _closed_form(cost, samples) if solver is None else None
+        samples, weights = _prepare(cost, samples, weights, check)
+        closed_form = _closed_form(cost, samples, weights) if solver is None else None
         if closed_form is not None:
             return closed_form.to(samples.dtype)
         with torch.no_grad():
             members = samples.detach()
-            solution, jacobian = _solve(cost, members, solver or _default_solver(cost, members, thorough))
+            solution, jacobian = _solve(cost, members, weights, solver or _default_solver(cost, members, thorough))
         return with_gradient(solution.action[..., 0], samples, jacobian)[..., None]
 
 
-def check_stated_convexity(cost: Cost, samples: Tensor) -> None:
+def check_stated_convexity(cost: Cost, samples: Tensor, weights: Tensor | None = None) -> None:
     """Raise if the cost is stated to be convex in the action and its expected cost is seen not to be.
 
     It is a spot check at a few actions: that it passes proves nothing.
@@ -150,19 +172,21 @@ def check_stated_convexity(cost: Cost, samples: Tensor) -> None:
     Args:
         cost: Any cost; one that states nothing passes.
         samples: Members (..., M, D) of each forecast.
+        weights: What each member weighs, (..., M); None where all count alike.
     """
     if states_convexity(cost):
         double = samples.double()  # so that rounding is not taken for a bend
-        spot_check_convexity(_expected_cost(cost, double), *_bounds(cost, double))
+        weights = relative_weights(weights, double)
+        spot_check_convexity(_expected_cost(cost, double, weights), *_bounds(cost, double))
 
 
-def _solve(cost: Cost, samples: Tensor, solver: Solver) -> tuple[ActionSolution, Tensor]:
+def _solve(cost: Cost, samples: Tensor, weights: Tensor | None, solver: Solver) -> tuple[ActionSolution, Tensor]:
     """A solver's answer with its certificate, and the Jacobian d a*/d y_m (..., M, D)."""
     if isinstance(solver, type) or not (callable(solver) and hasattr(solver, "tolerance")):
         raise SettingError(f"solver must be a solver such as NewtonBisection(), got {solver!r}")
-    f, (lower, upper) = _expected_cost(cost, samples), _bounds(cost, samples)
+    f, (lower, upper) = _expected_cost(cost, samples, weights), _bounds(cost, samples)
     action, sound, typical_curvature = solver(f, lower, upper)
-    value, slope, curvature, cross = all_derivatives(lambda a, y: _expected_cost(cost, y)(a), action, samples)
+    value, slope, curvature, cross = all_derivatives(lambda a, y: _expected_cost(cost, y, weights)(a), action, samples)
     interior, residual = _status(action, slope, curvature, lower, upper)
     curved = (curvature > 0) & (curvature > _CURVATURE_FLOOR * typical_curvature)
     reached = residual <= _reach(solver.tolerance, action, lower, upper)
@@ -196,17 +220,21 @@ def _places(cost: Cost, samples: Tensor) -> Tensor:
     return samples[..., 0] if samples.shape[-1] == 1 else torch.cat([samples.mean(-1), samples.sum(-1)], -1)
 
 
-def _certify(cost: Cost, samples: Tensor, solution: ActionSolution, tolerance: float) -> ActionSolution:
+def _certify(
+    cost: Cost, samples: Tensor, weights: Tensor | None, solution: ActionSolution, tolerance: float
+) -> ActionSolution:
     """The solution for a convex cost, with its proof: the slope of f changes its sign within the tolerance."""
-    f, (lower, upper) = _expected_cost(cost, samples), _bounds(cost, samples)
+    f, (lower, upper) = _expected_cost(cost, samples, weights), _bounds(cost, samples)
     action = solution.action[..., 0]
     enclosed = _enclosed(f, action, _reach(tolerance, action, lower, upper), lower, upper, torch.zeros_like(action))
     return replace(solution, certified=enclosed & torch.isfinite(solution.expected_cost))
 
 
-def _check_closed_form(cost: Cost, samples: Tensor, action: Tensor, convex: bool, thorough: bool) -> ActionSolution:
+def _check_closed_form(
+    cost: Cost, samples: Tensor, weights: Tensor | None, action: Tensor, thorough: bool
+) -> ActionSolution:
     """A formula needs no curvature: a kink of f is a minimum too, if the slopes beside it point to it."""
-    f, (lower, upper) = _expected_cost(cost, samples), _bounds(cost, samples)
+    f, (lower, upper) = _expected_cost(cost, samples, weights), _bounds(cost, samples)
     slope, curvature = slope_and_curvature(f, action)
     interior, residual = _status(action, slope, curvature, lower, upper)
     reach = _reach(_CLOSED_FORM_TOLERANCE, action, lower, upper)
@@ -217,6 +245,7 @@ def _check_closed_form(cost: Cost, samples: Tensor, action: Tensor, convex: bool
     residual = torch.where(enclosed, torch.minimum(residual, reach), residual)
     value = f(action)
     converged = (residual <= reach) & (enclosed | (curvature > 0)) & torch.isfinite(value)
+    convex = states_convexity(cost)
     if thorough and not convex:
         converged = converged & _unbeaten(f, value, lower, upper, _places(cost, samples))
     certified = converged if convex else torch.zeros_like(converged)
@@ -255,12 +284,13 @@ def _in_inference_mode() -> bool:
     return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
 
 
-def _prepare(cost: Cost, samples: Tensor, check: bool | None) -> Tensor:
+def _prepare(cost: Cost, samples: Tensor, weights: Tensor | None, check: bool | None) -> tuple[Tensor, Tensor | None]:
     check_samples(samples)
     require_cost(cost)
     _require_batch_shape(cost, samples.shape[:-2])
     check_finite(samples, "samples", check)
-    return working_precision(samples)
+    samples = working_precision(samples)
+    return samples, relative_weights(weights, samples)
 
 
 def _require_batch_shape(cost: Cost, cases: torch.Size) -> None:
@@ -284,12 +314,16 @@ def _full_precision(samples: Tensor) -> AbstractContextManager[object]:
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
-def _closed_form(cost: Cost, samples: Tensor) -> Tensor | None:
-    return cast(ClosedFormCost, cost).best_action(samples) if hasattr(cost, "best_action") else None
+def _closed_form(cost: Cost, samples: Tensor, weights: Tensor | None) -> Tensor | None:
+    formula: Callable[..., Tensor | None] | None = getattr(cost, "best_action", None)
+    if formula is None or weights is None:
+        return None if formula is None else formula(samples)
+    return formula(samples, weights=weights) if "weights" in signature(formula).parameters else None
 
 
-def _expected_cost(cost: Cost, samples: Tensor) -> ExpectedCost:
+def _expected_cost(cost: Cost, samples: Tensor, weights: Tensor | None) -> ExpectedCost:
     members = samples.movedim(-2, 0).contiguous()  # (M, ..., D); one copy, and every evaluation runs along the cases
+    shares = None if weights is None else weights.movedim(-1, 0).contiguous()  # (M, ...)
     shape = members.shape[:-1]
 
     def f(action: Tensor) -> Tensor:
@@ -300,7 +334,7 @@ def _expected_cost(cost: Cost, samples: Tensor) -> ExpectedCost:
                 f"the cost must return a tensor of shape {tuple(shape)} for action {(*action.shape, 1)} and outcome "
                 f"{tuple(members.shape)}, got {came}"
             )
-        return costs.mean(0)
+        return mean_of_members(costs, shares, 0)
 
     return f
 

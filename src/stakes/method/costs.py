@@ -62,7 +62,8 @@ class ClosedFormCost(Cost, Protocol):
     def best_action(self, samples: Tensor) -> Tensor | None:
         """Bayes action (..., A), differentiable in the members, with no gradient at the bounds.
 
-        None where these parameters have no formula.
+        None where these parameters have no formula. A formula for members that do not count alike has a second
+        argument `weights`, (..., M) or None, as those of this library have.
 
         Args:
             samples: Members (..., M, D).

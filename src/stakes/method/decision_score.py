@@ -10,6 +10,7 @@ from stakes.errors import ShapeError
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import prepared_pair, require_one_of
 from stakes.method.costs import Cost, require_cost
+from stakes.method.member_weights import refuse_weights
 from stakes.method.solvers import Solver
 
 __all__ = ["DecisionScore"]
@@ -42,16 +43,18 @@ class DecisionScore:
         require_cost(self.cost)
         require_one_of("estimator", self.estimator, ("plain", "debiased"))
 
-    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
         """The realised cost of each case, (...), with the gradient of its best action.
 
         Args:
             samples: Members (..., M, D).
             outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M), for the estimator "plain" only; None where all count alike.
         """
         samples, outcome = prepared_pair(samples, outcome)
         if self.estimator == "plain":
-            return self._score(samples, outcome)
+            return self._score(samples, outcome, weights)
+        refuse_weights(weights, self.estimator, "plain")
         members = samples.shape[-2]
         if members < 4 or members % 2:
             raise ShapeError(f"the debiased decision score needs an even number of members >= 4, got M = {members}")
@@ -59,9 +62,10 @@ class DecisionScore:
         halves = self._score(first, outcome) + self._score(second, outcome)
         return 2 * self._score(samples, outcome) - halves / 2
 
-    def _score(self, samples: Tensor, outcome: Tensor) -> Tensor:
+    def _score(self, samples: Tensor, outcome: Tensor, weights: Tensor | None = None) -> Tensor:
         with torch.autocast(samples.device.type, enabled=False):
-            score = self.cost(optimal_action(self.cost, samples, self.solver, check=False), outcome)
+            action = optimal_action(self.cost, samples, self.solver, weights=weights, check=False)
+            score = self.cost(action, outcome)
         if score.shape != samples.shape[:-2]:
             raise ShapeError(
                 f"the cost must return one number a case, shape {tuple(samples.shape[:-2])}, got {tuple(score.shape)}"

@@ -16,6 +16,7 @@ from stakes.errors import CostError
 from stakes.method.argument_checks import require_finite, require_one_of, require_positive
 from stakes.method.costs import Parameter, require_bounds
 from stakes.method.derivatives import with_gradient
+from stakes.method.member_weights import in_order, mean_of_members, relative_weights
 from stakes.method.power_curve import PowerCurve
 from stakes.method.sorting import sort_members
 
@@ -59,20 +60,22 @@ class ShortfallCost:
         committed = action.squeeze(-1)
         return self.penalty * torch.relu(committed - self.total(outcome)) ** 2 - committed
 
-    def best_action(self, samples: Tensor) -> Tensor:
+    def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
         """The best commitment a*, (..., 1), with its gradient.
 
         Args:
             samples: Members (..., M, D) of the outcome.
+            weights: What each member weighs, (..., M), not negative; None where all count alike.
         """
         power = self.total(samples)  # (..., M)
-        members = power.shape[-1]
-        revenue = members / (2 * _last_axis(self.penalty))
-        ordered = sort_members(power)
-        count = torch.arange(1, members + 1, dtype=power.dtype, device=power.device)
-        unclipped = ((revenue + torch.cumsum(ordered, -1)) / count).amin(-1, keepdim=True)
-        unclipped = torch.maximum(unclipped, ordered[..., :1])  # one member falls short, whatever the rounding
+        weights = relative_weights(weights, samples)
+        revenue = power.shape[-1] / (2 * _last_axis(self.penalty))
+        ordered, count, sums = in_order(power, weights)
+        unclipped = ((revenue + sums) / count).amin(-1, keepdim=True)
+        lowest = ordered[..., :1] if weights is None else _lowest_that_counts(power.detach(), weights)
+        unclipped = torch.maximum(unclipped, lowest)  # one member falls short, whatever the rounding
         short = (power.detach() <= unclipped).to(power.dtype)  # the members that fall short share the penalty
+        short = short if weights is None else short * weights
         action = (revenue + (short * power).sum(-1, keepdim=True)) / short.sum(-1, keepdim=True)
         return _clip(action, self.lower, self.upper)
 
@@ -165,24 +168,27 @@ class ProtectionCost:
         exposed = severity * (1 - level) ** self.exposure_power
         return exposed + self.false_alarm_ratio * calm * level**self.protection_power
 
-    def best_action(self, samples: Tensor) -> Tensor | None:
+    def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor | None:
         """The best level of protection a*, (..., 1), with its gradient; None for powers other than 2 and 1.
 
         Args:
             samples: Members (..., M, D) of the outcome.
+            weights: What each member weighs, (..., M), not negative; None where all count alike.
         """
         if (self.exposure_power, self.protection_power) != (2.0, 1.0):
             return None
         log_odds = self._log_odds(samples.detach().movedim(-2, 0))  # (M, ..., D)
         severities = torch.sigmoid(log_odds)
+        weights = relative_weights(weights, samples)
+        counted = severities if weights is None else severities * weights.movedim(-1, 0)[..., None]
         # Where the hazard is all but impossible the level is far below 0 and clipped, whatever the floor.
-        severity = severities.mean((0, -1)).clamp(min=torch.finfo(samples.dtype).eps)  # (...), m
+        severity = counted.mean((0, -1)).clamp(min=torch.finfo(samples.dtype).eps)  # (...), m
         ratio = self.false_alarm_ratio / 2 / severity
         level = 1 - (1 - severity) * ratio
         # d a*/d y = alpha / (2 m^2) dm/dy; sigmoid(-x) has the digits that 1 - sigmoid(x) has lost.
         inside = (level > self.lower) & (level < self.upper)
         pull = inside * ratio / severity * (self._steepness / (log_odds.shape[0] * log_odds.shape[-1]))
-        jacobian = pull[..., None] * severities * torch.sigmoid(-log_odds)
+        jacobian = pull[..., None] * counted * torch.sigmoid(-log_odds)
         action = level.clamp(self.lower, self.upper)
         return with_gradient(action, samples, jacobian.movedim(0, -2))[..., None]
 
@@ -199,7 +205,8 @@ class NewsvendorCost:
     """Stock a, sell y, with linear costs: c(a, y) = underage relu(y - a) + overage relu(a - y).
 
     y is the sum over D >= 1 sites. a* is the order statistic ceil(M tau), tau = underage / (underage + overage),
-    never interpolated; its gradient goes to that one member.
+    never interpolated; its gradient goes to that one member. Of weighted members it is the smallest one up to which
+    they weigh at least tau of all.
 
     Attributes:
         underage: What one unit too few costs, such as its margin; positive.
@@ -237,16 +244,19 @@ class NewsvendorCost:
         gap = self.total(outcome) - action.squeeze(-1)
         return self.underage * torch.relu(gap) + self.overage * torch.relu(-gap)
 
-    def best_action(self, samples: Tensor) -> Tensor:
+    def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
         """The best stock a*, (..., 1), with its gradient.
 
         Args:
             samples: Members (..., M, D) of the demand.
+            weights: What each member weighs, (..., M), not negative; None where all count alike.
         """
         demand = self.total(samples)  # (..., M)
         members = demand.shape[-1]
         rounding = 1 - 4 * torch.finfo(demand.dtype).eps  # M tau just above a whole number is that number
         rank = members * rounding * self.underage / (self.underage + self.overage)
+        if (weights := relative_weights(weights, samples)) is not None:
+            return _clip(_weighted_order_statistic(demand, weights, rank), self.lower, self.upper)
         ordered = sort_members(demand)
         if isinstance(rank, Tensor):
             indices = torch.ceil(rank).long().clamp(1, members) - 1
@@ -302,25 +312,40 @@ class ImbalanceCost:
         gap = self.total(outcome) - action.squeeze(-1)
         return self.short * torch.relu(gap) ** 2 + self.long * torch.relu(-gap) ** 2
 
-    def best_action(self, samples: Tensor) -> Tensor:
+    def best_action(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
         """The best amount to buy a*, (..., 1), with its gradient.
 
         Args:
             samples: Members (..., M, D) of the need.
+            weights: What each member weighs, (..., M), not negative; None where all count alike.
         """
         need = self.total(samples)  # (..., M)
-        members = need.shape[-1]
-        centre = need.detach().mean(-1, keepdim=True)  # sums of differences keep their digits in physical units
+        members, weights = need.shape[-1], relative_weights(weights, samples)
+        # Sums of differences keep their digits in physical units.
+        centre = mean_of_members(need.detach(), weights, -1)[..., None]
         short, long = _last_axis(self.short), _last_axis(self.long)
-        below = torch.cumsum(sort_members(need.detach() - centre), -1)  # S_1 .. S_M
-        count = torch.arange(1, members + 1, device=need.device)
+        _, count, below = in_order(need.detach() - centre, weights)  # S_1 .. S_M
         roots = (long * below + short * (below[..., -1:] - below)) / (long * count + short * (members - count))
         largest, smallest = roots.amax(-1, keepdim=True), roots.amin(-1, keepdim=True)
         expectile = _where(short >= long, largest, smallest)
         above = (need.detach() - centre > expectile).to(need.dtype)
         weight = long + (short - long) * above
+        weight = weight if weights is None else weight * weights
         action = centre + (weight * (need - centre)).sum(-1, keepdim=True) / weight.sum(-1, keepdim=True)
         return _clip(action, self.lower, self.upper)
+
+
+def _weighted_order_statistic(values: Tensor, weights: Tensor, rank: Parameter) -> Tensor:
+    """The smallest member (..., 1) up to which all of them weigh at least `rank`, where they weigh M together."""
+    ordered, count, _ = in_order(values, weights)
+    place = (count < _last_axis(rank)).sum(-1, keepdim=True).clamp(max=values.shape[-1] - 1)
+    chosen = (values.detach() == ordered.gather(-1, place)) & (weights > 0)
+    return values.gather(-1, chosen.to(torch.uint8).argmax(-1, keepdim=True))
+
+
+def _lowest_that_counts(values: Tensor, weights: Tensor) -> Tensor:
+    """The smallest value (..., 1) of a member whose weight is not zero."""
+    return torch.where(weights > 0, values, torch.inf).amin(-1, keepdim=True)
 
 
 def _logistic(log_odds: Tensor) -> Tensor:

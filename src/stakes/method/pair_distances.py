@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from stakes.method.derivatives import with_gradient
+from stakes.method.member_weights import weight_balance
 from stakes.method.operators import register_operator
 from stakes.method.sorting import rank_balance
 
@@ -14,7 +15,7 @@ _FEW_MEMBERS = 16  # the same on an accelerator, where a kernel's launch counts 
 _PAIRS_AT_ONCE = 1 << 24  # distances held at one time for D > 1: 64 MiB in float32
 
 
-def pair_distance_sum(samples: Tensor) -> Tensor:
+def pair_distance_sum(samples: Tensor, weights: Tensor | None = None) -> Tensor:
     """The sum of all distances between two members, sum_{m<j} |y_m - y_j|, (...), differentiable once.
 
     The sum is homogeneous of degree one, so with g_m = sum_j (y_m - y_j) / |y_m - y_j| it equals sum_m <g_m, y_m>,
@@ -22,7 +23,10 @@ def pair_distance_sum(samples: Tensor) -> Tensor:
 
     Args:
         samples: Members (..., M, D).
+        weights: What each member weighs, (..., M): a distance counts w_m w_j times. None where all count once.
     """
+    if weights is not None:
+        return _weighted_sum(samples, weights)
     if samples.shape[-1] > 1 and samples.dtype == torch.float32 and not torch.is_grad_enabled():
         return _distance_sum(samples)
     if samples.shape[-1] > 1:
@@ -35,6 +39,14 @@ def pair_distance_sum(samples: Tensor) -> Tensor:
     else:
         balance = rank_balance(values)
     return (balance * values).sum(-1)
+
+
+def _weighted_sum(samples: Tensor, weights: Tensor) -> Tensor:
+    if samples.shape[-1] > 1:
+        distance_sum, gradient = _weighted_pair_distances(torch.cat([samples.detach(), weights[..., None]], -1))
+        return with_gradient(distance_sum, samples, gradient)
+    values = samples.squeeze(-1)
+    return (weight_balance(values, weights) * values).sum(-1)
 
 
 def _few(values: Tensor) -> bool:
@@ -53,10 +65,11 @@ def _distance_sum(samples: Tensor) -> Tensor:
     return torch.cat(sums).to(samples.dtype).reshape(samples.shape[:-2])
 
 
-def _sum_and_gradient(samples: Tensor) -> tuple[Tensor, Tensor]:
+def _sum_and_gradient(samples: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The sum (...) and its gradient (..., M, D), a few cases, or a few members of one case, at a time."""
     members, dimensions = samples.shape[-2:]
     flat = samples.reshape(-1, members, dimensions).contiguous()
+    count = None if weights is None else weights.reshape(-1, members)
     sums = flat.new_zeros(flat.shape[0])
     gradient = torch.empty_like(flat)
     cases = max(1, _PAIRS_AT_ONCE // members**2)
@@ -66,9 +79,13 @@ def _sum_and_gradient(samples: Tensor) -> tuple[Tensor, Tensor]:
         for row in range(0, members, rows):
             part = some[:, row : row + rows].contiguous()
             distances = torch.cdist(part, some, compute_mode="donot_use_mm_for_euclid_dist")  # exact for near ties
-            sums[case : case + cases] += distances.sum((-2, -1)) / 2
+            pairs = torch.ones_like(distances)
+            if count is not None:
+                of_case = count[case : case + cases]
+                pairs = of_case[:, row : row + rows, None] * of_case[:, None, :]
+            sums[case : case + cases] += (distances if count is None else distances * pairs).sum((-2, -1)) / 2
             gradient[case : case + cases, row : row + rows] = torch.ops.aten._cdist_backward(
-                torch.ones_like(distances), part, some, 2.0, distances
+                pairs, part, some, 2.0, distances
             )
     return sums.reshape(samples.shape[:-2]), gradient.reshape(samples.shape)
 
@@ -78,3 +95,20 @@ def _empty(samples: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _pair_distances = register_operator("pair_distances", "(Tensor samples) -> (Tensor, Tensor)", _sum_and_gradient, _empty)
+
+
+def _split_sum_and_gradient(samples_and_weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The same of weighted members, whose weight stands behind their D values: (..., M, D + 1)."""
+    return _sum_and_gradient(samples_and_weights[..., :-1], samples_and_weights[..., -1])
+
+
+def _empty_of_split(samples_and_weights: Tensor) -> tuple[Tensor, Tensor]:
+    return _empty(samples_and_weights[..., :-1])
+
+
+_weighted_pair_distances = register_operator(
+    "weighted_pair_distances",
+    "(Tensor samples_and_weights) -> (Tensor, Tensor)",
+    _split_sum_and_gradient,
+    _empty_of_split,
+)

@@ -17,6 +17,7 @@ from stakes.method.argument_checks import (
     require_positive,
 )
 from stakes.method.costs import TotalCost
+from stakes.method.member_weights import mean_of_members, refuse_weights, relative_weights
 from stakes.method.pair_distances import pair_distance_sum
 
 __all__ = [
@@ -48,7 +49,14 @@ class ScoringRule(Protocol):
         ...
 
 
-def energy_score(samples: Tensor, outcome: Tensor, estimator: Estimator = "fair", alpha: float = 0.95) -> Tensor:
+def energy_score(
+    samples: Tensor,
+    outcome: Tensor,
+    estimator: Estimator = "fair",
+    alpha: float = 0.95,
+    *,
+    weights: Tensor | None = None,
+) -> Tensor:
     """Energy score of each case, (...); for D = 1 the CRPS. Differentiable once in the members.
 
     ES = 1/M sum_m |y_m - y| - k sum_{m<j} |y_m - y_j|                                    (eq. energy_score)
@@ -62,6 +70,9 @@ def energy_score(samples: Tensor, outcome: Tensor, estimator: Estimator = "fair"
         outcome: Outcomes (..., D).
         estimator: "fair", "biased" or "almost_fair", which sets k; only "biased" takes a single member.
         alpha: Share of the fair estimator in "almost_fair", from 0 to 1; the others ignore it.
+        weights: w_m, what each member weighs, (..., M), not negative; only ratios matter. The score is then that of
+            the weighted distribution, sum_m w_m |y_m - y| - sum_{m<j} w_m w_j |y_m - y_j|, and the estimator must be
+            "biased". None where all count alike.
 
     >>> import torch, stakes
     >>> members = torch.tensor([[0.0], [1.0], [2.0]])  # (M, D)
@@ -69,10 +80,12 @@ def energy_score(samples: Tensor, outcome: Tensor, estimator: Estimator = "fair"
     tensor(0.)
     """
     samples, outcome = prepared_pair(samples, outcome)
-    members = samples.shape[-2]
+    if estimator != "biased":
+        refuse_weights(weights, estimator, "biased")
+    weights = relative_weights(weights, samples)
     deviations = samples - outcome[..., None, :]
-    accuracy = _norm(deviations).mean(-1)
-    return accuracy - _distance_weight(members, estimator, alpha) * pair_distance_sum(deviations)
+    accuracy = mean_of_members(_norm(deviations), weights, -1)
+    return accuracy - _distance_weight(samples.shape[-2], estimator, alpha) * pair_distance_sum(deviations, weights)
 
 
 @dataclass(frozen=True)
@@ -90,14 +103,15 @@ class EnergyScore:
     def __post_init__(self) -> None:
         _require_estimator(self.estimator, self.alpha)
 
-    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
         """The score of each case, (...).
 
         Args:
             samples: Members (..., M, D).
             outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
         """
-        return energy_score(samples, outcome, self.estimator, self.alpha)
+        return energy_score(samples, outcome, self.estimator, self.alpha, weights=weights)
 
 
 @dataclass(frozen=True)
@@ -119,16 +133,18 @@ class PointwiseCRPS:
     def __post_init__(self) -> None:
         _require_estimator(self.estimator, self.alpha)
 
-    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
         """The score of each case, (...).
 
         Args:
             samples: Members (..., M, D).
             outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
         """
         samples, outcome = prepared_pair(samples, outcome)
         alone = samples.transpose(-1, -2)[..., None]  # (..., D, M, 1)
-        return energy_score(alone, outcome[..., None], self.estimator, self.alpha).mean(-1)
+        each = None if weights is None else weights[..., None, :]  # (..., 1, M)
+        return energy_score(alone, outcome[..., None], self.estimator, self.alpha, weights=each).mean(-1)
 
 
 @dataclass(frozen=True)
@@ -156,15 +172,17 @@ class ThresholdWeightedCRPS:
         require_one_of("side", self.side, ("above", "below"))
         require_finite("threshold", self.threshold)
 
-    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
         """The score of each case, (...).
 
         Args:
             samples: Members (..., M, D).
             outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
         """
         samples, outcome = prepared_pair(samples, outcome)
-        return energy_score(self._beyond(samples), self._beyond(outcome), self.estimator, self.alpha)
+        beyond = self._beyond(samples), self._beyond(outcome)
+        return energy_score(*beyond, self.estimator, self.alpha, weights=weights)
 
     def _beyond(self, values: Tensor) -> Tensor:
         return values.clamp(min=self.threshold) if self.side == "above" else values.clamp(max=self.threshold)
@@ -185,29 +203,33 @@ class VariogramScore:
     def __post_init__(self) -> None:
         require_positive("power", self.power)
 
-    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
         """The score of each case, (...).
 
         Args:
             samples: Members (..., M, D).
             outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M); None where all count alike.
         """
         samples, outcome = prepared_pair(samples, outcome)
         if samples.shape[-1] < 2:
             raise ShapeError(f"the variogram score needs at least two sites, got samples {tuple(samples.shape)}")
-        forecast, observed = self._mean_variogram(samples), self._mean_variogram(outcome[..., None, :])  # (..., pairs)
+        weights = relative_weights(weights, samples)
+        forecast = self._mean_variogram(samples, None if weights is None else weights[..., None])  # (..., pairs)
+        observed = self._mean_variogram(outcome[..., None, :], None)
         return 2 * ((observed - forecast) ** 2).sum(-1)
 
-    def _mean_variogram(self, samples: Tensor) -> Tensor:
+    def _mean_variogram(self, samples: Tensor, weights: Tensor | None) -> Tensor:
         """1/M sum_m |y_mi - y_mj|^p of every pair of sites, (..., M, D) to (..., D (D - 1) / 2)."""
         steps = range(1, samples.shape[-1])
         # Slices rather than indices: their gradient is as cheap, and sums in one order on every device.
         apart_by = (samples[..., step:] - samples[..., :-step] for step in steps)
         if not torch.is_grad_enabled():  # a few pairs at a time, in place
-            return torch.cat([distance.abs_().pow_(self.power).mean(-2) for distance in apart_by], -1)
+            return torch.cat([mean_of_members(each.abs_().pow_(self.power), weights, -2) for each in apart_by], -1)
         distance = torch.cat(list(apart_by), -1).abs()  # (..., M, pairs)
         apart = distance > 0  # the power's derivative at zero is infinite; tied sites get none
-        return torch.where(apart, torch.where(apart, distance, 1.0) ** self.power, 0.0).mean(-2)
+        powers = torch.where(apart, torch.where(apart, distance, 1.0) ** self.power, 0.0)
+        return mean_of_members(powers, weights, -2)
 
 
 @dataclass(frozen=True)
@@ -236,16 +258,17 @@ class TotalCRPS:
                 f"cost must decide on one number, its total(outcome), for the CRPS of it; {name} has none"
             )
 
-    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
         """The score of each case, (...).
 
         Args:
             samples: Members (..., M, D) in physical units.
             outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
         """
         samples, outcome = prepared_pair(samples, outcome)
         totals, total = (self.cost.total(values)[..., None] for values in (samples, outcome))
-        return energy_score(totals, total, self.estimator, self.alpha)
+        return energy_score(totals, total, self.estimator, self.alpha, weights=weights)
 
 
 def _norm(deviations: Tensor) -> Tensor:
