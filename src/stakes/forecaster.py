@@ -1,15 +1,11 @@
 # ruff: noqa: N803 X is the name that scikit-learn prescribes
 """The estimator: from a table and a cost to forecasts and decisions, by the conventions of scikit-learn."""
 
-import copy
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone  # type: ignore[import-untyped]
 from sklearn.utils.validation import (  # type: ignore[import-untyped]
@@ -18,47 +14,31 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
     check_is_fitted,
     validate_data,
 )
-from torch import Tensor, nn
+from torch import Tensor
 
 from stakes.data.estimator_input import Rows, as_table, as_tensor, checked_times, outcome_names
-from stakes.data.outcome_bounds import Pair, within_bounds
+from stakes.data.outcome_bounds import Pair
 from stakes.data.single_precision import require_single_precision
-from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.corrections import Correction
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.headroom import headroom as policy_headroom
-from stakes.evaluation.proven_correction import corrected, proven_correction
 from stakes.forecaster_base import Base
-from stakes.forecaster_choice import choose, kept_models
-from stakes.forecaster_fresh_errors import DrawMembers, NewestRows, Which, fresh_corrections
-from stakes.forecaster_judgement import JudgedAnswers
-from stakes.forecaster_plan import PlannedFit, plan_fit
-from stakes.method.actions import optimal_action
-from stakes.method.argument_checks import whole_number
+from stakes.forecaster_training import TrainedModels
 from stakes.method.costs import Cost, require_cost
-from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.training_settings import ModelSettings, TrainingSettings
 from stakes.status_lines import StatusLines
-from stakes.training.all_rows import train_on_all_rows
-from stakes.training.located_model import LocatedModel
 from stakes.training.many_weights import (
-    FittedWeight,
     ModelFactory,
-    TrainingPlan,
-    resolved_device,
     train_weights,
     without_failures,
 )
-from stakes.trees import TreeLocation
 
 __all__ = ["DecisionAwareForecaster"]
 
 Floats = NDArray[np.float64]
-_MEMBERS_TO_CORRECT = 200  # whose errors prove a correction
 
 
-class DecisionAwareForecaster(JudgedAnswers, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble forecast of y given X, trained with a proper score and with the cost of the decision it serves.
 
     The rows are in the order of time: the last ones, which touch the training rows, decide when to stop, and the chosen
@@ -191,21 +171,7 @@ class DecisionAwareForecaster(JudgedAnswers, RegressorMixin, BaseEstimator):  # 
             stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
         """
         rows = self._validated(X, y, times, fitting=True)
-        plan, self.validation_cases_, block, trees = self._plan(*rows)
-        processes = self._processes(plan.device)
-        fitted = train_weights(plan, processes, checkpoints=checkpoints, stop=stop, quiet=not self.verbose)
-        tolerance = float(self.tolerance) if self.decision_weight == "auto" else None
-        choice = choose(fitted, plan.settings, block, tolerance)
-        self.decision_weight_, self.frontier_, self.training_, self.found_ = choice
-        self.correction_: Correction | None = None
-        self.baseline_correction_: Correction | None = None
-        self._keep(fitted, plan, trees)
-        folder = None if checkpoints is None else Path(checkpoints)
-        if self.fresh_errors:
-            self._correct_by_fresh_errors(rows, block, folder, stop)
-        if not self.refit_on_all_rows:
-            return self
-        return self._train_again(rows, folder and folder / "all-rows", stop)
+        return self._search(rows, checkpoints, stop)
 
     def refit(
         self,
@@ -282,73 +248,3 @@ class DecisionAwareForecaster(JudgedAnswers, RegressorMixin, BaseEstimator):  # 
     def _features(self, X: Any) -> Tensor:
         check_is_fitted(self, "models_")
         return as_tensor(validate_data(self, as_table(X, "X"), reset=False, dtype=np.float64), "X")
-
-    def _plan(self, features: Tensor, outcome: Tensor, times: Times | None, **which: bool) -> PlannedFit:
-        """The training, from the models of the fit before, those of weight 0 where they were kept, or afresh."""
-        models = (getattr(self, "baseline_models_", []) or getattr(self, "models_", [])) if self.warm_start else []
-        start = [model.state_dict() for model in models]
-        return plan_fit(self.get_params(deep=False), features, outcome, times, start=start, **which)
-
-    def _processes(self, device: str) -> int:
-        return int(effective_n_jobs(self.n_jobs)) if torch.device(device).type == "cpu" else 1
-
-    # What comes out
-
-    def place_on(self, trees: TreeLocation | None) -> None:
-        """Let the models add their forecasts to those of trees.
-
-        Args:
-            trees: What the models were trained on; None on another base.
-        """
-        self.trees_ = trees
-        for model in (*self.models_, *self.baseline_models_):
-            if isinstance(model, LocatedModel):
-                model.location = trees
-
-    def _train_again(self, rows: Rows, checkpoints: Path | None, stop: Callable[[], bool] | None) -> Self:
-        """The chosen models trained on all these rows."""
-        plan, _, _, trees = self._plan(*rows, all_rows=True)
-        processes, quiet = self._processes(plan.device), not self.verbose
-        again = train_on_all_rows(plan, self.found_, processes, checkpoints=checkpoints, stop=stop, quiet=quiet)
-        without_failures(again)  # which warns of them
-        return self._keep(again, plan, trees)
-
-    def _correct_by_fresh_errors(
-        self, rows: Rows, block: int, folder: Path | None, stop: Callable[[], bool] | None
-    ) -> None:
-        """Prove what corrects the models of the search, or those that are trained again on all rows."""
-        lead, held = whole_number("gap", self.gap, 0), self.validation_cases_
-        newest = NewestRows(rows.features, rows.outcome, len(rows.outcome) - held + lead, lead)
-
-        def refitted(known: slice) -> DrawMembers:
-            other, name = copy.copy(self), f"first-{known.stop}-rows"
-            return other._train_again(rows.part(known), folder and folder / name, stop)._drawn
-
-        bounded = partial(within_bounds, bounds=self.outcome_bounds_)
-        judge = partial(proven_correction, cost=self.cost, lead=lead, block=block, bounded=bounded)
-        found = fresh_corrections(newest, self._drawn, refitted if self.refit_on_all_rows else None, judge)
-        self.correction_, self.baseline_correction_ = found.get("chosen"), found.get("baseline")
-
-    def _drawn(self, features: Tensor) -> dict[Which, Tensor]:
-        """Members (n, M, D) of each forecast there is, as many as prove a correction."""
-        kinds: tuple[Which, ...] = ("chosen", "baseline") if self.baseline_models_ else ("chosen",)
-        members = min(int(self.members), _MEMBERS_TO_CORRECT)
-        return {which: torch.cat([part for _, part in self._forecast(features, which, members)]) for which in kinds}
-
-    def _keep(self, fitted: list[FittedWeight], plan: TrainingPlan, trees: TreeLocation | None) -> Self:
-        """Keep the models of the chosen weight and of weight 0, with the best constant action for what they saw."""
-        self.models_, self.baseline_models_ = kept_models(fitted, self.decision_weight_)
-        self.place_on(trees)
-        self.noise_seed_, self.outcome_bounds_ = plan.noise_seed, plan.bounds
-        self.climatology_action_ = float(optimal_action(self.cost, plan.train.outcome, thorough=True))
-        return self
-
-    def _forecast(
-        self, features: Tensor, which: Which = "chosen", members: int | None = None
-    ) -> Iterator[tuple[slice, Tensor]]:
-        """Rows and their members (n, M, D), part by part."""
-        models: Sequence[nn.Module] = self.models_ if which == "chosen" else self.baseline_models_
-        correction = self.correction_ if which == "chosen" else self.baseline_correction_
-        count = whole_number("members", self.members if members is None else members)
-        parts = pooled_parts(models, features, count, self.noise_seed_, resolved_device(self.device))
-        return ((rows, within_bounds(corrected(drawn, correction), self.outcome_bounds_)) for rows, drawn in parts)
