@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from stakes.data.members import MembersFile, read_members, read_outcomes
+from stakes.data.member_outcomes import read_outcomes
+from stakes.data.members import read_members
 from stakes.errors import StakesError, TableError
 
 WIDE = "time,m1,m2,m3\n2020-01-02,4,5,6\n2020-01-01,1,2,3\n"
@@ -246,68 +247,3 @@ def test_netcdf_has_no_columns_to_choose(tmp_path: Path) -> None:
     path = netcdf(tmp_path, {"a": (("time", "number"), ONES)})
     with pytest.raises(TableError, match="is a NetCDF file"):
         read_members(path, columns=["a"])
-
-
-def members(targets: tuple[str, ...] = ("outcome",), index: Any = None) -> MembersFile:
-    index = pd.DatetimeIndex(["2020-01-02", "2020-01-01"], name="time") if index is None else index
-    return MembersFile(np.ones((len(index), 3, len(targets))), index, targets)
-
-
-def test_outcomes_are_matched_by_label(tmp_path: Path) -> None:
-    path = written(tmp_path, "time,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n")
-    found = read_outcomes(path, members())
-    assert found["outcome"].tolist() == [2, 1]
-    assert found.index.equals(members().index)
-    several = written(tmp_path, "when,b,a,x\n2020-01-01T00:00Z,1,10,0\n2020-01-02T00:00Z,2,,0\n")
-    both = read_outcomes(several, members(("a", "b")), time="when")
-    np.testing.assert_array_equal(both[["a", "b"]], [[np.nan, 2], [10, 1]])
-    assert read_outcomes(several, members(), time="when", targets=["x"])["outcome"].tolist() == [0, 0]
-
-
-def test_outcomes_without_labels_are_matched_by_row(tmp_path: Path) -> None:
-    rows = read_members(written(tmp_path, "m1,m2\n1,2\n,4\n5,6\n7,\n"))
-    assert rows.index.tolist() == [0, 2]
-    assert read_outcomes(written(tmp_path, "y\n1\n2\n3\n4\n"), rows)["outcome"].tolist() == [1, 3]
-    for content in ("y\n1\n2\n3\n", "y\n1\n2\n3\n4\n5\n", "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n"):
-        count = content.count("\n") - 1
-        with pytest.raises(TableError, match=f"has {count} rows, but the members have 4 cases; without times"):
-            read_outcomes(written(tmp_path, content), rows)
-    made = members(index=pd.RangeIndex(2, name="row"))
-    assert read_outcomes(written(tmp_path, "y\n1\n2\n"), made)["outcome"].tolist() == [1, 2]
-
-
-def test_coordinates_are_no_outcomes(tmp_path: Path) -> None:
-    path = written(tmp_path, "time,lat,lon,power\n2020-01-01,52,5,1\n2020-01-02,52,5,2\n")
-    assert read_outcomes(path, members())["outcome"].tolist() == [2, 1]
-
-
-OUTCOMES: dict[str, tuple[str, str]] = {
-    "label missing": (
-        "time,y\n2020-01-01,1\n",
-        "has no outcome for 2020-01-02 00:00:00, a case of the members .1 such.",
-    ),
-    "label twice": (
-        "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-01,3\n",
-        "has the time 2020-01-01 00:00:00 more than once",
-    ),
-    "no labels": ("y\n1\n2\n", "has no column of times or cases"),
-    "labels, not times": ("case,y\na,1\nb,2\n", "has labels in the column 'case', but the members have times"),
-    "several columns": (
-        "time,y,z\n2020-01-01,1,2\n",
-        "has no column 'outcome'; there are y, z, or say which with targets",
-    ),
-    "no numbers": ("time,y\n2020-01-01,x\n2020-01-02,y\n", "has no column 'outcome'"),
-    "text": ("time,outcome\n2020-01-01,x\n2020-01-02,2\n", "column 'outcome' must hold numbers, got 'x' in data row 1"),
-}
-
-
-@pytest.mark.parametrize(("content", "expected"), OUTCOMES.values(), ids=OUTCOMES)
-def test_outcomes_that_do_not_belong_are_refused(tmp_path: Path, content: str, expected: str) -> None:
-    with pytest.raises(TableError, match=expected) as caught:
-        read_outcomes(written(tmp_path, content), members())
-    assert len(str(caught.value).splitlines()) == 1
-
-
-def test_the_number_of_targets_must_agree(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="targets must be 1, as the members have, got y, z"):
-        read_outcomes(written(tmp_path, "time,y,z\n2020-01-01,1,2\n"), members(), targets=["y", "z"])

@@ -119,7 +119,7 @@ def _of_members(
     baseline_action: str | None,
 ) -> "Evaluation":
     from stakes.cost_text.written_cost import CostSpec
-    from stakes.data.members import read_outcomes
+    from stakes.data.member_outcomes import read_outcomes
     from stakes.fitting.evaluate import evaluate_members
 
     spec = CostSpec.parse(cost)

@@ -1,0 +1,49 @@
+"""How the cases of a table of forecasts are known: by their time, by the column `case`, or by their place."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stakes.data.table_columns import column_times, require_columns
+from stakes.errors import TableError
+
+__all__ = ["ROW", "case_index", "require_once"]
+
+ROW = "row"
+"""The name of an index that counts the rows of a file, from 0."""
+
+_TIME = ("time", "valid_time", "datetime", "date")
+_CASE = "case"
+
+
+def case_index(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | None":
+    """The times, or the labels in the column `case`, of the rows; None where there are neither.
+
+    Args:
+        table: The table.
+        time: The column of times; None looks for the usual names and for a column `case`.
+    """
+    if time is None:
+        lower = {str(column).lower(): str(column) for column in reversed(table.columns)}
+        time = next((lower[known] for known in (*_TIME, _CASE) if known in lower), None)
+    if time is None:
+        return None
+    if time.lower() != _CASE:
+        return pd.DatetimeIndex(column_times(table, time, unique=False), name=time)
+    require_columns(table, [time], "case")
+    if len(missing := np.flatnonzero(table[time].isna().to_numpy())):
+        raise TableError(f"column {time!r} must hold a label in every row, but data row {missing[0] + 1} has none")
+    return pd.Index(table[time].astype("str"), name=time)
+
+
+def require_once(index: "pd.Index[Any]", name: str) -> None:
+    """Raise where a case is there more than once.
+
+    Args:
+        index: The cases.
+        name: What the message calls the file.
+    """
+    if not index.is_unique:
+        twice = index[index.duplicated()]
+        raise TableError(f"{name} has the {index.name} {twice[0]} more than once ({len(twice)} such)")

@@ -1,0 +1,83 @@
+"""The outcomes that belong to the cases of an ensemble."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from stakes.data.case_index import ROW, case_index, require_once
+from stakes.data.member_columns import without_coordinates
+from stakes.data.members import MembersFile
+from stakes.data.table_columns import column_numbers, numeric_columns, require_columns
+from stakes.data.tables import read_table
+from stakes.errors import TableError, did_you_mean
+
+__all__ = ["read_outcomes"]
+
+
+def read_outcomes(
+    path: Path,
+    members: MembersFile,
+    *,
+    time: str | None = None,
+    targets: Sequence[str] | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> pd.DataFrame:
+    """The outcomes (N, D) of the cases of an ensemble, in their order; missing values stay NaN.
+
+    Args:
+        path: A CSV or parquet file; it may have more cases, unless they are known only by their place.
+        members: The ensemble.
+        time: The column of times; None looks for the usual names and for a column `case`.
+        targets: The columns of the outcomes; None takes those called as the members' targets are, or a single column.
+        separator: The character between the fields of a text file; None finds it out.
+        encoding: The encoding of a text file; None finds it out.
+    """
+    table = read_table(Path(path), separator=separator, encoding=encoding)
+    name = repr(str(path))
+    index = case_index(table, time)
+    if index is None and members.index.name != ROW:
+        raise TableError(f"{name} has no column of times or cases, which its {len(table)} outcomes are matched by")
+    columns = _outcome_columns(table, name, members, index, targets)
+    values = pd.DataFrame(column_numbers(table, columns, name), columns=pd.Index(members.targets))
+    if index is None or members.index.name == ROW:
+        cases = len(members.index) if members.cases is None else members.cases
+        if len(table) != cases:
+            raise TableError(
+                f"{name} has {len(table)} rows, but the members have {cases} cases; without times or labels for both "
+                "there must be as many"
+            )
+        return values.set_axis(pd.RangeIndex(len(table), name=ROW)).loc[members.index]
+    require_once(index, name)
+    _require_one_kind(index, members.index, name)
+    if len(absent := members.index.difference(index)):
+        raise TableError(f"{name} has no outcome for {absent[0]}, a case of the members ({len(absent)} such)")
+    return values.set_axis(index).loc[members.index]
+
+
+def _outcome_columns(
+    table: pd.DataFrame, name: str, members: MembersFile, index: "pd.Index[Any] | None", targets: Sequence[str] | None
+) -> list[str]:
+    if targets is not None:
+        require_columns(table, targets, name)
+        if len(targets) != len(members.targets):
+            raise TableError(f"targets must be {len(members.targets)}, as the members have, got {', '.join(targets)}")
+        return list(targets)
+    if set(members.targets) <= set(table.columns):
+        return list(members.targets)
+    others = [str(column) for column in table.columns if index is None or column != index.name]
+    numeric, _ = without_coordinates(
+        [column for column in numeric_columns(table) if index is None or column != index.name]
+    )
+    if len(members.targets) == 1 and len(numeric) == 1:
+        return numeric
+    lacking = next(target for target in members.targets if target not in table.columns)
+    raise TableError(f"{name} has no column {lacking!r}; {did_you_mean(lacking, others)}, or say which with targets")
+
+
+def _require_one_kind(index: "pd.Index[Any]", wanted: "pd.Index[Any]", name: str) -> None:
+    if isinstance(index, pd.DatetimeIndex) != isinstance(wanted, pd.DatetimeIndex):
+        words = ["times" if isinstance(each, pd.DatetimeIndex) else "labels" for each in (index, wanted)]
+        raise TableError(f"{name} has {words[0]} in the column {index.name!r}, but the members have {words[1]}")
