@@ -12,6 +12,7 @@ from datetime import date, datetime, time
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+from unittest import TestCase
 
 import pytest
 import torch
@@ -593,10 +594,10 @@ def test_an_interrupt_outside_training_is_told(
     assert called(*words) == (130, "", "stakes: interrupted\n")
 
 
-def test_matplotlib_keeps_its_notes_to_itself(caplog: pytest.LogCaptureFixture) -> None:
-    called("completion", "bash")
-    logging.getLogger("matplotlib.font_manager").warning("Matplotlib is building the font cache")
-    assert not caplog.records
+def test_matplotlib_keeps_its_notes_to_itself() -> None:
+    with TestCase().assertNoLogs():
+        called("completion", "bash")
+        logging.getLogger("matplotlib.font_manager").warning("Matplotlib is building the font cache")
 
 
 def test_warnings_of_libraries_are_kept_back_and_ours_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
