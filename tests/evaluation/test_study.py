@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import xarray as xr
@@ -201,6 +202,34 @@ def test_tables_of_something_else_are_refused(study: Study, tmp_path: Path) -> N
     study.save(tmp_path)
     (tmp_path / "study.json").write_text("[]")
     with pytest.raises(StudyError, match="cannot be read"):
+        Study.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "named"),
+    [
+        ("cases", lambda table: table.iloc[:0], "must have at least one case"),
+        ("forecasts", lambda table: table.iloc[:0], "must have at least one case"),
+        ("cases", lambda table: table.assign(case=table["case"] + 1), "must be of the same cases"),
+        ("cases", lambda table: table.drop(columns="outcome"), "has no column 'outcome'"),
+        ("cases", lambda table: table.assign(outcome=np.nan), "must have at least one case, and all of .*outcome"),
+        ("cases", lambda table: table.assign(outcome="a"), "outcome in cases.parquet must hold numbers"),
+        ("cases", lambda table: table.assign(group=np.nan), "group in cases.parquet must be a finite number"),
+        ("cases", lambda table: table.assign(time=3.5), "time in cases.parquet must hold times"),
+        ("cases", lambda table: table.assign(time=pd.NaT), "column 'time' must hold a time in every row"),
+        ("cases", lambda table: table.assign(time=np.datetime64("9999-12-31", "s")), "must hold times of the years"),
+        ("forecasts", lambda table: table.drop(columns="seed"), "has no column 'seed'"),
+        ("forecasts", lambda table: table.assign(decision_weight="a"), "decision_weight .* must hold numbers"),
+        ("forecasts", lambda table: table.assign(cost="a"), "cost in forecasts.parquet must hold numbers"),
+    ],
+)
+def test_tables_that_no_study_writes_are_refused_in_words(
+    study: Study, tmp_path: Path, name: str, change: Callable[[pd.DataFrame], pd.DataFrame], named: str
+) -> None:
+    study.save(tmp_path)
+    file = tmp_path / f"{name}.parquet"
+    change(pd.read_parquet(file)).to_parquet(file)
+    with pytest.raises(StudyError, match=f"cannot be read: .*{named}"):
         Study.load(tmp_path)
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
 
+from stakes.data.table_columns import column_times, require_columns
 from stakes.errors import SettingError, StudyError, did_you_mean
 from stakes.evaluation.intervals import Resampling, Sampled, defined_mean
 from stakes.evaluation.metrics import LEVELS
@@ -30,6 +31,7 @@ AXES = ("parameter", "group", "decision_weight", "seed", "case")
 RegionBy = Literal["observed", "forecast"]
 _CASE_AXES = ("parameter", "group", "case")
 _LARGEST_FILE = 2**30  # bytes
+_NUMBERS = {"boolean", "integer", "floating", "empty"}  # what pandas calls a column's values, missing ones apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,8 +267,10 @@ class Study:
         """
         try:
             about, block = _described(read_bytes(folder / "study.json", JSON_LIMIT).decode())
-            forecasts = _to_dataset(_read_parquet(folder / "forecasts.parquet"), AXES)
-            cases = _to_dataset(_read_parquet(folder / "cases.parquet"), _CASE_AXES)
+            forecasts = _to_dataset(_read_table(folder / "forecasts.parquet", AXES), AXES)
+            cases = _to_dataset(_read_table(folder / "cases.parquet", ("group", "case", "outcome")), _CASE_AXES)
+            if not forecasts.indexes["case"].equals(cases.indexes["case"]):
+                raise ValueError("forecasts.parquet and cases.parquet must be of the same cases")
             return cls(forecasts, cases, about, block)
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
             raise StudyError(f"the study in {folder} cannot be read: {error}") from error
@@ -311,8 +315,22 @@ def _described(text: str) -> tuple[Mapping[str, Any], int]:
     return about, block
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
-    return pd.read_parquet(io.BytesIO(read_bytes(path, _LARGEST_FILE)))
+def _read_table(path: Path, known: tuple[str, ...]) -> pd.DataFrame:
+    """One of the tables of a study, with the columns that must be `known`: numbers, and times in a column time."""
+    table = pd.read_parquet(io.BytesIO(read_bytes(path, _LARGEST_FILE)))
+    require_columns(table, known, path.name)
+    for name in table.columns:
+        if name == "time" and not pd.api.types.is_datetime64_dtype(table[name]):
+            raise ValueError(f"time in {path.name} must hold times without a zone")
+        if name != "time" and pd.api.types.infer_dtype(table[name]) not in _NUMBERS:
+            raise ValueError(f"{name} in {path.name} must hold numbers")
+        if name in AXES and not np.isfinite(table[name]).all():
+            raise ValueError(f"{name} in {path.name} must be a finite number in every row")
+    if "time" in table:
+        column_times(table, "time", unique=False)
+    if any(table[name].isna().all() for name in known):  # as where there are no rows
+        raise ValueError(f"{path.name} must have at least one case, and all of {', '.join(known)}")
+    return table
 
 
 def _to_table(dataset: xr.Dataset, axes: tuple[str, ...]) -> pd.DataFrame:
