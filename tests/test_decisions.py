@@ -79,7 +79,7 @@ def test_single_precision_stays_so_unless_double_is_asked_for() -> None:
         assert values.dtype == np.float64
 
 
-@pytest.mark.parametrize("bound", [0.1, 0.3, 99.9])  # none of them is a number of single precision
+@pytest.mark.parametrize("bound", [0.1, 0.3, 0.7, 99.9])  # none a number of single precision, which rounds 0.7 down
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_bound_of_any_precision_is_seen(bound: float, double: bool, dtype: torch.dtype) -> None:

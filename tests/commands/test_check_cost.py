@@ -1,7 +1,9 @@
+import io
 import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from calls import called, complaint
 
@@ -57,6 +59,18 @@ def test_a_cost_with_several_minima_is_not_fit() -> None:
     assert "No action is proven to be the best" in output
 
 
+def test_minima_between_the_actions_of_a_coarse_scan_are_found() -> None:
+    """Seven members around 62 and thirteen around 81: the action 62 costs 0.65, the action 81 costs 0.36."""
+    members = np.where(np.arange(20) < 7, 62, 81) + np.random.default_rng(0).normal(0, 0.5, (20, 20))
+    names = ",".join(f"m{place}" for place in range(20))
+    np.savetxt("clusters.csv", members, delimiter=",", header=names, comments="")
+    words = ["--members", "clusters.csv", "--cost", "costs.py:saturating:lower=0,upper=100"]
+    assert "Fit for training: NO. The expected cost has several minima" in called("check-cost", *words)[1]
+    decisions = pd.read_csv(io.StringIO(called("decide", *words, "--quiet")[1]))
+    assert decisions["action"].between(79, 83).all()
+    assert not decisions["certified"].any()
+
+
 def test_a_word_about_convexity() -> None:
     _, output, _ = called("check-cost", "--cost", "costs.py:smooth:lower=0,upper=2,convex=yes")
     assert "The action is proven to be the best in 100.0%: the cost is convex in it." in output
@@ -96,8 +110,10 @@ def test_a_cost_that_fails_is_told_in_one_line() -> None:
     assert "nonsense" in said
 
 
-def test_a_cost_without_a_number_is_told_in_one_line() -> None:
-    Path("costs.py").write_text("def nothing(action, outcome):\n    return (action - outcome) * float('nan')\n")
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_cost_without_a_number_is_told_in_one_line(power: int) -> None:
+    formula = f"(action - outcome) ** {power} * float('nan')"
+    Path("costs.py").write_text(f"def nothing(action, outcome):\n    return {formula}\n")
     cost = ["--cost", "costs.py:nothing:lower=0,upper=1"]
     for words in (cost, ["--members", "members.csv", *cost], ["outcomes.csv", "--target", "power", *cost]):
         assert "the expected cost of an action must be finite" in complaint("check-cost", *words)

@@ -231,6 +231,15 @@ def test_no_report_of_an_evaluation_that_was_changed(name: str) -> None:
     assert Path("old/report.html").read_bytes() == before
 
 
+@pytest.mark.parametrize(("name", "value"), [("outcomes", [["a"]]), ("settings", 3), ("provenance", 3), ("metrics", 3)])
+def test_no_report_of_what_no_fit_says(name: str, value: object) -> None:
+    before = Path("old/report.html").read_bytes()
+    record = read_json(Path("old/bundle.json"))
+    write_json(Path("old/bundle.json"), record | {"about": record["about"] | {name: value}})
+    assert complaint("report", "old", "--cost", COST, "--force").startswith(f"old/bundle.json: about.{name}")
+    assert Path("old/report.html").read_bytes() == before
+
+
 def test_columns_that_are_no_features_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit, "stop_on_interrupt", interrupted_after(0))  # they are told before any training
     load_table().assign(place="Rome", share="5%").to_csv("more.csv", index=False)

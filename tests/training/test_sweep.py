@@ -27,18 +27,21 @@ GRIDDED = read_sweep({**TINY, "grid": GRID})
 def without_cyclopts(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     """A sweep of two stacks by `python -m stakes.training.sweep`, where cyclopts cannot be imported.
 
-    Nor can the compiler of torch: importing it would cost every process that trains two seconds.
+    Nor can the compiler of torch: importing it would cost every process that trains two seconds. The working folder
+    holds modules that no process may take for those they are called like.
     """
     base = tmp_path_factory.mktemp("sweep")
-    (base / "sitecustomize.py").write_text(
-        "import sys\nsys.modules['cyclopts'] = sys.modules['torch._dynamo'] = None\n"
-    )
+    site = base / "site" / "sitecustomize.py"
+    site.parent.mkdir()
+    site.write_text("import sys\nsys.modules['cyclopts'] = sys.modules['torch._dynamo'] = None\n")
+    for module in ("json", "stakes"):
+        (base / f"{module}.py").write_text("raise SystemExit(f'{__file__} was imported')")
     values = {**TINY, "training": {**TRAINING, "epochs": 7}, "grid": GRID}
     words = [str(written(base, values)), "--out", "sweep", "--device", "cpu", "--workers", "1", "--training.epochs=3"]
     return subprocess.run(
-        [sys.executable, "-m", "stakes.training.sweep", *words],
+        [sys.executable, "-P", "-m", "stakes.training.sweep", *words],
         cwd=base,
-        env={**os.environ, "PYTHONPATH": str(base)},
+        env={**os.environ, "PYTHONPATH": str(site.parent)},
         capture_output=True,
         text=True,
         check=False,
