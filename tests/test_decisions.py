@@ -52,12 +52,24 @@ def test_the_index_names_the_rows() -> None:
     assert list(decision_table(COST, MEMBERS, index, ()))[:3] == ["site", "day", "action"]
 
 
+def test_weighted_members_are_decided_as_members_that_come_several_times() -> None:
+    weights = [3, 0, 1, 2, 1, 1, 1, 4, 2]
+    found = decision_table(COST, MEMBERS, ROWS, (0.25, 0.5), weights)
+    repeated = MEMBERS.repeat_interleave(torch.tensor(weights), 1)
+    expected = table(members=repeated)
+    for column in ("action", "expected_cost", "certified"):
+        np.testing.assert_allclose(found[column], expected[column], rtol=1e-12)
+    order = np.sort(repeated[..., 0], axis=1)  # of 15 members
+    np.testing.assert_array_equal(found["quantile_0.25"], order[:, 3])
+    np.testing.assert_array_equal(found["quantile_0.5"], order[:, 7])
+
+
 def test_parts_of_the_members_make_the_same_table(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = table(levels=(0.1, 0.9))
     sizes: list[int] = []
     solve = decisions.solve_action
 
-    def watched(cost: stakes.Cost, samples: Tensor) -> stakes.ActionSolution:
+    def watched(cost: stakes.Cost, samples: Tensor, weights: Tensor | None) -> stakes.ActionSolution:
         sizes.append(len(samples))
         return solve(cost, samples)
 
@@ -125,7 +137,7 @@ class TwoSites:
         return samples.mean(-2).clamp(self.lower, self.upper)
 
 
-def solve_two_sites(cost: TwoSites, samples: Tensor) -> stakes.ActionSolution:
+def solve_two_sites(cost: TwoSites, samples: Tensor, weights: Tensor | None) -> stakes.ActionSolution:
     action = cost.best_action(samples)
     interior = ((action > cost.lower) & (action < cost.upper)).all(-1)
     expected = cost(action, samples.movedim(-2, 0)).mean(0)

@@ -76,7 +76,12 @@ class Decisions:
 
 
 def solve_decisions(
-    cost: Cost, members: Iterable[Tensor], levels: Sequence[float] = (), *, double: bool = False
+    cost: Cost,
+    members: Iterable[Tensor],
+    levels: Sequence[float] = (),
+    *,
+    double: bool = False,
+    weights: Tensor | None = None,
 ) -> Decisions:
     """The best action of every forecast, with its certificate.
 
@@ -86,11 +91,18 @@ def solve_decisions(
         levels: Levels of quantiles, between 0 and 1.
         double: Whether all numbers are in double precision, with actions exactly within their bounds, as programs
             expect them; otherwise in that of the members, with no more digits than there are.
+        weights: What each member weighs, (M,) for all forecasts; None where all count alike.
     """
-    return Decisions.joined([_solved(cost, part, levels, double) for part in members])
+    return Decisions.joined([_solved(cost, part, levels, double, weights) for part in members])
 
 
-def decision_table(cost: Cost, members: ArrayLike, index: "pd.Index[Any]", levels: Sequence[float]) -> pd.DataFrame:
+def decision_table(
+    cost: Cost,
+    members: ArrayLike,
+    index: "pd.Index[Any]",
+    levels: Sequence[float],
+    weights: ArrayLike | None = None,
+) -> pd.DataFrame:
     """The table of decisions for members in memory, solved in bounded parts.
 
     Its columns are those of the index, `action` (`action_1`, `action_2`, ... where an action has several parts),
@@ -101,10 +113,12 @@ def decision_table(cost: Cost, members: ArrayLike, index: "pd.Index[Any]", level
         members: The members (n, M, D) of all forecasts.
         index: What the forecasts are called, (n,).
         levels: Levels of quantiles, between 0 and 1.
+        weights: What each member weighs, (M,) for all forecasts; None where all count alike.
     """
     samples = torch.as_tensor(np.asarray(members))
     size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
-    decisions = solve_decisions(cost, samples.split(size), levels)
+    shared = None if weights is None else torch.as_tensor(np.asarray(weights))
+    decisions = solve_decisions(cost, samples.split(size), levels, weights=shared)
     require_finite_costs(decisions.expected_cost.astype(np.float64))
     return decisions.table(index)
 
@@ -124,10 +138,10 @@ def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
     return (note,) if count else ()
 
 
-def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool) -> Decisions:
+def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, weights: Tensor | None) -> Decisions:
     with naming_own_cost(cost):
-        solution = solve_action(cost, samples)
-        quantiles = _quantiles(cost, samples, levels, double)
+        solution = solve_action(cost, samples, weights=weights)
+        quantiles = _quantiles(cost, samples, levels, double, weights)
     action = solution.action[..., 0] if solution.action.shape[-1] == 1 else solution.action
     at_lower, at_upper = _at_bounds(cost, action)
     return Decisions(
@@ -143,12 +157,15 @@ def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool) 
     )
 
 
-def _quantiles(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool) -> Floats:
-    """Quantiles (n, Q) of what the decision is about."""
+def _quantiles(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, weights: Tensor | None) -> Floats:
+    """Quantiles (n, Q) of what the decision is about: of weighted members their order statistics."""
     if not levels:
         return np.empty((len(samples), 0))
     total = _numbers(Assessor(cost).total(samples), double)
-    return np.quantile(total, list(levels), axis=1, method="hazen").T
+    if weights is None:
+        return np.quantile(total, list(levels), axis=1, method="hazen").T
+    shares = np.broadcast_to(weights.numpy(), total.shape)
+    return np.quantile(total, list(levels), axis=1, method="inverted_cdf", weights=shares).T
 
 
 def _at_bounds(cost: Cost, action: Tensor) -> tuple[Tensor, Tensor]:

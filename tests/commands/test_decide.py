@@ -10,6 +10,7 @@ import xarray as xr
 from calls import called, complaint
 from forked_processes import forked
 from load_tables import load_table
+from scipy.stats import beta
 
 import stakes
 from stakes.bundle import load_bundle
@@ -181,3 +182,58 @@ def test_the_newest_time_only(fitted: Path) -> None:
     words = ["--members", "members.csv", "--cost", COST]
     every, last = decided(*words), decided(*words, "--last")
     pd.testing.assert_frame_equal(last, every.sort_values("time").tail(1).reset_index(drop=True))
+
+
+LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
+NINE_TO_ONE = "newsvendor:underage=9,overage=1,upper=1"
+
+
+def test_quantiles_are_no_members() -> None:
+    quantiles = beta(3, 3).ppf(LEVELS)
+    times = pd.DatetimeIndex(["2020-01-01"], name="time")
+    pd.DataFrame([quantiles], times, [str(level) for level in LEVELS]).to_csv("quantiles.csv")
+    words = ["--members", "quantiles.csv", "--cost", NINE_TO_ONE]
+    found = decided(*words)
+    assert found["action"][0] == pytest.approx(quantiles[5], abs=1e-14)  # as the file has it: 0.753
+    assert round(found["action"][0], 3) == 0.753
+    assert found["certified"].all()
+    assert list(found[["quantile_0.1", "quantile_0.5", "quantile_0.9"]].iloc[0]) == pytest.approx(quantiles[[1, 3, 5]])
+    assert round(decided(*words, "--read-as", "members")["action"][0], 3) == 0.853
+    assert decided(*words, "--tails", "flat")["expected_cost"][0] < found["expected_cost"][0]
+    bounded = decided(*words, "--outcome-bounds", "0,1")["expected_cost"][0]
+    assert decided(*words, "--tails", "flat")["expected_cost"][0] < bounded < found["expected_cost"][0]
+    assert "note: the columns are read as quantiles" in called("decide", *words)[2]
+
+
+def test_columns_that_may_be_members_or_quantiles() -> None:
+    columns = [f"p{number}" for number in range(1, 100)]
+    pd.DataFrame([np.linspace(0, 1, 99)], columns=columns).to_csv("both.csv", index=False)
+    words = ["--members", "both.csv", "--cost", NINE_TO_ONE]
+    assert "p1 to p99, which may be members or quantiles; --read-as members or" in complaint("decide", *words)
+    assert decided(*words, "--read-as", "quantiles")["action"][0] == pytest.approx(89 / 98)
+    assert decided(*words, "--read-as", "members")["action"][0] == pytest.approx(89 / 98, abs=0.02)
+
+
+def test_several_sites_together_and_each_by_itself() -> None:
+    values = np.random.default_rng(0).random((3, 8)).round(3)
+    columns = [f"{site}_m{number}" for site in ("north", "west") for number in range(4)]
+    times = pd.DatetimeIndex(["2020-01-02", "2020-01-03", "2020-01-01"], name="time")
+    pd.DataFrame(values, times, columns).to_csv("sites.csv")
+    words = ["--members", "sites.csv", "--cost", "imbalance:short=2,long=1,upper=9"]
+    cost = stakes.ImbalanceCost(2.0, 1.0, 0.0, 9.0)
+    together = stakes.optimal_action(cost, torch.from_numpy(values.reshape(3, 2, 4)).transpose(1, 2))
+    np.testing.assert_allclose(decided(*words)["action"], together[:, 0])
+    each = decided(*words, "--sites", "each")
+    assert list(each.columns[:3]) == ["time", "site", "action"]
+    assert list(each["site"]) == ["north", "west"] * 3
+    np.testing.assert_allclose(
+        each["action"], stakes.optimal_action(cost, torch.from_numpy(values.reshape(6, 4))[..., None])[:, 0]
+    )
+    assert list(decided(*words, "--sites", "each", "--last")["time"]) == ["2020-01-03T00:00:00Z"] * 2
+    np.testing.assert_allclose(decided(*words, "--sites", "west")["action"], each["action"][1::2])
+    assert "has no site 'south'" in complaint("decide", *words, "--sites", "south")
+
+
+def test_flags_of_members_beside_a_folder() -> None:
+    for words in (["--read-as", "quantiles"], ["--tails", "flat"], ["--sites", "each"], ["--outcome-bounds", "0,1"]):
+        assert "belong to --members" in complaint("decide", "nowhere", "members.csv", *words)

@@ -142,3 +142,18 @@ def test_today_may_be_another_column_than_in_the_fit(fitted: Path) -> None:
     assert called(*words, "offered")[0] == 0
     assert (pd.read_csv("cases.csv")["today_action"] == 9).all()
     assert "the column 'load' is baseline_action" in complaint(*words, "load", "--force")
+
+
+def test_quantiles_are_judged_as_weighted_members() -> None:
+    levels = np.arange(1, 20) / 20
+    members = pd.read_csv("members.csv", index_col="time")
+    quantiles = np.quantile(members, levels, axis=1).T
+    pd.DataFrame(quantiles, members.index, [f"q{100 * level:g}" for level in levels]).to_csv("quantiles.csv")
+    code, output, errors = called(*["quantiles.csv" if word == "members.csv" else word for word in WORDS], "--json")
+    assert code == 0
+    assert "the columns are read as quantiles" in errors
+    found = {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}
+    of_members = expected().mean()
+    for name in ("energy_score", "cost", "expected_cost"):
+        assert found[name] == pytest.approx(of_members[name], rel=0.1)
+    assert "--sites NAME chooses a site" in complaint(*WORDS, "--sites", "each")

@@ -6,8 +6,10 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+import stakes
 from stakes.data.member_outcomes import read_outcomes
 from stakes.data.members import read_members
+from stakes.data.quantile_members import quantile_members
 from stakes.errors import StakesError, TableError
 
 WIDE = "time,m1,m2,m3\n2020-01-02,4,5,6\n2020-01-01,1,2,3\n"
@@ -247,3 +249,110 @@ def test_netcdf_has_no_columns_to_choose(tmp_path: Path) -> None:
     path = netcdf(tmp_path, {"a": (("time", "number"), ONES)})
     with pytest.raises(TableError, match="is a NetCDF file"):
         read_members(path, columns=["a"])
+
+
+QUANTILES = "time,q10,q50,q90\n2020-01-01,1,2,5\n2020-01-02,2,4,8\n"
+
+
+def test_quantiles_become_weighted_members(tmp_path: Path) -> None:
+    found = read_members(written(tmp_path, QUANTILES))
+    assert (found.levels, found.members.shape[0], found.targets) == ((0.1, 0.5, 0.9), 2, ("outcome",))
+    expected, weights = quantile_members((0.1, 0.5, 0.9), [[1, 2, 5], [2, 4, 8]])
+    np.testing.assert_array_equal(found.members[..., 0], expected)
+    np.testing.assert_array_equal(found.weights, weights)
+    assert found.notes == (
+        "2 cases of 3 quantiles, levels 0.1 to 0.9, targets outcome",
+        "the columns are read as quantiles, with lines between the levels and exponential tails beyond; --read-as "
+        "members takes them as members that count alike",
+    )
+    flat = read_members(tmp_path / "a.csv", read_as="quantiles", tails="flat")
+    assert (flat.members.min(), flat.members.max()) == (1, 8)
+    assert flat.notes[1] == "the columns are read as quantiles, with lines between the levels and nothing beyond"
+    members = read_members(tmp_path / "a.csv", read_as="members")
+    assert (members.members[0, :, 0].tolist(), members.weights, members.levels) == ([1, 2, 5], None, None)
+    np.testing.assert_array_equal(members.equal_members, members.members)
+
+
+def test_equally_likely_members_of_quantiles(tmp_path: Path) -> None:
+    equal = read_members(written(tmp_path, QUANTILES)).equal_members[..., 0]
+    assert equal.shape == (2, 100)
+    np.testing.assert_allclose(np.quantile(equal[0], [0.1, 0.5, 0.9]), [1, 2, 5], atol=0.1)
+
+
+def test_tails_end_at_the_bounds(tmp_path: Path) -> None:
+    path = written(tmp_path, QUANTILES)
+    assert read_members(path).members.min() < 0
+    assert read_members(path, bounds=(0.0, 6.0)).members.min() == 0
+    assert read_members(path, bounds=(0.0, 6.0)).members.max() == 6
+    wind = read_members(path, cost=stakes.WindDispatchCost(5.0))
+    assert wind.members.min() == 0
+    assert wind.notes[-1] == "No member of outcome lies below 0, as the cost says (outcome_bounds)."
+    assert read_members(path, cost=stakes.WindDispatchCost(5.0), bounds=None).members.min() < 0
+    dark = "".join(f"2020-02-{day:02},0,0,{day}\n" for day in range(1, 20))
+    night = read_members(written(tmp_path, f"time,q10,q50,q90\n{dark}2020-03-01,0,3,5\n"))
+    assert night.members.min() == 0
+    assert "at which many values lie exactly" in night.notes[-1]
+    assert read_members(written(tmp_path, WIDE), bounds=(2.0, None)).members.min() == 2
+
+
+def test_what_is_told_of_quantiles(tmp_path: Path) -> None:
+    rows = "2020-01-01,5,4,6,1\n2020-01-02,1,2,3,1\n2020-01-03,,2,3,1\n"
+    found = read_members(written(tmp_path, f"time,q10,q40,q90,mean\n{rows}"))
+    assert found.notes[2:] == (
+        "left out beside the quantiles: mean",
+        "1 of 3 cases have missing quantiles and are left out",
+        "1 of 2 cases have quantiles that cross, and were sorted (by up to 1)",
+        "there is no median: between 0.4 and 0.9 the quantiles are on a line",
+    )
+
+
+SITES = "time,north_m1,west_m1,north_m2,west_m2\n2020-01-01,1,10,2,20\n2020-01-02,3,30,4,40\n"
+
+
+def test_sites_in_the_names_of_members(tmp_path: Path) -> None:
+    found = read_members(written(tmp_path, SITES))
+    assert found.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
+    assert found.targets == ("north", "west")
+    assert "2 sites, north, west, are one decision about all of them" in found.notes[1]
+    west = read_members(tmp_path / "a.csv", sites=["west"])
+    assert (west.members[..., 0].tolist(), west.targets) == ([[10, 20], [30, 40]], ("west",))
+    each = read_members(tmp_path / "a.csv", sites="each")
+    assert each.members[..., 0].tolist() == [[1, 2], [10, 20], [3, 4], [30, 40]]
+    assert each.index.names == ["time", "site"]
+    assert each.index[1] == (pd.Timestamp("2020-01-01"), "west")
+    with pytest.raises(TableError, match="has no site 'east'; did you mean 'west'"):
+        read_members(tmp_path / "a.csv", sites=["east"])
+
+
+def test_quantiles_of_several_sites(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,north_q10,north_q90,west_q10,west_q90\n2020-01-01,1,2,10,20\n")
+    with pytest.raises(TableError, match=r"they do not say how sites move together, .*--sites each decides for each"):
+        read_members(path)
+    each = read_members(path, sites="each")
+    assert [name for _, name in each.index] == ["north", "west"]
+    assert each.levels == (0.1, 0.9)
+    assert read_members(path, sites=["west"]).targets == ("west",)
+
+
+def test_a_point_forecast_of_each_site(tmp_path: Path) -> None:
+    found = read_members(written(tmp_path, "time,north,west\n2020-01-01,1,2\n"), read_as="points")
+    assert (found.members.tolist(), found.targets) == ([[[1, 2]]], ("north", "west"))
+    assert "point forecast" in found.notes[1]
+
+
+NO_QUANTILES: dict[str, tuple[str, str]] = {
+    "exceedance": ("time,P10,P50,P90\n2020-01-01,9,5,1\n", "fall where their levels rise, in 1 of 1 cases"),
+    "outside": ("time,0.1,0.5,1.5\n2020-01-01,1,2,3\n", "its level 1.5 does not lie between 0 and 1"),
+    "one side": ("time,q80,q90\n2020-01-01,1,2\n", "both sides of the median, .*; --read-as members takes"),
+    "twice": ("time,q10,0.1,q90\n2020-01-01,1,2,3\n", "has the level 0.1 twice, in the columns q10, 0.1"),
+    "ambiguous": ("time,q1,q2,q3\n2020-01-01,1,2,3\n", "may be members or quantiles; --read-as members or"),
+    "outcome": ("time,q10,q90,power\n2020-01-01,1,2,3\n", "has the column 'power', which names no level"),
+    "all missing": ("time,q10,q90\n2020-01-01,1,\n", "has no case without missing quantiles, of 1"),
+}
+
+
+@pytest.mark.parametrize(("content", "expected"), NO_QUANTILES.values(), ids=NO_QUANTILES)
+def test_quantiles_that_are_none_are_refused(tmp_path: Path, content: str, expected: str) -> None:
+    with pytest.raises(StakesError, match=expected) as caught:
+        read_members(written(tmp_path, content))
+    assert len(str(caught.value).splitlines()) == 1

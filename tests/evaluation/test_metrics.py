@@ -16,10 +16,11 @@ from stakes import (
     WindDispatchCost,
     cost_function,
 )
-from stakes.errors import ShapeError
+from stakes.errors import SettingError, ShapeError
 from stakes.evaluation import metrics as metrics_module
 from stakes.evaluation.metrics import LEVELS, Assessor, tail_score
 from stakes.method.decision_score import DecisionScore
+from stakes.method.scores import energy_score
 from stakes.tasks.regions import only_outcome, region_between
 
 DOUBLE = torch.float64
@@ -197,3 +198,26 @@ def test_metrics_carry_no_graph() -> None:
     members, outcome = draw()
     found = Assessor(ShortfallCost(4.0))(members.requires_grad_(), outcome)
     assert not any(values.requires_grad for values in found.values())
+
+
+@pytest.mark.parametrize("sites", [1, 2])
+@pytest.mark.parametrize("cost", [NewsvendorCost(3.0, 1.0, -5.0, 5.0), ProtectionCost(0.5, 0.4, sharpness=3.0)])
+def test_weighted_members_are_members_that_come_several_times(cost: Any, sites: int) -> None:
+    members, outcome = draw(sites=sites)
+    weights = torch.tensor([2, 1, 0, 3, 1, 1, 4, 1, 2])
+    found = Assessor(cost, weights=weights)(members, outcome)
+    repeated = members.repeat_interleave(weights, 1)  # 15 members
+    expected = Assessor(cost)(repeated, outcome)
+    for name in ("action", "cost", "expected_cost", "gap", "foresight_regret", "interior", "pit", "error"):
+        torch.testing.assert_close(found[name], expected[name].to(DOUBLE))
+    torch.testing.assert_close(found["energy_score"], energy_score(repeated, outcome, "biased"))
+    torch.testing.assert_close(found["spread"], expected["spread"] * (14 / 15) ** 0.5)
+    ordered = Assessor(cost).total(repeated).sort(-1).values
+    places = [int(np.ceil(round(15 * level, 9))) - 1 for level in LEVELS]
+    torch.testing.assert_close(found["quantile"], ordered[:, places])
+    assert found.keys() == expected.keys()
+
+
+def test_no_regions_of_weighted_members() -> None:
+    with pytest.raises(SettingError, match="regions must be none where members have weights"):
+        Assessor(COSTS["imbalance"], {"low": lambda outcome: outcome[..., 0] < 0}, torch.ones(3))

@@ -62,8 +62,8 @@ def _checked(cost: str, data: Path | None, targets: tuple[str, ...], files: Ense
     spec = CostSpec.parse(cost)
     built = spec.build()
     if files.members is not None:
-        ensemble = files.read_these(targets)
-        return check_over_members(spec, built, ensemble.members, ensemble.targets, files.members.name)
+        ensemble = files.read_these(targets, built)
+        return check_over_members(spec, built, ensemble.equal_members, ensemble.targets, files.members.name)
     if data is not None:
         outcomes = column_numbers(read_table(data, **files.csv_options), targets, "targets")
         return check_over_outcomes(spec, built, outcomes, targets, data.name)

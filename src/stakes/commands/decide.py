@@ -74,7 +74,8 @@ def _decided(
             raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
         if targets or files.describes_members:
             raise SettingError(
-                "--target, --columns, --time and --variable belong to --members; the folder knows its own columns"
+                "--target, --columns, --read-as, --sites, --time and --variable belong to --members; the folder knows "
+                "its own columns"
             )
         return decide_folder(folder, read_table(data, **files.csv_options), cost, levels, last)
     if folder is not None:
@@ -82,4 +83,4 @@ def _decided(
     if cost is None:
         raise SettingError("--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150")
     spec = CostSpec.parse(cost)
-    return decide_members(files.read_these(targets), spec, levels, last)
+    return decide_members(files.read_these(targets, spec.build()), spec, levels, last)

@@ -1,8 +1,8 @@
 """The flags by which a user gives an ensemble that exists already, and reads it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -23,13 +23,31 @@ class EnsembleFlags:
     members: Annotated[
         Path | None,
         Parameter(
-            help="an ensemble that you already have: CSV or parquet with a column a member, or NetCDF with `number`"
+            help="a forecast that you already have: CSV or parquet with a column a member or quantile, or NetCDF with "
+            "`number`"
         ),
     ] = None
     columns: Annotated[
         str | None,
         Parameter(help="the members in a table with a column each, names or ranges such as m1:m50; found by default"),
     ] = None
+    read_as: Annotated[
+        Literal["auto", "members", "quantiles", "points"],
+        Parameter(help="what the columns are; points: one forecast a site"),
+    ] = "auto"
+    sites: Annotated[
+        str, Parameter(help="one decision about several sites together, about each, or about those that are named")
+    ] = "together"
+    tails: Annotated[
+        Literal["exponential", "flat"], Parameter(help="what lies beyond the outermost quantiles; flat: nothing")
+    ] = "exponential"
+    outcome_bounds: Annotated[
+        str,
+        Parameter(
+            help="what outcomes cannot cross, such as 0,1 or 0, with members drawn to it; or none. By default "
+            "what the cost knows, or quantiles show"
+        ),
+    ] = "auto"
     time: flag.Time = None
     variable: Annotated[str | None, Parameter(help="variable of a NetCDF file")] = None
     separator: flag.Separator = None
@@ -43,19 +61,32 @@ class EnsembleFlags:
     @property
     def describes_members(self) -> bool:
         """Whether there is a flag that only an ensemble needs."""
-        return any(given is not None for given in (self.columns, self.time, self.variable))
+        return replace(self, members=None, separator=None, encoding=None) != NO_ENSEMBLE
 
-    def read(self, targets: tuple[str, ...]) -> "MembersFile":
-        """The ensemble that is given; a long table may have several `targets`."""
+    def read(self, targets: tuple[str, ...], cost: object) -> "MembersFile":
+        """The forecast that is given, for this cost; a long table may have several `targets`."""
         from stakes.data.members import read_members
+        from stakes.data.outcome_bounds import written_pair
 
         assert self.members is not None
-        where = {"time": self.time, "variable": self.variable, **self.csv_options}
-        return read_members(self.members, columns=flag.names(self.columns), targets=targets, **where)
+        return read_members(
+            self.members,
+            time=self.time,
+            variable=self.variable,
+            columns=flag.names(self.columns),
+            targets=targets,
+            read_as=self.read_as,
+            sites=self.sites if self.sites in ("together", "each") else flag.names(self.sites),
+            tails=self.tails,
+            bounds=written_pair(self.outcome_bounds),
+            cost=cost,
+            separator=self.separator,
+            encoding=self.encoding,
+        )
 
-    def read_these(self, targets: tuple[str, ...]) -> "MembersFile":
-        """The ensemble that is given, refused where it has not the `targets` that are named."""
-        ensemble = self.read(targets)
+    def read_these(self, targets: tuple[str, ...], cost: object) -> "MembersFile":
+        """The forecast that is given, refused where it has not the `targets` that are named."""
+        ensemble = self.read(targets, cost)
         if targets and targets != ensemble.targets:
             raise SettingError(
                 f"--target must name columns of values in a long table, got {', '.join(targets)}; "

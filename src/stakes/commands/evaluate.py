@@ -60,7 +60,8 @@ def evaluate(
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
         if outcomes is not None or targets or files.describes_members:
             raise SettingError(
-                "--outcomes, --target, --columns, --time and --variable belong to --members, not to a folder"
+                "--outcomes, --target, --columns, --read-as, --sites, --time and --variable belong to --members, not "
+                "to a folder"
             )
         if is_run(folder):
             _require_none(folder, {"DATA": data, "--cost": cost, "--baseline-action": baseline_action})
@@ -123,7 +124,9 @@ def _of_members(
     from stakes.fitting.evaluate import evaluate_members
 
     spec = CostSpec.parse(cost)
-    ensemble = files.read(targets)
+    if files.sites == "each":
+        raise SettingError("evaluate judges one decision a case; --sites NAME chooses a site, got --sites each")
+    ensemble = files.read(targets, spec.build())
     if ensemble.members.shape[1] < 2:
         raise TableError(f"{str(files.members)!r} has one member a case; the scores and the spread need at least two")
     named = None if targets in ((), ensemble.targets) else targets

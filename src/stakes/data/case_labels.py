@@ -2,18 +2,35 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-__all__ = ["case_labels", "in_utc"]
+__all__ = ["case_labels", "in_utc", "newest_cases"]
 
 
 def case_labels(index: "pd.Index[Any]") -> "pd.Index[Any]":
     """Times and names as they are, rows counted from 1 as a reader of the file does.
 
     Args:
-        index: The index of the cases; one called "row" counts from 0.
+        index: The index of the cases; one called "row", or a first level of this name, counts from 0.
     """
+    if isinstance(index, pd.MultiIndex) and index.names[0] == "row":
+        rows, *others = (index.get_level_values(level) for level in range(index.nlevels))
+        return pd.MultiIndex.from_arrays([rows + 1, *others], names=index.names)
     return index + 1 if index.name == "row" else index
+
+
+def newest_cases(index: "pd.Index[Any]") -> NDArray[np.int64]:
+    """The place of the newest case, or of all sites of it where each is a case by itself.
+
+    Args:
+        index: The index of the cases, with their sites as a second level where there are some.
+    """
+    if isinstance(index, pd.MultiIndex):
+        newest = index.get_level_values(0)
+        return np.flatnonzero(newest == newest.max())
+    return np.argsort(index, kind="stable")[-1:]
 
 
 def in_utc(table: pd.DataFrame) -> pd.DataFrame:

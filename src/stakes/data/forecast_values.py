@@ -1,7 +1,8 @@
 """A forecast as a file has it, before anything is made of its numbers."""
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,13 +16,33 @@ class ForecastValues:
     """The numbers of a file of forecasts, NaN where one is missing.
 
     Attributes:
-        values: What is forecast, (N, M, D): cases, members and targets.
+        values: What is forecast, (N, M, D): cases, members or quantiles, and targets.
         index: The N cases: their times, their labels, or their places in the file, counted from 0 in an index "row".
         targets: The names of the D targets.
+        levels: The levels of the M quantiles, ascending; None where the values are members.
+        sited: Whether the targets are sites that were found in the table, not columns that the user has named.
         notes: Sentences about what the user should know.
     """
 
     values: NDArray[np.float64]
     index: "pd.Index[Any]"
     targets: tuple[str, ...]
+    levels: tuple[float, ...] | None = None
+    sited: bool = False
     notes: tuple[str, ...] = ()
+
+    def each_by_itself(self) -> Self:
+        """The same with every target of every case as a case of its own, known by its case and by its site."""
+        cases, members, targets = self.values.shape
+        values = self.values.transpose(0, 2, 1).reshape(cases * targets, members, 1)
+        index = pd.MultiIndex.from_product([self.index, self.targets], names=[self.index.name, "site"])
+        return replace(self, values=values, index=index, targets=("outcome",))
+
+    def only(self, targets: Sequence[str]) -> Self:
+        """The same with these targets alone.
+
+        Args:
+            targets: Names of targets that are there.
+        """
+        places = [self.targets.index(target) for target in targets]
+        return replace(self, values=self.values[..., places], targets=tuple(targets))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stakes.errors import TableError, did_you_mean, listed
 
-__all__ = ["chosen_columns", "member_columns", "target_columns", "without_coordinates"]
+__all__ = ["chosen_columns", "member_columns", "such_as", "target_columns", "without_coordinates"]
 
 _AHEAD = ("lead", "lead_time", "leadtime", "lead_hours", "forecast_hour", "step")
 _WHERE = ("latitude", "longitude", "lat", "lon", "height", "altitude", "elevation", "level")
@@ -74,7 +74,7 @@ def member_columns(columns: Sequence[str], name: str) -> list[str]:
         which = ("columns", "look") if len(others) > 1 else ("column", "looks")
         raise TableError(
             f"{name} has the {which[0]} {listed([*map(repr, others)])}, which {which[1]} like no member; outcomes are "
-            f"another file, and --columns says which are members{_such_as(members, columns)}"
+            f"another file, and --columns says which are members{such_as(members, columns)}"
         )
     return members
 
@@ -104,7 +104,13 @@ def _stem(column: str) -> str | None:
     return stem if stem != numbered else None
 
 
-def _such_as(members: Sequence[str], columns: Sequence[str]) -> str:
+def such_as(members: Sequence[str], columns: Sequence[str]) -> str:
+    """The end of a sentence that asks for --columns: an example of what can be typed.
+
+    Args:
+        members: The columns that are likely to be meant.
+        columns: All of them, in the order of the file.
+    """
     if not members:
         return ""
     start = columns.index(members[0])

@@ -1,4 +1,4 @@
-"""The members in a table: one column a member, or one row a member."""
+"""The members, or quantiles, in a table: one column for each, or one row."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,21 +7,27 @@ import numpy as np
 import pandas as pd
 
 from stakes.data.case_index import ROW, case_index, require_once
+from stakes.data.forecast_columns import ReadAs, forecast_columns
 from stakes.data.forecast_values import ForecastValues
-from stakes.data.member_columns import chosen_columns, member_columns, target_columns, without_coordinates
+from stakes.data.member_columns import chosen_columns, target_columns, without_coordinates
 from stakes.data.table_columns import column_numbers, numeric_columns, zone_notes
 from stakes.errors import TableError
 
 __all__ = ["table_forecast"]
 
 _NUMBER = ("number", "member", "realization", "realisation")
-_VALUE = "outcome"
 
 
 def table_forecast(
-    table: pd.DataFrame, name: str, time: str | None, columns: Sequence[str], targets: Sequence[str]
+    table: pd.DataFrame,
+    name: str,
+    *,
+    time: str | None = None,
+    columns: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    read_as: ReadAs = "auto",
 ) -> ForecastValues:
-    """The members in a table, wide or long.
+    """The members or quantiles in a table, wide or long.
 
     Args:
         table: The table.
@@ -29,12 +35,15 @@ def table_forecast(
         time: The column of times; None looks for the usual names and for a column `case`.
         columns: The members of a wide table, also as ranges such as m1:m50; none for all that look like members.
         targets: The columns of values of a long table; none for the only one.
+        read_as: What the columns of a wide table hold.
     """
     number = next((column for column in _NUMBER if column in table.columns and not columns), None)
-    return _wide(table, name, time, columns) if number is None else _long(table, name, time, number, targets)
+    if number is None:
+        return _wide(table, name, time, columns, read_as)
+    return _long(table, name, time, number, targets)
 
 
-def _wide(table: pd.DataFrame, name: str, time: str | None, wanted: Sequence[str]) -> ForecastValues:
+def _wide(table: pd.DataFrame, name: str, time: str | None, wanted: Sequence[str], read_as: ReadAs) -> ForecastValues:
     index = case_index(table, time)
     others = [str(column) for column in table.columns if index is None or column != index.name]
     if not others:
@@ -47,12 +56,14 @@ def _wide(table: pd.DataFrame, name: str, time: str | None, wanted: Sequence[str
             f"{name} has text in the column {text!r}; columns of members hold numbers, and the column of the case "
             "is called time or case"
         )
-    columns = columns if wanted else member_columns(columns, name)
-    values = column_numbers(table, columns, name)
+    found = forecast_columns(columns, name, read_as, bool(wanted))
+    values = np.stack([column_numbers(table, of_target, name) for of_target in found.of_target.values()], -1)
+    notes += found.notes
     notes += zone_notes(table, index.name if isinstance(index, pd.DatetimeIndex) else None)
     index = pd.RangeIndex(len(table), name=ROW) if index is None else index
     require_once(index, name)
-    return ForecastValues(values[:, :, None], index, (_VALUE,), notes=notes)
+    targets = tuple(found.of_target)
+    return ForecastValues(values, index, targets, found.levels, sited=read_as != "points", notes=notes)
 
 
 def _long(table: pd.DataFrame, name: str, time: str | None, number: str, wanted: Sequence[str]) -> ForecastValues:

@@ -1,43 +1,53 @@
-"""An ensemble that the user already has.
+"""A forecast that the user already has, as members: an ensemble, or weighted members made of quantiles.
 
-A wide table has one row per case and one column per member; a long one has a column `number`, a column of the case and
-one column per target (`stakes.data.member_columns` says which columns are taken). A NetCDF file has a variable with the
-dimension `number`, one dimension of cases and, for several sites, `site`. A case is known by its time or by the column
-`case`; without either, by its place in the file.
+A wide table has one row per case and one column per member or quantile (`stakes.data.forecast_columns` says which is
+which); a long one has a column `number`, a column of the case and one column per target. A NetCDF file has a variable
+with the dimension `number`, one dimension of cases and, for several sites, `site`. A case is known by its time or by
+the column `case`; without either, by its place in the file.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
+from stakes.data.forecast_columns import ReadAs
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.member_grids import dataset_forecast
 from stakes.data.member_tables import table_forecast
+from stakes.data.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
+from stakes.data.quantile_members import TailShape, checked_levels, quantile_members, uncrossed
 from stakes.data.tables import read_table
 from stakes.data.xarray_files import open_dataset
-from stakes.errors import TableError
+from stakes.errors import SettingError, TableError, did_you_mean, listed
+from stakes.method.argument_checks import require_one_of
+from stakes.number_text import number_text
 
 __all__ = ["MembersFile", "read_members"]
 
 Floats = NDArray[np.float64]
 _NETCDF = (".nc", ".nc4", ".netcdf", ".cdf")
+_EQUAL_MEMBERS = 100  # that stand for weighted ones where nothing else will do
 
 
 @dataclass(frozen=True, eq=False)
 class MembersFile:
-    """An ensemble as a file has it, without the cases that lack a member.
+    """A forecast as a file has it, without the cases that lack a member or a quantile.
 
     Attributes:
         members: Members (N, M, D).
-        index: The N cases: their times, their labels, or their places in the file, counted from 0 in an index "row".
+        index: The N cases: their times, their labels, or their places in the file, counted from 0 in an index "row";
+            with each site by itself the site is a second level.
         targets: The names of the D targets.
         notes: Sentences about what the user should know.
         cases: How many cases the file has, those that lack a member too; None for as many as `index`.
+        weights: What each member weighs, (M,), where they were made of quantiles; None where all count alike.
+        levels: The levels of the quantiles that the members were made of; None where the file has members.
     """
 
     members: Floats
@@ -45,13 +55,29 @@ class MembersFile:
     targets: tuple[str, ...]
     notes: tuple[str, ...] = ()
     cases: int | None = None
+    weights: Floats | None = None
+    levels: tuple[float, ...] | None = None
 
     def __str__(self) -> str:
         cases, members, _ = self.members.shape
-        return f"{cases} cases of {members} members, targets {', '.join(self.targets)}"
+        what = f"{members} members"
+        if self.levels is not None:
+            what = (
+                f"{len(self.levels)} quantiles, levels {number_text(self.levels[0])} to {number_text(self.levels[-1])}"
+            )
+        return f"{cases} cases of {what}, targets {', '.join(self.targets)}"
 
     def __repr__(self) -> str:
         return f"MembersFile({self})"
+
+    @property
+    def equal_members(self) -> Floats:
+        """Members (N, M, D) that count alike: those of the file, or 100 equally likely ones made of weighted ones."""
+        if self.weights is None:
+            return self.members
+        levels = (np.arange(_EQUAL_MEMBERS) + 0.5) / _EQUAL_MEMBERS
+        chosen = np.searchsorted(np.cumsum(self.weights), levels)  # weighted members are ordered
+        return self.members[:, chosen]
 
 
 def read_members(
@@ -61,10 +87,15 @@ def read_members(
     variable: str | None = None,
     columns: Sequence[str] = (),
     targets: Sequence[str] = (),
+    read_as: ReadAs = "auto",
+    sites: str | Sequence[str] = "together",
+    tails: TailShape = "exponential",
+    bounds: Pair | Literal["auto"] | None = "auto",
+    cost: object = None,
     separator: str | None = None,
     encoding: str | None = None,
 ) -> MembersFile:
-    """The ensemble in a CSV, parquet or NetCDF file, in the forms that the module describes.
+    """The forecast in a CSV, parquet or NetCDF file, in the forms that the module describes.
 
     A case with a missing member is left out; the notes say so, and what was found.
 
@@ -72,13 +103,22 @@ def read_members(
         path: The file.
         time: The column of times; None looks for the usual names and for a column `case`.
         variable: The variable of a NetCDF file; None takes the only one with members.
-        columns: The members of a wide table, also as ranges such as m1:m50; none for all that look like members.
+        columns: The members or quantiles of a wide table, also as ranges such as m1:m50; none for all that look so.
         targets: The columns of values of a long table; none for the only one.
+        read_as: Whether the columns of a wide table are "members", "quantiles", or "points", one forecast a site;
+            "auto" tells by their names, and refuses what may be either.
+        sites: Where there are several sites or targets: "together" for one decision about all of them, "each" for one
+            about each, or the names of those that are meant.
+        tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
+        bounds: What outcomes cannot cross; members beyond are drawn to it. "auto" takes, for the tails of quantiles,
+            what the cost knows, or 0 and a maximum at which many quantiles lie exactly. None for none.
+        cost: The cost whose `outcome_bounds` are known; None for no cost.
         separator: The character between the fields of a text file; None finds it out.
         encoding: The encoding of a text file; None finds it out.
     """
     path = Path(path)
     name = repr(str(path))
+    require_one_of("read_as", read_as, ("auto", "members", "quantiles", "points"))
     if path.suffix.lower() in _NETCDF:
         if columns:
             raise TableError(f"columns choose the members of a table, but {name} is a NetCDF file")
@@ -86,23 +126,99 @@ def read_members(
             found = dataset_forecast(dataset, name, variable)
     else:
         table = read_table(path, separator=separator, encoding=encoding)
-        found = table_forecast(table, name, time, columns, targets)
-    return _complete(found, name)
+        found = table_forecast(table, name, time=time, columns=columns, targets=targets, read_as=read_as)
+    kept = _complete(_of_sites(found, sites, name), name)
+    if kept.levels is not None:
+        return _weighted(kept, name, read_as, tails, bounds, cost)
+    drawn = isinstance(bounds, tuple)
+    return replace(kept, members=_drawn_to(kept.members, _given(bounds))) if drawn else kept
+
+
+def _of_sites(found: ForecastValues, sites: str | Sequence[str], name: str) -> ForecastValues:
+    """The forecast for the sites that are meant, together or each by itself."""
+    if sites == "each":
+        return found.each_by_itself() if len(found.targets) > 1 else found
+    if sites != "together":
+        wanted = [sites] if isinstance(sites, str) else list(sites)
+        for site in wanted:
+            if site not in found.targets:
+                raise TableError(f"{name} has no site {site!r}; {did_you_mean(site, found.targets)}")
+        found = found.only(wanted)
+    if len(found.targets) == 1:
+        return found
+    if found.levels is not None:
+        raise TableError(
+            f"{name} has quantiles of {len(found.targets)} sites, {listed(found.targets)}: they do not say how sites "
+            "move together, which one decision about all of them depends on, as members that belong together do; "
+            f"--sites each decides for each by itself, --sites {found.targets[0]} for one"
+        )
+    note = (
+        f"{len(found.targets)} sites, {listed(found.targets)}, are one decision about all of them, and a member of one "
+        "site belongs to the same member of the others; --sites each decides for each by itself"
+    )
+    return replace(found, notes=(*found.notes, note)) if found.sited else found
 
 
 def _complete(found: ForecastValues, name: str) -> MembersFile:
     """Without the cases that have missing members, and with notes about what is there."""
+    what = "members" if found.levels is None else "quantiles"
     if 0 in found.values.shape:
         cases, members, _ = found.values.shape
-        raise TableError(f"{name} has {cases} cases of {members} members, expected at least one each")
+        raise TableError(f"{name} has {cases} cases of {members} {what}, expected at least one each")
     complete = ~np.isnan(found.values.sum((1, 2)))  # the numbers are finite or missing
     if not complete.any():
-        raise TableError(f"{name} has no case without missing members, of {len(complete)}")
+        raise TableError(f"{name} has no case without missing {what}, of {len(complete)}")
     notes = list(found.notes)
     if missing := int((~complete).sum()):
-        notes.append(f"{missing} of {len(complete)} cases have missing members and are left out")
+        notes.append(f"{missing} of {len(complete)} cases have missing {what} and are left out")
     if found.values.shape[1] == 1:
         notes.append("there is one member a case, a point forecast: its action knows of no uncertainty")
     members = np.ascontiguousarray(found.values[complete])
-    kept = MembersFile(members, found.index[complete], found.targets, cases=len(complete))
+    kept = MembersFile(members, found.index[complete], found.targets, cases=len(complete), levels=found.levels)
     return replace(kept, notes=(str(kept), *notes))
+
+
+def _weighted(
+    found: MembersFile,
+    name: str,
+    read_as: ReadAs,
+    tails: TailShape,
+    bounds: Pair | Literal["auto"] | None,
+    cost: object,
+) -> MembersFile:
+    """The weighted members of quantiles, of one target."""
+    levels = found.levels or ()
+    try:
+        checked_levels(levels)
+    except SettingError as error:
+        raise TableError(f"{name}: {error}; --read-as members takes the columns as members") from error
+    quantiles, notes = uncrossed(found.members[..., 0], name)
+    if bounds == "auto":
+        known = outcome_bounds("auto", cost, torch.from_numpy(quantiles.reshape(-1, 1)))
+    else:
+        known = _given(bounds)
+    members, weights = quantile_members(levels, quantiles, tails)
+    beyond = f"{tails} tails beyond" if tails == "exponential" else "nothing beyond"
+    read = (f"the columns are read as quantiles, with lines between the levels and {beyond}",)
+    if read_as == "auto":
+        read = (f"{read[0]}; --read-as members takes them as members that count alike",)
+    if 0.5 not in levels:
+        low, high = max(level for level in levels if level < 0.5), min(level for level in levels if level > 0.5)
+        notes += (
+            f"there is no median: between {number_text(low)} and {number_text(high)} the quantiles are on a line",
+        )
+    notes += known.sentences(found.targets) if known is not None else ()
+    drawn = _drawn_to(members[..., None], known)
+    return replace(found, members=drawn, weights=weights, notes=(found.notes[0], *read, *found.notes[1:], *notes))
+
+
+def _given(bounds: Pair | Literal["auto"] | None) -> OutcomeBounds | None:
+    return OutcomeBounds((bounds,), "given") if isinstance(bounds, tuple) else None
+
+
+def _drawn_to(members: Floats, bounds: OutcomeBounds | None) -> Floats:
+    """Members (N, M, D) between the bounds, which all targets share."""
+    if bounds is None:
+        return members
+    lower, upper = bounds.pairs[0]
+    return np.clip(members, -np.inf if lower is None else lower, np.inf if upper is None else upper)

@@ -26,7 +26,11 @@ _COLUMNS = ("value", "low", "high", "baseline", "difference", "difference_low", 
 
 
 def ensemble_metrics(
-    members: NDArray[Any], outcomes: NDArray[Any], cost: Cost, regions: Mapping[str, Region] | None = None
+    members: NDArray[Any],
+    outcomes: NDArray[Any],
+    cost: Cost,
+    regions: Mapping[str, Region] | None = None,
+    weights: NDArray[Any] | None = None,
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
     """All metrics of `stakes.evaluation.metrics.Assessor` of the cases without a missing value, and which those are.
 
@@ -35,11 +39,13 @@ def ensemble_metrics(
         outcomes: Outcomes (N, D), NaN where a value is missing.
         cost: What a decision costs.
         regions: Parts of the outcomes by name, of which the members' share is taken too; None for no such parts.
+        weights: What each member weighs, (M,) for all cases; None where all count alike.
     """
     complete = ~(np.isnan(members).any((1, 2)) | np.isnan(outcomes).any(1))
     if not complete.any():
         raise ShapeError(f"members and outcome must have a case without missing values, got {len(complete)} cases")
-    assessed = Assessor(cost, regions or {})(torch.from_numpy(members[complete]), torch.from_numpy(outcomes[complete]))
+    assessor = Assessor(cost, regions or {}, None if weights is None else torch.from_numpy(weights))
+    assessed = assessor(torch.from_numpy(members[complete]), torch.from_numpy(outcomes[complete]))
     return {name: values.numpy() for name, values in assessed.items()}, complete
 
 
@@ -69,7 +75,12 @@ class CaseMetrics:
 
     @classmethod
     def of_ensemble(
-        cls, members: NDArray[Any], outcomes: pd.DataFrame, cost: Cost, todays_action: Floats | None = None
+        cls,
+        members: NDArray[Any],
+        outcomes: pd.DataFrame,
+        cost: Cost,
+        todays_action: Floats | None = None,
+        weights: Floats | None = None,
     ) -> Self:
         """Of an ensemble that somebody else made, over its cases without a missing value.
 
@@ -80,9 +91,10 @@ class CaseMetrics:
             outcomes: Outcomes (N, D) of the same cases.
             cost: What a decision costs.
             todays_action: Today's action (N,), NaN where it is not known; None where it never is.
+            weights: What each member weighs, (M,) for all cases; None where all count alike.
         """
         seen = outcomes.to_numpy(np.float64)
-        metrics, complete = ensemble_metrics(np.asarray(members, dtype=np.float64), seen, cost)
+        metrics, complete = ensemble_metrics(np.asarray(members, dtype=np.float64), seen, cost, weights=weights)
         outcome = torch.from_numpy(seen[complete])
         constant = optimal_action(cost, outcome[None], thorough=True).expand(len(outcome), 1)
         metrics["climatology_cost"] = cost(constant, outcome).numpy()

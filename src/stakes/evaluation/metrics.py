@@ -5,16 +5,18 @@ a metric and a region never have to know each other.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from stakes.errors import ShapeError
+from stakes.errors import SettingError, ShapeError
 from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
+from stakes.method.member_weights import in_order, mean_of_members, relative_weights
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
-from stakes.method.scores import ThresholdWeightedCRPS, VariogramScore, energy_score
+from stakes.method.scores import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 from stakes.method.sorting import sort_members
 
 __all__ = ["LEVELS", "Assessor", "Metrics", "tail_score"]
@@ -54,10 +56,17 @@ class Assessor:
         cost: What a decision costs.
         regions: Parts of the outcomes by name. Each adds the share of members in it (`mass_NAME`) and, for D = 1, their
             standard deviation there (`spread_NAME`).
+        weights: What each member weighs, (M,) for all cases; None where all count alike. Scores are then those of the
+            weighted distribution, not fair ones, and there are no regions.
     """
 
     cost: Cost
     regions: Mapping[str, Region] = field(default_factory=dict)
+    weights: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.weights is not None and self.regions:
+            raise SettingError("regions must be none where members have weights")
 
     def __call__(self, members: Tensor, outcome: Tensor) -> Metrics:
         """Members (N, M, D) and outcome (N, D) to metrics (N,), and `quantile` (N, 25) of the total."""
@@ -79,23 +88,27 @@ class Assessor:
         }
 
     def _scores(self, members: Tensor, outcome: Tensor) -> Metrics:
-        scores = {"energy_score": energy_score(members, outcome)}
+        score = EnergyScore("fair" if self.weights is None else "biased")
+        scores = {"energy_score": score(members, outcome, weights=self.weights)}
         if members.shape[-1] > 1:
-            scores["variogram_score"] = VariogramScore()(members, outcome)
-            scores["crps_of_total"] = energy_score(self.total(members)[..., None], self.total(outcome)[..., None])
+            totals, total = (self.total(values)[..., None] for values in (members, outcome))
+            scores["variogram_score"] = VariogramScore()(members, outcome, weights=self.weights)
+            scores["crps_of_total"] = score(totals, total, weights=self.weights)
         elif tail := tail_score(self.cost):
-            scores["tail_crps"] = tail(members, outcome)
+            scores["tail_crps"] = replace(tail, estimator=score.estimator)(members, outcome, weights=self.weights)
         return scores
 
     def _decision(self, members: Tensor, outcome: Tensor) -> Metrics:
         """The action that is recommended, what it costs and was expected to cost, and how it pulls at the members."""
         watched = members.clone().requires_grad_()
         with torch.enable_grad():
-            action = optimal_action(self.cost, watched, thorough=True)
+            action = optimal_action(self.cost, watched, weights=self.weights, thorough=True)
             (pull,) = torch.autograd.grad(self.cost(action, outcome).sum(), watched)
         action = action.detach()
         cost = self.cost(action, outcome)
-        expected = self.cost(action, members.movedim(-2, 0)).mean(0)
+        relative = relative_weights(self.weights, members)
+        weights = None if relative is None else relative.movedim(-1, 0)
+        expected = mean_of_members(self.cost(action, members.movedim(-2, 0)), weights, 0)
         foresight = self.cost(optimal_action(self.cost, outcome[..., None, :], thorough=True), outcome)
         level = action.squeeze(-1)
         return {
@@ -111,6 +124,8 @@ class Assessor:
 
     def _of_total(self, members: Tensor, outcome: Tensor) -> Metrics:
         total, observed = self.total(members), self.total(outcome)
+        if self.weights is not None:
+            return self._of_weighted_total(total, observed)
         # The probability integral transform of the empirical distribution, the middle of its jump where members tie.
         below, up_to = ((compare(total, observed[:, None])).sum(-1) for compare in (torch.lt, torch.le))
         return {
@@ -118,6 +133,23 @@ class Assessor:
             "error": total.mean(-1) - observed,
             "spread": total.std(-1),
             "quantile": _quantiles(sort_members(total)),
+        }
+
+    def _of_weighted_total(self, total: Tensor, observed: Tensor) -> Metrics:
+        weights = cast(Tensor, relative_weights(self.weights, total[..., None]))
+        below, up_to = (
+            mean_of_members(compare(total, observed[:, None]), weights, -1) for compare in (torch.lt, torch.le)
+        )
+        mean = mean_of_members(total, weights, -1)
+        squares = mean_of_members((total - mean[:, None]) ** 2, weights, -1)
+        ordered, counts, _ = in_order(total, weights)
+        levels = torch.tensor(LEVELS, dtype=total.dtype).expand(len(total), -1) * total.shape[-1]
+        places = torch.searchsorted(counts, levels.contiguous()).clamp(max=total.shape[-1] - 1)
+        return {
+            "pit": (below + up_to) / 2,
+            "error": mean - observed,
+            "spread": squares.sqrt(),
+            "quantile": ordered.gather(-1, places),
         }
 
     def _of_regions(self, members: Tensor) -> Metrics:

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from stakes.cost_text.written_cost import CostSpec
-from stakes.data.case_labels import case_labels, in_utc
+from stakes.data.case_labels import case_labels, in_utc, newest_cases
 from stakes.data.layout import TableLayout
 from stakes.data.members import MembersFile
 from stakes.data.quality import DataQuality, left_out_notes
@@ -104,7 +103,8 @@ def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float
         levels: Levels of the quantiles in the table, between 0 and 1.
         last: Whether only the newest time, or the last row, is decided for.
     """
-    doubts = spec.doubts(ensemble.members.reshape(-1, ensemble.members.shape[2]), ensemble.targets)
-    rows = np.argsort(ensemble.index, kind="stable")[-1:] if last else slice(None)
-    decided = decision_table(spec.build(), ensemble.members[rows], case_labels(ensemble.index)[rows], levels)
+    doubts = spec.doubts(ensemble.equal_members.reshape(-1, ensemble.members.shape[2]), ensemble.targets)
+    rows = newest_cases(ensemble.index) if last else slice(None)
+    labels = case_labels(ensemble.index)[rows]
+    decided = decision_table(spec.build(), ensemble.members[rows], labels, levels, ensemble.weights)
     return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *uncertified_notes(decided)))

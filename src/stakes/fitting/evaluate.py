@@ -123,7 +123,7 @@ def evaluate_members(
     action = None if baseline_action is None else baseline_action[order]
     cost = spec.build()
     with naming_own_cost(cost):
-        cases = CaseMetrics.of_ensemble(ensemble.members[order], seen, cost, action)
+        cases = CaseMetrics.of_ensemble(ensemble.members[order], seen, cost, action, ensemble.weights)
     known, index = len(cases.outcomes), cases.outcomes.index
     left_out = len(order) - known
     missing = (f"{left_out} of {len(order)} cases have no outcome and are left out",) if left_out else ()

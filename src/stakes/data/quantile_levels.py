@@ -1,0 +1,156 @@
+"""Which columns of a table are quantiles, by their names: 0.1, q10, q0.1, p10, P50, quantile_0.1, 90%, lo-80, median.
+
+A name may begin with that of a site or a model, as in north_q10 or NHITS-lo-90. Quantiles are no members: they are not
+equally likely. Whole numbers that follow each other, as in q1, q2, ... q50, may be either.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from stakes.errors import TableError, listed
+from stakes.number_text import number_text
+
+__all__ = ["NamedQuantile", "is_point_forecast", "named_quantiles", "require_certain", "require_levels"]
+
+_NUMBER = r"(?P<number>\d+(?:\.\d+)?|\.\d+)"
+_LEVEL = rf"(?:(?P<word>quantile|percentile|pctl|pct|perc|ql|q|p)[ _\-]?)?{_NUMBER}(?P<percent> ?%)?"
+_INTERVAL = r"(?P<side>lo|hi)[-_](?P<width>\d+(?:\.\d+)?)"
+_NAME = re.compile(rf"{_LEVEL}|{_INTERVAL}|(?P<median>median)", re.IGNORECASE)
+_PREFIXED = re.compile(rf"(?P<prefix>.+?)[ _\-.](?:{_LEVEL}|{_INTERVAL}|(?P<median>median))", re.IGNORECASE)
+_PERCENT_WORDS = ("percentile", "pctl", "pct", "perc")
+_POINTS = ("mean", "average", "predictions", "prediction", "forecast", "point", "yhat", "y_hat", "median")
+
+
+@dataclass(frozen=True)
+class NamedQuantile:
+    """A column whose name is that of a quantile.
+
+    Attributes:
+        column: The column.
+        prefix: What stands before the level, such as a site or a model; empty where nothing does.
+        level: The level, from 0 to 1 if the name is right.
+        whole: The number in the name where it is a whole one after a letter or word, as 10 in q10; None for any other.
+    """
+
+    column: str
+    prefix: str
+    level: float
+    whole: int | None = None
+
+
+def named_quantiles(columns: Sequence[str], certain: bool = False) -> list[NamedQuantile]:
+    """The columns whose names are those of quantiles, in their order; none where fewer than two are.
+
+    >>> [(each.prefix, each.level) for each in named_quantiles(["time", "north_q10", "north_q90"])]
+    [('north', 0.1), ('north', 0.9)]
+
+    Args:
+        columns: Names of columns.
+        certain: Whether they are known to be quantiles, so that a number alone is a level, too, as in 10, 50, 90.
+    """
+    matches = {column: match for column in columns if (match := _match(column)) is not None}
+    if not certain:  # 0, 1, 2 are members, and so are 0.0, 1.0, 2.0
+        inside = any(_is_decimal(match) and 0 < float(match["number"]) < 1 for match in matches.values())
+        matches = {
+            column: match for column, match in matches.items() if not _is_bare(match) or (inside and _is_decimal(match))
+        }
+    numbers = [match["number"] for match in matches.values() if match["number"] is not None]
+    if sum(match["median"] is None for match in matches.values()) < 2:
+        return []
+    as_decimals = all(number.isdigit() and len(number) > 1 for number in numbers) and any(
+        len(number) > 2 and number.startswith("0") for number in numbers
+    )
+    in_percent = not as_decimals and any(_says_percent(match, certain) for match in matches.values())
+    found = [
+        _named(column, match, in_percent and (certain or not _is_bare(match)), as_decimals)
+        for column, match in matches.items()
+    ]
+    said = {(each.prefix, each.level) for each in found if matches[each.column]["median"] is None}
+    return [each for each in found if matches[each.column]["median"] is None or (each.prefix, 0.5) not in said]
+
+
+def require_certain(found: Sequence[NamedQuantile], name: str) -> None:
+    """Raise where the columns may as well be members.
+
+    Args:
+        found: Columns that are named as quantiles are.
+        name: What messages call the file.
+    """
+    whole = sorted({each.whole for each in found if each.whole is not None})
+    steps = [following - number for number, following in pairwise(whole)]
+    if steps and all(each.whole is not None for each in found) and 2 * steps.count(1) >= len(steps):
+        columns = f"{found[0].column} to {found[-1].column}" if len(found) > 2 else listed([e.column for e in found])
+        raise TableError(
+            f"{name} has the columns {columns}, which may be members or quantiles; --read-as members or "
+            "--read-as quantiles says which"
+        )
+
+
+def require_levels(found: Sequence[NamedQuantile], name: str) -> None:
+    """Raise where there are no two levels, one lies outside 0 to 1, or one is there twice.
+
+    Args:
+        found: Columns that are named as quantiles are.
+        name: What messages call the file.
+    """
+    if not found:
+        raise TableError(
+            f"{name} must have at least two columns that name levels, such as q10 or 0.1, to hold quantiles"
+        )
+    for each in found:
+        if not 0 <= each.level <= 1:
+            raise TableError(
+                f"{name} has the column {each.column!r} beside others that name quantiles, but its level "
+                f"{number_text(each.level)} does not lie between 0 and 1; --read-as members takes all as members"
+            )
+    for (prefix, level), count in Counter((each.prefix, each.level) for each in found).items():
+        if count > 1:
+            twice = [each.column for each in found if (each.prefix, each.level) == (prefix, level)]
+            raise TableError(f"{name} has the level {number_text(level)} twice, in the columns {listed(twice)}")
+
+
+def is_point_forecast(column: str, prefixes: Sequence[str]) -> bool:
+    """Whether a column beside quantiles is a single number that stands for the forecast, such as its mean.
+
+    Args:
+        column: A column that names no level.
+        prefixes: What stands before the levels; a column of that name alone is a model's point forecast.
+    """
+    return column.lower() in _POINTS or column in prefixes or column.lower().endswith(("-median", "_median", "_mean"))
+
+
+def _match(column: str) -> "re.Match[str] | None":
+    return _NAME.fullmatch(column.strip()) or _PREFIXED.fullmatch(column.strip())
+
+
+def _is_bare(match: "re.Match[str]") -> bool:
+    """Whether there is nothing but a number, which may be that of a member."""
+    return match["number"] is not None and match["word"] is None and match["percent"] is None
+
+
+def _is_decimal(match: "re.Match[str]") -> bool:
+    return match["number"] is not None and "." in match["number"]
+
+
+def _says_percent(match: "re.Match[str]", certain: bool) -> bool:
+    if match["number"] is None:
+        return False
+    words = match["percent"] is not None or (match["word"] or "").lower() in _PERCENT_WORDS
+    return words or ((certain or not _is_bare(match)) and float(match["number"]) > 1)
+
+
+def _named(column: str, match: "re.Match[str]", in_percent: bool, as_decimals: bool) -> NamedQuantile:
+    prefix = match.groupdict().get("prefix") or ""
+    if match["median"] is not None:
+        return NamedQuantile(column, prefix, 0.5)
+    if match["side"] is not None:
+        width = float(match["width"]) / 100
+        return NamedQuantile(column, prefix, round((1 - width if match["side"].lower() == "lo" else 1 + width) / 2, 12))
+    number = match["number"]
+    whole = int(number) if number.isdigit() and match["percent"] is None else None
+    if as_decimals:
+        return NamedQuantile(column, prefix, float(f"0.{number}"), whole)
+    return NamedQuantile(column, prefix, round(float(number) / 100, 12) if in_percent else float(number), whole)

@@ -1,0 +1,63 @@
+"""Several sites in one table: in the names of its columns, or in a column of their own."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from stakes.data.table_columns import require_columns
+from stakes.errors import TableError
+
+__all__ = ["member_sites", "site_labels"]
+
+_SITE_COLUMNS = ("site", "unique_id", "item_id", "location", "series_id", "station", "station_id")
+_MEMBER = r"(?P<member>(?:member|number|sample|realization|ens|mem|m|s|r|e)?[_\-.]?\d+)"
+_BEFORE = re.compile(rf"(?P<site>.+?)[ _\-.]{_MEMBER}", re.IGNORECASE)  # north_m1
+_BEHIND = re.compile(rf"{_MEMBER}[ _\-.](?P<site>.*\D.*)", re.IGNORECASE)  # m1_north
+_WORDS = ("member", "number", "sample", "realization", "ens", "ensemble", "mem", "m", "s", "r", "e")
+
+
+def member_sites(columns: Sequence[str]) -> dict[str, list[str]] | None:
+    """The columns of each site where every name has a site and a member, and all sites have the same members.
+
+    >>> member_sites(["north_m1", "north_m2", "west_m1", "west_m2"])
+    {'north': ['north_m1', 'north_m2'], 'west': ['west_m1', 'west_m2']}
+
+    Args:
+        columns: Names of columns; None is returned where they are not of several sites.
+    """
+    for pattern in (_BEFORE, _BEHIND):
+        matches = [pattern.fullmatch(column) for column in columns]
+        sites: dict[str, dict[str, str]] = {}
+        for column, match in zip(columns, matches, strict=True):
+            if match is None or match["site"].lower() in _WORDS:
+                break
+            sites.setdefault(match["site"], {})[match["member"]] = column
+        else:
+            members = [list(each) for each in sites.values()]
+            if len(sites) > 1 and len(members[0]) > 1 and all(set(each) == set(members[0]) for each in members):
+                return {site: [of_site[member] for member in members[0]] for site, of_site in sites.items()}
+    return None
+
+
+def site_labels(table: pd.DataFrame, site: str | None) -> "pd.Series[Any] | None":
+    """The site of each row, by the column of that name; None where there is none, or one site only and none was named.
+
+    Args:
+        table: The table.
+        site: The column of sites; None looks for the usual names.
+    """
+    if site is None:
+        lower = {str(column).lower(): str(column) for column in reversed(table.columns)}
+        known = next((lower[name] for name in _SITE_COLUMNS if name in lower), None)
+        if known is None or table[known].nunique(dropna=False) < 2:
+            return None
+        site = known
+    require_columns(table, [site], "site")
+    labels = table[site]
+    if labels.isna().any():
+        raise TableError(
+            f"column {site!r} must hold a site in every row, but data row {labels.isna().argmax() + 1} has none"
+        )
+    return labels.astype("str")

@@ -1,0 +1,53 @@
+import pytest
+
+from stakes.data.forecast_columns import forecast_columns
+from stakes.errors import TableError
+
+NAME = "'a.csv'"
+
+
+def test_members_and_quantiles_are_told_by_their_names() -> None:
+    members = forecast_columns(["m1", "m2"], NAME, "auto", False)
+    assert (members.of_target, members.levels) == ({"outcome": ["m1", "m2"]}, None)
+    quantiles = forecast_columns(["q90", "q10", "mean"], NAME, "auto", False)
+    assert (quantiles.of_target, quantiles.levels) == ({"outcome": ["q10", "q90"]}, (0.1, 0.9))
+    assert quantiles.notes == ("left out beside the quantiles: mean",)
+    model = forecast_columns(["NHITS", "NHITS-lo-80", "NHITS-hi-80"], NAME, "auto", False)
+    assert (model.of_target, model.levels) == ({"outcome": ["NHITS-lo-80", "NHITS-hi-80"]}, (0.1, 0.9))
+    assert model.notes == ("left out beside the quantiles: NHITS",)
+
+
+def test_the_user_says_what_columns_are() -> None:
+    both = ["q1", "q2", "q99"]
+    assert forecast_columns(both, NAME, "members", False).levels is None
+    assert forecast_columns(both, NAME, "quantiles", False).levels == (0.01, 0.02, 0.99)
+    assert forecast_columns(["5", "50", "95"], NAME, "quantiles", False).levels == (0.05, 0.5, 0.95)
+    points = forecast_columns(["north", "q10", "m1"], NAME, "points", False)
+    assert points.of_target == {"north": ["north"], "q10": ["q10"], "m1": ["m1"]}
+
+
+def test_sites() -> None:
+    members = forecast_columns(["north_m1", "north_m2", "west_m1", "west_m2"], NAME, "auto", False)
+    assert members.of_target == {"north": ["north_m1", "north_m2"], "west": ["west_m1", "west_m2"]}
+    quantiles = forecast_columns(["north_q10", "north_q90", "west_q90", "west_q10"], NAME, "auto", False)
+    assert quantiles.of_target == {"north": ["north_q10", "north_q90"], "west": ["west_q10", "west_q90"]}
+    assert quantiles.levels == (0.1, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("columns", "read_as", "message"),
+    [
+        (["q10", "q90", "power"], "auto", "has the column 'power', which names no level of a quantile; .* q10:q90$"),
+        (["m1", "m2"], "quantiles", "must have at least two columns that name levels"),
+        (["q10", "q90", "m1"], "quantiles", "has the column 'm1', which names no level"),
+        (["p1", "p2"], "auto", "which may be members or quantiles"),
+        (
+            ["north_q10", "north_q90", "west_q10", "west_q80"],
+            "auto",
+            "must have the same levels for each of north, west",
+        ),
+    ],
+)
+def test_columns_that_are_not_certain(columns: list[str], read_as: str, message: str) -> None:
+    with pytest.raises(TableError, match=message):
+        forecast_columns(columns, NAME, read_as, False)  # type: ignore[arg-type]
