@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from calls import called, complaint
 from load_tables import load_table
 
@@ -157,3 +158,20 @@ def test_quantiles_are_judged_as_weighted_members() -> None:
     for name in ("energy_score", "cost", "expected_cost"):
         assert found[name] == pytest.approx(of_members[name], rel=0.1)
     assert "--sites NAME chooses a site" in complaint(*WORDS, "--sites", "each")
+
+
+def test_sites_in_a_column_of_members_and_outcomes() -> None:
+    values = np.random.default_rng(0).random((40, 9)).round(3)
+    days = pd.date_range("2020-01-01", periods=20).repeat(2)
+    table = pd.DataFrame(values, columns=[*(f"m{place}" for place in range(8)), "power"])
+    table.insert(0, "site", ["north", "west"] * 20)
+    table.insert(0, "time", days)
+    table.drop(columns="power").to_csv("members.csv", index=False)
+    table[["time", "site", "power"]].to_csv("outcomes.csv", index=False)
+    found = {row["metric"]: row["value"] for row in json.loads(called(*WORDS, "--json")[1])["metrics"]}
+    members = values[:, :8].reshape(20, 2, 8).swapaxes(1, 2)
+    cost = stakes.ShortfallCost(5.0)
+    paid = cost(stakes.optimal_action(cost, torch.from_numpy(members)), torch.from_numpy(values[:, 8].reshape(20, 2)))
+    assert found["cost"] == pytest.approx(paid.mean().item())
+    code, _, errors = called(*WORDS, "--sites", "west")
+    assert (code, errors.splitlines()[0]) == (0, "note: 20 cases of 8 members, targets west")

@@ -26,6 +26,17 @@ def test_the_user_says_what_columns_are() -> None:
     assert points.of_target == {"north": ["north"], "q10": ["q10"], "m1": ["m1"]}
 
 
+def test_members_with_the_names_of_sites_are_told() -> None:
+    found = forecast_columns(["north", "west"], NAME, "auto", False)
+    assert found.of_target == {"outcome": ["north", "west"]}
+    assert found.notes == (
+        "the columns north, west are members of one forecast; --read-as points takes each as a site's",
+    )
+    for columns in (["a", "b"], ["m1", "m2"]):
+        assert forecast_columns(columns, NAME, "auto", False).notes == ()
+    assert forecast_columns(["north", "west"], NAME, "members", False).notes == ()
+
+
 def test_sites() -> None:
     members = forecast_columns(["north_m1", "north_m2", "west_m1", "west_m2"], NAME, "auto", False)
     assert members.of_target == {"north": ["north_m1", "north_m2"], "west": ["west_m1", "west_m2"]}

@@ -78,3 +78,21 @@ def test_outcomes_that_do_not_belong_are_refused(tmp_path: Path, content: str, e
 def test_the_number_of_targets_must_agree(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="targets must be 1, as the members have, got y, z"):
         read_outcomes(written(tmp_path, "time,y,z\n2020-01-01,1,2\n"), members(), targets=["y", "z"])
+
+
+def test_outcomes_with_a_row_for_each_site(tmp_path: Path) -> None:
+    rows = "north,2020-01-01,1,5\nwest,2020-01-01,10,5\nwest,2020-01-02,20,5\nnorth,2020-01-02,2,5\n"
+    path = written(tmp_path, f"site,time,power,lead\n{rows}")
+    found = read_outcomes(path, members(("west", "north")))
+    assert found[["west", "north"]].to_numpy().tolist() == [[20, 2], [10, 1]]
+    assert read_outcomes(path, members(("north",)))["north"].tolist() == [2, 1]
+    other = written(tmp_path, f"place,time,power,load\n{rows}")
+    named = read_outcomes(other, members(("west", "north")), site="place", targets=["power"])
+    assert named["north"].tolist() == [2, 1]
+    for content, message in {
+        f"site,time,power,load\n{rows}": "must have one column of outcomes beside that of sites, got power, load",
+        f"site,time,power\n{rows.replace(',5', '')}north,2020-01-01,3\n": "the time and site .*north more than once",
+        "site,time,power\nnorth,2020-01-01,1\neast,2020-01-02,2\n": "has no column 'west'",
+    }.items():
+        with pytest.raises(TableError, match=message):
+            read_outcomes(written(tmp_path, content), members(("west", "north")))

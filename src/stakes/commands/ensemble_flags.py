@@ -35,6 +35,9 @@ class EnsembleFlags:
         Literal["auto", "members", "quantiles", "points"],
         Parameter(help="what the columns are; points: one forecast a site"),
     ] = "auto"
+    site: Annotated[
+        str | None, Parameter(help="column of sites in a table with a row for each; site, item_id, ... are found")
+    ] = None
     sites: Annotated[
         str, Parameter(help="one decision about several sites together, about each, or about those that are named")
     ] = "together"
@@ -72,6 +75,7 @@ class EnsembleFlags:
         return read_members(
             self.members,
             time=self.time,
+            site=self.site,
             variable=self.variable,
             columns=flag.names(self.columns),
             targets=targets,

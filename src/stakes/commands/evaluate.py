@@ -130,12 +130,14 @@ def _of_members(
     if ensemble.members.shape[1] < 2:
         raise TableError(f"{str(files.members)!r} has one member a case; the scores and the spread need at least two")
     named = None if targets in ((), ensemble.targets) else targets
-    seen = read_outcomes(outcomes, ensemble, targets=named, time=files.time, **files.csv_options)
+    seen = read_outcomes(outcomes, ensemble, targets=named, time=files.time, site=files.site, **files.csv_options)
     if seen.isna().any(axis=1).all():
         raise TableError(f"{str(outcomes)!r} has no outcome of the members' cases that is not missing")
     action = None
     if baseline_action is not None:  # a column of the outcomes, found as these are
         wanted = replace(ensemble, targets=(baseline_action,))
-        column = read_outcomes(outcomes, wanted, targets=wanted.targets, time=files.time, **files.csv_options)
+        column = read_outcomes(
+            outcomes, wanted, targets=wanted.targets, time=files.time, site=files.site, **files.csv_options
+        )
         action = column[baseline_action].to_numpy()
     return evaluate_members(ensemble, seen, spec, block, action)

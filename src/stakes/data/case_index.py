@@ -13,23 +13,29 @@ __all__ = ["ROW", "case_index", "require_once"]
 ROW = "row"
 """The name of an index that counts the rows of a file, from 0."""
 
-_TIME = ("time", "valid_time", "datetime", "date")
-_CASE = "case"
+_TIME = ("time", "valid_time", "datetime", "date", "ds", "timestamp", "target_end_date")
+_CASE, _AHEAD = "case", "horizon"
 
 
 def case_index(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | None":
     """The times, or the labels in the column `case`, of the rows; None where there are neither.
 
+    A column `ds` may count instead of telling times, and `horizon` does where nothing else tells cases apart.
+
     Args:
         table: The table.
         time: The column of times; None looks for the usual names and for a column `case`.
     """
+    known = time is None
     if time is None:
         lower = {str(column).lower(): str(column) for column in reversed(table.columns)}
-        time = next((lower[known] for known in (*_TIME, _CASE) if known in lower), None)
+        time = next((lower[name] for name in (*_TIME, _CASE, _AHEAD) if name in lower), None)
     if time is None:
         return None
-    if time.lower() != _CASE:
+    counts = known and time.lower() in ("ds", _AHEAD) and pd.api.types.is_numeric_dtype(table[time].dtype)
+    if counts and not table[time].isna().any():
+        return pd.Index(table[time], name=time)
+    if time.lower() not in (_CASE, _AHEAD):
         return pd.DatetimeIndex(column_times(table, time, unique=False), name=time)
     require_columns(table, [time], "case")
     if len(missing := np.flatnonzero(table[time].isna().to_numpy())):
@@ -46,4 +52,6 @@ def require_once(index: "pd.Index[Any]", name: str) -> None:
     """
     if not index.is_unique:
         twice = index[index.duplicated()]
-        raise TableError(f"{name} has the {index.name} {twice[0]} more than once ({len(twice)} such)")
+        which = ", ".join(map(str, twice[0])) if isinstance(index, pd.MultiIndex) else twice[0]
+        kinds = " and ".join(map(str, index.names))
+        raise TableError(f"{name} has the {kinds} {which} more than once ({len(twice)} such)")

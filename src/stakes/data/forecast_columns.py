@@ -21,6 +21,7 @@ ReadAs = Literal["auto", "members", "quantiles", "points"]
 """What columns hold: members, quantiles, or one forecast of each site; "auto" tells by their names."""
 
 _VALUE = "outcome"
+_SHORT_NAME = 2  # letters, of names that say nothing
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,16 @@ def forecast_columns(columns: Sequence[str], name: str, read_as: ReadAs, chosen:
     if sites := member_sites(columns):
         return ForecastColumns(sites)
     members = list(columns) if chosen else member_columns(columns, name)
-    return ForecastColumns({_VALUE: members})
+    return ForecastColumns({_VALUE: members}, notes=() if chosen or read_as == "members" else _names_told(members))
+
+
+def _names_told(members: Sequence[str]) -> tuple[str, ...]:
+    """A note where members have names as sites have them."""
+    if len(members) < 2 or any(character.isdigit() for member in members for character in member):
+        return ()
+    if max(map(len, members)) <= _SHORT_NAME:
+        return ()
+    return (f"the columns {listed(members)} are members of one forecast; --read-as points takes each as a site's",)
 
 
 def _quantile_columns(columns: Sequence[str], found: Sequence[NamedQuantile], name: str) -> ForecastColumns:

@@ -8,10 +8,12 @@ from stakes.errors import TableError, did_you_mean, listed
 
 __all__ = ["chosen_columns", "member_columns", "such_as", "target_columns", "without_coordinates"]
 
-_AHEAD = ("lead", "lead_time", "leadtime", "lead_hours", "forecast_hour", "step")
+_AHEAD = ("lead", "lead_time", "leadtime", "lead_hours", "forecast_hour", "step", "horizon")
+_RUN = ("reference_date", "origin_date", "forecast_date", "cutoff", "issued", "init_time", "model_id", "target_name")
 _WHERE = ("latitude", "longitude", "lat", "lon", "height", "altitude", "elevation", "level")
 _STATION = ("station", "station_id", "stationid", "id")
-_COORDINATES = {*_AHEAD, *_WHERE, *_STATION}
+_SERIES = ("site", "unique_id", "item_id", "location", "series_id")
+_COORDINATES = {*_AHEAD, *_RUN, *_WHERE, *_STATION, *_SERIES}
 _OUTCOMES = ("outcome", "outcomes", "observed", "observation", "observations", "obs", "actual", "truth")
 
 

@@ -9,9 +9,10 @@ import pandas as pd
 from stakes.data.case_index import ROW, case_index, require_once
 from stakes.data.member_columns import without_coordinates
 from stakes.data.members import MembersFile
+from stakes.data.site_columns import site_labels
 from stakes.data.table_columns import column_numbers, numeric_columns, require_columns
 from stakes.data.tables import read_table
-from stakes.errors import TableError, did_you_mean
+from stakes.errors import TableError, did_you_mean, listed
 
 __all__ = ["read_outcomes"]
 
@@ -21,6 +22,7 @@ def read_outcomes(
     members: MembersFile,
     *,
     time: str | None = None,
+    site: str | None = None,
     targets: Sequence[str] | None = None,
     separator: str | None = None,
     encoding: str | None = None,
@@ -31,6 +33,7 @@ def read_outcomes(
         path: A CSV or parquet file; it may have more cases, unless they are known only by their place.
         members: The ensemble.
         time: The column of times; None looks for the usual names and for a column `case`.
+        site: The column of sites in a table with a row for each; None looks for the usual names.
         targets: The columns of the outcomes; None takes those called as the members' targets are, or a single column.
         separator: The character between the fields of a text file; None finds it out.
         encoding: The encoding of a text file; None finds it out.
@@ -40,6 +43,9 @@ def read_outcomes(
     index = case_index(table, time)
     if index is None and members.index.name != ROW:
         raise TableError(f"{name} has no column of times or cases, which its {len(table)} outcomes are matched by")
+    if index is not None and (labels := site_labels(table, site)) is not None:
+        table, targets = _one_column_a_site(table, index, labels, name, targets), None
+        index = table.index
     columns = _outcome_columns(table, name, members, index, targets)
     values = pd.DataFrame(column_numbers(table, columns, name), columns=pd.Index(members.targets))
     if index is None or members.index.name == ROW:
@@ -55,6 +61,25 @@ def read_outcomes(
     if len(absent := members.index.difference(index)):
         raise TableError(f"{name} has no outcome for {absent[0]}, a case of the members ({len(absent)} such)")
     return values.set_axis(index).loc[members.index]
+
+
+def _one_column_a_site(
+    table: pd.DataFrame,
+    index: "pd.Index[Any]",
+    labels: "pd.Series[Any]",
+    name: str,
+    targets: Sequence[str] | None,
+) -> pd.DataFrame:
+    """The outcomes of a table with a row for each case and site, as a table with a column for each site."""
+    numeric = [column for column in numeric_columns(table) if column not in (index.name, labels.name)]
+    values = list(targets) if targets is not None else without_coordinates(numeric)[0]
+    if len(values) != 1:
+        raise TableError(
+            f"{name} must have one column of outcomes beside that of sites, got {listed(values) or 'none'}"
+        )
+    keys = pd.MultiIndex.from_arrays([index, labels], names=[index.name, labels.name])
+    require_once(keys, name)
+    return pd.Series(column_numbers(table, values, name)[:, 0], keys).unstack()
 
 
 def _outcome_columns(

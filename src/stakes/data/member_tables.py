@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 
 from stakes.data.case_index import ROW, case_index, require_once
-from stakes.data.forecast_columns import ReadAs, forecast_columns
+from stakes.data.forecast_columns import ForecastColumns, ReadAs, forecast_columns
 from stakes.data.forecast_values import ForecastValues
-from stakes.data.member_columns import chosen_columns, target_columns, without_coordinates
+from stakes.data.long_tables import long_forecast
+from stakes.data.member_columns import chosen_columns, without_coordinates
+from stakes.data.site_columns import site_labels
 from stakes.data.table_columns import column_numbers, numeric_columns, zone_notes
-from stakes.errors import TableError
+from stakes.errors import TableError, listed
 
 __all__ = ["table_forecast"]
-
-_NUMBER = ("number", "member", "realization", "realisation")
 
 
 def table_forecast(
@@ -23,6 +23,7 @@ def table_forecast(
     name: str,
     *,
     time: str | None = None,
+    site: str | None = None,
     columns: Sequence[str] = (),
     targets: Sequence[str] = (),
     read_as: ReadAs = "auto",
@@ -33,58 +34,70 @@ def table_forecast(
         table: The table.
         name: What messages call the file.
         time: The column of times; None looks for the usual names and for a column `case`.
+        site: The column of sites; None looks for the usual names.
         columns: The members of a wide table, also as ranges such as m1:m50; none for all that look like members.
         targets: The columns of values of a long table; none for the only one.
-        read_as: What the columns of a wide table hold.
+        read_as: What the columns of a wide table hold, or which rows of a hub's table are meant.
     """
-    number = next((column for column in _NUMBER if column in table.columns and not columns), None)
-    if number is None:
-        return _wide(table, name, time, columns, read_as)
-    return _long(table, name, time, number, targets)
+    found = None if columns else long_forecast(table, name, time, site, targets, read_as)
+    return _wide(table, name, time, site, columns, read_as) if found is None else found
 
 
-def _wide(table: pd.DataFrame, name: str, time: str | None, wanted: Sequence[str], read_as: ReadAs) -> ForecastValues:
-    index = case_index(table, time)
-    others = [str(column) for column in table.columns if index is None or column != index.name]
+def _wide(
+    table: pd.DataFrame, name: str, time: str | None, site: str | None, wanted: Sequence[str], read_as: ReadAs
+) -> ForecastValues:
+    index, sites = case_index(table, time), site_labels(table, site)
+    known = {each.name for each in (index, sites) if each is not None}
+    others = [str(column) for column in table.columns if column not in known]
     if not others:
         raise TableError(f"{name} has no column of members")
     columns, notes = (chosen_columns(wanted, others, name), ()) if wanted else without_coordinates(others)
-    numeric = set(numeric_columns(table))
-    text = next((column for column in columns if column not in numeric and _is_text(table[column])), None)
-    if text is not None:
-        raise TableError(
-            f"{name} has text in the column {text!r}; columns of members hold numbers, and the column of the case "
-            "is called time or case"
-        )
+    _require_numbers(table, columns, name)
     found = forecast_columns(columns, name, read_as, bool(wanted))
     values = np.stack([column_numbers(table, of_target, name) for of_target in found.of_target.values()], -1)
-    notes += found.notes
-    notes += zone_notes(table, index.name if isinstance(index, pd.DatetimeIndex) else None)
+    notes += found.notes + zone_notes(table, index.name if isinstance(index, pd.DatetimeIndex) else None)
+    if sites is not None:
+        return _by_site(values, index, sites, found, notes, name)
     index = pd.RangeIndex(len(table), name=ROW) if index is None else index
     require_once(index, name)
     targets = tuple(found.of_target)
     return ForecastValues(values, index, targets, found.levels, sited=read_as != "points", notes=notes)
 
 
-def _long(table: pd.DataFrame, name: str, time: str | None, number: str, wanted: Sequence[str]) -> ForecastValues:
-    index = case_index(table, time)
+def _by_site(
+    values: Any,
+    index: "pd.Index[Any] | None",
+    labels: "pd.Series[Any]",
+    found: ForecastColumns,
+    notes: tuple[str, ...],
+    name: str,
+) -> ForecastValues:
+    """The values of each case and site, of a table that has a row for each: (rows, M, 1) to (N, M, sites)."""
+    if len(found.of_target) > 1:
+        raise TableError(
+            f"{name} has sites in the column {labels.name!r} and in the names of others, {listed([*found.of_target])}"
+        )
     if index is None:
-        raise TableError(f"{name} has the column {number!r} but none of the case; it is called time or case")
-    numeric = [column for column in numeric_columns(table) if column not in (index.name, number)]
-    if not numeric:
-        raise TableError(f"{name} has no column of numbers besides {number!r} and {index.name!r}")
-    values, notes = (numeric, ()) if wanted and set(wanted) <= set(numeric) else without_coordinates(numeric)
-    targets = target_columns(wanted, values, name)
-    keys = pd.MultiIndex.from_arrays([index, column_numbers(table, [number], name)[:, 0]])
-    if keys.get_level_values(1).hasnans:
-        raise TableError(f"{name} must have a member in the column {number!r} of every row")
-    if len(twice := np.flatnonzero(keys.duplicated())):
-        case, member = keys[twice[0]]
-        raise TableError(f"{name} has member {member:g} of case {case} more than once")
-    wide = pd.DataFrame(column_numbers(table, targets, name), keys).unstack().sort_index()
-    members = wide.to_numpy(np.float64).reshape(len(wide), len(targets), -1).swapaxes(1, 2)
-    notes += zone_notes(table, index.name if isinstance(index, pd.DatetimeIndex) else None)
-    return ForecastValues(members, wide.index.set_names(index.name), tuple(targets), notes=notes)
+        if labels.duplicated().any():
+            raise TableError(f"{name} has the column {labels.name!r} but none of the case; it is called time or case")
+        index = pd.Index(np.zeros(len(labels), np.int64), name=ROW)
+    require_once(pd.MultiIndex.from_arrays([index, labels], names=[index.name, labels.name]), name)
+    case_codes, cases = pd.factorize(index)
+    site_codes, sites = pd.factorize(labels)
+    placed = np.full((len(cases), values.shape[1], len(sites)), np.nan)
+    placed[case_codes, :, site_codes] = values[..., 0]
+    cases = pd.Index(cases).set_names(index.name)
+    return ForecastValues(placed, cases, tuple(map(str, sites)), found.levels, sited=True, notes=notes)
+
+
+def _require_numbers(table: pd.DataFrame, columns: Sequence[str], name: str) -> None:
+    numeric = set(numeric_columns(table))
+    text = next((column for column in columns if column not in numeric and _is_text(table[column])), None)
+    if text is not None:
+        raise TableError(
+            f"{name} has text in the column {text!r}; columns of members hold numbers, and the column of the case "
+            "is called time or case; --site says which is of sites"
+        )
 
 
 def _is_text(column: "pd.Series[Any]") -> bool:

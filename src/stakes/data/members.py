@@ -1,9 +1,10 @@
 """A forecast that the user already has, as members: an ensemble, or weighted members made of quantiles.
 
 A wide table has one row per case and one column per member or quantile (`stakes.data.forecast_columns` says which is
-which); a long one has a column `number`, a column of the case and one column per target. A NetCDF file has a variable
-with the dimension `number`, one dimension of cases and, for several sites, `site`. A case is known by its time or by
-the column `case`; without either, by its place in the file.
+which); a long one has one row per member or quantile (`stakes.data.long_tables`). Several sites stand in the names of
+columns, or in a column of their own. A NetCDF file has a variable with the dimension `number`, one dimension of cases
+and, for several sites, `site`. A case is known by its time or by the column `case`; without either, by its place in the
+file.
 """
 
 from collections.abc import Sequence
@@ -84,6 +85,7 @@ def read_members(
     path: Path,
     *,
     time: str | None = None,
+    site: str | None = None,
     variable: str | None = None,
     columns: Sequence[str] = (),
     targets: Sequence[str] = (),
@@ -102,11 +104,12 @@ def read_members(
     Args:
         path: The file.
         time: The column of times; None looks for the usual names and for a column `case`.
+        site: The column of sites in a table with a row for each; None looks for the usual names.
         variable: The variable of a NetCDF file; None takes the only one with members.
         columns: The members or quantiles of a wide table, also as ranges such as m1:m50; none for all that look so.
         targets: The columns of values of a long table; none for the only one.
-        read_as: Whether the columns of a wide table are "members", "quantiles", or "points", one forecast a site;
-            "auto" tells by their names, and refuses what may be either.
+        read_as: Whether the columns of a wide table are "members", "quantiles", or "points", one forecast a site, or
+            which rows of a hub's table are meant; "auto" tells by the names, and refuses what may be either.
         sites: Where there are several sites or targets: "together" for one decision about all of them, "each" for one
             about each, or the names of those that are meant.
         tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
@@ -126,7 +129,8 @@ def read_members(
             found = dataset_forecast(dataset, name, variable)
     else:
         table = read_table(path, separator=separator, encoding=encoding)
-        found = table_forecast(table, name, time=time, columns=columns, targets=targets, read_as=read_as)
+        how = {"time": time, "site": site}
+        found = table_forecast(table, name, **how, columns=columns, targets=targets, read_as=read_as)
     kept = _complete(_of_sites(found, sites, name), name)
     if kept.levels is not None:
         return _weighted(kept, name, read_as, tails, bounds, cost)

@@ -1,0 +1,158 @@
+"""Forecasts in tables with one row for each member or quantile of a case, and of a site where there are several.
+
+Known are a column of members (`number`, `member`, `sample_id`, ...) or of levels (`quantile`), with the values in
+columns of their own, and the tables of forecast hubs, with `output_type`, `output_type_id` and `value`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.data.case_index import case_index
+from stakes.data.forecast_columns import ReadAs
+from stakes.data.forecast_values import ForecastValues
+from stakes.data.member_columns import target_columns, without_coordinates
+from stakes.data.site_columns import site_labels
+from stakes.data.table_columns import column_numbers, numeric_columns, zone_notes
+from stakes.errors import TableError, listed
+from stakes.number_text import number_text
+
+__all__ = ["long_forecast"]
+
+_MEMBER = ("number", "member", "realization", "realisation", "sample_id", "sample", "member_id", "ensemble_member")
+_LEVEL = ("quantile", "quantile_level")
+_HUB_TYPE, _HUB_KEY, _HUB_VALUE = "output_type", "output_type_id", "value"
+_HUB_KINDS = {"quantile": "quantiles", "sample": "members"}
+_RUN = ("reference_date", "origin_date", "forecast_date", "cutoff", "issued", "init_time")
+
+
+class _Rows(NamedTuple):
+    """The rows of a long table, and the column that tells the members or levels of a case apart."""
+
+    table: pd.DataFrame
+    key: str
+    has_levels: bool
+    values: tuple[str, ...] = ()  # known columns of values; none where they are still to be found
+    notes: tuple[str, ...] = ()
+
+
+def long_forecast(
+    table: pd.DataFrame, name: str, time: str | None, site: str | None, targets: Sequence[str], read_as: ReadAs
+) -> ForecastValues | None:
+    """The forecast in a long table; None where the table is not one.
+
+    Args:
+        table: The table.
+        name: What messages call the file.
+        time: The column of times; None looks for the usual names and for a column `case`.
+        site: The column of sites; None looks for the usual names.
+        targets: The columns of values; none for the only one.
+        read_as: Whether the rows of members or those of quantiles are meant where a table of a hub has both.
+    """
+    rows = _rows(table, name, read_as)
+    if rows is None:
+        return None
+    index, labels = case_index(rows.table, time), site_labels(rows.table, site)
+    if index is None:
+        raise TableError(f"{name} has the column {rows.key!r} but none of the case; it is called time or case")
+    columns, notes = _value_columns(rows, [index.name, *([] if labels is None else [labels.name])], targets, name)
+    if labels is not None and len(columns) > 1:
+        raise TableError(f"{name} must have one column of values beside that of sites, got {listed(columns)}")
+    keys = _key_labels(rows, name)
+    cases, case_codes = _coded(index)
+    members, member_codes = _coded(keys)
+    sites, site_codes = _coded(pd.Index(["" for _ in keys]) if labels is None else pd.Index(labels), sort=False)
+    places = (case_codes, member_codes, site_codes)
+    _require_once(rows, places, (cases, members, sites), name)
+    numbers = column_numbers(rows.table, columns, name)  # (rows, T)
+    values = np.full((len(cases), len(members), len(sites), len(columns)), np.nan)
+    values[places] = numbers
+    return ForecastValues(
+        values.reshape(len(cases), len(members), -1),
+        cases.set_names(index.name),
+        tuple(columns) if labels is None else tuple(sites),
+        levels=tuple(map(float, members)) if rows.has_levels else None,
+        sited=labels is not None,
+        notes=rows.notes + notes + zone_notes(rows.table, index.name if isinstance(index, pd.DatetimeIndex) else None),
+    )
+
+
+def _rows(table: pd.DataFrame, name: str, read_as: ReadAs) -> _Rows | None:
+    if {_HUB_TYPE, _HUB_KEY, _HUB_VALUE} <= set(table.columns):
+        return _hub_rows(table, name, read_as)
+    lower = {str(column).lower(): str(column) for column in reversed(table.columns)}
+    for names, has_levels in ((_MEMBER, False), (_LEVEL, True)):
+        if (key := next((lower[known] for known in names if known in lower), None)) is not None:
+            return _Rows(table, key, has_levels)
+    return None
+
+
+def _hub_rows(table: pd.DataFrame, name: str, read_as: ReadAs) -> _Rows:
+    """The rows of quantiles, or of samples, for the one target of a hub's table."""
+    kinds = table[_HUB_TYPE].astype("str")
+    there = list(dict.fromkeys(kinds))
+    wanted = [kind for kind in there if kind in _HUB_KINDS and read_as in ("auto", _HUB_KINDS[kind])]
+    if not wanted:
+        raise TableError(f"{name} has no output_type quantile or sample to read, it has {listed(there)}")
+    if len(wanted) > 1:
+        raise TableError(
+            f"{name} has quantiles and samples; --read-as quantiles or --read-as members says which are meant"
+        )
+    chosen = table[(kinds == wanted[0]).to_numpy()].reset_index(drop=True)
+    if "target" in chosen.columns and chosen["target"].nunique(dropna=False) > 1:
+        raise TableError(
+            f"{name} has several targets, {listed([*map(str, chosen['target'].unique())])}; keep one of them"
+        )
+    others = [kind for kind in there if kind != wanted[0]]
+    notes = (f"left out beside the output_type {wanted[0]}: {listed(others)}",) if others else ()
+    return _Rows(chosen, _HUB_KEY, wanted[0] == "quantile", (_HUB_VALUE,), notes)
+
+
+def _value_columns(
+    rows: _Rows, known: Sequence[object], wanted: Sequence[str], name: str
+) -> tuple[list[str], tuple[str, ...]]:
+    if rows.values:
+        return list(rows.values), ()
+    numeric = [column for column in numeric_columns(rows.table) if column not in (*known, rows.key)]
+    if not numeric:
+        besides = " and ".join(repr(column) for column in (rows.key, *known))
+        raise TableError(f"{name} has no column of numbers besides {besides}")
+    values, notes = (numeric, ()) if wanted and set(wanted) <= set(numeric) else without_coordinates(numeric)
+    return target_columns(wanted, values, name), notes
+
+
+def _key_labels(rows: _Rows, name: str) -> "pd.Index[Any]":
+    """The member or the level of each row; members may have any name, levels are numbers."""
+    column = rows.table[rows.key]
+    if column.isna().any():
+        what = "level" if rows.has_levels else "member"
+        raise TableError(f"{name} must have a {what} in the column {rows.key!r} of every row")
+    numbers = pd.to_numeric(column, errors="coerce")
+    if rows.has_levels or not numbers.isna().any():
+        return pd.Index(column_numbers(rows.table, [rows.key], name)[:, 0])
+    return pd.Index(column.astype("str"))
+
+
+def _coded(labels: "pd.Index[Any]", sort: bool = True) -> "tuple[pd.Index[Any], NDArray[np.intp]]":
+    """The labels that there are, in ascending order or as they come, and the place of each row's among them."""
+    codes, there = pd.factorize(labels, sort=sort)
+    return pd.Index(there), codes
+
+
+def _require_once(
+    rows: _Rows, places: Sequence[NDArray[np.intp]], labels: "Sequence[pd.Index[Any]]", name: str
+) -> None:
+    sizes = [len(each) for each in labels]
+    twice = np.flatnonzero(pd.Index(np.ravel_multi_index(tuple(places), sizes)).duplicated())
+    if not len(twice):
+        return
+    case, key, site = (each[codes[twice[0]]] for each, codes in zip(labels, places, strict=True))
+    what = "level" if rows.has_levels else "member"
+    key = number_text(key) if isinstance(key, float) else key
+    runs = [run for run in _RUN if run in rows.table.columns and rows.table[run].nunique() > 1]
+    hint = f"; keep the rows of one {runs[0]}" if runs else ""
+    at_site = f" of site {site}" if site else ""
+    raise TableError(f"{name} has {what} {key} of case {case}{at_site} more than once{hint}")

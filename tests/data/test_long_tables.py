@@ -1,0 +1,163 @@
+"""Tables as other tools write them, with one row for each member or quantile."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stakes.data.members import read_members
+from stakes.errors import StakesError, TableError
+
+HUB = "reference_date,location,horizon,target,target_end_date,output_type,output_type_id,value\n"
+
+
+def written(folder: Path, content: str) -> Path:
+    (folder / "a.csv").write_text(content, encoding="utf-8")
+    return folder / "a.csv"
+
+
+def test_samples_as_neuralforecast_has_them(tmp_path: Path) -> None:
+    rows = "a,2020-01-01,1,5\na,2020-01-01,0,4\nb,2020-01-01,0,40\nb,2020-01-01,1,50\n"
+    path = written(tmp_path, f"unique_id,ds,sample_id,NHITS\n{rows}")
+    found = read_members(path)
+    assert (found.members.tolist(), found.targets) == ([[[4, 40], [5, 50]]], ("a", "b"))
+    assert (found.index.name, found.index[0]) == ("ds", pd.Timestamp("2020-01-01"))
+    assert "2 sites, a, b, are one decision" in found.notes[1]
+    each = read_members(path, sites="each")
+    assert each.members[..., 0].tolist() == [[4, 5], [40, 50]]
+    one = read_members(written(tmp_path, "unique_id,ds,sample_id,NHITS\na,7,s1,4\na,7,s0,5\n"))
+    assert (one.members.tolist(), one.index.tolist(), one.targets) == ([[[5], [4]]], [7], ("NHITS",))
+
+
+def test_quantiles_as_chronos_has_them(tmp_path: Path) -> None:
+    header = "item_id,timestamp,target_name,predictions,0.1,0.5,0.9\n"
+    path = written(tmp_path, f"{header}shop,2020-01-01,sales,2,1,2,5\nshop,2020-01-02,sales,2,2,3,4\n")
+    found = read_members(path)
+    assert (found.levels, len(found.index), found.targets) == ((0.1, 0.5, 0.9), 2, ("outcome",))
+    assert found.notes[2:] == (
+        "taken as coordinates and left out: item_id, target_name",
+        "left out beside the quantiles: predictions",
+    )
+    several = written(tmp_path, f"{header}a,2020-01-01,sales,2,1,2,5\nb,2020-01-01,sales,2,10,20,50\n")
+    with pytest.raises(TableError, match=r"has quantiles of 2 sites, a, b: .*--sites each .*--sites a for one"):
+        read_members(several)
+    assert read_members(several, sites=["b"]).targets == ("b",)
+    each = read_members(several, sites="each")
+    assert (each.index.names, [site for _, site in each.index]) == (["timestamp", "site"], ["a", "b"])
+
+
+def hub(kind: str, *cells: tuple[str, str, object, float]) -> str:
+    lines = [f"2020-01-01,{place},1,flu,{end},{kind},{key},{value}\n" for place, end, key, value in cells]
+    return "".join(lines)
+
+
+def test_quantiles_of_a_hub(tmp_path: Path) -> None:
+    cells = [("US", f"2020-01-0{day}", level, 10 * day + 10 * level) for day in (2, 1) for level in (0.9, 0.1, 0.5)]
+    mean = "2020-01-01,US,1,flu,2020-01-02,mean,NA,25\n"
+    found = read_members(written(tmp_path, HUB + mean + hub("quantile", *cells)))
+    assert (found.levels, found.index.tolist()) == (
+        (0.1, 0.5, 0.9),
+        [pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-02")],
+    )
+    middle = np.searchsorted(np.cumsum(found.weights), 0.5)
+    assert found.members[:, middle, 0].tolist() == [15, 25]
+    assert "left out beside the output_type quantile: mean" in found.notes
+
+
+def test_samples_of_a_hub_keep_their_identity_across_sites(tmp_path: Path) -> None:
+    cells = [("06", "2020-01-02", "s1", 1), ("36", "2020-01-02", "s2", 20), ("36", "2020-01-02", "s1", 10)]
+    cells += [("06", "2020-01-02", "s2", 2)]
+    found = read_members(written(tmp_path, HUB + hub("sample", *cells)))
+    assert found.members.tolist() == [[[1, 10], [2, 20]]]
+    both = written(tmp_path, HUB + hub("sample", *cells) + hub("quantile", ("06", "2020-01-02", 0.1, 1)))
+    with pytest.raises(TableError, match="has quantiles and samples; --read-as quantiles or --read-as members says"):
+        read_members(both)
+    assert read_members(both, read_as="members").members.tolist() == [[[1, 10], [2, 20]]]
+
+
+def test_cases_of_a_hub_without_dates_are_horizons(tmp_path: Path) -> None:
+    rows = [f"US,{ahead},quantile,{level},{ahead + level}" for ahead in (2, 1) for level in (0.1, 0.9)]
+    found = read_members(written(tmp_path, "location,horizon,output_type,output_type_id,value\n" + "\n".join(rows)))
+    assert (found.index.name, found.index.tolist()) == ("horizon", [1, 2])
+
+
+def test_a_column_of_levels(tmp_path: Path) -> None:
+    found = read_members(
+        written(tmp_path, "time,quantile,load\n" + "".join(f"2020-01-01,{p},{p}\n" for p in (0.9, 0.2)))
+    )
+    assert (found.levels, found.targets) == ((0.2, 0.9), ("load",))
+
+
+def test_a_column_of_sites_beside_members(tmp_path: Path) -> None:
+    rows = "2020-01-02,north,1,2\n2020-01-02,west,10,20\n2020-01-01,west,30,40\n2020-01-01,north,3,4\n"
+    found = read_members(written(tmp_path, f"time,site,m1,m2\n{rows}"))
+    assert found.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
+    assert (found.targets, found.index[0]) == (("north", "west"), pd.Timestamp("2020-01-02"))
+    farms = written(tmp_path, f"time,farm,m1,m2\n{rows}")
+    with pytest.raises(StakesError, match=r"has text in the column 'farm'; .* --site says"):
+        read_members(farms)
+    assert read_members(farms, site="farm").targets == ("north", "west")
+    alone = read_members(written(tmp_path, "site,m1,m2\nnorth,1,2\nwest,10,20\n"), sites="each")
+    assert (alone.index.names, alone.members[..., 0].tolist()) == (["row", "site"], [[1, 2], [10, 20]])
+    gap = read_members(written(tmp_path, f"time,site,m1,m2\n{rows}2020-01-03,west,5,6\n"))
+    assert gap.notes[-1] == "1 of 3 cases have missing members and are left out"
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "hub of other types": (
+        HUB + hub("pmf", ("US", "2020-01-02", "low", 1)),
+        "no output_type quantile or sample .*has pmf",
+    ),
+    "several targets": (
+        HUB
+        + hub("quantile", ("US", "2020-01-02", 0.1, 1))
+        + hub("quantile", ("US", "2020-01-02", 0.9, 2)).replace("flu", "rsv"),
+        "has several targets, flu, rsv; keep one of them",
+    ),
+    "several runs": (
+        HUB
+        + hub("quantile", *[("US", "2020-01-08", p, 1) for p in (0.1, 0.9)]) * 2
+        + hub("quantile", ("US", "2020-01-15", 0.1, 1)).replace("2020-01-01", "2020-01-07"),
+        "has level 0.1 of case 2020-01-08 00:00:00 more than once; keep the rows of one reference_date",
+    ),
+    "level outside": (
+        HUB + hub("quantile", *[("US", "2020-01-02", p, 1) for p in (0.1, 1.9)]),
+        "between 0 and 1, got 1.9",
+    ),
+    "level that is none": (
+        HUB + hub("quantile", ("US", "2020-01-02", "low", 1)),
+        "column 'output_type_id' must hold num",
+    ),
+    "no level": (
+        HUB + hub("quantile", ("US", "2020-01-02", "", 1)),
+        "must have a level in the column 'output_type_id'",
+    ),
+    "sites without cases": ("site,m1,m2\na,1,2\na,3,4\nb,5,6\n", "has the column 'site' but none of the case"),
+    "site twice": (
+        "time,site,m1,m2\n2020-01-01,a,1,2\n2020-01-01,b,1,2\n2020-01-01,a,3,4\n",
+        "has the time and site 2020-01-01 00:00:00, a more than once",
+    ),
+    "sites twice over": (
+        "time,site,n_m1,n_m2,w_m1,w_m2\n2020-01-01,a,1,2,3,4\n2020-01-01,b,1,2,3,4\n",
+        "has sites in the column 'site' and in the names of others, n, w",
+    ),
+    "values of sites": (
+        "site,time,number,load,wind\na,2020-01-01,0,1,2\nb,2020-01-01,0,1,2\n",
+        "has several columns of values, load, wind; --target says which",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "expected"), REFUSED.values(), ids=REFUSED)
+def test_tables_that_cannot_be_read(tmp_path: Path, content: str, expected: str) -> None:
+    with pytest.raises(StakesError, match=expected) as caught:
+        read_members(written(tmp_path, content))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_one_column_of_values_beside_sites(tmp_path: Path) -> None:
+    path = written(tmp_path, "site,time,number,load,wind\na,2020-01-01,0,1,2\nb,2020-01-01,0,1,2\n")
+    with pytest.raises(TableError, match="must have one column of values beside that of sites, got load, wind"):
+        read_members(path, targets=["load", "wind"])
+    assert read_members(path, targets=["load"]).targets == ("a", "b")
