@@ -73,7 +73,7 @@ def _names_told(members: Sequence[str]) -> tuple[str, ...]:
 
 def _quantile_columns(columns: Sequence[str], found: Sequence[NamedQuantile], name: str) -> ForecastColumns:
     require_levels(found, name)
-    named = {each.column for each in found}
+    named = dict.fromkeys(each.column for each in found)
     prefixes = list(dict.fromkeys(each.prefix for each in found))
     others = [column for column in columns if column not in named]
     points = [column for column in others if found and is_point_forecast(column, prefixes)]
