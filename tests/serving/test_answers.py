@@ -17,6 +17,7 @@ from stakes.bundle import load_bundle
 from stakes.cost_text.library_costs import cost_names
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
+from stakes.data.quantile_members import quantile_members
 from stakes.data.stored_cases import STORED_CASES
 from stakes.fitting.decide import decide_folder
 from stakes.forecaster import DecisionAwareForecaster
@@ -107,6 +108,34 @@ def test_members_that_are_there_already(client: httpx.Client, deep: bool) -> Non
     assert actions(answer) == expected.action[:, 0].tolist()
     assert answer["forecast"] == "members"
     assert "short=2.5" in answer["cost"]
+
+
+def test_quantiles_are_no_members(client: httpx.Client) -> None:
+    levels, quantiles = [0.1, 0.25, 0.5, 0.75, 0.9], [[1.0, 2.0, 3.0, 4.0, 6.0], [2.0, 2.5, 3.0, 5.0, 8.0]]
+    answer = asked(client, "/v1/decide", members=quantiles, member_levels=levels, quantiles=[0.1, 0.9])
+    members, weights = map(torch.from_numpy, quantile_members(levels, quantiles))
+    cost = stakes.ImbalanceCost(short=4.0, long=1.0, lower=0.0, upper=9.0)
+    expected = stakes.solve_action(cost, members[..., None], weights=weights)
+    assert actions(answer) == expected.action[:, 0].tolist()
+    assert [decision["quantiles"] for decision in answer["decisions"]] == [{"0.1": 1, "0.9": 6}, {"0.1": 2, "0.9": 8}]
+    assert answer["notes"] == []
+    alike = asked(client, "/v1/decide", members=quantiles)
+    assert alike["notes"] == [
+        "the members of every row ascend, as quantiles do; if they are quantiles, give their member_levels"
+    ]
+    assert asked(client, "/v1/decide", members=[[1, 3, 2, 4, 6], [2, 2.5, 3, 5, 8]])["notes"] == []
+    (curve,) = asked(client, "/v1/curve", members=quantiles[0], member_levels=levels, points=201)["curves"]
+    assert curve["decision"]["action"] == actions(answer)[0]
+    assert min(curve["expected_costs"]) == pytest.approx(curve["decision"]["expected_cost"], rel=1e-3)
+    assert np.trapezoid(curve["density"], curve["outcomes"]) == pytest.approx(1, abs=0.02)
+
+
+def test_quantiles_that_cross_and_have_no_median(client: httpx.Client) -> None:
+    answer = asked(client, "/v1/decide", members=[[1, 3, 2], [1, 2, 3]], member_levels=[0.1, 0.2, 0.9])
+    assert answer["notes"] == [
+        "1 of 2 cases have quantiles that cross, and were sorted (by up to 1)",
+        "there is no median: between 0.2 and 0.9 the quantiles are on a line",
+    ]
 
 
 def test_the_action_at_a_bound_is_said_to_be_there(client: httpx.Client) -> None:

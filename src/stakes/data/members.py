@@ -14,16 +14,16 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from stakes.data.forecast_columns import ReadAs
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.member_grids import dataset_forecast
 from stakes.data.member_tables import table_forecast
-from stakes.data.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
-from stakes.data.quantile_members import TailShape, checked_levels, quantile_members, uncrossed
+from stakes.data.outcome_bounds import Pair
+from stakes.data.quantile_members import TailShape
 from stakes.data.tables import read_table
+from stakes.data.weighted_quantiles import given_bounds, weighted_quantiles, within
 from stakes.data.xarray_files import open_dataset
 from stakes.errors import SettingError, TableError, did_you_mean, listed
 from stakes.method.argument_checks import require_one_of
@@ -134,8 +134,7 @@ def read_members(
     kept = _complete(_of_sites(found, sites, name), name)
     if kept.levels is not None:
         return _weighted(kept, name, read_as, tails, bounds, cost)
-    drawn = isinstance(bounds, tuple)
-    return replace(kept, members=_drawn_to(kept.members, _given(bounds))) if drawn else kept
+    return replace(kept, members=within(kept.members, given_bounds(bounds)))
 
 
 def _of_sites(found: ForecastValues, sites: str | Sequence[str], name: str) -> ForecastValues:
@@ -191,38 +190,15 @@ def _weighted(
     cost: object,
 ) -> MembersFile:
     """The weighted members of quantiles, of one target."""
-    levels = found.levels or ()
+    quantiles, target = found.members[..., 0], found.targets[0]
     try:
-        checked_levels(levels)
+        made = weighted_quantiles(
+            found.levels or (), quantiles, name, tails=tails, bounds=bounds, cost=cost, target=target
+        )
     except SettingError as error:
         raise TableError(f"{name}: {error}; --read-as members takes the columns as members") from error
-    quantiles, notes = uncrossed(found.members[..., 0], name)
-    if bounds == "auto":
-        known = outcome_bounds("auto", cost, torch.from_numpy(quantiles.reshape(-1, 1)))
-    else:
-        known = _given(bounds)
-    members, weights = quantile_members(levels, quantiles, tails)
-    beyond = f"{tails} tails beyond" if tails == "exponential" else "nothing beyond"
-    read = (f"the columns are read as quantiles, with lines between the levels and {beyond}",)
-    if read_as == "auto":
-        read = (f"{read[0]}; --read-as members takes them as members that count alike",)
-    if 0.5 not in levels:
-        low, high = max(level for level in levels if level < 0.5), min(level for level in levels if level > 0.5)
-        notes += (
-            f"there is no median: between {number_text(low)} and {number_text(high)} the quantiles are on a line",
-        )
-    notes += known.sentences(found.targets) if known is not None else ()
-    drawn = _drawn_to(members[..., None], known)
-    return replace(found, members=drawn, weights=weights, notes=(found.notes[0], *read, *found.notes[1:], *notes))
-
-
-def _given(bounds: Pair | Literal["auto"] | None) -> OutcomeBounds | None:
-    return OutcomeBounds((bounds,), "given") if isinstance(bounds, tuple) else None
-
-
-def _drawn_to(members: Floats, bounds: OutcomeBounds | None) -> Floats:
-    """Members (N, M, D) between the bounds, which all targets share."""
-    if bounds is None:
-        return members
-    lower, upper = bounds.pairs[0]
-    return np.clip(members, -np.inf if lower is None else lower, np.inf if upper is None else upper)
+    beyond = "exponential tails beyond" if tails == "exponential" else "nothing beyond"
+    read = f"the columns are read as quantiles, with lines between the levels and {beyond}"
+    read += "; --read-as members takes them as members that count alike" if read_as == "auto" else ""
+    notes = (found.notes[0], read, *found.notes[1:], *made.notes)
+    return replace(found, members=made.members[..., None], weights=made.weights, notes=notes)

@@ -17,7 +17,9 @@ __all__ = ["decision_rows", "forecast_rows", "require_finite_answer"]
 Floats = NDArray[np.float64]
 
 
-def decision_rows(priced: PricedCost, samples: Tensor, levels: Sequence[float], field: str) -> list[Decision]:
+def decision_rows(
+    priced: PricedCost, samples: Tensor, levels: Sequence[float], field: str, weights: Tensor | None = None
+) -> list[Decision]:
     """The best action of every forecast, and quantiles of what the decision is about.
 
     Args:
@@ -25,9 +27,10 @@ def decision_rows(priced: PricedCost, samples: Tensor, levels: Sequence[float], 
         samples: The members (n, M, D).
         levels: Levels of the quantiles, between 0 and 1.
         field: Of the request, which is named where there is no answer.
+        weights: What each member weighs, (M,); None where all count alike.
     """
     with priced.naming_field(field):
-        decisions = solve_decisions(priced.cost, [samples], levels, double=True)
+        decisions = solve_decisions(priced.cost, [samples], levels, double=True, weights=weights)
     for values in (decisions.action, decisions.expected_cost, decisions.quantiles):
         require_finite_answer(values, field)
     return [

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.method.costs import Cost
+from stakes.method.member_weights import mean_of_members
 
 __all__ = ["action_grid", "expected_costs", "member_density", "outcome_grid"]
 
@@ -40,31 +41,39 @@ def action_grid(cost: Cost, outcomes: Floats | None, points: int) -> Floats:
     return np.linspace(lower, upper, points)
 
 
-def member_density(total: Floats, grid: Floats) -> Floats:
+def member_density(total: Floats, grid: Floats, weights: Floats | None = None) -> Floats:
     """A kernel estimate of the members' density, (G,): Gaussian, with the bandwidth of Silverman's rule.
 
     Args:
         total: Members (M,).
         grid: Outcomes (G,), equally spaced, where the density is wanted.
+        weights: What each member weighs, (M,); None where all count alike.
     """
-    spread = float(total.std())
-    quartiles = np.quantile(total, [0.25, 0.75])
+    if weights is None:
+        spread, quartiles = float(total.std()), np.quantile(total, [0.25, 0.75])
+    else:
+        spread = float(np.sqrt(np.average((total - np.average(total, weights=weights)) ** 2, weights=weights)))
+        quartiles = np.quantile(total, [0.25, 0.75], weights=weights, method="inverted_cdf")
     spread = min(spread, float(quartiles[1] - quartiles[0]) / 1.34) or spread
     width = max(0.9 * spread * len(total) ** -0.2, (grid[1] - grid[0]) / 2)
     distance = (grid[:, None] - total[None, :]) / width
-    density: Floats = np.exp(-0.5 * distance**2).mean(1) / (width * np.sqrt(2 * np.pi))
-    return density
+    kernels = np.exp(-0.5 * distance**2)  # (G, M)
+    mean: Floats = kernels.mean(1) if weights is None else np.average(kernels, axis=1, weights=weights)
+    return mean / (width * np.sqrt(2 * np.pi))
 
 
-def expected_costs(cost: Cost, members: Tensor, actions: Floats) -> Floats:
+def expected_costs(cost: Cost, members: Tensor, actions: Floats, weights: Tensor | None = None) -> Floats:
     """What forecasts expect actions to cost, (F, G).
 
     Args:
         cost: What is decided for.
         members: The members (F, M, D) of F forecasts of one case.
         actions: The actions (G,).
+        weights: What each member weighs, (M,); None where all count alike.
     """
     action = torch.from_numpy(actions).to(members.dtype)[:, None]
     outcome = members.movedim(1, 0)[:, :, None, :].expand(-1, -1, len(actions), -1)  # (M, F, G, D)
     with torch.no_grad():
-        return cost(action.expand(len(members), -1, -1), outcome).double().mean(0).numpy()
+        costs = cost(action.expand(len(members), -1, -1), outcome).double()  # (M, F, G)
+        relative = None if weights is None else (weights / weights.mean())[:, None, None]
+        return mean_of_members(costs, relative, 0).numpy()

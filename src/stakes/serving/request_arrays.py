@@ -1,18 +1,26 @@
 """From what a request holds to arrays, or a refusal that names the field."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from stakes.data.weighted_quantiles import weighted_quantiles
 from stakes.errors import did_you_mean
-from stakes.serving.refusals import RefusedError
+from stakes.method.costs import Cost
+from stakes.serving.refusals import RefusedError, naming_field
 from stakes.serving.settings import ServiceSettings
 from stakes.settings import shown
 
-__all__ = ["feature_row", "member_array", "require_either", "require_rows"]
+__all__ = ["GivenMembers", "feature_row", "given_members", "require_either", "require_rows"]
 
 Floats = NDArray[np.float64]
+MemberRow = Sequence[float] | Sequence[Sequence[float]]
+_HARDLY_BY_CHANCE = math.log(1000)
 
 
 def require_either(features: object, members: object) -> None:
@@ -50,16 +58,61 @@ def feature_row(row: Mapping[str, float] | Sequence[float], names: Sequence[str]
     return _by_name(row, names, where) if isinstance(row, Mapping) else _in_order(row, names, where)
 
 
-def member_array(
-    rows: Sequence[Sequence[float] | Sequence[Sequence[float]]], settings: ServiceSettings, outcomes: int
-) -> Floats:
-    """Members (N, M, D), as many for each row.
+@dataclass(frozen=True, eq=False)
+class GivenMembers:
+    """The members of a request.
+
+    Attributes:
+        members: Members (N, M, D).
+        weights: What each of them weighs, (M,), where they were made of quantiles; None where all count alike.
+        notes: Sentences for the user.
+    """
+
+    members: Tensor
+    weights: Tensor | None = None
+    notes: tuple[str, ...] = ()
+
+
+def given_members(
+    rows: Sequence[MemberRow],
+    levels: Sequence[float] | None,
+    cost: Cost,
+    settings: ServiceSettings,
+    outcomes: int,
+) -> GivenMembers:
+    """The members of a request, or weighted ones made of its quantiles.
 
     Args:
         rows: Each a list of members: numbers, or lists of one number per outcome.
+        levels: The levels of the quantiles that the members are; None where they are members.
+        cost: What is decided for.
         settings: How many members a row may have.
         outcomes: How many outcomes the fit has, D.
     """
+    array = _member_array(rows, settings, outcomes)
+    if levels is None:
+        return GivenMembers(torch.from_numpy(array), notes=_look_like_quantiles(array))
+    if outcomes > 1:
+        raise RefusedError(
+            "member_levels", f"quantiles of {outcomes} outcomes do not say how these move together; send members"
+        )
+    if len(levels) != array.shape[1]:
+        raise RefusedError("member_levels", f"there must be a level for each of {array.shape[1]}, got {len(levels)}")
+    with naming_field("member_levels"):
+        made = weighted_quantiles(levels, array[..., 0], "the request", cost=cost)
+    return GivenMembers(torch.from_numpy(made.members[..., None]), torch.from_numpy(made.weights), made.notes)
+
+
+def _look_like_quantiles(array: Floats) -> tuple[str, ...]:
+    """A note where members ascend in every row, which is hardly by chance."""
+    rows, count = array.shape[:2]
+    if array.shape[2] > 1 or rows * math.lgamma(count + 1) < _HARDLY_BY_CHANCE or (np.diff(array[..., 0]) < 0).any():
+        return ()
+    return ("the members of every row ascend, as quantiles do; if they are quantiles, give their member_levels",)
+
+
+def _member_array(rows: Sequence[MemberRow], settings: ServiceSettings, outcomes: int) -> Floats:
+    """Members (N, M, D), as many for each row."""
     count = len(rows[0])
     if count > settings.max_members:
         raise RefusedError("members", f"members must be at most {settings.max_members} a row, got {count}")

@@ -72,6 +72,10 @@ AskedForecast = Annotated[ForecastName, Field(description="which forecast, as /v
 MemberCount = Annotated[
     Annotated[int, Field(ge=1)] | None, Field(description="members of the forecast; null takes those of the fit")
 ]
+MemberLevels = Annotated[
+    Levels | None,
+    Field(description="where `members` are quantiles: their levels, ascending; null where they count alike"),
+]
 
 _FEATURES = "numbers by column name, or a list in the order that /v1/model tells"
 _TOLD_COST = "the cost that was decided for, in words"
@@ -89,6 +93,7 @@ class DecideRequest(_Request):
 
     features: Items[Row] | None = Field(None, description=f"rows to forecast from, each {_FEATURES}")
     members: Items[MemberRow] | None = Field(None, description="(rows, members) or (rows, members, outcomes)")
+    member_levels: MemberLevels = None
     cost: Costs = {}
     member_count: MemberCount = None
     quantiles: Quantiles = [0.1, 0.5, 0.9]
@@ -110,6 +115,7 @@ class CurveRequest(_Request):
 
     features: Row | None = Field(None, description=f"what to forecast from: {_FEATURES}")
     members: MemberRow | None = Field(None, description="in place of features: (members) or (members, outcomes)")
+    member_levels: MemberLevels = None
     cost: Costs = {}
     member_count: MemberCount = None
     forecasts: list[ForecastName] | None = Field(
@@ -183,6 +189,7 @@ class DecideAnswer(BaseModel):
     unit: str = Field(description=_UNIT)
     action_unit: str = Field(description=_ACTION_UNIT)
     decisions: list[Decision] = Field(description="in the order of the rows")
+    notes: list[str] = Field(description="sentences for the user about members that came with the request")
 
 
 class ForecastRow(BaseModel):

@@ -16,11 +16,12 @@ from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
 from stakes.fitting.decide import decided_notes
 from stakes.json_values import json_value
+from stakes.method.costs import Cost
 from stakes.serving import schemas
 from stakes.serving.answer_rows import decision_rows, forecast_rows, require_finite_answer
 from stakes.serving.case_curves import action_grid, expected_costs, member_density, outcome_grid
 from stakes.serving.refusals import RefusedError, naming_field
-from stakes.serving.request_arrays import feature_row, member_array, require_either, require_rows
+from stakes.serving.request_arrays import GivenMembers, feature_row, given_members, require_either, require_rows
 from stakes.serving.served_cost import ServedCost
 from stakes.serving.served_forecasts import ServedFits, ServedForecast
 from stakes.serving.service_description import cases_answer, model_answer
@@ -58,9 +59,10 @@ class Service:
         priced = self._cost.priced(request.cost)
         field = "features" if request.members is None else "members"
         rows: list[schemas.Decision] = []
-        count, parts = self._parts(request)
+        given = self._given(request.members, request.member_levels, priced.cost)
+        count, parts = self._parts(request, given)
         for part in parts:
-            rows += decision_rows(priced, part, request.quantiles, field)
+            rows += decision_rows(priced, part, request.quantiles, field, given.weights if given else None)
         return schemas.DecideAnswer(
             forecast=request.forecast if request.members is None else "members",
             member_count=count,
@@ -68,6 +70,7 @@ class Service:
             unit=priced.spec.unit,
             action_unit=priced.spec.action_unit,
             decisions=rows,
+            notes=list(given.notes) if given else [],
         )
 
     def forecast(self, request: schemas.ForecastRequest) -> schemas.ForecastAnswer:
@@ -89,13 +92,17 @@ class Service:
         require_either(request.features, request.members)
         priced = self._cost.priced(request.cost)
         field = "features" if request.members is None else "members"
-        titles, samples = self._case(request)  # (forecasts, M, D)
+        rows = None if request.members is None else [request.members]
+        given = self._given(rows, request.member_levels, priced.cost)
+        titles, samples = self._case(request, given)  # (forecasts, M, D)
+        weights = given.weights if given else None
         totals = Assessor(priced.cost).total(samples).double().numpy()
         outcomes = require_finite_answer(outcome_grid(totals, request.points), field)
         actions = action_grid(priced.cost, outcomes if self._cost.action_is_outcome else None, request.points)
-        decisions = decision_rows(priced, samples, _LEVELS, field)
+        decisions = decision_rows(priced, samples, _LEVELS, field, weights)
+        shares = None if weights is None else weights.numpy()
         with priced.naming_field(field):
-            costs = require_finite_answer(expected_costs(priced.cost, samples, actions), field)
+            costs = require_finite_answer(expected_costs(priced.cost, samples, actions, weights), field)
         curves = [
             schemas.ForecastCurve(
                 forecast=name,
@@ -104,7 +111,7 @@ class Service:
                 actions=actions.tolist(),
                 expected_costs=costs[place].tolist(),
                 outcomes=outcomes.tolist(),
-                density=require_finite_answer(member_density(totals[place], outcomes), field).tolist(),
+                density=require_finite_answer(member_density(totals[place], outcomes, shares), field).tolist(),
             )
             for place, (name, title) in enumerate(titles.items())
         ]
@@ -146,24 +153,31 @@ class Service:
         """Cases that the forecaster was judged by, to look at."""
         return cases_answer(self._fits)
 
-    def _parts(self, request: schemas.DecideRequest) -> tuple[int, Iterator[Tensor]]:
+    def _given(self, rows: Sequence[Any] | None, levels: Sequence[float] | None, cost: Cost) -> GivenMembers | None:
+        """The members that came with the request, if any did."""
+        if rows is None:
+            if levels is not None:
+                raise RefusedError("member_levels", "member_levels belong to members, of which there are none")
+            return None
+        require_rows("members", len(rows), self._settings)
+        return given_members(rows, levels, cost, self._settings, self._fits.forecaster.n_outputs_)
+
+    def _parts(self, request: schemas.DecideRequest, given: GivenMembers | None) -> tuple[int, Iterator[Tensor]]:
         """The number of members, and members (n, M, D) of some rows after the other."""
-        if request.members is not None:
-            require_rows("members", len(request.members), self._settings)
+        if given is not None:
             if request.member_count is not None:
                 raise RefusedError("member_count", "member_count belongs to features; members are as many as are sent")
-            members = torch.from_numpy(member_array(request.members, self._settings, self._fits.forecaster.n_outputs_))
+            members = given.members
             size = max(1, _ROWS_AT_ONCE // (members.shape[1] * members.shape[2]))
             return members.shape[1], iter(members.split(size))
         forecast = self._forecast(request.forecast)
         count = self._count(forecast, request.member_count)
         return count, forecast.sample(self._features(request.features or []), count)
 
-    def _case(self, request: schemas.CurveRequest) -> tuple[dict[str, str], Tensor]:
+    def _case(self, request: schemas.CurveRequest, given: GivenMembers | None) -> tuple[dict[str, str], Tensor]:
         """Titles of the forecasts by name, and their members (forecasts, M, D), as many of each."""
-        if request.members is not None:
-            array = member_array([request.members], self._settings, self._fits.forecaster.n_outputs_)
-            return {"members": "Members"}, torch.from_numpy(array)
+        if given is not None:
+            return {"members": "Members"}, given.members
         names = list(self._fits.forecasts) if request.forecasts is None else request.forecasts
         forecasts = [self._forecast(name) for name in dict.fromkeys(names)]
         features = np.array(feature_row(request.features or [], self._fits.features, "features"))

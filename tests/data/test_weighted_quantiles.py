@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+import stakes
+from stakes.data.outcome_bounds import OutcomeBounds
+from stakes.data.quantile_members import quantile_members
+from stakes.data.weighted_quantiles import given_bounds, weighted_quantiles, within
+from stakes.errors import SettingError
+
+LEVELS = (0.1, 0.5, 0.9)
+
+
+def test_members_are_those_of_the_quantiles_in_order() -> None:
+    found = weighted_quantiles(LEVELS, np.array([[1.0, 3.0, 2.0], [4.0, 5.0, 9.0]]), "'a.csv'")
+    members, weights = quantile_members(LEVELS, [[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]])
+    np.testing.assert_array_equal(found.members, members)
+    np.testing.assert_array_equal(found.weights, weights)
+    assert found.notes == ("1 of 2 cases have quantiles that cross, and were sorted (by up to 1)",)
+
+
+def test_tails_end_at_bounds_given_known_or_none() -> None:
+    quantiles = np.array([[1.0, 2.0, 3.0]])
+    free = weighted_quantiles(LEVELS, quantiles, "'a.csv'")
+    assert (free.members.min() < 0, free.notes) == (True, ())
+    given = weighted_quantiles(LEVELS, quantiles, "'a.csv'", bounds=(0.5, 3.5))
+    assert (given.members.min(), given.members.max(), given.notes) == (0.5, 3.5, ())
+    known = weighted_quantiles(LEVELS, quantiles, "'a.csv'", cost=stakes.WindDispatchCost(5.0), target="wind")
+    assert known.members.min() == 0
+    assert known.notes == ("No member of wind lies below 0, as the cost says (outcome_bounds).",)
+    assert weighted_quantiles(LEVELS, quantiles, "'a.csv'", tails="flat").members.max() == 3
+
+
+def test_levels_are_checked() -> None:
+    with pytest.raises(SettingError, match="both sides of the median"):
+        weighted_quantiles((0.1, 0.2), np.ones((1, 2)), "'a.csv'")
+
+
+def test_bounds() -> None:
+    assert given_bounds("auto") is given_bounds(None) is None
+    assert given_bounds((0.0, None)) == OutcomeBounds(((0.0, None),), "given")
+    values = np.array([-1.0, 2.0])
+    assert within(values, None) is values
+    assert within(values, given_bounds((0.0, None))).tolist() == [0, 2]
+    assert within(values, given_bounds((None, 1.0))).tolist() == [-1, 1]
