@@ -59,7 +59,7 @@ class Setting:
         return self.family.members(generator, (CASES, members, self.family.sites)).to(dtype)
 
     def oracle(self, samples: Tensor) -> Tensor:
-        """The best actions (..., CASES) of samples (..., CASES, M, D) by bisection of f' in float64."""
+        """The best actions (..., CASES) of samples (..., CASES, M, D), where f' in float64 changes its sign."""
         samples = samples.detach().double()
         parameter = self.values(DOUBLE)
         parameter = parameter[:, None] if isinstance(parameter, Tensor) else parameter
@@ -71,10 +71,11 @@ class Setting:
         zeros = torch.zeros(samples.shape[:-2], dtype=DOUBLE)
         ends = zeros + cost.lower, zeros + cost.upper
         low, high = ends
-        for _ in range(50):
-            middle = (low + high) / 2
-            rising = slope(middle) >= 0
-            low, high = torch.where(rising, low, middle), torch.where(rising, middle, high)
+        shares = (torch.arange(33, dtype=DOUBLE) / 32).reshape(-1, *[1] * zeros.ndim)
+        for _ in range(10):  # five halvings each
+            places = low + shares * (high - low)  # (33, ..., CASES)
+            falling = (slope(places[1:-1]) < 0).sum(0, keepdim=True)
+            low, high = places.gather(0, falling)[0], places.gather(0, falling + 1)[0]
         at_lower, at_upper = slope(ends[0]) >= 0, slope(ends[1]) <= 0
         return torch.where(at_lower, ends[0], torch.where(at_upper, ends[1], (low + high) / 2))
 
