@@ -120,15 +120,6 @@ def test_no_help_of_a_command_imports_anything_heavy() -> None:
     assert python("-c", code).splitlines()[-1] == "{0} []"
 
 
-def test_to_decide_over_members_needs_nothing_of_fitting(tmp_path: Path) -> None:
-    (tmp_path / "members.csv").write_text("m0,m1\n1,2\n")
-    words = ["decide", "--members", str(tmp_path / "members.csv"), "--cost", "newsvendor:underage=1,overage=1,upper=9"]
-    words.append("--quiet")
-    heavy = ("sklearn", "scipy", "matplotlib", "xarray", "stakes.forecaster", "stakes.bundle")
-    code = f"import sys, stakes.cli; print(stakes.cli.main({words}), [name for name in {heavy} if name in sys.modules])"
-    assert python("-c", code).splitlines()[-1] == "0 []"
-
-
 def test_every_command_is_a_file() -> None:
     listed = {name for name in stakes.cli.app if not name.startswith("-")}
     assert listed == set(COMMANDS.split())

@@ -40,7 +40,7 @@ PUBLIC_NAMES = (
 
 def run_python(code: str) -> str:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    assert (result.returncode, result.stderr) == (0, "")
     return result.stdout.strip()
 
 
@@ -60,7 +60,11 @@ except ImportError as error:
     assert run_python(code) == "torch"
 
 
-def test_inner_ring_loads_torch_and_numpy_only_scores_without_the_compiler_and_the_tasks_need_no_xarray() -> None:
+def test_each_step_of_a_fresh_interpreter_loads_what_it_needs_alone(tmp_path: Path) -> None:
+    """The method: torch and numpy; scores and actions: no compiler; tasks: no xarray; deciding: nothing of fitting."""
+    (tmp_path / "members.csv").write_text("m0,m1\n1,2\n")
+    words = ["decide", "--members", str(tmp_path / "members.csv"), "--cost", "newsvendor:underage=1,overage=1,upper=9"]
+    heavy = ("sklearn", "scipy", "matplotlib", "xarray", "stakes.forecaster", "stakes.bundle")
     code = f"""
 import stakes, sys, torch, numpy
 known = {{name.partition('.')[0] for name in sys.modules}} | sys.stdlib_module_names | {{'stakes'}}
@@ -75,8 +79,11 @@ print('torch._dynamo' in sys.modules)
 import stakes.tasks
 stakes.tasks.task_types()
 print({{'xarray', 'pandas', 'h5py'}} & set(sys.modules))
+import stakes.cli
+print(stakes.cli.main({[*words, "--quiet"]}), [name for name in {heavy} if name in sys.modules])
 """
-    assert run_python(code).split() == ["[]", "False", "set()"]
+    lines = run_python(code).splitlines()
+    assert (lines[:3], lines[-1]) == (["[]", "False", "set()"], "0 []")
 
 
 def test_inner_ring_is_the_whole_method() -> None:
