@@ -4,7 +4,6 @@ import math
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -106,19 +105,12 @@ def test_at_weight_zero_all_else_still_counts() -> None:
     assert len(set(names)) == 4
 
 
-CHILD = """
-import sys
-from pathlib import Path
-from stakes.errors import SettingError
-from stakes.files import locked
-from stakes.training.run_folder import RunFolder
-print(RunFolder(Path(sys.argv[1])).settings().name)
-try:
-    with locked(Path(sys.argv[2])):
-        print("free")
-except SettingError as error:
-    print(error)
-"""
+def try_to_hold(lock: Path) -> None:
+    try:
+        with locked(lock):
+            sys.stdout.write("free")
+    except SettingError as error:
+        sys.stdout.write(str(error))
 
 
 def end_while_it_holds(lock: Path) -> None:
@@ -126,19 +118,11 @@ def end_while_it_holds(lock: Path) -> None:
         os._exit(0)  # the system lets go of the folder
 
 
-def test_other_processes(folder: RunFolder, tmp_path: Path) -> None:
-    """Names are the same in all of them, and one alone holds a folder."""
+def test_one_process_alone_holds_a_folder(tmp_path: Path) -> None:
     lock = tmp_path / "deep" / "held"
     with locked(lock):
-        lines = subprocess.run(
-            [sys.executable, "-W", "error", "-c", CHILD, folder.path, lock],
-            env={**os.environ, "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        ).stdout.splitlines()
-        assert lines == [RUN.name, f"another process is training in {lock}"]
+        with forked(lambda: try_to_hold(lock)) as process:
+            assert process.communicate(timeout=120) == (f"another process is training in {lock}", "")
         with locked(tmp_path / "deep" / "other"):
             pass
     with forked(lambda: end_while_it_holds(lock)) as process:

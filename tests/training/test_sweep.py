@@ -28,7 +28,8 @@ def without_cyclopts(tmp_path_factory: pytest.TempPathFactory) -> tuple[subproce
     """A sweep of two stacks by `python -m stakes.training.sweep`, where cyclopts cannot be imported.
 
     Nor can the compiler of torch: importing it would cost every process that trains two seconds. The working folder
-    holds modules that no process may take for those they are called like.
+    holds modules that no process may take for those they are called like. Hashes are not those of this process: names
+    of runs that depended on them would differ. Warnings are errors.
     """
     base = tmp_path_factory.mktemp("sweep")
     site = base / "site" / "sitecustomize.py"
@@ -39,9 +40,9 @@ def without_cyclopts(tmp_path_factory: pytest.TempPathFactory) -> tuple[subproce
     values = {**TINY, "training": {**TRAINING, "epochs": 7}, "grid": GRID}
     words = [str(written(base, values)), "--out", "sweep", "--device", "cpu", "--workers", "1", "--training.epochs=3"]
     return subprocess.run(
-        [sys.executable, "-P", "-m", "stakes.training.sweep", *words],
+        [sys.executable, "-P", "-W", "error", "-m", "stakes.training.sweep", *words],
         cwd=base,
-        env={**os.environ, "PYTHONPATH": str(site.parent)},
+        env={**os.environ, "PYTHONPATH": str(site.parent), "PYTHONHASHSEED": "1"},
         capture_output=True,
         text=True,
         check=False,
