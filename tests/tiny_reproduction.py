@@ -45,7 +45,7 @@ def tiny(planned: PlannedStudy) -> PlannedStudy:
 
 @contextmanager
 def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers: bool = False) -> Iterator[None]:
-    """Within, reproductions have a few tiny studies, trained here or in workers, and few timings; figures no layout."""
+    """Within, reproductions have a few tiny studies, trained here or in workers, and few timings."""
 
     def planned(*arguments: Any) -> list[PlannedStudy]:
         return [changed(study) for study in planned_studies(*arguments) if _wanted(study)]
