@@ -237,3 +237,20 @@ def test_several_sites_together_and_each_by_itself() -> None:
 def test_flags_of_members_beside_a_folder() -> None:
     for words in (["--read-as", "quantiles"], ["--tails", "flat"], ["--sites", "each"], ["--outcome-bounds", "0,1"]):
         assert "belong to --members" in complaint("decide", "nowhere", "members.csv", *words)
+
+
+def test_points_of_a_grid() -> None:
+    values = np.random.default_rng(0).random((2, 6, 2))
+    coords = {"latitude": [50.0, 51.0]}
+    array = xr.DataArray(values, coords, ("time", "number", "latitude")).expand_dims(longitude=[0.0, 1.0], axis=-1)
+    xr.Dataset({"power": array}).to_netcdf("grid.nc", engine="h5netcdf")
+    words = ["--members", "grid.nc", "--cost", COST]
+    expected = stakes.optimal_action(stakes.ShortfallCost(5.0), torch.from_numpy(values)[..., 1:])
+    np.testing.assert_allclose(decided(*words, "--point", "50.8,0.1")["action"], expected[:, 0])
+    both = stakes.optimal_action(stakes.ShortfallCost(5.0), torch.from_numpy(values))
+    np.testing.assert_allclose(decided(*words, "--point", "50,0; 51,0")["action"], both[:, 0])
+    for point in ("50", "91,0", "50,0,0"):
+        assert f"point must be LATITUDE,LONGITUDE in degrees, got '{point}'" in complaint(
+            "decide", *words, "--point", point
+        )
+    assert "points of a grid by --point" in complaint("decide", *words)

@@ -214,7 +214,11 @@ def test_members_that_are_none_are_refused(tmp_path: Path, content: str, expecte
 
 ONES = np.ones((2, 3))
 DATASETS: dict[str, tuple[dict[str, Any], str | None, str]] = {
-    "no number": ({"a": ("time", [1.0])}, None, "has no variable with the dimension 'number'; it holds a"),
+    "no number": (
+        {"a": ("time", [1.0])},
+        None,
+        r"has no variable with the dimension 'number'; it holds a \(time\); --member-dimension says",
+    ),
     "several": (
         dict.fromkeys("ab", (("time", "number"), ONES)),
         None,

@@ -182,6 +182,15 @@ def test_table() -> None:
     assert found.attrs["missing_cases"] == 0
 
 
+def test_tables_of_quantiles_are_no_members() -> None:
+    outcome = pd.Series([0.2, 0.3])
+    for columns in ([0.1, 0.5, 0.9], ["q10", "q50", "q90"]):
+        with pytest.raises(ShapeError, match=r"has columns named as quantiles, .* which are not equally likely"):
+            evaluate_table(pd.DataFrame([[0.1, 0.2, 0.5]] * 2, columns=columns), outcome, ShortfallCost(5.0))
+    members = pd.DataFrame([[0.1, 0.2, 0.5]] * 2, columns=["p1", "p2", "p3"])
+    assert len(evaluate_table(members, outcome, ShortfallCost(5.0))) == 2
+
+
 def test_table_with_missing_values_of_pandas() -> None:
     table = pd.DataFrame({"a": [1, 2, None], "b": [3, 4, 5]}, dtype="Int64")
     found = evaluate_table(table, pd.Series([1.0, 2.0, 3.0]), COST)

@@ -53,6 +53,12 @@ class EnsembleFlags:
     ] = "auto"
     time: flag.Time = None
     variable: Annotated[str | None, Parameter(help="variable of a NetCDF file")] = None
+    member_dimension: Annotated[
+        str | None, Parameter(help="dimension of the members in a NetCDF file; number, member, ... are found")
+    ] = None
+    point: Annotated[
+        str | None, Parameter(help="points of a grid in a NetCDF file, LATITUDE,LONGITUDE;... the nearest are taken")
+    ] = None
     separator: flag.Separator = None
     encoding: flag.Encoding = None
 
@@ -77,6 +83,8 @@ class EnsembleFlags:
             time=self.time,
             site=self.site,
             variable=self.variable,
+            dimension=self.member_dimension,
+            points=_points(self.point),
             columns=flag.names(self.columns),
             targets=targets,
             read_as=self.read_as,
@@ -97,6 +105,17 @@ class EnsembleFlags:
                 f"{str(self.members)!r} has {', '.join(ensemble.targets)}"
             )
         return ensemble
+
+
+def _points(text: str | None) -> list[tuple[float, float]]:
+    """The points in "52.1,4.3;55,8"."""
+    points = []
+    for part in text.split(";") if text is not None else []:
+        numbers = flag.numbers_of("point", part)
+        if len(numbers) != 2 or not -90 <= numbers[0] <= 90 or not -180 <= numbers[1] <= 360:
+            raise SettingError(f"point must be LATITUDE,LONGITUDE in degrees, got {part.strip()!r}")
+        points.append((numbers[0], numbers[1]))
+    return points
 
 
 NO_ENSEMBLE = EnsembleFlags()

@@ -1,5 +1,6 @@
-"""The members in a NetCDF file: a variable with the dimension `number`."""
+"""The members, or quantiles, in a NetCDF file or a Zarr store: a variable with a dimension of members or of levels."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,65 +8,126 @@ import pandas as pd
 
 from stakes.data.case_index import ROW, require_once
 from stakes.data.forecast_values import ForecastValues
-from stakes.errors import TableError, did_you_mean, one_line
+from stakes.errors import TableError, did_you_mean, listed, one_line
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a NetCDF file needs
     from xarray import DataArray, Dataset
 
-__all__ = ["dataset_forecast"]
+__all__ = ["GridPoint", "dataset_forecast"]
 
-_NUMBER = ("number", "member", "realization", "realisation")
+GridPoint = tuple[float, float]
+"""Latitude and longitude, in degrees."""
+
+_MEMBER = ("number", "member", "realization", "realisation", "ensemble", "sample")
+_LEVEL = ("quantile", "quantile_level")
+_SITES = ("site", "station", "location")
+_LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon")
 _CASE, _SITE = "case", "site"
+_FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
 
 
-def dataset_forecast(dataset: "Dataset", name: str, variable: str | None) -> ForecastValues:
-    """The members in a dataset.
+def dataset_forecast(
+    dataset: "Dataset",
+    name: str,
+    variable: str | None = None,
+    dimension: str | None = None,
+    points: Sequence[GridPoint] = (),
+) -> ForecastValues:
+    """The members or quantiles in a dataset.
 
     Args:
         dataset: The dataset.
         name: What messages call the file.
         variable: The variable; None takes the only one with members.
+        dimension: The dimension of the members; None looks for the usual names.
+        points: The points of a grid that are wanted, each the nearest to it; none where there is no grid.
     """
-    array = _members_variable(dataset, name, variable)
-    number = next(str(dim) for dim in array.dims if dim in _NUMBER)
+    array = _forecast_variable(dataset, name, variable, (dimension,) if dimension else (*_MEMBER, *_LEVEL))
+    number = dimension or _only_known(array, name)
+    array = _at_points(array, name, points)
+    site = next((str(dim) for dim in array.dims if dim in _SITES), _SITE)
     array = array.squeeze([dim for dim in array.dims if array.sizes[dim] == 1 and dim != number])
-    others = [str(dim) for dim in array.dims if dim not in (number, _SITE)]
+    others = [str(dim) for dim in array.dims if dim not in (number, site)]
     if len(others) > 1:
         sizes = ", ".join(f"{dim} ({array.sizes[dim]})" for dim in others)
         raise TableError(
-            f"variable {array.name!r} of {name} must have one dimension of cases besides {number!r} and {_SITE!r}, got "
-            f"{sizes}; choose one point or lead time first"
+            f"variable {array.name!r} of {name} must have one dimension of cases besides {number!r} and {site!r}, got "
+            f"{sizes}; choose one lead time first, and points of a grid by --point LATITUDE,LONGITUDE"
         )
     case = others[0] if others else _CASE
     array = array if others else array.expand_dims(_CASE)
-    array = array if _SITE in array.dims else array.expand_dims(_SITE)
+    array = array if site in array.dims else array.expand_dims(site)
+    levels = _levels(array, number, name) if number in _LEVEL else None
+    array = array if levels is None else array.sortby(number)
     try:
-        members = array.transpose(case, number, _SITE).to_numpy().astype(np.float64)
+        values = array.transpose(case, number, site).to_numpy().astype(np.float64)
     except Exception as error:  # which ones damaged content can provoke is not documented
         raise TableError(f"variable {array.name!r} of {name} cannot be read: {one_line(error)}") from error
-    if np.isinf(members).any():
+    if np.isinf(values).any():
         raise TableError(f"variable {array.name!r} of {name} must be finite or missing, got infinite values")
     index = _dataset_index(array, case)
     require_once(index, name)
-    sites = (
-        [f"{array.name}[{label}]" for label in array[_SITE].values.tolist()] if members.shape[2] > 1 else [array.name]
-    )
-    return ForecastValues(members, index, tuple(map(str, sites)))
+    labels = array[site].values.tolist() if values.shape[2] > 1 else None
+    targets = [array.name] if labels is None else [f"{array.name}[{label}]" for label in labels]
+    unit = array.attrs.get("units")
+    notes = (f"{array.name} is in {unit}, as the file says",) if isinstance(unit, str) and unit else ()
+    return ForecastValues(values, index, tuple(map(str, targets)), levels, notes=notes)
 
 
-def _members_variable(dataset: "Dataset", name: str, wanted: str | None) -> "DataArray":
+def _forecast_variable(dataset: "Dataset", name: str, wanted: str | None, dimensions: Sequence[str]) -> "DataArray":
     numeric = {str(key): array for key, array in dataset.data_vars.items() if array.dtype.kind in "fiu"}
-    suited = [key for key, array in numeric.items() if set(array.dims) & set(_NUMBER)]
+    suited = [key for key, array in numeric.items() if set(array.dims) & set(dimensions)]
     if wanted is not None and wanted not in suited:
         hint = did_you_mean(wanted, suited) if suited else "there is none"
-        raise TableError(f"{name} has no variable {wanted!r} with the dimension 'number'; {hint}")
+        raise TableError(f"{name} has no variable {wanted!r} with the dimension {dimensions[0]!r}; {hint}")
     if not suited:
-        raise TableError(f"{name} has no variable with the dimension 'number'; it holds {', '.join(numeric) or 'none'}")
+        there = ", ".join(f"{key} ({', '.join(map(str, array.dims))})" for key, array in numeric.items())
+        raise TableError(
+            f"{name} has no variable with the dimension {dimensions[0]!r}; it holds {there or 'none'}; "
+            "--member-dimension says which dimension the members have"
+        )
     if wanted is None and len(suited) > 1:
         raise TableError(
-            f"{name} has several variables with the dimension 'number', {', '.join(suited)}; name one as variable"
+            f"{name} has several variables with the dimension {dimensions[0]!r}, {listed(suited)}; name one as variable"
         )
     return numeric[wanted or suited[0]]
+
+
+def _only_known(array: "DataArray", name: str) -> str:
+    known = [str(dim) for dim in array.dims if dim in (*_MEMBER, *_LEVEL)]
+    if len(known) > 1:
+        raise TableError(
+            f"variable {array.name!r} of {name} has the dimensions {listed(known)}; --member-dimension says which is "
+            "that of the members"
+        )
+    return known[0]
+
+
+def _levels(array: "DataArray", dimension: str, name: str) -> tuple[float, ...]:
+    if dimension not in array.coords or array[dimension].dtype.kind != "f":
+        raise TableError(f"{name} must have levels between 0 and 1 along the dimension {dimension!r}")
+    return tuple(sorted(array[dimension].values.tolist()))
+
+
+def _at_points(array: "DataArray", name: str, points: Sequence[GridPoint]) -> "DataArray":
+    """The values at the points of the grid that are nearest to the wanted ones, along the dimension `site`."""
+    if not points:
+        return array
+    places = []
+    for known, which in ((_LATITUDE, 0), (_LONGITUDE, 1)):
+        dim = next((str(dim) for dim in array.dims if dim in known), None)
+        if dim is None or dim not in array.coords:
+            raise TableError(f"variable {array.name!r} of {name} has no dimension {known[0]!r} to choose points of")
+        grid = array[dim].to_numpy().astype(np.float64)
+        away = np.abs((grid - np.array([[point[which]] for point in points]) + 180) % 360 - 180)  # 350 E is 10 W
+        if (nearest := away.min(1)).max() > _FARTHEST:
+            point = points[int(nearest.argmax())]
+            raise TableError(f"point must lie in the grid of {name}, got {point}, {nearest.max():g} from any {dim}")
+        places.append((dim, away.argmin(1)))
+    from xarray import DataArray
+
+    chosen = array.isel({dim: DataArray(place, dims=_SITE) for dim, place in places})
+    return chosen.assign_coords({_SITE: [f"{latitude:g} {longitude:g}" for latitude, longitude in points]})
 
 
 def _dataset_index(array: "DataArray", case: str) -> "pd.Index[Any]":

@@ -2,9 +2,9 @@
 
 A wide table has one row per case and one column per member or quantile (`stakes.data.forecast_columns` says which is
 which); a long one has one row per member or quantile (`stakes.data.long_tables`). Several sites stand in the names of
-columns, or in a column of their own. A NetCDF file has a variable with the dimension `number`, one dimension of cases
-and, for several sites, `site`. A case is known by its time or by the column `case`; without either, by its place in the
-file.
+columns, or in a column of their own. A NetCDF file or a Zarr store has a variable with the dimension `number`, one
+dimension of cases and, for several sites, `site`, or a grid of points (`stakes.data.member_grids`). A case is known by
+its time or by the column `case`; without either, by its place in the file.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from stakes.data.forecast_columns import ReadAs
 from stakes.data.forecast_values import ForecastValues
-from stakes.data.member_grids import dataset_forecast
+from stakes.data.member_grids import GridPoint, dataset_forecast
 from stakes.data.member_tables import table_forecast
 from stakes.data.outcome_bounds import Pair
 from stakes.data.quantile_members import TailShape
 from stakes.data.tables import read_table
 from stakes.data.weighted_quantiles import given_bounds, weighted_quantiles, within
-from stakes.data.xarray_files import open_dataset
+from stakes.data.xarray_files import is_gridded, open_dataset
 from stakes.errors import SettingError, TableError, did_you_mean, listed
 from stakes.method.argument_checks import require_one_of
 from stakes.number_text import number_text
@@ -32,7 +32,6 @@ from stakes.number_text import number_text
 __all__ = ["MembersFile", "read_members"]
 
 Floats = NDArray[np.float64]
-_NETCDF = (".nc", ".nc4", ".netcdf", ".cdf")
 _EQUAL_MEMBERS = 100  # that stand for weighted ones where nothing else will do
 
 
@@ -87,6 +86,8 @@ def read_members(
     time: str | None = None,
     site: str | None = None,
     variable: str | None = None,
+    dimension: str | None = None,
+    points: Sequence[GridPoint] = (),
     columns: Sequence[str] = (),
     targets: Sequence[str] = (),
     read_as: ReadAs = "auto",
@@ -97,7 +98,7 @@ def read_members(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> MembersFile:
-    """The forecast in a CSV, parquet or NetCDF file, in the forms that the module describes.
+    """The forecast in a CSV, parquet or NetCDF file or a Zarr store, in the forms that the module describes.
 
     A case with a missing member is left out; the notes say so, and what was found.
 
@@ -106,6 +107,8 @@ def read_members(
         time: The column of times; None looks for the usual names and for a column `case`.
         site: The column of sites in a table with a row for each; None looks for the usual names.
         variable: The variable of a NetCDF file; None takes the only one with members.
+        dimension: The dimension of the members in a NetCDF file; None looks for `number`, `member` and the like.
+        points: Latitudes and longitudes of the points of a grid that are wanted; none where there is no grid.
         columns: The members or quantiles of a wide table, also as ranges such as m1:m50; none for all that look so.
         targets: The columns of values of a long table; none for the only one.
         read_as: Whether the columns of a wide table are "members", "quantiles", or "points", one forecast a site, or
@@ -122,12 +125,14 @@ def read_members(
     path = Path(path)
     name = repr(str(path))
     require_one_of("read_as", read_as, ("auto", "members", "quantiles", "points"))
-    if path.suffix.lower() in _NETCDF:
+    if is_gridded(path):
         if columns:
             raise TableError(f"columns choose the members of a table, but {name} is a NetCDF file")
         with open_dataset(str(path)) as dataset:
-            found = dataset_forecast(dataset, name, variable)
+            found = dataset_forecast(dataset, name, variable, dimension, points)
     else:
+        if dimension is not None or points:
+            raise TableError(f"the dimension of members and points are of NetCDF files, but {name} is a table")
         table = read_table(path, separator=separator, encoding=encoding)
         how = {"time": time, "site": site}
         found = table_forecast(table, name, **how, columns=columns, targets=targets, read_as=read_as)

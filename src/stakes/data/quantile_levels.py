@@ -13,7 +13,8 @@ from itertools import pairwise
 from stakes.errors import TableError, listed
 from stakes.number_text import number_text
 
-__all__ = ["NamedQuantile", "is_point_forecast", "named_quantiles", "require_certain", "require_levels"]
+__all__ = ["NamedQuantile", "is_point_forecast", "may_be_members", "named_quantiles"]
+__all__ += ["require_certain", "require_levels"]
 
 _NUMBER = r"(?P<number>\d+(?:\.\d+)?|\.\d+)"
 _LEVEL = rf"(?:(?P<word>quantile|percentile|pctl|pct|perc|ql|q|p)[ _\-]?)?{_NUMBER}(?P<percent> ?%)?"
@@ -72,6 +73,17 @@ def named_quantiles(columns: Sequence[str], certain: bool = False) -> list[Named
     return [each for each in found if matches[each.column]["median"] is None or (each.prefix, 0.5) not in said]
 
 
+def may_be_members(found: Sequence[NamedQuantile]) -> bool:
+    """Whether the columns may as well be members, since their numbers follow each other: q1, q2, ... q50.
+
+    Args:
+        found: Columns that are named as quantiles are.
+    """
+    whole = sorted({each.whole for each in found if each.whole is not None})
+    steps = [following - number for number, following in pairwise(whole)]
+    return bool(steps) and all(each.whole is not None for each in found) and 2 * steps.count(1) >= len(steps)
+
+
 def require_certain(found: Sequence[NamedQuantile], name: str) -> None:
     """Raise where the columns may as well be members.
 
@@ -79,9 +91,7 @@ def require_certain(found: Sequence[NamedQuantile], name: str) -> None:
         found: Columns that are named as quantiles are.
         name: What messages call the file.
     """
-    whole = sorted({each.whole for each in found if each.whole is not None})
-    steps = [following - number for number, following in pairwise(whole)]
-    if steps and all(each.whole is not None for each in found) and 2 * steps.count(1) >= len(steps):
+    if may_be_members(found):
         columns = f"{found[0].column} to {found[-1].column}" if len(found) > 2 else listed([e.column for e in found])
         raise TableError(
             f"{name} has the columns {columns}, which may be members or quantiles; --read-as members or "

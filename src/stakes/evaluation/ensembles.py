@@ -8,6 +8,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from stakes.data.quantile_levels import may_be_members, named_quantiles
 from stakes.errors import NonFiniteError, SettingError, ShapeError, did_you_mean
 from stakes.evaluation.case_metrics import ensemble_metrics
 from stakes.evaluation.intervals import Resampling, Sampled
@@ -77,6 +78,12 @@ def evaluate_table(
         cost: What a decision costs.
         regions: Parts of the outcomes by name, as for `evaluate`.
     """
+    named = named_quantiles([str(column) for column in members.columns])
+    if named and not may_be_members(named):
+        raise ShapeError(
+            f"members has columns named as quantiles, {named[0].column} to {named[-1].column}, which are not equally "
+            "likely; rename them if they are members, or else decide by stakes.data.quantile_members"
+        )
     wanted, given = members.index, outcome.index
     if not wanted.equals(given):
         _require_same_labels(wanted, given, "index", ("outcome", "members"))
