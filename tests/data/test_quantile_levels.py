@@ -15,6 +15,7 @@ KNOWN: dict[str, dict[str, float]] = {
     "percentile": {"percentile_5": 0.05, "percentile_95": 0.95},
     "tenths of a percent": {"q2.5": 0.025, "q50": 0.5, "q97.5": 0.975},
     "thousandths": {"q025": 0.025, "q50": 0.5, "q975": 0.975},
+    "a decimal comma": {"0,1": 0.1, "q0,5": 0.5, "q0,975": 0.975},
     "two digits": {"q05": 0.05, "q95": 0.95},
     "percent sign": {"10%": 0.1, "90 %": 0.9},
     "ends in percent": {"p0": 0.0, "p50": 0.5, "p100": 1.0},

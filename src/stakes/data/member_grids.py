@@ -13,13 +13,17 @@ from stakes.errors import TableError, did_you_mean, listed, one_line
 if TYPE_CHECKING:  # importing it for real takes a second, which only a NetCDF file needs
     from xarray import DataArray, Dataset
 
-__all__ = ["GridPoint", "dataset_forecast"]
+__all__ = ["LEVEL_DIMENSIONS", "MEMBER_DIMENSIONS", "GridPoint", "dataset_forecast"]
 
 GridPoint = tuple[float, float]
 """Latitude and longitude, in degrees."""
 
-_MEMBER = ("number", "member", "realization", "realisation", "ensemble", "sample")
-_LEVEL = ("quantile", "quantile_level")
+MEMBER_DIMENSIONS = ("number", "member", "realization", "realisation", "ensemble", "sample")
+"""What the dimension of members may be called."""
+
+LEVEL_DIMENSIONS = ("quantile", "quantile_level")
+"""What the dimension of quantiles may be called; its coordinate holds their levels."""
+
 _SITES = ("site", "station", "location")
 _LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon")
 _CASE, _SITE = "case", "site"
@@ -42,7 +46,9 @@ def dataset_forecast(
         dimension: The dimension of the members; None looks for the usual names.
         points: The points of a grid that are wanted, each the nearest to it; none where there is no grid.
     """
-    array = _forecast_variable(dataset, name, variable, (dimension,) if dimension else (*_MEMBER, *_LEVEL))
+    array = _forecast_variable(
+        dataset, name, variable, (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
+    )
     number = dimension or _only_known(array, name)
     array = _at_points(array, name, points)
     site = next((str(dim) for dim in array.dims if dim in _SITES), _SITE)
@@ -57,7 +63,7 @@ def dataset_forecast(
     case = others[0] if others else _CASE
     array = array if others else array.expand_dims(_CASE)
     array = array if site in array.dims else array.expand_dims(site)
-    levels = _levels(array, number, name) if number in _LEVEL else None
+    levels = _levels(array, number, name) if number in LEVEL_DIMENSIONS else None
     array = array if levels is None else array.sortby(number)
     try:
         values = array.transpose(case, number, site).to_numpy().astype(np.float64)
@@ -94,7 +100,7 @@ def _forecast_variable(dataset: "Dataset", name: str, wanted: str | None, dimens
 
 
 def _only_known(array: "DataArray", name: str) -> str:
-    known = [str(dim) for dim in array.dims if dim in (*_MEMBER, *_LEVEL)]
+    known = [str(dim) for dim in array.dims if dim in (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)]
     if len(known) > 1:
         raise TableError(
             f"variable {array.name!r} of {name} has the dimensions {listed(known)}; --member-dimension says which is "

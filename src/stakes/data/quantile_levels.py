@@ -21,6 +21,7 @@ _LEVEL = rf"(?:(?P<word>quantile|percentile|pctl|pct|perc|ql|q|p)[ _\-]?)?{_NUMB
 _INTERVAL = r"(?P<side>lo|hi)[-_](?P<width>\d+(?:\.\d+)?)"
 _NAME = re.compile(rf"{_LEVEL}|{_INTERVAL}|(?P<median>median)", re.IGNORECASE)
 _PREFIXED = re.compile(rf"(?P<prefix>.+?)[ _\-.](?:{_LEVEL}|{_INTERVAL}|(?P<median>median))", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 _PERCENT_WORDS = ("percentile", "pctl", "pct", "perc")
 _POINTS = ("mean", "average", "predictions", "prediction", "forecast", "point", "yhat", "y_hat", "median")
 
@@ -133,7 +134,8 @@ def is_point_forecast(column: str, prefixes: Sequence[str]) -> bool:
 
 
 def _match(column: str) -> "re.Match[str] | None":
-    return _NAME.fullmatch(column.strip()) or _PREFIXED.fullmatch(column.strip())
+    name = _DECIMAL_COMMA.sub(".", column.strip())
+    return _NAME.fullmatch(name) or _PREFIXED.fullmatch(name)
 
 
 def _is_bare(match: "re.Match[str]") -> bool:

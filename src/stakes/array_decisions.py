@@ -1,0 +1,124 @@
+"""Decisions from labelled arrays: a forecast as xarray has it in, the action of every case out."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+
+from stakes.data.member_grids import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
+from stakes.data.outcome_bounds import Pair
+from stakes.data.quantile_members import TailShape
+from stakes.data.weighted_quantiles import weighted_quantiles
+from stakes.decisions import solve_decisions
+from stakes.errors import NonFiniteError, ShapeError, listed
+from stakes.evaluation.case_metrics import require_finite_costs
+from stakes.method.costs import Cost
+
+__all__ = ["decide_array"]
+
+Floats = NDArray[np.float64]
+_RESULTS = ("action", "expected_cost", "at_lower_bound", "at_upper_bound", "certified")
+_NUMBERS_AT_ONCE = 1 << 21  # members of all sites
+
+
+def decide_array(
+    forecast: xr.DataArray,
+    cost: Cost,
+    levels: Sequence[float] = (0.1, 0.5, 0.9),
+    *,
+    member: str | None = None,
+    site: str | None = None,
+    tails: TailShape = "exponential",
+    bounds: Pair | Literal["auto"] | None = "auto",
+) -> xr.Dataset:
+    """The action of least expected cost for every case: every time, lead time and place of a grid.
+
+    The result has `action`, `expected_cost`, `at_lower_bound`, `at_upper_bound`, `certified` and `quantile`, as
+    `stakes.decisions.Decisions` explains them. A case with a missing value has none of them: NaN and False.
+
+    >>> import numpy as np, stakes, xarray as xr
+    >>> power = xr.DataArray(np.array([[0.2, 0.4, 0.9], [0.5, 0.6, 0.7]]), dims=("time", "number"))
+    >>> decide_array(power, stakes.ShortfallCost(penalty=5.0))["action"].values.round(2)
+    array([0.45, 0.7 ])
+
+    Args:
+        forecast: Members along the dimension `number`, `member`, `realization`, `ensemble` or `sample`, or quantiles
+            along `quantile`, whose coordinate holds the levels; all other dimensions but that of sites are of cases.
+        cost: What a decision costs.
+        levels: Levels of the quantiles in the result, between 0 and 1.
+        member: The dimension of the members where it has another name; None looks for the usual ones.
+        site: The dimension of sites that one decision is about; None where every place decides by itself.
+        tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
+        bounds: What outcomes cannot cross, for the tails of quantiles; "auto" takes what the cost knows, or quantiles
+            show, None none.
+    """
+    number = member or _known_dimension(forecast)
+    sites = [] if site is None else [site]
+    for dim in (number, *sites):
+        if dim not in forecast.dims:
+            raise ShapeError(f"forecast must have the dimension {dim!r}, got {list(forecast.dims)}")
+    if number in LEVEL_DIMENSIONS and number in forecast.coords:
+        forecast = forecast.sortby(number)
+    cases = [dim for dim in forecast.dims if dim not in (number, *sites)]
+    members, complete = _complete_cases(forecast.transpose(*cases, number, *sites), len(cases))
+    weights = None
+    if number in LEVEL_DIMENSIONS:
+        members, weights = _of_quantiles(forecast, number, members, cost, tails, bounds)
+    samples = torch.from_numpy(members)
+    size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
+    decided = solve_decisions(cost, samples.split(size), levels, double=True, weights=weights)
+    require_finite_costs(decided.expected_cost)
+    blank = forecast.isel(dict.fromkeys((number, *sites), 0), drop=True).transpose(*cases).drop_attrs()
+    found = {name: _on_all(getattr(decided, name), complete, blank) for name in _RESULTS}
+    each = [_on_all(decided.quantiles[:, place], complete, blank) for place in range(len(levels))]
+    if each:
+        found["quantile"] = xr.concat(each, xr.IndexVariable("level", list(levels))).transpose(..., "level")
+    return xr.Dataset(found, attrs={"cost": repr(cost), "missing_cases": int((~complete).sum())})
+
+
+def _complete_cases(forecast: xr.DataArray, cases: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """The values (n, M, D) of the cases without a missing one, and which of all cases those are."""
+    sizes = (*forecast.shape[cases:], 1)[:2]  # members, and sites or one
+    values = forecast.values.astype(np.float64).reshape(-1, *sizes)
+    if np.isinf(values).any():
+        raise NonFiniteError("forecast must be finite or missing, got infinite values")
+    complete: NDArray[np.bool_] = ~np.isnan(values.sum((1, 2)))
+    if not complete.any():
+        raise ShapeError(f"forecast must have a case without missing values, got {len(complete)} cases")
+    return values[complete], complete
+
+
+def _known_dimension(forecast: xr.DataArray) -> str:
+    known = [str(dim) for dim in forecast.dims if dim in (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)]
+    if len(known) != 1:
+        came = listed(known) or listed([*map(str, forecast.dims)])
+        raise ShapeError(f"forecast must have one dimension of members, such as 'number', or say which, got {came}")
+    return known[0]
+
+
+def _of_quantiles(
+    forecast: xr.DataArray,
+    number: str,
+    quantiles: Floats,
+    cost: Cost,
+    tails: TailShape,
+    bounds: Pair | Literal["auto"] | None,
+) -> tuple[Floats, torch.Tensor]:
+    """Members (n, M, 1) and their weights (M,)."""
+    if quantiles.shape[2] > 1:
+        raise ShapeError("quantiles of several sites do not say how these move together; one decision needs members")
+    if number not in forecast.coords:
+        raise ShapeError(f"forecast must have the levels of its quantiles as the coordinate {number!r}")
+    given = forecast[number].values.astype(np.float64).tolist()
+    made = weighted_quantiles(given, quantiles[..., 0], "forecast", tails=tails, bounds=bounds, cost=cost)
+    return made.members[..., None], torch.from_numpy(made.weights)
+
+
+def _on_all(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:
+    """The values of the complete cases on all of them, NaN or False for the others."""
+    every = np.full(len(complete), False if values.dtype == bool else np.nan)
+    every[complete] = values
+    return blank.copy(data=every.reshape(blank.shape))
