@@ -1,4 +1,4 @@
-"""The members, or quantiles, in a NetCDF file or a Zarr store: a variable with a dimension of members or of levels."""
+"""The members, or quantiles, in a NetCDF or GRIB file or a Zarr store: a variable along members or levels."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -144,4 +144,7 @@ def _dataset_index(array: "DataArray", case: str) -> "pd.Index[Any]":
             if labels.dtype.kind == "M":
                 return pd.DatetimeIndex(labels.astype("datetime64[s]"), name="time")
             return pd.Index([str(label) for label in labels.tolist()], name=_CASE)
+    for known in ("valid_time", "time") if array.sizes[case] == 1 else ():
+        if known in array.coords and array[known].ndim == 0 and array[known].dtype.kind == "M":
+            return pd.DatetimeIndex(array[known].to_numpy().astype("datetime64[s]").reshape(1), name="time")
     return pd.RangeIndex(array.sizes[case], name=ROW)

@@ -24,7 +24,7 @@ from stakes.data.outcome_bounds import Pair
 from stakes.data.quantile_members import TailShape
 from stakes.data.tables import read_table
 from stakes.data.weighted_quantiles import given_bounds, weighted_quantiles, within
-from stakes.data.xarray_files import is_gridded, open_dataset
+from stakes.data.xarray_files import GRIB, is_gridded, open_dataset
 from stakes.errors import SettingError, TableError, did_you_mean, listed
 from stakes.method.argument_checks import require_one_of
 from stakes.number_text import number_text
@@ -98,7 +98,7 @@ def read_members(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> MembersFile:
-    """The forecast in a CSV, parquet or NetCDF file or a Zarr store, in the forms that the module describes.
+    """The forecast in a CSV, parquet, NetCDF or GRIB file or a Zarr store, in the forms that the module describes.
 
     A case with a missing member is left out; the notes say so, and what was found.
 
@@ -125,9 +125,9 @@ def read_members(
     path = Path(path)
     name = repr(str(path))
     require_one_of("read_as", read_as, ("auto", "members", "quantiles", "points"))
-    if is_gridded(path):
+    if is_gridded(path) or path.suffix.lower() in GRIB:
         if columns:
-            raise TableError(f"columns choose the members of a table, but {name} is a NetCDF file")
+            raise TableError(f"columns choose the members of a table, but {name} is a NetCDF file or like one")
         with open_dataset(str(path)) as dataset:
             found = dataset_forecast(dataset, name, variable, dimension, points)
     else:

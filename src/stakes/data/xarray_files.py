@@ -1,4 +1,4 @@
-"""A file of series opened as an xarray Dataset, whatever its format: NetCDF, Zarr, or a table with a column of times.
+"""A file opened as an xarray Dataset, whatever its format: NetCDF, Zarr, GRIB, or a table with a column of times.
 
 What the file holds is not judged here: `stakes.data.record_files` makes a `Record` of it.
 
@@ -14,16 +14,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stakes.data.grib_files import read_grib
 from stakes.errors import NetCDFError, one_line
 
 if TYPE_CHECKING:  # importing them for real takes a second, which only a file needs
     import pandas as pd
     from xarray import DataArray, Dataset
 
-__all__ = ["COMPONENTS", "GRIDDED", "SPEEDS", "is_gridded", "one_version", "open_dataset"]
+__all__ = ["COMPONENTS", "GRIB", "GRIDDED", "SPEEDS", "is_gridded", "one_version", "open_dataset"]
 
 GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
 """How the names of NetCDF files and Zarr stores end."""
+
+GRIB = (".grib", ".grib2", ".grb", ".grb2", ".grib1")
+"""How the names of GRIB files end."""
 
 SPEEDS = ("ws10", "si10", "10si", "w10")
 """What files call the 10 m wind speed, in lower case."""
@@ -52,12 +56,14 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
     """The data of a file, for as long as the context lasts; what is not needed is not read.
 
     Args:
-        path: A NetCDF file, the folder of a Zarr store, or a CSV or parquet file with a column of times.
+        path: A NetCDF or GRIB file, the folder of a Zarr store, or a CSV or parquet file with a column of times.
     """
     if os.path.isdir(path):  # which, unlike that of pathlib, answers for names too long as well
         dataset = _zarr_store(path)
     elif path.lower().endswith(_TABLES):
         dataset = _table(path)
+    elif path.lower().endswith(GRIB):
+        dataset = read_grib(path)
     else:
         engine = _engine(path)
         # Durations stay numbers, as the radiation of some files would otherwise be read as one.
