@@ -37,6 +37,11 @@ def test_members_with_the_names_of_sites_are_told() -> None:
     assert forecast_columns(["north", "west"], NAME, "members", False).notes == ()
 
 
+def test_a_single_column_is_a_point_forecast() -> None:
+    for column in ("mean", "0.5", "power"):
+        assert forecast_columns([column], NAME, "auto", False).of_target == {"outcome": [column]}
+
+
 def test_sites() -> None:
     members = forecast_columns(["north_m1", "north_m2", "west_m1", "west_m2"], NAME, "auto", False)
     assert members.of_target == {"north": ["north_m1", "north_m2"], "west": ["west_m1", "west_m2"]}
@@ -52,6 +57,9 @@ def test_sites() -> None:
         (["m1", "m2"], "quantiles", "must have at least two columns that name levels"),
         (["q10", "q90", "m1"], "quantiles", "has the column 'm1', which names no level"),
         (["p1", "p2"], "auto", "which may be members or quantiles"),
+        (["q90", "power"], "auto", "has one column that names a level, 'q90', and quantiles are two or more"),
+        (["mean", "std"], "auto", "has the columns 'mean', 'std', which look like no member"),
+        (["min", "middle", "max"], "auto", "has the columns 'min', 'max', which look like no member"),
         (
             ["north_q10", "north_q90", "west_q10", "west_q80"],
             "auto",

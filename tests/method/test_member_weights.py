@@ -34,6 +34,7 @@ SCORES: dict[str, Callable[..., Tensor]] = {
     "total": stakes.TotalCRPS(stakes.NewsvendorCost(7.0, 2.0, 0.0, 40.0), "biased"),
     "threshold": ThresholdWeightedCRPS(2.0, estimator="biased"),
     "variogram": VariogramScore(),
+    "mixture": stakes.ScoreMixture((stakes.EnergyScore("biased"), stakes.PointwiseCRPS("biased")), (1.0, 0.5)),
     "decision": stakes.DecisionScore(stakes.ImbalanceCost(5.0, 1.0, 0.0, 40.0)),
 }
 

@@ -8,6 +8,7 @@ from stakes.data.member_columns import member_columns, such_as
 from stakes.data.quantile_levels import (
     NamedQuantile,
     is_point_forecast,
+    lone_quantile,
     named_quantiles,
     require_certain,
     require_levels,
@@ -56,6 +57,11 @@ def forecast_columns(columns: Sequence[str], name: str, read_as: ReadAs, chosen:
             require_certain(found, name)
         if found or read_as == "quantiles":
             return _quantile_columns(columns, found, name)
+        if (lone := lone_quantile(columns)) is not None and len(columns) > 1:
+            raise TableError(
+                f"{name} has one column that names a level, {lone!r}, and quantiles are two or more; --columns says "
+                "which columns are meant, and --read-as members takes them as members"
+            )
     if sites := member_sites(columns):
         return ForecastColumns(sites)
     members = list(columns) if chosen else member_columns(columns, name)

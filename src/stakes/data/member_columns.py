@@ -14,6 +14,8 @@ _WHERE = ("latitude", "longitude", "lat", "lon", "height", "altitude", "elevatio
 _STATION = ("station", "station_id", "stationid", "id")
 _SERIES = ("site", "unique_id", "item_id", "location", "series_id")
 _COORDINATES = {*_AHEAD, *_RUN, *_WHERE, *_STATION, *_SERIES}
+_MOMENTS = ("mean", "median", "std", "sd", "stddev", "variance", "var", "spread", "min", "max", "minimum", "maximum")
+_STATISTICS = (*_MOMENTS, "ensemble_mean", "ens_mean", "ensemble_std", "ens_std")
 _OUTCOMES = ("outcome", "outcomes", "observed", "observation", "observations", "obs", "actual", "truth")
 
 
@@ -61,7 +63,7 @@ def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, .
 def member_columns(columns: Sequence[str], name: str) -> list[str]:
     """The columns that are members: those of one stem with a number, such as m1 to m50, or all where no two have one.
 
-    A column that looks like no member, or like the outcome, is refused.
+    A column that looks like no member, or like the outcome, is refused, and so is a statistic beside others.
 
     Args:
         columns: The columns of a wide table that are neither its case nor coordinates.
@@ -70,7 +72,8 @@ def member_columns(columns: Sequence[str], name: str) -> list[str]:
     stems = {column: stem for column in columns if (stem := _stem(column)) is not None}
     stem, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
     alike = [column for column in columns if stems.get(column) == stem] if count > 1 else columns
-    members = [column for column in alike if column.lower() not in _OUTCOMES]
+    no_members = {*_OUTCOMES, *(_STATISTICS if len(columns) > 1 else ())}
+    members = [column for column in alike if column.lower() not in no_members]
     unlike = set(columns) - set(members)
     if others := [column for column in columns if column in unlike]:
         which = ("columns", "look") if len(others) > 1 else ("column", "looks")

@@ -13,7 +13,7 @@ from itertools import pairwise
 from stakes.errors import TableError, listed
 from stakes.number_text import number_text
 
-__all__ = ["NamedQuantile", "is_point_forecast", "may_be_members", "named_quantiles"]
+__all__ = ["NamedQuantile", "is_point_forecast", "lone_quantile", "may_be_members", "named_quantiles"]
 __all__ += ["require_certain", "require_levels"]
 
 _NUMBER = r"(?P<number>\d+(?:\.\d+)?|\.\d+)"
@@ -53,12 +53,7 @@ def named_quantiles(columns: Sequence[str], certain: bool = False) -> list[Named
         columns: Names of columns.
         certain: Whether they are known to be quantiles, so that a number alone is a level, too, as in 10, 50, 90.
     """
-    matches = {column: match for column in columns if (match := _match(column)) is not None}
-    if not certain:  # 0, 1, 2 are members, and so are 0.0, 1.0, 2.0
-        inside = any(_is_decimal(match) and 0 < float(match["number"]) < 1 for match in matches.values())
-        matches = {
-            column: match for column, match in matches.items() if not _is_bare(match) or (inside and _is_decimal(match))
-        }
+    matches = _matches(columns, certain)
     numbers = [match["number"] for match in matches.values() if match["number"] is not None]
     if sum(match["median"] is None for match in matches.values()) < 2:
         return []
@@ -72,6 +67,16 @@ def named_quantiles(columns: Sequence[str], certain: bool = False) -> list[Named
     ]
     said = {(each.prefix, each.level) for each in found if matches[each.column]["median"] is None}
     return [each for each in found if matches[each.column]["median"] is None or (each.prefix, 0.5) not in said]
+
+
+def lone_quantile(columns: Sequence[str]) -> str | None:
+    """The one column that is named as a quantile is; None where there is none, or more than one.
+
+    Args:
+        columns: Names of columns.
+    """
+    named = [column for column, match in _matches(columns, certain=False).items() if match["median"] is None]
+    return named[0] if len(named) == 1 else None
 
 
 def may_be_members(found: Sequence[NamedQuantile]) -> bool:
@@ -131,6 +136,16 @@ def is_point_forecast(column: str, prefixes: Sequence[str]) -> bool:
         prefixes: What stands before the levels; a column of that name alone is a model's point forecast.
     """
     return column.lower() in _POINTS or column in prefixes or column.lower().endswith(("-median", "_median", "_mean"))
+
+
+def _matches(columns: Sequence[str], certain: bool) -> "dict[str, re.Match[str]]":
+    matches = {column: match for column in columns if (match := _match(column)) is not None}
+    if certain:
+        return matches
+    # 0, 1, 2 are members, and so are 0.0, 1.0, 2.0
+    inside = any(_is_decimal(match) and 0 < float(match["number"]) < 1 for match in matches.values())
+    is_level = lambda match: not _is_bare(match) or (inside and _is_decimal(match))
+    return {column: match for column, match in matches.items() if is_level(match)}
 
 
 def _match(column: str) -> "re.Match[str] | None":

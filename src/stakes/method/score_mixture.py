@@ -1,7 +1,7 @@
 """Scores to choose from: by name, or as a mixture whose parts count by their weights."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
@@ -56,14 +56,19 @@ class ScoreMixture:
         for scale in self.scales or ():
             require_positive("scales", scale)
 
-    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
         """The score of each case, (...), every part on the same members.
 
         Args:
             samples: Members (..., M, D) in physical units.
             outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M), where every part takes weights; None where all count alike.
         """
-        return self.of_draw(TrainingDraw.from_samples(*prepared_pair(samples, outcome)))
+        samples, outcome = prepared_pair(samples, outcome)
+        if weights is None:
+            return self.of_draw(TrainingDraw.from_samples(samples, outcome))
+        parts = [cast(Callable[..., Tensor], part) for part in self.parts]
+        return self._mixed([part(samples, outcome, weights=weights) for part in parts])
 
     def of_draw(self, draw: TrainingDraw) -> Tensor:
         """The score of each case, (...), every part on the members that it is about; see `score_of_draw`.
@@ -71,11 +76,13 @@ class ScoreMixture:
         Args:
             draw: What a model shows for one training step.
         """
+        return self._mixed([score_of_draw(part, draw) for part in self.parts])
+
+    def _mixed(self, scores: Sequence[Tensor]) -> Tensor:
         share = sum(self.weights)
         scales = self.scales or (1.0,) * len(self.parts)
         terms = [
-            weight / share * score_of_draw(part, draw) / scale
-            for part, weight, scale in zip(self.parts, self.weights, scales, strict=True)
+            weight / share * score / scale for score, weight, scale in zip(scores, self.weights, scales, strict=True)
         ]
         return torch.stack(terms).sum(0)
 
