@@ -30,6 +30,29 @@ def test_tails_end_at_bounds_given_known_or_none() -> None:
     assert weighted_quantiles(LEVELS, quantiles, "'a.csv'", tails="flat").members.max() == 3
 
 
+def test_what_a_cost_knows_of_its_outcomes() -> None:
+    demand = np.array([[1.0, 2.0, 30.0]])
+    for cost, ends_at_zero in (
+        (stakes.NewsvendorCost(9.0, 1.0, 0.0, 50.0), True),
+        (stakes.NewsvendorCost(9.0, 1.0, -5.0, 50.0), False),
+        (stakes.ProtectionCost(2.0, 0.2), False),
+    ):
+        members = weighted_quantiles(LEVELS, demand, "'a.csv'", cost=cost).members
+        assert members.min() == 0 if ends_at_zero else members.min() < 0
+        assert members.max() > 50  # what can be ordered is bounded, the demand is not
+    power = np.array([[0.1, 0.5, 0.95]])
+    found = weighted_quantiles(LEVELS, power, "'a.csv'", cost=stakes.ShortfallCost(5.0))
+    assert (found.members.min(), found.members.max()) == (0, 1)
+    assert [note.partition(",")[0] for note in found.notes] == [
+        "No member of outcome lies below 0",
+        "No member of outcome lies above 1",
+    ]
+    beyond = weighted_quantiles(LEVELS, 2 * power, "'a.csv'", cost=stakes.ShortfallCost(5.0))
+    assert (beyond.members.min(), beyond.members.max() > 1.9) == (0, True)
+    below = weighted_quantiles(LEVELS, demand - 5, "'a.csv'", cost=stakes.NewsvendorCost(9.0, 1.0, 0.0, 50.0))
+    assert below.members.min() < -4
+
+
 def test_levels_are_checked() -> None:
     with pytest.raises(SettingError, match="both sides of the median"):
         weighted_quantiles((0.1, 0.2), np.ones((1, 2)), "'a.csv'")

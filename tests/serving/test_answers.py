@@ -115,10 +115,10 @@ def test_quantiles_are_no_members(client: httpx.Client) -> None:
     answer = asked(client, "/v1/decide", members=quantiles, member_levels=levels, quantiles=[0.1, 0.9])
     members, weights = map(torch.from_numpy, quantile_members(levels, quantiles))
     cost = stakes.ImbalanceCost(short=4.0, long=1.0, lower=0.0, upper=9.0)
-    expected = stakes.solve_action(cost, members[..., None], weights=weights)
+    expected = stakes.solve_action(cost, members[..., None].clamp(min=0), weights=weights)
     assert actions(answer) == expected.action[:, 0].tolist()
     assert [decision["quantiles"] for decision in answer["decisions"]] == [{"0.1": 1, "0.9": 6}, {"0.1": 2, "0.9": 8}]
-    assert answer["notes"] == []
+    assert answer["notes"] == ["No member of outcome lies below 0, as the cost says (outcome_bounds)."]
     alike = asked(client, "/v1/decide", members=quantiles)
     assert alike["notes"] == [
         "the members of every row ascend, as quantiles do; if they are quantiles, give their member_levels"
@@ -135,6 +135,7 @@ def test_quantiles_that_cross_and_have_no_median(client: httpx.Client) -> None:
     assert answer["notes"] == [
         "1 of 2 cases have quantiles that cross, and were sorted (by up to 1)",
         "there is no median: between 0.2 and 0.9 the quantiles are on a line",
+        "No member of outcome lies below 0, as the cost says (outcome_bounds).",
     ]
 
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from stakes.data.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
 from stakes.data.quantile_members import TailShape, checked_levels, quantile_members, uncrossed
+from stakes.method.costs import TotalCost
+from stakes.method.named_costs import ShortfallCost, WindDispatchCost
 from stakes.number_text import number_text
 
 __all__ = ["WeightedQuantiles", "given_bounds", "weighted_quantiles", "within"]
@@ -49,16 +51,15 @@ def weighted_quantiles(
         quantiles: Quantiles (N, K) at the levels.
         name: What messages call them.
         tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
-        bounds: What outcomes cannot cross; "auto" takes what the cost knows, or 0 and a maximum at which many quantiles
-            lie exactly. None for none.
+        bounds: What outcomes cannot cross. "auto" takes what the cost knows: wind speeds are not negative, power lies
+            between 0 and its capacity, and neither is what is decided for in amounts from 0 up, where no quantile is;
+            or else 0 and a maximum at which many quantiles lie exactly. None for none.
         cost: The cost whose `outcome_bounds` are known; None for no cost.
         target: What is forecast.
     """
     checked_levels(levels)
     ordered, notes = uncrossed(quantiles, name)
-    known = given_bounds(bounds)
-    if bounds == "auto":
-        known = outcome_bounds("auto", cost, torch.from_numpy(ordered.reshape(-1, 1)))
+    known = _known_bounds(cost, ordered) if bounds == "auto" else given_bounds(bounds)
     members, weights = quantile_members(levels, ordered, tails)
     if 0.5 not in levels:
         low, high = max(level for level in levels if level < 0.5), min(level for level in levels if level > 0.5)
@@ -66,6 +67,16 @@ def weighted_quantiles(
         notes += (f"there is no median: {apart} the quantiles are on a line",)
     notes += known.sentences([target]) if known is not None else ()
     return WeightedQuantiles(within(members, known), weights, notes)
+
+
+def _known_bounds(cost: object, quantiles: Floats) -> OutcomeBounds | None:
+    found = outcome_bounds("auto", cost, torch.from_numpy(quantiles.reshape(-1, 1)))
+    if found is not None or not isinstance(cost, TotalCost) or isinstance(cost, WindDispatchCost):
+        return found
+    if isinstance(cost, ShortfallCost) and quantiles.min() >= 0 and quantiles.max() <= 1:
+        return OutcomeBounds(((0.0, 1.0),), "cost")
+    from_zero = not isinstance(cost.lower, torch.Tensor) and cost.lower == 0 and quantiles.min() >= 0
+    return OutcomeBounds(((0.0, None),), "cost") if from_zero else None
 
 
 def given_bounds(bounds: Pair | Literal["auto"] | None) -> OutcomeBounds | None:
