@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from stakes.data.case_index import case_index
 from stakes.data.forecast_columns import ReadAs
 from stakes.data.forecast_values import ForecastValues
-from stakes.data.member_columns import target_columns, without_coordinates
+from stakes.data.member_columns import RUN_COLUMNS, target_columns, without_coordinates
+from stakes.data.member_grids import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.site_columns import site_labels
 from stakes.data.table_columns import column_numbers, numeric_columns, zone_notes
 from stakes.errors import TableError, listed
@@ -22,11 +23,9 @@ from stakes.number_text import number_text
 
 __all__ = ["long_forecast"]
 
-_MEMBER = ("number", "member", "realization", "realisation", "sample_id", "sample", "member_id", "ensemble_member")
-_LEVEL = ("quantile", "quantile_level")
+_MEMBER = (*MEMBER_DIMENSIONS, "sample_id", "member_id", "ensemble_member")
 _HUB_TYPE, _HUB_KEY, _HUB_VALUE = "output_type", "output_type_id", "value"
 _HUB_KINDS = {"quantile": "quantiles", "sample": "members"}
-_RUN = ("reference_date", "origin_date", "forecast_date", "cutoff", "issued", "init_time")
 
 
 class _Rows(NamedTuple):
@@ -84,7 +83,7 @@ def _rows(table: pd.DataFrame, name: str, read_as: ReadAs) -> _Rows | None:
     if {_HUB_TYPE, _HUB_KEY, _HUB_VALUE} <= set(table.columns):
         return _hub_rows(table, name, read_as)
     lower = {str(column).lower(): str(column) for column in reversed(table.columns)}
-    for names, has_levels in ((_MEMBER, False), (_LEVEL, True)):
+    for names, has_levels in ((_MEMBER, False), (LEVEL_DIMENSIONS, True)):
         if (key := next((lower[known] for known in names if known in lower), None)) is not None:
             return _Rows(table, key, has_levels)
     return None
@@ -152,7 +151,7 @@ def _require_once(
     case, key, site = (each[codes[twice[0]]] for each, codes in zip(labels, places, strict=True))
     what = "level" if rows.has_levels else "member"
     key = number_text(key) if isinstance(key, float) else key
-    runs = [run for run in _RUN if run in rows.table.columns and rows.table[run].nunique() > 1]
+    runs = [run for run in RUN_COLUMNS if run in rows.table.columns and rows.table[run].nunique() > 1]
     hint = f"; keep the rows of one {runs[0]}" if runs else ""
     at_site = f" of site {site}" if site else ""
     raise TableError(f"{name} has {what} {key} of case {case}{at_site} more than once{hint}")

@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
+from stakes.data.member_columns import SERIES_COLUMNS
 from stakes.data.table_columns import require_columns
 from stakes.errors import TableError
 
 __all__ = ["member_sites", "site_labels"]
 
-_SITE_COLUMNS = ("site", "unique_id", "item_id", "location", "series_id", "station", "station_id")
+_SITE_COLUMNS = (*SERIES_COLUMNS, "station", "station_id")
 _MEMBER = r"(?P<member>(?:member|number|sample|realization|ens|mem|m|s|r|e)?[_\-.]?\d+)"
 _BEFORE = re.compile(rf"(?P<site>.+?)[ _\-.]{_MEMBER}", re.IGNORECASE)  # north_m1
 _BEHIND = re.compile(rf"{_MEMBER}[ _\-.](?P<site>.*\D.*)", re.IGNORECASE)  # m1_north
