@@ -130,3 +130,10 @@ def test_the_side_of_the_hazard_is_told_over_draws_too() -> None:
     code, page, errors = called("check-cost", "--cost", "protection:threshold=0,false_alarm_ratio=0.2")
     assert (code, errors) == (0, "")
     assert "the hazard is taken to lie above the threshold 0" in page
+
+
+def test_over_quantiles_it_is_equally_likely_members_that_count() -> None:
+    Path("quantiles.csv").write_text("time,q10,q50,q90\n2020-01-01,0.2,0.5,0.6\n2020-01-02,0.3,0.4,0.8\n")
+    code, output, _ = called("check-cost", "--members", "quantiles.csv", "--cost", "shortfall:penalty=5", "--json")
+    found = json.loads(output)
+    assert (code, found["sets"], found["members"]) == (0, 2, 100)
