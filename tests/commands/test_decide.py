@@ -253,4 +253,9 @@ def test_points_of_a_grid() -> None:
         assert f"point must be LATITUDE,LONGITUDE in degrees, got '{point}'" in complaint(
             "decide", *words, "--point", point
         )
-    assert "points of a grid by --point" in complaint("decide", *words)
+    assert "or labels along each, got time (2)" in complaint("decide", *words)
+    xr.Dataset({"power": array.assign_coords(time=[0, 1])}).to_netcdf("grid.nc", engine="h5netcdf")
+    every = decided(*words)
+    assert list(every.columns[:4]) == ["time", "latitude", "longitude", "action"]
+    assert len(every) == 8
+    np.testing.assert_allclose(every["action"][(every["latitude"] == 51) & (every["longitude"] == 0)], expected[:, 0])

@@ -56,14 +56,26 @@ def test_points_of_a_grid(tmp_path: Path) -> None:
     two = read_members(path, points=[(50.0, 1.0), (52.0, -2.0)])
     np.testing.assert_array_equal(two.members, np.stack([values[..., 2, 3], values[..., 0, 0]], -1))
     assert two.targets == ("t2m[50 1]", "t2m[52 -2]")
-    for points, message in {
-        (): r"latitude \(3\), longitude \(4\); .* points of a grid by --point LATITUDE,LONGITUDE",
-        ((20.0, 0.0),): r"point must lie in the grid of .*, got \(20.0, 0.0\), 30 from any latitude",
-    }.items():
-        with pytest.raises(TableError, match=message):
-            read_members(path, points=points)
+    with pytest.raises(TableError, match=r"point must lie in the grid of .*, got \(20.0, 0.0\), 30 from any latitude"):
+        read_members(path, points=[(20.0, 0.0)])
+    with pytest.raises(TableError, match=r"or labels along each, got time \(2\), latitude \(3\), longitude \(4\)"):
+        read_members(path)  # it has no times
     with pytest.raises(TableError, match="has no dimension 'latitude' to choose points of"):
         read_members(netcdf(tmp_path, {"a": (("time", "number"), VALUES)}), points=[(50.0, 0.0)])
+
+
+def test_every_time_and_place_is_a_case(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).random((3, 5, 2, 4))
+    days = np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")
+    coords = {"latitude": GRID["latitude"], "time": days, "longitude": GRID["longitude"]}
+    found = read_members(netcdf(tmp_path, {"t2m": (("latitude", "number", "time", "longitude"), values)}, coords))
+    assert found.index.names == ["time", "latitude", "longitude"]
+    assert found.members.shape == (24, 5, 1)
+    for case, members in zip(found.index, found.members, strict=True):
+        at = list(days.astype("datetime64[s]")).index(case[0].to_datetime64())
+        place = GRID["latitude"].index(case[1]), GRID["longitude"].index(case[2])
+        assert members[:, 0].tolist() == values[place[0], :, at, place[1]].tolist()
+    assert "there is a case for every time and latitude and longitude" in found.notes[1]
 
 
 def test_stations_are_sites(tmp_path: Path) -> None:

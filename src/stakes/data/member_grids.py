@@ -53,31 +53,35 @@ def dataset_forecast(
     array = _at_points(array, name, points)
     site = next((str(dim) for dim in array.dims if dim in _SITES), _SITE)
     array = array.squeeze([dim for dim in array.dims if array.sizes[dim] == 1 and dim != number])
-    others = [str(dim) for dim in array.dims if dim not in (number, site)]
-    if len(others) > 1:
-        sizes = ", ".join(f"{dim} ({array.sizes[dim]})" for dim in others)
-        raise TableError(
-            f"variable {array.name!r} of {name} must have one dimension of cases besides {number!r} and {site!r}, got "
-            f"{sizes}; choose one lead time first, and points of a grid by --point LATITUDE,LONGITUDE"
-        )
-    case = others[0] if others else _CASE
-    array = array if others else array.expand_dims(_CASE)
+    cases = _case_dimensions(array, (number, site), name)
+    array = array if cases else array.expand_dims(_CASE)
+    cases = cases or [_CASE]
     array = array if site in array.dims else array.expand_dims(site)
     levels = _levels(array, number, name) if number in LEVEL_DIMENSIONS else None
     array = array if levels is None else array.sortby(number)
     try:
-        values = array.transpose(case, number, site).to_numpy().astype(np.float64)
+        values = array.transpose(*cases, number, site).to_numpy().astype(np.float64)
     except Exception as error:  # which ones damaged content can provoke is not documented
         raise TableError(f"variable {array.name!r} of {name} cannot be read: {one_line(error)}") from error
     if np.isinf(values).any():
         raise TableError(f"variable {array.name!r} of {name} must be finite or missing, got infinite values")
-    index = _dataset_index(array, case)
+    index = _dataset_index(array, cases[0]) if len(cases) == 1 else _crossed_index(array, cases)
     require_once(index, name)
+    values = values.reshape(len(index), *values.shape[-2:])
     labels = array[site].values.tolist() if values.shape[2] > 1 else None
     targets = [array.name] if labels is None else [f"{array.name}[{label}]" for label in labels]
-    unit = array.attrs.get("units")
-    notes = (f"{array.name} is in {unit}, as the file says",) if isinstance(unit, str) and unit else ()
-    return ForecastValues(values, index, tuple(map(str, targets)), levels, notes=notes)
+    return ForecastValues(values, index, tuple(map(str, targets)), levels, notes=_told(array, cases))
+
+
+def _told(array: "DataArray", cases: Sequence[str]) -> tuple[str, ...]:
+    """Notes about the unit, and about cases of several dimensions."""
+    unit, notes = array.attrs.get("units"), []
+    if isinstance(unit, str) and unit:
+        notes.append(f"{array.name} is in {unit}, as the file says")
+    if len(cases) > 1:
+        every = " and ".join(cases)
+        notes.append(f"there is a case for every {every}; --point LATITUDE,LONGITUDE chooses points of a grid")
+    return tuple(notes)
 
 
 def _forecast_variable(dataset: "Dataset", name: str, wanted: str | None, dimensions: Sequence[str]) -> "DataArray":
@@ -134,6 +138,25 @@ def _at_points(array: "DataArray", name: str, points: Sequence[GridPoint]) -> "D
 
     chosen = array.isel({dim: DataArray(place, dims=_SITE) for dim, place in places})
     return chosen.assign_coords({_SITE: [f"{latitude:g} {longitude:g}" for latitude, longitude in points]})
+
+
+def _case_dimensions(array: "DataArray", others: Sequence[str], name: str) -> list[str]:
+    """The dimensions that make up the cases, times first; several are crossed, if each has labels to be known by."""
+    dims = [str(dim) for dim in array.dims if dim not in others]
+    if len(dims) > 1 and not all(dim in array.indexes for dim in dims):
+        sizes = ", ".join(f"{dim} ({array.sizes[dim]})" for dim in dims)
+        raise TableError(
+            f"variable {array.name!r} of {name} must have one dimension of cases besides {others[0]!r} and "
+            f"{others[1]!r}, or labels along each, got {sizes}"
+        )
+    return sorted(dims, key=lambda dim: len(dims) > 1 and array[dim].dtype.kind != "M")
+
+
+def _crossed_index(array: "DataArray", cases: Sequence[str]) -> pd.MultiIndex:
+    """Every combination of the labels of several dimensions."""
+    labels = [array.indexes[dim] for dim in cases]
+    plain = [each.as_unit("s") if isinstance(each, pd.DatetimeIndex) else each for each in labels]
+    return pd.MultiIndex.from_product(plain, names=list(cases))
 
 
 def _dataset_index(array: "DataArray", case: str) -> "pd.Index[Any]":
