@@ -76,6 +76,12 @@ def test_every_time_and_place_is_a_case(tmp_path: Path) -> None:
         place = GRID["latitude"].index(case[1]), GRID["longitude"].index(case[2])
         assert members[:, 0].tolist() == values[place[0], :, at, place[1]].tolist()
     assert "there is a case for every time and latitude and longitude" in found.notes[1]
+    sited = {"p": (("time", "step", "number", "site"), values.reshape(2, 3, 5, 4))}
+    labels = {"time": days, "step": [0, 6, 12], "site": ["a", "b", "c", "d"]}
+    each = read_members(netcdf(tmp_path, sited, labels), sites="each")
+    assert each.index.names == ["time", "step", "site"]
+    assert each.index[5][1:] == (6, "p[b]")
+    assert each.members[5, :, 0].tolist() == values.reshape(2, 3, 5, 4)[0, 1, :, 1].tolist()
 
 
 def test_stations_are_sites(tmp_path: Path) -> None:

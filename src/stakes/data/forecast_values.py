@@ -35,7 +35,9 @@ class ForecastValues:
         """The same with every target of every case as a case of its own, known by its case and by its site."""
         cases, members, targets = self.values.shape
         values = self.values.transpose(0, 2, 1).reshape(cases * targets, members, 1)
-        index = pd.MultiIndex.from_product([self.index, self.targets], names=[self.index.name, "site"])
+        known_by = [self.index.get_level_values(level).repeat(targets) for level in range(self.index.nlevels)]
+        sites = np.tile(np.array(self.targets, dtype=object), cases)
+        index = pd.MultiIndex.from_arrays([*known_by, sites], names=[*self.index.names, "site"])
         return replace(self, values=values, index=index, targets=("outcome",))
 
     def only(self, targets: Sequence[str]) -> Self:
