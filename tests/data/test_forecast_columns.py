@@ -57,6 +57,7 @@ def test_sites() -> None:
         (["m1", "m2"], "quantiles", "must have at least two columns that name levels"),
         (["q10", "q90", "m1"], "quantiles", "has the column 'm1', which names no level"),
         (["p1", "p2"], "auto", "which may be members or quantiles"),
+        (["north_q10", "north_q90", "q10", "q90"], "auto", "for each of north, the columns without a site; --columns"),
         (["q90", "power"], "auto", "has one column that names a level, 'q90', and quantiles are two or more"),
         (["mean", "std"], "auto", "has the columns 'mean', 'std', which look like no member"),
         (["min", "middle", "max"], "auto", "has the columns 'min', 'max', which look like no member"),

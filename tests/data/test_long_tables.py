@@ -129,6 +129,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         HUB + hub("quantile", ("US", "2020-01-02", "low", 1)),
         "column 'output_type_id' must hold num",
     ),
+    "no type": (HUB + hub("", ("US", "2020-01-02", 0.1, 1)), "no output_type quantile or sample to read, it has none"),
     "no level": (
         HUB + hub("quantile", ("US", "2020-01-02", "", 1)),
         "must have a level in the column 'output_type_id'",

@@ -95,7 +95,10 @@ def _quantile_columns(columns: Sequence[str], found: Sequence[NamedQuantile], na
         ordered = sorted((each for each in found if each.prefix == prefix), key=lambda each: each.level)
         of_target[prefix if len(prefixes) > 1 else _VALUE] = [each.column for each in ordered]
         levels.add(tuple(each.level for each in ordered))
-    if len(levels) > 1:
-        raise TableError(f"{name} must have the same levels for each of {listed(prefixes)}")
+    if len(levels) > 1 or (len(prefixes) > 1 and "" in prefixes):
+        named_so = listed([prefix or "the columns without a site" for prefix in prefixes])
+        raise TableError(
+            f"{name} must have the same levels for each of {named_so}; --columns says which columns are quantiles"
+        )
     notes = (f"left out beside the quantiles: {listed(points)}",) if points else ()
     return ForecastColumns(of_target, levels.pop(), notes)

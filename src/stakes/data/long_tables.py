@@ -91,7 +91,7 @@ def _rows(table: pd.DataFrame, name: str, read_as: ReadAs) -> _Rows | None:
 
 def _hub_rows(table: pd.DataFrame, name: str, read_as: ReadAs) -> _Rows:
     """The rows of quantiles, or of samples, for the one target of a hub's table."""
-    kinds = table[_HUB_TYPE].astype("str")
+    kinds = table[_HUB_TYPE].astype("str").fillna("none")
     there = list(dict.fromkeys(kinds))
     wanted = [kind for kind in there if kind in _HUB_KINDS and read_as in ("auto", _HUB_KINDS[kind])]
     if not wanted:
