@@ -202,7 +202,7 @@ def test_quantiles_are_no_members() -> None:
     assert decided(*words, "--tails", "flat")["expected_cost"][0] < found["expected_cost"][0]
     bounded = decided(*words, "--outcome-bounds", "0,1")["expected_cost"][0]
     assert decided(*words, "--tails", "flat")["expected_cost"][0] < bounded < found["expected_cost"][0]
-    assert "note: the columns are read as quantiles" in called("decide", *words)[2]
+    assert "note: read as quantiles" in called("decide", *words)[2]
 
 
 def test_columns_that_may_be_members_or_quantiles() -> None:

@@ -87,6 +87,7 @@ def test_a_column_of_levels(tmp_path: Path) -> None:
         written(tmp_path, "time,quantile,load\n" + "".join(f"2020-01-01,{p},{p}\n" for p in (0.9, 0.2)))
     )
     assert (found.levels, found.targets) == ((0.2, 0.9), ("load",))
+    assert found.notes[1] == "read as quantiles, with lines between the levels and exponential tails beyond"
 
 
 def test_a_column_of_sites_beside_members(tmp_path: Path) -> None:

@@ -266,12 +266,12 @@ def test_quantiles_become_weighted_members(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.weights, weights)
     assert found.notes == (
         "2 cases of 3 quantiles, levels 0.1 to 0.9, targets outcome",
-        "the columns are read as quantiles, with lines between the levels and exponential tails beyond; --read-as "
-        "members takes them as members that count alike",
+        "read as quantiles, with lines between the levels and exponential tails beyond; --read-as members takes the "
+        "columns as members that count alike",
     )
     flat = read_members(tmp_path / "a.csv", read_as="quantiles", tails="flat")
     assert (flat.members.min(), flat.members.max()) == (1, 8)
-    assert flat.notes[1] == "the columns are read as quantiles, with lines between the levels and nothing beyond"
+    assert flat.notes[1] == "read as quantiles, with lines between the levels and nothing beyond"
     members = read_members(tmp_path / "a.csv", read_as="members")
     assert (members.members[0, :, 0].tolist(), members.weights, members.levels) == ([1, 2, 5], None, None)
     np.testing.assert_array_equal(members.equal_members, members.members)

@@ -20,6 +20,7 @@ class ForecastValues:
         index: The N cases: their times, their labels, or their places in the file, counted from 0 in an index "row".
         targets: The names of the D targets.
         levels: The levels of the M quantiles, ascending; None where the values are members.
+        named: Whether the levels were told by the names of columns alone, which may mean something else.
         sited: Whether the targets are sites that were found in the table, not columns that the user has named.
         notes: Sentences about what the user should know.
     """
@@ -28,6 +29,7 @@ class ForecastValues:
     index: "pd.Index[Any]"
     targets: tuple[str, ...]
     levels: tuple[float, ...] | None = None
+    named: bool = False
     sited: bool = False
     notes: tuple[str, ...] = ()
 

@@ -1,6 +1,7 @@
 """The members, or quantiles, in a table: one column for each, or one row."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,12 @@ def _wide(
     values = np.stack([column_numbers(table, of_target, name) for of_target in found.of_target.values()], -1)
     notes += found.notes + zone_notes(table, index.name if isinstance(index, pd.DatetimeIndex) else None)
     if sites is not None:
-        return _by_site(values, index, sites, found, notes, name)
+        return replace(_by_site(values, index, sites, found, name), named=read_as == "auto", notes=notes)
     index = pd.RangeIndex(len(table), name=ROW) if index is None else index
     require_once(index, name)
     targets = tuple(found.of_target)
-    return ForecastValues(values, index, targets, found.levels, sited=read_as != "points", notes=notes)
+    sited, named = read_as != "points", read_as == "auto"
+    return ForecastValues(values, index, targets, found.levels, named, sited, notes)
 
 
 def _by_site(
@@ -69,7 +71,6 @@ def _by_site(
     index: "pd.Index[Any] | None",
     labels: "pd.Series[Any]",
     found: ForecastColumns,
-    notes: tuple[str, ...],
     name: str,
 ) -> ForecastValues:
     """The values of each case and site, of a table that has a row for each: (rows, M, 1) to (N, M, sites)."""
@@ -87,7 +88,7 @@ def _by_site(
     placed = np.full((len(cases), values.shape[1], len(sites)), np.nan)
     placed[case_codes, :, site_codes] = values[..., 0]
     cases = pd.Index(cases).set_names(index.name)
-    return ForecastValues(placed, cases, tuple(map(str, sites)), found.levels, sited=True, notes=notes)
+    return ForecastValues(placed, cases, tuple(map(str, sites)), found.levels, sited=True)
 
 
 def _require_numbers(table: pd.DataFrame, columns: Sequence[str], name: str) -> None:

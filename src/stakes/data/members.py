@@ -32,6 +32,7 @@ from stakes.number_text import number_text
 __all__ = ["MembersFile", "read_members"]
 
 Floats = NDArray[np.float64]
+_OR_MEMBERS = "; --read-as members takes the columns as members that count alike"
 _EQUAL_MEMBERS = 100  # that stand for weighted ones where nothing else will do
 
 
@@ -138,7 +139,7 @@ def read_members(
         found = table_forecast(table, name, **how, columns=columns, targets=targets, read_as=read_as)
     kept = _complete(_of_sites(found, sites, name), name)
     if kept.levels is not None:
-        return _weighted(kept, name, read_as, tails, bounds, cost)
+        return _weighted(kept, name, found.named, tails, bounds, cost)
     return replace(kept, members=within(kept.members, given_bounds(bounds)))
 
 
@@ -189,7 +190,7 @@ def _complete(found: ForecastValues, name: str) -> MembersFile:
 def _weighted(
     found: MembersFile,
     name: str,
-    read_as: ReadAs,
+    named: bool,
     tails: TailShape,
     bounds: Pair | Literal["auto"] | None,
     cost: object,
@@ -201,9 +202,8 @@ def _weighted(
             found.levels or (), quantiles, name, tails=tails, bounds=bounds, cost=cost, target=target
         )
     except SettingError as error:
-        raise TableError(f"{name}: {error}; --read-as members takes the columns as members") from error
+        raise TableError(f"{name}: {error}{_OR_MEMBERS if named else ''}") from error
     beyond = "exponential tails beyond" if tails == "exponential" else "nothing beyond"
-    read = f"the columns are read as quantiles, with lines between the levels and {beyond}"
-    read += "; --read-as members takes them as members that count alike" if read_as == "auto" else ""
+    read = f"read as quantiles, with lines between the levels and {beyond}{_OR_MEMBERS if named else ''}"
     notes = (found.notes[0], read, *found.notes[1:], *made.notes)
     return replace(found, members=made.members[..., None], weights=made.weights, notes=notes)
