@@ -145,7 +145,9 @@ def test_members_stay_within_bounds(record) -> None:
 def test_an_interrupted_fit_goes_on_where_it_was(record, tmp_path, monkeypatch) -> None:
     """Every training from a later origin has checkpoints of its own."""
     features, outcome = record[0][:900], record[1][:900]
-    monkeypatch.setattr("stakes.forecaster.proven_correction", lambda members, outcome, **_: fit(members, outcome))
+    monkeypatch.setattr(
+        "stakes.forecaster_training.proven_correction", lambda members, outcome, **_: fit(members, outcome)
+    )
     training = TrainingSettings(epochs=4, learning_rate=0.05, validate_every=1, batch=64)
     given = {"model": ImplicitSettings(noise=2, hidden=4, layers=1), "training": training, "base": "none"}
     asked = count(1)
