@@ -42,7 +42,7 @@ EVERY_SETTING_CHANGED = (
         decision_member_count=8,
     ),
     ImplicitSettings(noise=1, hidden=2, layers=3, linear=True, gap=4),
-    LinearSettings(residuals=1, gap=2),
+    LinearSettings(residuals=1, gap=2, constant=True),
     DiffusionSettings(
         noise=1, hidden=2, layers=3, steps=4, endpoints="raw", prediction="target", decision_weighting="snr"
     ),

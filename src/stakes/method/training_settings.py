@@ -143,18 +143,20 @@ class LinearSettings:
     Attributes:
         residuals: How many residual vectors are kept.
         gap: How many rows the cross-validation leaves out beside a block, as in `LinearModel`.
+        constant: Whether the features are left aside, which makes it climatology.
     """
 
     name: ClassVar[str] = "linear"
     residuals: int = 2000
     gap: int = 0
+    constant: bool = field(default=False, metadata=_LATER)
 
     def __post_init__(self) -> None:
         require_count("residuals", self.residuals)
         require_count("gap", self.gap, least=0)
 
     def build(self, features: int, outcomes: int) -> LinearModel:
-        return LinearModel(features, outcomes, self.residuals, self.gap)
+        return LinearModel(features, outcomes, self.residuals, self.gap, self.constant)
 
 
 @dataclass(frozen=True)

@@ -82,3 +82,12 @@ def test_bad_sizes_are_named(name: str) -> None:
         LinearModel(**({"features": 1, "outcomes": 1} | {name: 0}))
     with pytest.raises(SettingError, match="gap must be a whole number of at least 0"):
         LinearModel(1, 1, gap=-1)
+
+
+def test_without_features_it_is_climatology() -> None:
+    features, outcome = torch.rand(60, 3), torch.rand(60, 2)
+    model = LinearModel(3, 2, residuals=60, constant=True)
+    model.fit_scaling(features, outcome)
+    members = model.sample(torch.rand(4, 3), 60, torch.Generator().manual_seed(0), share_noise=True)
+    for case in members:  # whole vectors of outcomes, each once
+        torch.testing.assert_close(case[case[:, 0].argsort()], outcome[outcome[:, 0].argsort()])

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from torch import Tensor
 
 from stakes.errors import NonFiniteError, SettingError, ShapeError
-from stakes.method.models.linear_start import fit_linear_start, residual_factors, time_blocks
+from stakes.method.models.linear_start import climatology_start, fit_linear_start, residual_factors, time_blocks
 
 DOUBLE = torch.float64
 
@@ -170,3 +170,10 @@ def test_what_cannot_be_fitted_is_named() -> None:
         fit_linear_start(x, y, gap=-1)
     with pytest.raises(NonFiniteError, match="outcomes of the linear start must be finite"):
         fit_linear_start(x, y * torch.nan)
+
+
+def test_climatology_is_the_mean_and_what_lies_around_it() -> None:
+    start = climatology_start(torch.rand(20, 3), outcome := torch.rand(20, 2))
+    assert not start.weight.any()
+    torch.testing.assert_close(start.bias + start.residuals, outcome.double())
+    torch.testing.assert_close(start.residuals.mean(0), torch.zeros(2, dtype=torch.float64))

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from stakes.method.argument_checks import require_count, require_counts
-from stakes.method.models.linear_start import fit_linear_start
+from stakes.method.models.linear_start import climatology_start, fit_linear_start
 from stakes.method.models.sample_model import TrainingDraw, TrainingNoise
 from stakes.method.models.scaling import Scaling
 
@@ -25,6 +25,7 @@ class LinearModel(nn.Module):
         outcomes: D, how many outcomes a case has.
         residuals: How many residual vectors are kept, a random choice; of fewer rows some are kept more than once.
         gap: How many rows on both sides of a held-out block the cross-validation leaves out as well: the lead time.
+        constant: Whether the features are left aside: members are drawn from all outcomes alike, which is climatology.
 
     >>> import torch, stakes
     >>> features = torch.rand(50, 3)
@@ -38,11 +39,13 @@ class LinearModel(nn.Module):
     bias: Tensor
     residuals: Tensor
 
-    def __init__(self, features: int, outcomes: int, residuals: int = 2000, gap: int = 0) -> None:
+    def __init__(
+        self, features: int, outcomes: int, residuals: int = 2000, gap: int = 0, constant: bool = False
+    ) -> None:
         super().__init__()
         require_counts(features=features, outcomes=outcomes, residuals=residuals)
         require_count("gap", gap, least=0)
-        self.gap = gap
+        self.gap, self.constant = gap, constant
         self.feature_scaling = Scaling(features)
         self.outcome_scaling = Scaling(outcomes)
         self.register_buffer("weight", torch.zeros(outcomes, features))
@@ -69,7 +72,7 @@ class LinearModel(nn.Module):
         self.feature_scaling.fit(features)
         self.outcome_scaling.fit(outcome)
         inputs, target = self.feature_scaling.standardise(features), self.outcome_scaling.standardise(outcome)
-        start = fit_linear_start(inputs, target, self.gap)
+        start = climatology_start(inputs, target) if self.constant else fit_linear_start(inputs, target, self.gap)
         self.weight.copy_(start.weight)
         self.bias.copy_(start.bias)
         kept = _each_in_turn(len(target), len(self.residuals), torch.Generator().manual_seed(0))

@@ -14,7 +14,7 @@ from torch import Tensor
 from stakes.errors import ShapeError
 from stakes.method.argument_checks import check_finite, require_count
 
-__all__ = ["LinearStart", "factor_count", "fit_linear_start", "residual_factors", "time_blocks"]
+__all__ = ["LinearStart", "climatology_start", "factor_count", "fit_linear_start", "residual_factors", "time_blocks"]
 
 _BLOCKS = 10
 _PENALTIES = torch.logspace(-6, 2, 17, dtype=torch.float64)  # of a row, for features of variance 1
@@ -74,6 +74,18 @@ def fit_linear_start(features: Tensor, outcome: Tensor, gap: int = 0) -> LinearS
     weight, bias = _Ridge.of(whole).coefficients(best)
     weight = weight if basis is None else weight @ basis.mT
     return LinearStart(weight, bias, float(best) * len(inputs), residuals(best))
+
+
+def climatology_start(features: Tensor, outcome: Tensor) -> LinearStart:
+    """What a forecast without features starts from: the mean outcome, around which all outcomes lie.
+
+    Args:
+        features: Features (N, F), of which only the number matters.
+        outcome: Outcomes (N, D).
+    """
+    target = outcome.double()
+    bias = target.mean(0)
+    return LinearStart(target.new_zeros(target.shape[1], features.shape[1]), bias, float("inf"), target - bias)
 
 
 def time_blocks(rows: int, gap: int = 0, blocks: int = _BLOCKS) -> Iterator[tuple[slice, slice]]:
