@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ NOISE = np.random.default_rng(1).normal(size=(4, 400))
 NOISE -= NOISE.mean(1, keepdims=True)  # so that the means are those given
 
 
+limited = partial(frontier, tolerance=2.0)
+
+
 def rows(changes: list[float], noise: float = 0.05) -> Any:
     """Weight 0 has mean 1, the others these means less it, exactly."""
     base = BASE / BASE.mean()
@@ -29,7 +33,7 @@ def rows(changes: list[float], noise: float = 0.05) -> Any:
 
 
 def chosen(cost: list[float], score: list[float], noise: float = 0.05, **options: Any) -> float:
-    return frontier(WEIGHTS, rows(cost, noise), rows(score), **options).chosen
+    return limited(WEIGHTS, rows(cost, noise), rows(score), **options).chosen
 
 
 def test_takes_the_cheapest_weight_within_the_tolerance() -> None:
@@ -52,10 +56,10 @@ def test_a_weight_whose_interval_reaches_zero_is_not_taken() -> None:
 
 
 def test_among_weights_within_one_standard_error_the_smallest_is_taken() -> None:
-    close = frontier(WEIGHTS, rows([-0.199, -0.2, -0.1]), rows([0.0] * 3))
+    close = limited(WEIGHTS, rows([-0.199, -0.2, -0.1]), rows([0.0] * 3))
     assert close.chosen == 0.3
     assert "; weight 0.6 is cheaper still, but by no more than one standard error. " in close.reason
-    apart = frontier(WEIGHTS, rows([-0.19, -0.2, -0.1]), rows([0.0] * 3))
+    apart = limited(WEIGHTS, rows([-0.19, -0.2, -0.1]), rows([0.0] * 3))
     assert apart.chosen == 0.6
     assert "standard error" not in apart.reason
 
@@ -68,22 +72,22 @@ def test_one_standard_error_is_that_of_the_paired_difference() -> None:
 
 def test_a_tie_goes_to_the_smallest_weight() -> None:
     cost = rows([-0.2, -0.2, -0.2], noise=0.0)
-    assert frontier(WEIGHTS, cost, rows([0.0] * 3)).chosen == 0.3
+    assert limited(WEIGHTS, cost, rows([0.0] * 3)).chosen == 0.3
     same = np.ones((4, 50))
-    assert frontier(WEIGHTS, same, same).chosen == 0.0
+    assert limited(WEIGHTS, same, same).chosen == 0.0
 
 
 def test_a_score_exactly_at_the_tolerance_is_allowed() -> None:
     cost, score = np.ones((2, 20)), np.ones((2, 20))
     cost[1], score[1] = 0.5, 1.5
-    assert frontier([0, 1], cost, score, tolerance=50.0).chosen == 1.0
-    assert frontier([0, 1], cost, score, tolerance=49.0).chosen == 0.0
-    assert frontier([0, 1], cost, -score[::-1], tolerance=50.0).chosen == 1.0  # per cent of what is negative, too
+    assert limited([0, 1], cost, score, tolerance=50.0).chosen == 1.0
+    assert limited([0, 1], cost, score, tolerance=49.0).chosen == 0.0
+    assert limited([0, 1], cost, -score[::-1], tolerance=50.0).chosen == 1.0  # per cent of what is negative, too
 
 
 def test_numbers_of_the_points() -> None:
     cost, score = rows([-0.1, -0.2, -0.3]), 4 * rows([0.005, 0.015, 0.025])
-    found = frontier(WEIGHTS, cost, score, block=5, tolerance=2)
+    found = limited(WEIGHTS, cost, score, block=5, tolerance=2)
     assert (found.cases, found.block, found.tolerance) == (400, 5, 2.0)
     point = found.points[1]
     assert point.weight == 0.3
@@ -100,8 +104,8 @@ def test_numbers_of_the_points() -> None:
 def test_blocks_keep_dependent_cases_from_looking_like_many() -> None:
     cost = np.zeros((2, 600))
     cost[1] = np.repeat(np.linspace(-1.0, 1.0, 20)[np.random.default_rng(1).permutation(20)] - 0.2, 30)
-    assert frontier([0, 1], cost, np.ones_like(cost)).chosen == 1.0
-    assert frontier([0, 1], cost, np.ones_like(cost), block=30).chosen == 0.0
+    assert limited([0, 1], cost, np.ones_like(cost)).chosen == 1.0
+    assert limited([0, 1], cost, np.ones_like(cost), block=30).chosen == 0.0
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -109,7 +113,7 @@ def test_blocks_keep_dependent_cases_from_looking_like_many() -> None:
 def test_a_weight_that_failed_is_never_chosen(bad: float, of_score: bool) -> None:
     cost, score = rows([-0.1, -0.2, -0.3]), rows([0.0] * 3)
     (score if of_score else cost)[3, 7:9] = bad, -bad
-    found = frontier(WEIGHTS, cost, score)
+    found = limited(WEIGHTS, cost, score)
     assert found.chosen == 0.6
     assert found.points[3] == FrontierPoint(0.9, None, None, None, None, allowed=False, failed=True)
     assert [point.failed for point in found.points] == [False, False, False, True]
@@ -119,7 +123,7 @@ def test_weight_0_must_not_have_failed() -> None:
     cost = rows([-0.1, -0.2, -0.3])
     cost[0, 0] = np.nan
     with pytest.raises(NonFiniteError, match="weight 0 must be finite"):
-        frontier(WEIGHTS, cost, rows([0.0] * 3))
+        limited(WEIGHTS, cost, rows([0.0] * 3))
 
 
 def test_why_weight_0_is_kept() -> None:
@@ -131,16 +135,16 @@ def test_why_weight_0_is_kept() -> None:
         (rows([-0.1] * 3), score, {"block": 50}, "judged on 400 cases in blocks of 50: too few to tell"),
         (failed, score, {}, "all others failed."),
     ):
-        found = frontier(WEIGHTS, cost, scores, **options)
+        found = limited(WEIGHTS, cost, scores, **options)
         assert found.chosen == 0.0
         assert found.reason.startswith("Weight 0 is taken, ")
         with pytest.raises(AssertionError, match=why):
             raise AssertionError(found.reason)
-    assert "no other was tried" in frontier([0], rows([])[:1], rows([])[:1]).reason
+    assert "no other was tried" in limited([0], rows([])[:1], rows([])[:1]).reason
 
 
 def test_why_another_weight_is_taken() -> None:
-    found = frontier(WEIGHTS, rows([0.1, -0.2, 0.1]), rows([0.0, 0.01, 0.0]))
+    found = limited(WEIGHTS, rows([0.1, -0.2, 0.1]), rows([0.0, 0.01, 0.0]))
     assert found.reason.startswith(
         "Weight 0.6 is taken, judged on 400 cases: its mean cost is 0.8 instead of 1 at weight 0 (change -0.2, 95 % "
         "interval -0.20"
@@ -152,16 +156,16 @@ def test_why_another_weight_is_taken() -> None:
 
 
 def test_says_what_was_tested() -> None:
-    one = frontier(WEIGHTS, rows([0.1] * 3), rows([0.0, 0.1, 0.1])).reason
+    one = limited(WEIGHTS, rows([0.1] * 3), rows([0.0, 0.1, 0.1])).reason
     assert ". One weight that the score allows was tested for being cheaper" in one
-    assert "tested" not in frontier(WEIGHTS, rows([-0.1] * 3), rows([0.1] * 3)).reason
-    assert "tested" not in frontier(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3), block=50).reason
+    assert "tested" not in limited(WEIGHTS, rows([-0.1] * 3), rows([0.1] * 3)).reason
+    assert "tested" not in limited(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3), block=50).reason
 
 
 @pytest.mark.parametrize("cases", [1, 2, LEAST_BLOCKS - 1])
 def test_too_few_cases_show_nothing(cases: int) -> None:
     cost = np.stack([np.ones(cases), np.zeros(cases)])
-    found = frontier([0.0, 0.5], cost, np.ones_like(cost), block=3)
+    found = limited([0.0, 0.5], cost, np.ones_like(cost), block=3)
     assert found.chosen == 0.0
     assert found.block == min(3, cases)
     assert f"judged on {cases} case" in found.reason
@@ -169,13 +173,13 @@ def test_too_few_cases_show_nothing(cases: int) -> None:
 
 
 def test_a_block_longer_than_the_cases_is_all_of_them() -> None:
-    found = frontier(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3), block=10**6)
+    found = limited(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3), block=10**6)
     assert (found.block, found.chosen) == (400, 0.0)
 
 
 def test_a_mean_score_of_zero_has_no_per_cent() -> None:
     cost = np.stack([np.ones(40), np.zeros(40)])
-    found = frontier([0, 1], cost, np.zeros_like(cost))
+    found = limited([0, 1], cost, np.zeros_like(cost))
     assert found.chosen == 1.0
     assert found.points[1].score_change is None
     assert "its score changes" not in found.reason
@@ -184,13 +188,13 @@ def test_a_mean_score_of_zero_has_no_per_cent() -> None:
 @pytest.mark.parametrize("block", [0, -1, 2.5, True])
 def test_bad_blocks_are_named(block: Any) -> None:
     with pytest.raises(SettingError, match="block must be a whole number of at least 1"):
-        frontier(WEIGHTS, rows([0.0] * 3), rows([0.0] * 3), block=block)
+        limited(WEIGHTS, rows([0.0] * 3), rows([0.0] * 3), block=block)
 
 
 @pytest.mark.parametrize("weights", [(0.1, 0.3, 0.6, 0.9), (0.0, 0.3, 0.3, 0.9), (0.0, 0.3, 0.6, np.nan)])
 def test_bad_weights_are_named(weights: tuple[float, ...]) -> None:
     with pytest.raises(SettingError, match="weights must"):
-        frontier(weights, rows([0.0] * 3), rows([0.0] * 3))
+        limited(weights, rows([0.0] * 3), rows([0.0] * 3))
 
 
 @pytest.mark.parametrize(
@@ -198,12 +202,12 @@ def test_bad_weights_are_named(weights: tuple[float, ...]) -> None:
 )
 def test_bad_shapes_are_named(cost: tuple[int, ...], score: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match="4 weights by at least one case"):
-        frontier(WEIGHTS, np.ones(cost), np.ones(score))
+        limited(WEIGHTS, np.ones(cost), np.ones(score))
 
 
 def test_bad_tolerance_is_named() -> None:
     with pytest.raises(SettingError, match="tolerance must be finite"):
-        frontier(WEIGHTS, rows([0.0] * 3), rows([0.0] * 3), tolerance=np.inf)
+        limited(WEIGHTS, rows([0.0] * 3), rows([0.0] * 3), tolerance=np.inf)
 
 
 @st.composite
@@ -224,17 +228,17 @@ def problems(draw: st.DrawFn) -> tuple[list[float], Any, Any]:
 @given(problems(), st.integers(1, 7), st.randoms(use_true_random=False))
 def test_properties(problem: tuple[list[float], Any, Any], block: int, random: Any) -> None:
     weights, cost, score = problem
-    found = frontier(weights, cost, score, block=block, resamples=200)
+    found = limited(weights, cost, score, block=block, resamples=200)
     means = {point.weight: point.cost for point in found.points}
     assert found.chosen in weights
     assert means[found.chosen] <= means[0.0]  # type: ignore[operator]
     order = list(range(len(weights)))
     random.shuffle(order)
-    shuffled = frontier([weights[place] for place in order], cost[order], score[order], block=block, resamples=200)
+    shuffled = limited([weights[place] for place in order], cost[order], score[order], block=block, resamples=200)
     assert shuffled == found
     for factor in (0.25, 1024.0):  # exact in binary
-        assert frontier(weights, factor * cost, score, block=block, resamples=200).chosen == found.chosen
-        assert frontier(weights, cost, factor * score, block=block, resamples=200).chosen == found.chosen
+        assert limited(weights, factor * cost, score, block=block, resamples=200).chosen == found.chosen
+        assert limited(weights, cost, factor * score, block=block, resamples=200).chosen == found.chosen
 
 
 def dependent(generator: np.random.Generator, cases: int, memory: float, shared: float) -> Any:
@@ -256,7 +260,7 @@ def test_false_choices_are_rare_where_no_weight_differs(memory: float, shared: f
     for _ in range(200):
         change = dependent(generator, 20 * block, memory, shared)
         cost = np.vstack([np.zeros((1, 20 * block)), change])
-        chosen += frontier(np.arange(10) / 10, cost, np.ones_like(cost), block=block, resamples=200).chosen > 0
+        chosen += limited(np.arange(10) / 10, cost, np.ones_like(cost), block=block, resamples=200).chosen > 0
     assert chosen <= 0.08 * 200
 
 
@@ -267,7 +271,7 @@ def test_a_true_gain_is_found(shared: float) -> None:
     found = 0
     for _ in range(60):
         change = dependent(generator, 20, 0.0, shared) - 4 / np.sqrt(20)
-        found += frontier(np.arange(10) / 10, np.vstack([np.zeros((1, 20)), change]), np.ones((10, 20))).chosen > 0
+        found += limited(np.arange(10) / 10, np.vstack([np.zeros((1, 20)), change]), np.ones((10, 20))).chosen > 0
     assert found >= 54
 
 
@@ -277,13 +281,13 @@ def test_an_interval_alone_does_not_make_a_weight_cheaper() -> None:
     change -= change.mean(1, keepdims=True)
     change[4] -= 2.2 * change[4].std() / 10
     cost = np.vstack([np.zeros((1, 100)), change])
-    found = frontier(np.arange(10) / 10, cost, np.ones_like(cost))
+    found = limited(np.arange(10) / 10, cost, np.ones_like(cost))
     point = found.points[5]
     assert point.cost_change is not None
     assert point.cost_bound is not None
     assert point.cost_change.high < 0 < point.cost_bound
     assert found.chosen == 0.0
-    alone = frontier([0.0, 0.5], cost[[0, 5]], np.ones((2, 100)))
+    alone = limited([0.0, 0.5], cost[[0, 5]], np.ones((2, 100)))
     assert alone.chosen == 0.5
 
 
@@ -294,12 +298,12 @@ def test_only_the_weights_that_the_score_allows_are_tested_together() -> None:
     change[0] -= 2.2 * change[0].std() / 10
     cost, score = np.vstack([np.zeros((1, 100)), change]), np.ones((10, 100))
     score[2:] = 1.5
-    assert frontier(np.arange(10) / 10, cost, score).chosen == 0.1
-    assert frontier(np.arange(10) / 10, cost, np.ones_like(score)).chosen == 0.0
+    assert limited(np.arange(10) / 10, cost, score).chosen == 0.1
+    assert limited(np.arange(10) / 10, cost, np.ones_like(score)).chosen == 0.0
 
 
 def test_a_frontier_without_bounds_still_loads() -> None:
-    found = to_plain(frontier(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3)))
+    found = to_plain(limited(WEIGHTS, rows([-0.1] * 3), rows([0.0] * 3)))
     for point in found["points"]:
         del point["cost_bound"]
     assert from_plain(Frontier, found).chosen == 0.3
@@ -307,7 +311,7 @@ def test_a_frontier_without_bounds_still_loads() -> None:
 
 def test_comes_back_from_json() -> None:
     cost = rows([-0.1, -0.2, np.nan])
-    found = frontier(WEIGHTS, cost, rows([0.0, 0.03, 0.0]))
+    found = limited(WEIGHTS, cost, rows([0.0, 0.03, 0.0]))
     again = from_plain(Frontier, json.loads(json.dumps(to_plain(found), allow_nan=False)))
     assert again == found
     assert isinstance(again.points[1].cost_change, Difference)
@@ -317,7 +321,7 @@ def test_comes_back_from_json() -> None:
 
 def test_table() -> None:
     cost = rows([-0.1, -0.2, np.nan])
-    found = frontier(WEIGHTS, cost, rows([0.01, 0.03, 0.0]))
+    found = limited(WEIGHTS, cost, rows([0.01, 0.03, 0.0]))
     table = found.table()
     assert table["weight"].tolist() == [0.0, 0.3, 0.6, 0.9]
     assert table["cost_change"].tolist() == pytest.approx([0.0, -0.1, -0.2, np.nan], nan_ok=True)
@@ -326,5 +330,30 @@ def test_table() -> None:
     assert table["allowed"].tolist() == [True, True, False, False]
     assert table["failed"].tolist() == [False, False, False, True]
     assert table["chosen"].tolist() == [False, True, False, False]
-    only_failed = frontier([0, 1], rows([np.nan, 0, 0])[:2], rows([0.0] * 3)[:2]).table()
+    only_failed = limited([0, 1], rows([np.nan, 0, 0])[:2], rows([0.0] * 3)[:2]).table()
     assert only_failed["cost"].dtype == np.float64
+
+
+def test_no_limit_on_the_score_by_default() -> None:
+    cost, score = rows([-0.1, -0.2, -0.3]), rows([0.1, 0.2, 0.3])
+    judged = frontier(WEIGHTS, cost, score)
+    assert (judged.chosen, judged.tolerance) == (0.9, None)
+    assert all(point.allowed for point in judged.points)
+    assert "allowed" not in judged.reason
+    assert limited(WEIGHTS, cost, score).chosen == 0.0
+
+
+def test_weights_that_forecast_the_same_are_one_candidate() -> None:
+    cost, score = rows([-0.2, 0.0, 0.0]), rows([0.0, 0.0, 0.0])
+    cost[2], score[2] = cost[1], score[1]
+    cost[3], score[3] = cost[0], score[0]
+    judged = frontier(WEIGHTS, cost, score)
+    assert [(point.weight, point.also) for point in judged.points] == [(0.0, (0.9,)), (0.3, (0.6,))]
+    assert judged.chosen == 0.3
+    assert "One weight was tested" in judged.reason
+
+
+def test_weights_that_failed_are_not_the_same() -> None:
+    cost, score = rows([-0.2, 0.0, 0.0]), rows([0.0, 0.0, 0.0])
+    cost[2:] = np.nan
+    assert [point.failed for point in frontier(WEIGHTS, cost, score).points] == [False, False, True, True]

@@ -1,10 +1,11 @@
 """How large several mean differences may be, all at once: many looks at the same cases find something by chance.
 
 The cases are cut into blocks of neighbours, whose means count as independent. Where d_k is the mean of difference k and
-s_k its standard error over the blocks, the bounds are d_k + q s_k. Here q is the 97.5 % quantile, over resamples of
-the blocks, of the largest studentised error max_k (d_k - d*_k) / s*_k: all means lie below their bounds in 39 of 40
-data sets, however much they depend on each other. Studentising each resample keeps that with few blocks and skewed
-differences, where Student's t, which intervals of single means have, finds too often what is not there.
+s_k its standard error over the blocks, the bounds are d_k + q s_k. Here q is a quantile, by default that of 97.5 %,
+over resamples of the blocks, of the largest studentised error max_k (d_k - d*_k) / s*_k: all means lie below their
+bounds in 39 of 40 data sets, however much they depend on each other. Studentising each resample keeps that with few
+blocks and skewed differences, where Student's t, which intervals of single means have, finds too often what is not
+there.
 """
 
 import numpy as np
@@ -14,7 +15,6 @@ from stakes.errors import SettingError, ShapeError
 
 __all__ = ["upper_bounds"]
 
-_LEVEL = 0.975
 _LEAST_ERROR = 1e-6  # of the standard error; a resample with less has drawn equal blocks
 _AT_ONCE = 1 << 22  # blocks that are drawn together
 
@@ -22,7 +22,12 @@ Floats = NDArray[np.float64]
 
 
 def upper_bounds(
-    differences: ArrayLike, *, block: int = 1, together: ArrayLike | None = None, resamples: int = 2000
+    differences: ArrayLike,
+    *,
+    block: int = 1,
+    together: ArrayLike | None = None,
+    level: float = 0.975,
+    resamples: int = 2000,
 ) -> Floats:
     """Bounds (K,) below which the means of K differences lie, all at once.
 
@@ -34,6 +39,7 @@ def upper_bounds(
         differences: The differences (K, N) of N cases in time order.
         block: How many neighbouring cases are taken for one, since they depend on each other.
         together: Which of the bounds hold at once, bool (K,); None for all of them.
+        level: How sure all of them hold at once.
         resamples: How many resamples of the blocks are drawn.
     """
     values = np.asarray(differences, dtype=np.float64)
@@ -50,7 +56,7 @@ def upper_bounds(
     usable = drawn_error > _LEAST_ERROR * error[:, None]
     studentised = np.divide(-mean, drawn_error, out=np.zeros_like(mean), where=usable)
     held = np.ones(len(values), bool) if together is None else np.asarray(together, bool)
-    quantile = max(float(np.quantile(studentised[held].max(0), _LEVEL)), 0.0)
+    quantile = max(float(np.quantile(studentised[held].max(0), level)), 0.0)
     return np.asarray(values.mean(1) + quantile * error)
 
 

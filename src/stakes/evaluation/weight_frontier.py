@@ -1,14 +1,15 @@
 """What each decision weight costs and scores on cases that training has not seen, and which weight to take.
 
-Among the weights whose mean score lies at most `tolerance` per cent above that of weight 0, and whose cost lies below
-that of weight 0 in a paired test of all of them together (`stakes.evaluation.simultaneous_bounds`), the cheapest wins.
-The smallest of them that is at most one standard error of their paired difference more expensive than the winner is
-taken; without a winner it is weight 0. Where no weight is truly cheaper, another than 0 is taken in about 1 of 40 data
-sets.
+Among the weights whose cost lies below that of weight 0 in a paired test of all of them together
+(`stakes.evaluation.simultaneous_bounds`), the cheapest wins. The smallest of them that is at most one standard error of
+their paired difference more expensive than the winner is taken; without a winner it is weight 0. Where no weight is
+truly cheaper, another than 0 is taken in about 1 of 40 data sets. A `tolerance` leaves weights aside whose score lies
+too far above that of weight 0. Weights that decide the same in every case, such as those that all kept their start, are
+one candidate.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -48,6 +49,7 @@ class FrontierPoint:
         failed: Whether its training failed.
         cost_bound: What the change of the cost lies below, 97.5 % sure of all allowed weights at once; None for weight
             0, and where there are too few blocks to tell.
+        also: Higher weights whose models forecast exactly the same.
     """
 
     weight: float
@@ -58,6 +60,7 @@ class FrontierPoint:
     allowed: bool
     failed: bool
     cost_bound: float | None = None
+    also: tuple[float, ...] = field(default=(), metadata={"later": True})
 
     def __post_init__(self) -> None:
         for name in ("cost_change", "score_change"):
@@ -79,7 +82,7 @@ class Frontier:
         points: All weights in increasing order.
         chosen: The weight to take.
         reason: Why, in a few sentences.
-        tolerance: How far the score may lie above that of weight 0, in per cent of it.
+        tolerance: How far the score may lie above that of weight 0, in per cent of it; None for no limit.
         cases: How many cases the weights were judged on.
         block: How many neighbouring cases depend on each other.
     """
@@ -87,7 +90,7 @@ class Frontier:
     points: tuple[FrontierPoint, ...]
     chosen: float
     reason: str
-    tolerance: float
+    tolerance: float | None
     cases: int
     block: int
 
@@ -117,7 +120,8 @@ def frontier(
     score: ArrayLike,
     *,
     block: int = 1,
-    tolerance: float = 2.0,
+    tolerance: float | None = None,
+    level: float = 0.975,
     resamples: int = 2000,
 ) -> Frontier:
     """Judge decision weights by their costs and scores on the same cases, and choose one.
@@ -126,7 +130,8 @@ def frontier(
     chosen.
 
     >>> paid = np.random.default_rng(0).gamma(2.0, size=200)
-    >>> judged = frontier([0.0, 0.5, 0.9], [paid, 0.9 * paid, 0.8 * paid], [paid, 1.01 * paid, 1.05 * paid])
+    >>> costs, scores = [paid, 0.9 * paid, 0.8 * paid], [paid, 1.01 * paid, 1.05 * paid]
+    >>> judged = frontier([0.0, 0.5, 0.9], costs, scores, tolerance=2.0)
     >>> judged.chosen, [point.allowed for point in judged.points]
     (0.5, [True, True, False])
 
@@ -135,12 +140,16 @@ def frontier(
         cost: What the decisions cost, (W, N), in the order of time.
         score: The scores of the same N cases, (W, N); lower is better.
         block: How many neighbouring cases depend on each other, at most all of them.
-        tolerance: How far the mean score may lie above that of weight 0, in per cent of it.
+        tolerance: How far the mean score may lie above that of weight 0, in per cent of it; None for no limit.
+        level: How sure the bounds of all weights hold at once.
         resamples: How many resamples the bounds of all weights at once come from.
     """
-    require_finite("tolerance", tolerance)
+    if tolerance is not None:
+        require_finite("tolerance", tolerance)
     require_count("block", block)
-    ordered, costs, scores = _checked(weights, cost, score)
+    given, costs, scores = _checked(weights, cost, score)
+    places = _same_forecasts(given, costs, scores)
+    ordered, costs, scores = [given[place] for place in places], costs[list(places)], scores[list(places)]
     base = ordered.index(0.0)
     if np.isnan(costs[base, 0]):
         raise NonFiniteError("cost and score of weight 0 must be finite, since all other weights are judged against it")
@@ -148,19 +157,20 @@ def frontier(
     resampling = Resampling(cases, block=min(block, cases))
     changes = [_Changes.of(*rival, costs[base], scores[base], resampling) for rival in zip(costs, scores, strict=True)]
     points = tuple(
-        _point(weight, cost.mean(), score.mean(), change, tolerance)
-        for weight, cost, score, change in zip(ordered, costs, scores, changes, strict=True)
+        replace(_point(weight, cost.mean(), score.mean(), change, tolerance), also=also)
+        for weight, also, cost, score, change in zip(ordered, places.values(), costs, scores, changes, strict=True)
     )
     enough = not too_few_to_choose(cases, resampling.block)
     if enough:
-        points = _bounded(points, costs - costs[base], resampling.block, resamples)
+        points = _bounded(points, costs - costs[base], resampling.block, level, resamples)
     suited = [place for place, point in enumerate(points) if point.allowed and point.cheaper]
     winner = min(suited, key=lambda place: changes[place].cost.estimate, default=base)
     taken = next((place for place in suited if _as_cheap(changes[place].cost, changes[winner].cost)), base)
     gained = _gain(points[base], points[taken], points[winner], tolerance) if suited else ""
     why = gained or _why_none(points, tolerance, enough)
-    reason = f"Weight {ordered[taken]:g} is taken, judged on {_counted(resampling)}: {why}.{_tested(points)}"
-    return Frontier(points, ordered[taken], reason, float(tolerance), cases, resampling.block)
+    reason = f"Weight {ordered[taken]:g} is taken, judged on {_counted(resampling)}: {why}.{_tested(points, tolerance)}"
+    limit = None if tolerance is None else float(tolerance)
+    return Frontier(points, ordered[taken], reason, limit, cases, resampling.block)
 
 
 def too_few_to_choose(cases: int, block: int) -> str:
@@ -195,7 +205,7 @@ class _Changes(NamedTuple):
         return cls(*resampling.means(values[:, None, None]))
 
 
-def _point(weight: float, cost: float, score: float, change: _Changes, tolerance: float) -> FrontierPoint:
+def _point(weight: float, cost: float, score: float, change: _Changes, tolerance: float | None) -> FrontierPoint:
     if np.isnan(cost):
         return FrontierPoint(weight, None, None, None, None, allowed=False, failed=True)
     percent = (change.score / abs(change.baseline_score) * 100.0).interval()
@@ -205,13 +215,15 @@ def _point(weight: float, cost: float, score: float, change: _Changes, tolerance
         float(score),
         change.cost.interval(),
         percent if np.isfinite(percent).all() else None,  # a mean score of 0 has no per cent
-        allowed=weight == 0 or 100 * change.score.estimate <= tolerance * abs(change.baseline_score.estimate),
+        allowed=weight == 0
+        or tolerance is None
+        or 100 * change.score.estimate <= tolerance * abs(change.baseline_score.estimate),
         failed=False,
     )
 
 
 def _bounded(
-    points: tuple[FrontierPoint, ...], change: Floats, block: int, resamples: int
+    points: tuple[FrontierPoint, ...], change: Floats, block: int, level: float, resamples: int
 ) -> tuple[FrontierPoint, ...]:
     """The points with the bounds of their changes in cost (W, N), which hold for all allowed weights at once."""
     tried = [place for place, point in enumerate(points) if point.weight != 0 and not point.failed]
@@ -219,7 +231,7 @@ def _bounded(
     if not tried:
         return points
     together = allowed if any(allowed) else None
-    upper = upper_bounds(change[tried], block=block, together=together, resamples=resamples)
+    upper = upper_bounds(change[tried], block=block, together=together, level=level, resamples=resamples)
     bounds = dict(zip(tried, upper.tolist(), strict=True))
     return tuple(replace(point, cost_bound=bounds.get(place)) for place, point in enumerate(points))
 
@@ -244,6 +256,16 @@ def _checked(weights: Sequence[float], cost: ArrayLike, score: ArrayLike) -> tup
     return sorted(given), costs, scores
 
 
+def _same_forecasts(weights: Sequence[float], costs: Floats, scores: Floats) -> dict[int, tuple[float, ...]]:
+    """The place of each weight that forecasts as no lower one does, with the higher ones that forecast the same."""
+    places: dict[bytes, list[int]] = {}
+    for place in range(len(weights)):
+        whole = np.concatenate([costs[place], scores[place]])
+        kind = str(place).encode() if np.isnan(whole).any() else whole.tobytes()
+        places.setdefault(kind, []).append(place)
+    return {first: tuple(weights[place] for place in others) for first, *others in places.values()}
+
+
 def _as_cheap(change: Sampled, winner: Sampled) -> bool:
     """Whether a cost lies at most one standard error of the paired difference above the winner's."""
     above = change - winner
@@ -260,7 +282,7 @@ def _counted(judged: Resampling) -> str:
     return f"{judged.cases} case{'s' if judged.cases > 1 else ''}{blocks}"
 
 
-def _gain(base: FrontierPoint, taken: FrontierPoint, winner: FrontierPoint, tolerance: float) -> str:
+def _gain(base: FrontierPoint, taken: FrontierPoint, winner: FrontierPoint, tolerance: float | None) -> str:
     """What is gained by the weight that is taken, and why it is not the winner."""
     score = taken.score_change
     assert taken.cost_change is not None
@@ -272,18 +294,20 @@ def _gain(base: FrontierPoint, taken: FrontierPoint, winner: FrontierPoint, tole
     )
     if score is not None:
         score_text = fixed_text(score.mean, 2, signed=True)
-        why += f" and its score changes by {score_text} % ({tolerance:+g} % is allowed)"
+        why += f" and its score changes by {score_text} %"
+        why += "" if tolerance is None else f" ({tolerance:+g} % is allowed)"
     if winner is not taken:
         why += f"; weight {winner.weight:g} is cheaper still, but by no more than one standard error"
     return why
 
 
-def _tested(points: Sequence[FrontierPoint]) -> str:
+def _tested(points: Sequence[FrontierPoint], tolerance: float | None) -> str:
     """What was tested, for people."""
     count = sum(point.allowed and point.cost_bound is not None for point in points)
     if not count:
         return ""
-    who = "One weight that the score allows was" if count == 1 else f"{count} weights that the score allows were"
+    allowed = "" if tolerance is None else " that the score allows"
+    who = f"One weight{allowed} was" if count == 1 else f"{count} weights{allowed} were"
     together = "" if count == 1 else " all at once"
     return (
         f" {who} tested{together} for being cheaper than weight 0; by chance alone about 1 in 40 such tests would take "
@@ -291,7 +315,7 @@ def _tested(points: Sequence[FrontierPoint]) -> str:
     )
 
 
-def _why_none(points: Sequence[FrontierPoint], tolerance: float, enough: bool) -> str:
+def _why_none(points: Sequence[FrontierPoint], tolerance: float | None, enough: bool) -> str:
     others = [point for point in points if point.weight != 0]
     ruled_out = [f"{point.weight:g}" for point in others if point.cheaper and not point.allowed]
     if not others:

@@ -168,7 +168,8 @@ def _draw_plane(axes: Axes, frontier: Frontier, points: Sequence[FrontierPoint])
     """Every weight with both intervals, hollow where its score is too bad."""
     axes.axhline(0.0, color="black", linewidth=0.8)
     axes.axvline(0.0, color="black", linewidth=0.8)
-    axes.axvline(frontier.tolerance, color=COLOURS["grey"], linestyle="--")
+    if frontier.tolerance is not None:
+        axes.axvline(frontier.tolerance, color=COLOURS["grey"], linestyle="--")
     for point in points:
         if point.score_change is None or point.cost_change is None:
             continue

@@ -136,7 +136,7 @@ class _Session:
     def _enter(self, rows: Sequence[int], parameters: Tensor) -> None:
         """Start a phase with these replicas, all of whose parameters are given, (R, P)."""
         self.rows, self.epoch = list(rows), 0
-        if self.rows and self.phase == "training":
+        if self.rows and self.trains and self.phase == "training":
             self._estimate_scales(parameters)
         if self.rows:  # all may have failed
             self._make_stepper(parameters[self.rows])
