@@ -1,0 +1,365 @@
+"""The ladder: each forecast is tried against the best one proven so far, and taken only with proof.
+
+From climatology upwards each candidate is compared with the rung that is held, on the same validation cases. It is
+climbed where it is significantly cheaper, or where it is significantly better in score and not worse in cost: it was
+cheaper on these cases, if not beyond doubt, or the bound of what it may cost more lies below half a per cent of the
+cost. (Costs are noisy: to ask for that bound always would keep climatology where a forecast is better by a third.) All
+steps are one family: with k of them each is tested at the level 1 - 0.05 / k, cost and score at once
+(`stakes.evaluation.simultaneous_bounds`), so that a step which is worth nothing is climbed in at most 1 of 20 data
+sets.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.errors import SettingError
+from stakes.evaluation.intervals import Difference, Resampling
+from stakes.evaluation.simultaneous_bounds import upper_bounds
+from stakes.evaluation.weight_frontier import Frontier, Interval
+from stakes.number_text import change_text, fixed_text, number_text
+
+__all__ = ["RUNGS", "JudgedCases", "Ladder", "Rung", "RungOnTest", "rung_on_test", "step_level", "tried_rung"]
+__all__ += ["decision_rung", "first_rung", "unproven_rung"]
+
+RUNGS = ("climatology", "linear", "network", "fresh_errors", "total_score", "decision")
+"""All rungs, from below."""
+
+_FALSE_CLIMBS = 0.05  # of the whole ladder
+_NO_DEARER = 0.005  # of the cost
+_ROUNDING = 1e-6  # of the largest cost and score: what is closer is the same
+
+Floats = NDArray[np.float64]
+
+
+class JudgedCases(NamedTuple):
+    """What a forecast is worth case by case.
+
+    Attributes:
+        cost: What its decisions cost, (N,), in the order of time.
+        score: Its scores, (N,); lower is better.
+    """
+
+    cost: Floats
+    score: Floats
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A forecast that was tried, and how it differs from the rung that was held; one that failed has no numbers.
+
+    Attributes:
+        name: One of `RUNGS`.
+        below: The rung it was compared with; None for the first.
+        parameters: In what it differs from that, by name, such as the decision weight.
+        cost: Its mean cost on the validation cases.
+        score: Its mean score there.
+        cost_change: Its cost less that of the rung below, with an interval of its own.
+        score_change: Its score less that of the rung below, in per cent of it; None where that is 0.
+        cost_bound: What the change of the cost lies below, tested with all else; None where it was not.
+        score_bound: What the change of the score lies below, likewise, in the unit of the score.
+        climbed: Whether it was taken.
+        why: Why or why not, in a few words.
+    """
+
+    name: str
+    below: str | None
+    parameters: dict[str, str | float]
+    cost: float | None
+    score: float | None
+    cost_change: Interval | None
+    score_change: Interval | None
+    cost_bound: float | None
+    score_bound: float | None
+    climbed: bool
+    why: str
+
+    def __post_init__(self) -> None:
+        for name in ("name", "below"):
+            if (value := getattr(self, name)) is not None and value not in RUNGS:
+                raise SettingError(f"{name} must be one of {', '.join(RUNGS)}, got {value!r}")
+        for name in ("cost_change", "score_change"):
+            if (change := getattr(self, name)) is not None:
+                object.__setattr__(self, name, Difference(*change))
+
+
+@dataclass(frozen=True)
+class RungOnTest:
+    """A rung on test cases, which chose nothing.
+
+    Attributes:
+        name: One of `RUNGS`.
+        cost: Its mean cost there, by the models that validation judged.
+        score: Its mean score there.
+        cost_change: The cost of the forecast that was taken, fitted on all rows before the test cases, less that of
+            this rung, with its interval.
+    """
+
+    name: str
+    cost: float
+    score: float
+    cost_change: Interval
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cost_change", Difference(*self.cost_change))
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """All rungs that were tried, from below.
+
+    Attributes:
+        rungs: How each was judged on validation cases.
+        cases: How many of these there were.
+        block: How many neighbouring ones depend on each other.
+        tested: Each rung on test cases; empty where there were none.
+    """
+
+    rungs: tuple[Rung, ...]
+    cases: int
+    block: int
+    tested: tuple[RungOnTest, ...] = field(default=(), metadata={"later": True})
+
+    def __post_init__(self) -> None:
+        if not any(rung.climbed for rung in self.rungs):
+            raise SettingError("rungs must have one that was climbed")
+
+    @property
+    def taken(self) -> Rung:
+        """The rung that was taken: the highest that was climbed."""
+        return [rung for rung in self.rungs if rung.climbed][-1]
+
+    @property
+    def reason(self) -> str:
+        """Which rung was taken and why, in a sentence, and what was not."""
+        taken, others = self.taken, [rung.name for rung in self.rungs if not rung.climbed]
+        blocks = f" in blocks of {self.block}" if self.block > 1 else ""
+        left = f" Not taken: {', '.join(map(rung_words, others))}." if others else ""
+        return (
+            f"Taken is {rung_words(taken.name)}{_parameter_words(taken.parameters)}, judged on {self.cases} validation "
+            f"cases{blocks}: {taken.why}.{left}"
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One line per rung; NaN where it failed or was not tested."""
+        tested = {rung.name: rung for rung in self.tested}
+        lines = [
+            {
+                "rung": rung.name,
+                "parameters": ", ".join(f"{name} {value}" for name, value in rung.parameters.items()),
+                "cost": rung.cost,
+                **_columns("cost_change", rung.cost_change),
+                "score": rung.score,
+                **_columns("score_change_percent", rung.score_change),
+                "test_cost": tested[rung.name].cost if rung.name in tested else None,
+                "climbed": rung.climbed,
+                "why": rung.why,
+            }
+            for rung in self.rungs
+        ]
+        table = pd.DataFrame(lines)
+        numbers = [name for name in table.columns if name not in ("rung", "parameters", "climbed", "why")]
+        return table.astype(dict.fromkeys(numbers, np.float64))
+
+
+def rung_words(name: str) -> str:
+    """What a rung is, for people.
+
+    Args:
+        name: One of `RUNGS`.
+    """
+    return _WORDS[name]
+
+
+_WORDS = {
+    "climatology": "climatology",
+    "linear": "the linear forecast",
+    "network": "the network",
+    "fresh_errors": "the correction by fresh errors",
+    "total_score": "training on the score of the total as well",
+    "decision": "training on the decision as well",
+}
+
+
+def step_level(steps: int) -> float:
+    """How sure each of so many steps must be, for the whole ladder to be 95 % sure.
+
+    Args:
+        steps: How many candidates are tried above the first rung.
+    """
+    return 1 - _FALSE_CLIMBS / max(1, steps)
+
+
+def first_rung(name: str, judged: JudgedCases) -> Rung:
+    """The rung that all start from.
+
+    Args:
+        name: One of `RUNGS`.
+        judged: What it is worth on the validation cases.
+    """
+    return _rung(name, None, {}, judged, None, None, None, climbed=True, why="all start from it")
+
+
+def unproven_rung(name: str, below: Rung, judged: JudgedCases, why: str) -> Rung:
+    """A rung that is taken without a test.
+
+    Args:
+        name: One of `RUNGS`.
+        below: The rung it stands on.
+        judged: What it is worth on the validation cases.
+        why: Why it is taken.
+    """
+    return _rung(name, below, {}, judged, None, None, None, climbed=True, why=why)
+
+
+def tried_rung(
+    name: str,
+    candidate: JudgedCases,
+    below: Rung,
+    held: JudgedCases,
+    *,
+    block: int,
+    level: float,
+    parameters: Mapping[str, str | float] | None = None,
+) -> Rung:
+    """Try a candidate against the rung that is held.
+
+    >>> paid = np.random.default_rng(0).gamma(2.0, size=400)
+    >>> base = first_rung("climatology", JudgedCases(paid, paid))
+    >>> tried_rung("linear", JudgedCases(0.9 * paid, paid), base, JudgedCases(paid, paid), block=1, level=0.99).climbed
+    True
+
+    Args:
+        name: One of `RUNGS`.
+        candidate: What it is worth on the validation cases; not finite where it failed.
+        below: The rung that is held.
+        held: What that is worth on the same cases.
+        block: How many neighbouring cases depend on each other.
+        level: How sure a step must be, as `step_level` has it.
+        parameters: In what the candidate differs from the rung below; None for nothing that has a name.
+    """
+    known = dict(parameters or {})
+    if not all(np.isfinite(values).all() for values in candidate):
+        return Rung(name, below.name, known, None, None, None, None, None, None, climbed=False, why="it failed")
+    change = np.stack([candidate.cost - held.cost, candidate.score - held.score])
+    cost_bound, score_bound = upper_bounds(change, block=min(block, len(held.cost)), level=level).tolist()
+    resampling = Resampling(len(held.cost), block=min(block, len(held.cost)))
+    climbed, why = _verdict(change, held, cost_bound, score_bound, resampling)
+    bounds = cost_bound, score_bound
+    return _rung(name, below, known, candidate, (held, resampling), *bounds, climbed=climbed, why=why)
+
+
+def decision_rung(frontier: Frontier, candidates: Mapping[float, JudgedCases], below: Rung, held: JudgedCases) -> Rung:
+    """The decision weight that a frontier takes, or the cheapest of those that it does not take, as a rung.
+
+    Args:
+        frontier: How the weights were judged against the rung that is held, which has the place of weight 0 in it.
+        candidates: What each weight above 0 is worth on the validation cases.
+        below: The rung that is held.
+        held: What that is worth.
+    """
+    sound = [point for point in frontier.points if point.weight and not point.failed]
+    if not sound:
+        return Rung("decision", below.name, {}, None, None, None, None, None, None, climbed=False, why="it failed")
+    taken = next((point for point in sound if point.weight == frontier.chosen), None)
+    shown = taken or min(sound, key=lambda point: point.cost or 0.0)
+    parameters: dict[str, str | float] = {"decision weight": shown.weight}
+    if shown.also:
+        parameters["the same at"] = ", ".join(f"{weight:g}" for weight in shown.also)
+    resampling = Resampling(frontier.cases, block=frontier.block)
+    judged, bounds = (held, resampling), (shown.cost_bound, None)
+    why = "no decision weight is proven to be cheaper"
+    if taken is not None and taken.cost_change is not None:
+        why = _cheaper(taken.cost_change, float(held.cost.mean()))
+    found = candidates[shown.weight]
+    return _rung("decision", below, parameters, found, judged, *bounds, climbed=taken is not None, why=why)
+
+
+def rung_on_test(name: str, judged: JudgedCases, taken: JudgedCases, block: int) -> RungOnTest:
+    """A rung on test cases, beside the forecast that was taken.
+
+    Args:
+        name: One of `RUNGS`.
+        judged: What the rung is worth on the test cases.
+        taken: What the forecast is worth that was taken and fitted again on all rows before them.
+        block: How many neighbouring test cases depend on each other.
+    """
+    resampling = Resampling(len(judged.cost), block=min(block, len(judged.cost)))
+    change = resampling.mean((taken.cost - judged.cost)[None, None]).interval()
+    return RungOnTest(name, float(judged.cost.mean()), float(judged.score.mean()), change)
+
+
+def _rung(
+    name: str,
+    below: Rung | None,
+    parameters: dict[str, str | float],
+    judged: JudgedCases,
+    held: tuple[JudgedCases, Resampling] | None,
+    cost_bound: float | None,
+    score_bound: float | None,
+    *,
+    climbed: bool,
+    why: str,
+) -> Rung:
+    cost_change, score_change = (None, None) if held is None else _changes(judged, *held)
+    return Rung(
+        name,
+        None if below is None else below.name,
+        parameters,
+        float(judged.cost.mean()),
+        float(judged.score.mean()),
+        cost_change,
+        score_change,
+        cost_bound,
+        score_bound,
+        climbed=climbed,
+        why=why,
+    )
+
+
+def _changes(judged: JudgedCases, held: JudgedCases, resampling: Resampling) -> tuple[Difference, Difference | None]:
+    """What changes in cost, and in score as a percentage."""
+    values = np.stack([judged.cost - held.cost, judged.score - held.score, held.score])
+    cost, score, base = resampling.means(values[:, None, None])
+    percent = (score / abs(base) * 100.0).interval()
+    return cost.interval(), percent if np.isfinite(percent).all() else None
+
+
+def _verdict(
+    change: Floats, held: JudgedCases, cost_bound: float, score_bound: float, resampling: Resampling
+) -> tuple[bool, str]:
+    """Whether the changes (2, N) of cost and score are proof enough, and why."""
+    if (np.abs(change) <= _ROUNDING * np.abs(np.stack(held)).max(1, keepdims=True)).all():
+        return False, "it is the same forecast"
+    cost, paid = resampling.mean(change[0][None, None]).interval(), float(held.cost.mean())
+    if cost_bound < 0 and cost.significant:
+        return True, _cheaper(cost, paid)
+    allowed = _NO_DEARER * abs(paid)
+    if score_bound >= 0:
+        return False, "it is not proven to be cheaper, nor to be better in score"
+    if cost.mean > 0 and cost_bound >= allowed:
+        return False, "its score is better, but it may cost more"
+    percent = -100 * float(change[1].mean()) / abs(float(held.score.mean()))
+    paid_less = f"its cost no higher by {number_text(allowed)}, {_NO_DEARER:.1%} of it"
+    if cost.mean <= 0:
+        paid_less = f"it was not more expensive (change {change_text(cost)})"
+    return True, f"its score is {fixed_text(percent, 1)} % better and {paid_less}"
+
+
+def _cheaper(change: Difference, before: float) -> str:
+    now, then = number_text(before + change.mean), number_text(before)
+    return f"its mean cost is {now} instead of {then} (change {change_text(change)})"
+
+
+def _columns(name: str, change: Difference | None) -> dict[str, float | None]:
+    mean, low, high = change or (None, None, None)
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def _parameter_words(parameters: Mapping[str, str | float]) -> str:
+    said = ", ".join(f"{name} {value}" for name, value in parameters.items())
+    return f" ({said})" if said else ""
