@@ -44,7 +44,7 @@ def table(rows: int = 120, uneven: float = 1.0, seed: int = 0) -> tuple[np.ndarr
 def forecaster(**settings: object) -> stakes.DecisionAwareForecaster:
     """A quick one, of the models of the search where a test does not ask for those of all rows."""
     given = {"model": SMALL, "decision_weight": 0.5, "members": 20, "training": QUICK, "random_state": 0}
-    given |= {"refit_on_all_rows": False, "fresh_errors": False}
+    given |= {"refit_on_all_rows": False, "fresh_errors": False, "ladder": False}
     return stakes.DecisionAwareForecaster(COST, **(given | settings))
 
 

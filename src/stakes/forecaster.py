@@ -75,9 +75,13 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         refit_on_all_rows: Whether the models of the weight that is taken, and of weight 0 beside it, are then trained
             again on all rows, for the epochs that were best; False keeps those of the first rows, which have not seen
             the last ones.
+        ladder: Whether "auto" climbs from climatology over the linear forecast, the network, its correction by fresh
+            errors and the score of the total to decision weights, each only with proof (`stakes.evaluation.ladder`),
+            so that the forecast may be a linear one; False takes the network and chooses its weight only.
         fresh_errors: Whether members are corrected by the errors of the validation rows, each forecast by models that
             were trained on rows before it, where that is proven to help (`stakes.evaluation.proven_correction`).
-        tolerance: By how many per cent the energy score of the weight that "auto" takes may lie above that of weight 0.
+        tolerance: By how many per cent the energy score of the weight that "auto" takes may lie above that of weight 0,
+            or of the rung below it; None for no limit.
         block: How many neighbouring rows belong together; "auto" tells by their times.
         device: "cpu", "cuda", another device of torch, or "auto": the GPU where there is one.
         n_jobs: How many processes share the weights, as scikit-learn counts them; a GPU needs but one.
@@ -112,8 +116,9 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         training: TrainingSettings | None = None,
         validation_fraction: float = 0.25,
         refit_on_all_rows: bool = True,
+        ladder: bool = True,
         fresh_errors: bool = True,
-        tolerance: float = 2.0,
+        tolerance: float | None = None,
         block: int | Literal["auto"] = "auto",
         device: str = "auto",
         n_jobs: int | None = None,
@@ -137,6 +142,7 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         self.training = training
         self.validation_fraction = validation_fraction
         self.refit_on_all_rows = refit_on_all_rows
+        self.ladder = ladder
         self.fresh_errors = fresh_errors
         self.tolerance = tolerance
         self.block = block
@@ -171,7 +177,10 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
             stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
         """
         rows = self._validated(X, y, times, fitting=True)
-        return self._search(rows, checkpoints, stop)
+        folder = None if checkpoints is None else Path(checkpoints)
+        choose = self._climb if self.ladder and self.decision_weight == "auto" else self._search
+        choose(rows, folder, stop)
+        return self._train_again(rows, folder and folder / "all-rows", stop) if self.refit_on_all_rows else self
 
     def refit(
         self,
@@ -210,7 +219,8 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         """
         other = clone(self)
         features, outcome, when = other._validated(X, y, times, fitting=True)
-        plan, _, block, _ = other._plan(features, outcome, when, score_only=True)
+        planned = other._plan(features, outcome, when, score_only=True)
+        plan, block = planned.training, planned.block
         (score_only,) = without_failures(train_weights(plan, quiet=not self.verbose))
         assert plan.judged is not None
         cases = (plan.train, plan.stopping, plan.judged)

@@ -1,17 +1,35 @@
 """What a forecast starts from, before a network is trained to improve on it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from stakes.method.argument_checks import require_one_of, whole_number
 from stakes.method.training_settings import ImplicitSettings, LinearSettings, ModelSettings
 from stakes.training.located_model import LocatedFactory
 from stakes.training.many_weights import ESTIMATOR_MODELS, ModelFactory, model_factory
 
-__all__ = ["Base", "based_factory", "based_model"]
+__all__ = ["Base", "ForecastKind", "based_factory", "based_model", "parameters_of_kind"]
 
 Base = Literal["linear", "trees", "none"]
 """What a forecast starts from; see `stakes.DecisionAwareForecaster`."""
+
+ForecastKind = Literal["climatology", "linear", "network"]
+"""What the models of a forecast are: without features, linear, or the model that the parameters ask for."""
+
+
+def parameters_of_kind(parameters: Mapping[str, Any], kind: ForecastKind) -> dict[str, Any]:
+    """The parameters of a forecaster for one of its rungs.
+
+    Args:
+        parameters: Of `stakes.DecisionAwareForecaster`, by name.
+        kind: What its models are to be; linear ones and climatology take no base, and one model.
+    """
+    if kind == "network":
+        return dict(parameters)
+    model = LinearSettings(constant=kind == "climatology")
+    simple = {"model": model, "base": "none", "ensemble": 1, "decision_weight": "auto", "weights": (0.0,)}
+    return {**parameters, **simple}
 
 
 def based_model(

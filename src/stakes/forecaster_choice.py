@@ -43,19 +43,22 @@ class Choice(NamedTuple):
     found: FoundTraining
 
 
-def choose(fitted: Sequence[FittedWeight], settings: TrainingSettings, block: int, tolerance: float | None) -> Choice:
+def choose(
+    fitted: Sequence[FittedWeight], settings: TrainingSettings, block: int, choosing: bool, tolerance: float | None
+) -> Choice:
     """Choose among the weights of a search; a warning tells of each model that failed.
 
     Args:
         fitted: All weights, in increasing order.
         settings: How they were trained.
         block: How many neighbouring judged cases belong together.
-        tolerance: By how many per cent the score of the chosen weight may lie above that of weight 0; None where the
-            weight was given: it is the last.
+        choosing: Whether there is a choice; otherwise the last weight was given.
+        tolerance: By how many per cent the score of the chosen weight may lie above that of weight 0; None for no
+            limit.
     """
     sound = {each.weight for each in without_failures(fitted)}
     weight, found = fitted[-1].weight, None
-    if tolerance is not None:
+    if choosing:
         cost, score = (np.stack([getattr(each, name) for each in fitted]) for name in ("cost", "score"))
         found = frontier([each.weight for each in fitted], cost, score, block=block, tolerance=tolerance)
         weight = found.chosen

@@ -35,12 +35,16 @@ class PlannedFit(NamedTuple):
         validation_rows: How many rows, the last ones, do not train.
         block: How many neighbouring rows belong together.
         trees: What the model adds its forecast to, fitted to the training rows; None on another base.
+        validation: The rows that do not train, with what trees forecast of them.
+        judged_rows: Which of these choose a weight, and stop no training.
     """
 
     training: TrainingPlan
     validation_rows: int
     block: int
     trees: TreeLocation | None
+    validation: Cases
+    judged_rows: NDArray[np.int64]
 
 
 class DividedRows(NamedTuple):
@@ -85,9 +89,12 @@ def plan_fit(
     members, ensemble = whole_number("members", parameters["members"], 2), _ensemble(parameters, start)
     if members < ensemble:
         raise SettingError(f"members must be at least one of each of the {ensemble} models, got {members}")
-    require_finite("tolerance", parameters["tolerance"])
+    if parameters["tolerance"] is not None:
+        require_finite("tolerance", parameters["tolerance"])
     fraction = parameters["validation_fraction"]
     first, block, stopping, judged = divided_rows(fraction, parameters["block"], len(outcome), times, judging)
+    lead = whole_number("gap", parameters["gap"], 0)
+    judged = judged[judged >= lead] if judged[-1] >= lead else judged  # outcomes before that trained the models
     trained = len(outcome) if all_rows else first
     base = parameters["model"], parameters["base"], parameters["gap"]
     settings = _settings(parameters, first, linear=getattr(based_model(*base), "linear", False) is True)
@@ -112,7 +119,7 @@ def plan_fit(
         start=tuple(dict(state) for state in start),
         bounds=outcome_bounds(parameters["outcome_bounds"], parameters["cost"], outcome),
     )
-    return PlannedFit(training, len(validation), block, trees)
+    return PlannedFit(training, len(validation), block, trees, validation, judged)
 
 
 def divided_rows(

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -15,17 +16,22 @@ from stakes.data.estimator_input import Rows
 from stakes.data.outcome_bounds import OutcomeBounds, within_bounds
 from stakes.data.time_axis import Times
 from stakes.evaluation.corrections import Correction
+from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.ladder import JudgedCases, Ladder, rung_on_test
 from stakes.evaluation.proven_correction import corrected, proven_correction
 from stakes.evaluation.weight_frontier import Frontier
+from stakes.forecaster_base import ForecastKind, parameters_of_kind
 from stakes.forecaster_choice import choose, kept_models
 from stakes.forecaster_fresh_errors import DrawMembers, NewestRows, Which, fresh_corrections
 from stakes.forecaster_judgement import JudgedAnswers
+from stakes.forecaster_ladder import RungForecast, climb_ladder
 from stakes.forecaster_plan import PlannedFit, plan_fit
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import whole_number
 from stakes.method.models.model_ensemble import pooled_parts
+from stakes.method.scores import energy_score
 from stakes.training.all_rows import FoundTraining, train_on_all_rows
-from stakes.training.located_model import LocatedModel
+from stakes.training.located_model import place_models
 from stakes.training.many_weights import FittedWeight, TrainingPlan, resolved_device, train_weights, without_failures
 from stakes.trees import TreeLocation
 
@@ -41,13 +47,17 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         gap: How many rows the lead time has, as all parameters up to `verbose` one of `DecisionAwareForecaster`.
         decision_weight: How much the decision weighs, or "auto".
         refit_on_all_rows: Whether the models that are taken are trained again on all rows.
+        ladder: Whether each rung of the ladder is tried.
         fresh_errors: Whether members may be corrected by the errors of validation rows.
-        tolerance: By how many per cent the score of the weight that is taken may be worse.
+        tolerance: By how many per cent the score of the weight that is taken may be worse; None for no limit.
         device: Where the models are computed.
         n_jobs: How many processes share the weights.
         warm_start: Whether a second fit starts from the models of the first.
         verbose: Whether progress is shown.
         models_: The models that members are drawn from.
+        kind_: What these models are: without features, linear, or what the parameters ask for.
+        ladder_: How each rung was judged; None where the ladder was not climbed.
+        rung_forecasts_: The forecast of each rung by its name, as long as the forecaster is in memory.
         decision_weight_: The weight that was taken.
         frontier_: How it was chosen; None where it was given.
         training_: How each model of the search trained.
@@ -63,13 +73,17 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
     gap: int
     decision_weight: float | Literal["auto"]
     refit_on_all_rows: bool
+    ladder: bool
     fresh_errors: bool
-    tolerance: float
+    tolerance: float | None
     device: str
     n_jobs: int | None
     warm_start: bool
     verbose: int
     models_: list[nn.Module]
+    kind_: ForecastKind
+    ladder_: Ladder | None
+    rung_forecasts_: dict[str, RungForecast]
     decision_weight_: float
     frontier_: Frontier | None
     training_: list[dict[str, Any]]
@@ -81,32 +95,74 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
     outcome_bounds_: OutcomeBounds | None
     trees_: TreeLocation | None
 
+    # How the forecast is chosen
+
+    def _search(self, rows: Rows, folder: Path | None, stop: Callable[[], bool] | None) -> None:
+        """Train all weights, choose one, and correct it where that is proven to help."""
+        planned = plan_fit(self.get_params(deep=False), *rows, start=self._start())
+        plan, self.validation_cases_, block = planned.training, planned.validation_rows, planned.block
+        self.kind_, self.ladder_, self.rung_forecasts_ = "network", None, {}
+        fitted = self._trained(plan, folder, stop)
+        choice = choose(fitted, plan.settings, block, self.decision_weight == "auto", self.tolerance)
+        self.decision_weight_, self.frontier_, self.training_, self.found_ = choice
+        self.correction_, self.baseline_correction_ = None, None
+        self._keep(fitted, plan, planned.trees)
+        if self.fresh_errors:
+            self._correct_by_fresh_errors(rows, block, folder, stop)
+
+    def _climb(self, rows: Rows, folder: Path | None, stop: Callable[[], bool] | None) -> None:
+        """Take the highest rung of the ladder that can be defended."""
+
+        def train(plan: TrainingPlan, name: str) -> list[FittedWeight]:
+            return self._trained(plan, folder and folder / name, stop)
+
+        def confirmed(forecast: RungForecast) -> bool:
+            """Whether it needs a correction that is fitted again on newer rows."""
+            other = copy.copy(self)
+            other._take(forecast._replace(fitted=copy.deepcopy(forecast.fitted)))
+            other._correct_by_fresh_errors(rows, forecast.planned.block, folder and folder / "fresh-errors", stop)
+            return other.correction_ is not None
+
+        parameters = self.get_params(deep=False)
+        climbed = climb_ladder(parameters, rows, start=self._start(), train=train, confirm=confirmed)
+        self.ladder_, self.rung_forecasts_, weight_0, self.frontier_, self.training_ = climbed
+        taken = self.rung_forecasts_[self.ladder_.taken.name]
+        self._take(taken, weight_0)
+        for forecast in self.rung_forecasts_.values():
+            place_models(forecast.fitted.models, forecast.planned.trees)
+        if taken.correction is not None:
+            self._correct_by_fresh_errors(rows, taken.planned.block, folder and folder / "fresh-errors-taken", stop)
+
+    def _take(self, taken: RungForecast, weight_0: FittedWeight | None = None) -> None:
+        """Keep the forecast of a rung, and weight 0 beside a decision weight."""
+        fitted, plan = taken.fitted, taken.planned.training
+        kept = [weight_0, fitted] if fitted.weight and weight_0 is not None else [fitted]
+        self.kind_, self.decision_weight_ = taken.kind, fitted.weight
+        self.validation_cases_ = taken.planned.validation_rows
+        records = [record for each in kept for record in each.records]
+        self.found_ = FoundTraining.of(plan.settings, records, [each.weight for each in kept])
+        self.correction_, self.baseline_correction_ = None, None
+        self._keep(kept, plan, taken.planned.trees)
+
+    # How models are trained
+
+    def _start(self) -> list[dict[str, Tensor]]:
+        """The weights of the networks of the fit before, those of weight 0 where they were kept; none to go afresh."""
+        known = self.warm_start and getattr(self, "kind_", "network") == "network"
+        models = (getattr(self, "baseline_models_", []) or getattr(self, "models_", [])) if known else []
+        return [model.state_dict() for model in models]
+
     def _plan(self, features: Tensor, outcome: Tensor, times: Times | None, **which: bool) -> PlannedFit:
-        """The training, from the models of the fit before, those of weight 0 where they were kept, or afresh."""
-        models = (getattr(self, "baseline_models_", []) or getattr(self, "models_", [])) if self.warm_start else []
-        start = [model.state_dict() for model in models]
-        return plan_fit(self.get_params(deep=False), features, outcome, times, start=start, **which)
+        """The training of models of the kind that was taken."""
+        parameters = parameters_of_kind(self.get_params(deep=False), getattr(self, "kind_", "network"))
+        return plan_fit(parameters, features, outcome, times, start=self._start(), **which)
+
+    def _trained(self, plan: TrainingPlan, folder: Path | None, stop: Callable[[], bool] | None) -> list[FittedWeight]:
+        processes, quiet = self._processes(plan.device), not self.verbose
+        return train_weights(plan, processes, checkpoints=folder, stop=stop, quiet=quiet)
 
     def _processes(self, device: str) -> int:
         return int(effective_n_jobs(self.n_jobs)) if torch.device(device).type == "cpu" else 1
-
-    def _search(self, rows: Rows, checkpoints: Path | None, stop: Callable[[], bool] | None) -> Self:
-        """Train all weights, choose one, and train it again on all rows."""
-        plan, self.validation_cases_, block, trees = self._plan(*rows)
-        processes = self._processes(plan.device)
-        fitted = train_weights(plan, processes, checkpoints=checkpoints, stop=stop, quiet=not self.verbose)
-        tolerance = float(self.tolerance) if self.decision_weight == "auto" else None
-        choice = choose(fitted, plan.settings, block, tolerance)
-        self.decision_weight_, self.frontier_, self.training_, self.found_ = choice
-        self.correction_ = None
-        self.baseline_correction_ = None
-        self._keep(fitted, plan, trees)
-        folder = None if checkpoints is None else Path(checkpoints)
-        if self.fresh_errors:
-            self._correct_by_fresh_errors(rows, block, folder, stop)
-        if not self.refit_on_all_rows:
-            return self
-        return self._train_again(rows, folder and folder / "all-rows", stop)
 
     def place_on(self, trees: TreeLocation | None) -> None:
         """Let the models add their forecasts to those of trees.
@@ -115,17 +171,15 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
             trees: What the models were trained on; None on another base.
         """
         self.trees_ = trees
-        for model in (*self.models_, *self.baseline_models_):
-            if isinstance(model, LocatedModel):
-                model.location = trees
+        place_models([*self.models_, *self.baseline_models_], trees)
 
     def _train_again(self, rows: Rows, checkpoints: Path | None, stop: Callable[[], bool] | None) -> Self:
         """The chosen models trained on all these rows."""
-        plan, _, _, trees = self._plan(*rows, all_rows=True)
-        processes, quiet = self._processes(plan.device), not self.verbose
+        planned = self._plan(*rows, all_rows=True)
+        plan, processes, quiet = planned.training, self._processes(planned.training.device), not self.verbose
         again = train_on_all_rows(plan, self.found_, processes, checkpoints=checkpoints, stop=stop, quiet=quiet)
         without_failures(again)  # which warns of them
-        return self._keep(again, plan, trees)
+        return self._keep(again, plan, planned.trees)
 
     def _correct_by_fresh_errors(
         self, rows: Rows, block: int, folder: Path | None, stop: Callable[[], bool] | None
@@ -142,6 +196,39 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         judge = partial(proven_correction, cost=self.cost, lead=lead, block=block, bounded=bounded)
         found = fresh_corrections(newest, self._drawn, refitted if self.refit_on_all_rows else None, judge)
         self.correction_, self.baseline_correction_ = found.get("chosen"), found.get("baseline")
+
+    def tested_ladder(self, X: Any, y: Any, *, times: Any = None) -> Ladder | None:  # noqa: N803
+        """The ladder with every rung judged on rows that chose nothing, beside this forecast; None where there is none.
+
+        Rungs are judged by the models that validation judged, so only right after `fit`.
+
+        Args:
+            X: Features (n, F).
+            y: What happened, (n,) or (n, D).
+            times: When it happened (n,), which tells how many neighbours belong together; None if it is not known.
+        """
+        if self.ladder_ is None or not self.rung_forecasts_:
+            return self.ladder_
+        features, outcome, when = self._validated(X, y, times)
+        block = resolved_block(self.block, len(outcome), when)
+        taken = self._worth(self._forecast(features), outcome)
+        tested = []
+        for name, forecast in self.rung_forecasts_.items():
+            drawn = self._members(features, forecast.fitted.models, forecast.correction)
+            tested.append(rung_on_test(name, self._worth(drawn, outcome), taken, block))
+        return replace(self.ladder_, tested=tuple(tested))
+
+    @torch.no_grad()
+    def _worth(self, drawn: Iterator[tuple[slice, Tensor]], outcome: Tensor) -> JudgedCases:
+        """What members are worth case by case."""
+        parts = [
+            (
+                self.cost(optimal_action(self.cost, members, thorough=True), outcome[rows]),
+                energy_score(members, outcome[rows]),
+            )
+            for rows, members in drawn
+        ]
+        return JudgedCases(*(torch.cat(each).double().numpy() for each in zip(*parts, strict=True)))
 
     def _drawn(self, features: Tensor) -> dict[Which, Tensor]:
         """Members (n, M, D) of each forecast there is, as many as prove a correction."""
@@ -163,6 +250,15 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         """Rows and their members (n, M, D), part by part."""
         models: Sequence[nn.Module] = self.models_ if which == "chosen" else self.baseline_models_
         correction = self.correction_ if which == "chosen" else self.baseline_correction_
+        return self._members(features, models, correction, members)
+
+    def _members(
+        self,
+        features: Tensor,
+        models: Sequence[nn.Module],
+        correction: Correction | None,
+        members: int | None = None,
+    ) -> Iterator[tuple[slice, Tensor]]:
         count = whole_number("members", self.members if members is None else members)
         parts = pooled_parts(models, features, count, self.noise_seed_, resolved_device(self.device))
         return ((rows, within_bounds(corrected(drawn, correction), self.outcome_bounds_)) for rows, drawn in parts)

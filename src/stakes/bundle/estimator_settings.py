@@ -38,7 +38,7 @@ class EstimatorSettings:
         epochs: How long the training was to be; None for what suits the number of rows.
         training: All else about the training; None for what suits the number of rows.
         validation_fraction: The share of the rows, the last ones, that decided when to stop.
-        tolerance: By how many per cent the energy score may lie above that of weight 0.
+        tolerance: By how many per cent the energy score may lie above that of weight 0; None for no limit.
         block: How many neighbouring rows belong together; "auto" tells by their times.
         device: Where the models are computed.
         random_state: The seed; None where it was none or a generator.
@@ -50,6 +50,7 @@ class EstimatorSettings:
         decision_member_count: How many members the decision was made from in training; None for those of the score.
         refit_on_all_rows: Whether the chosen weight was trained again on all rows; earlier bundles do not say so.
         fresh_errors: Whether members may be corrected by the errors of validation rows; earlier bundles were not.
+        ladder: Whether the ladder was climbed; earlier bundles did not.
     """
 
     model: ImplicitSettings | DiffusionSettings | LinearSettings | Literal["own"]
@@ -61,7 +62,7 @@ class EstimatorSettings:
     epochs: int | None
     training: TrainingSettings | None
     validation_fraction: float
-    tolerance: float
+    tolerance: float | None
     block: int | Literal["auto"]
     device: str
     random_state: int | None
@@ -73,6 +74,7 @@ class EstimatorSettings:
     decision_member_count: int | None = field(default=None, metadata={"later": True})
     refit_on_all_rows: bool = field(default=False, metadata={"later": True})
     fresh_errors: bool = field(default=False, metadata={"later": True})
+    ladder: bool = field(default=False, metadata={"later": True})
 
     def __post_init__(self) -> None:
         if not _DEVICE.fullmatch(self.device):

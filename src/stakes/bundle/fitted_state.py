@@ -13,9 +13,10 @@ from stakes.bundle.estimator_settings import MOST_MODELS, EstimatorSettings, req
 from stakes.data.outcome_bounds import OutcomeBounds
 from stakes.errors import SettingError
 from stakes.evaluation.corrections import Correction
+from stakes.evaluation.ladder import Ladder
 from stakes.evaluation.weight_frontier import Frontier
 from stakes.forecaster import DecisionAwareForecaster
-from stakes.forecaster_base import based_factory
+from stakes.forecaster_base import ForecastKind, based_factory, parameters_of_kind
 from stakes.method.argument_checks import check_finite, require_count, require_decision_weight
 from stakes.method.costs import Cost
 from stakes.method.models.sample_model import SampleModel
@@ -61,6 +62,8 @@ class FittedState:
         found: How long its models are to be trained on other rows; None in bundles of earlier versions.
         correction: How members are corrected by past errors; None where they are not.
         baseline_correction: The same for weight 0 beside them.
+        kind: What its models are: without features, linear, or what the parameters ask for.
+        ladder: How each rung was judged; None where the ladder was not climbed.
     """
 
     features: int
@@ -80,6 +83,8 @@ class FittedState:
     found: FoundTraining | None = field(default=None, metadata={"later": True})
     correction: Correction | None = field(default=None, metadata={"later": True})
     baseline_correction: Correction | None = field(default=None, metadata={"later": True})
+    kind: ForecastKind = field(default="network", metadata={"later": True})
+    ladder: Ladder | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
         require_count("features", self.features)
@@ -135,6 +140,8 @@ def fitted_state(forecaster: DecisionAwareForecaster) -> FittedState:
         found=forecaster.found_,
         correction=forecaster.correction_,
         baseline_correction=forecaster.baseline_correction_,
+        kind=forecaster.kind_,
+        ladder=forecaster.ladder_,
     )
 
 
@@ -169,7 +176,7 @@ def restored_forecaster(
         model: The factory of the user's own model; None for one of the library.
         trees: What its models add their forecasts to; None on another base.
     """
-    if (settings.base == "trees") != (trees is not None):
+    if (settings.base == "trees" and state.kind == "network") != (trees is not None):
         raise SettingError(f"base {settings.base} goes with {'no trees' if trees else 'trees'}, got the other")
     keys = _keys(state.models, state.baselines)
     models = _with_weights(_untrained(settings, state, model), keys, weights, sha256)
@@ -180,6 +187,7 @@ def restored_forecaster(
     forecaster.n_features_in_, forecaster.n_outputs_ = state.features, len(state.target_names)
     if state.feature_names is not None:
         forecaster.feature_names_in_ = np.array(state.feature_names, dtype=object)
+    forecaster.rung_forecasts_ = {}
     for name in vars(state).keys() - _NOT_ATTRIBUTES:
         setattr(forecaster, f"{name}_", getattr(state, name))
     forecaster.place_on(trees)
@@ -193,9 +201,11 @@ def _keys(models: int, baselines: int) -> list[str]:
 def _untrained(settings: EstimatorSettings, state: FittedState, own: ModelSettings | ModelFactory | None) -> nn.Module:
     """A model of the right shapes; one of the library's takes no memory until there are weights for it."""
     features, outcomes = state.features + state.trees, len(state.target_names)
-    if settings.model != "own":
+    if settings.model != "own" or state.kind != "network":
+        given = {"model": settings.model, "base": settings.base}
+        known = parameters_of_kind(given, state.kind)
         with torch.device("meta"):
-            return based_factory(settings.model, settings.base, settings.gap)(features, outcomes)
+            return based_factory(known["model"], known["base"], settings.gap)(features, outcomes)
     assert own is not None
     with torch.random.fork_rng(devices=[]):
         model = based_factory(own, settings.base, settings.gap)(features, outcomes)

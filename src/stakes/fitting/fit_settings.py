@@ -26,11 +26,12 @@ class FitSettings:
         members: members of a forecast
         ensemble: models of different seeds, pooled
         decision_member_count: members to decide from in training; by default the 10 of the score
+        ladder: climb from climatology over the linear forecast to decision weights, each step only with proof
         fresh_errors: correct members by the errors of validation cases, where that is proven to help
         epochs: most epochs of the training
         test_fraction: share of the cases, the last ones, to judge by
         validation_fraction: share of the others, their last ones, by which training stops and a weight is taken
-        tolerance: per cent by which the score may become worse
+        tolerance: per cent by which a decision weight may make the score worse; no limit by default
         block: neighbouring cases that belong together; a week by default, in short records at least three days
         seed: of all that is random
         separator: of CSV files; found by itself by default
@@ -47,11 +48,12 @@ class FitSettings:
     members: int = 500
     ensemble: int = 1
     decision_member_count: int | None = field(default=None, metadata={"later": True})
+    ladder: bool = field(default=True, metadata={"later": True})
     fresh_errors: bool = field(default=True, metadata={"later": True})
     epochs: int | None = None
     test_fraction: float = 0.2
     validation_fraction: float = 0.25
-    tolerance: float = 2.0
+    tolerance: float | None = None
     block: int | None = None
     seed: int = 0
     separator: str | None = None
@@ -85,7 +87,8 @@ class FitSettings:
             raise SettingError(f"test_fraction must lie in [0, 1), got {self.test_fraction}")
         if not 0 < self.validation_fraction < 1:
             raise SettingError(f"validation_fraction must lie between 0 and 1, got {self.validation_fraction}")
-        require_finite("tolerance", self.tolerance)
+        if self.tolerance is not None:
+            require_finite("tolerance", self.tolerance)
         if not 0 <= self.seed < _SEEDS:
             raise SettingError(f"seed must lie between 0 and {_SEEDS - 1}, got {self.seed}")
 

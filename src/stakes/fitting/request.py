@@ -23,7 +23,7 @@ from stakes.training.execution import Execution
 __all__ = ["FitRequest", "claim_folder", "read_request", "request_record"]
 
 _SHARED = (
-    *("model", "base", "decision_weight", "members", "ensemble", "fresh_errors"),
+    *("model", "base", "decision_weight", "members", "ensemble", "ladder", "fresh_errors"),
     *("epochs", "validation_fraction", "tolerance"),
 )
 _OLDEST = {"base": "none"}  # of requests from before there was a choice

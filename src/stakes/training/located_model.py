@@ -1,6 +1,6 @@
 """A model around a location that something else forecasts: the last columns of its features, which it adds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from stakes.method.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 
-__all__ = ["LocatedFactory", "LocatedModel"]
+__all__ = ["LocatedFactory", "LocatedModel", "place_models"]
 
 Location = Callable[[Tensor], Tensor]
 """From features (N, F) to where the outcomes are expected, (N, D)."""
@@ -118,3 +118,15 @@ class LocatedFactory:
     def __call__(self, features: int, outcomes: int) -> LocatedModel:
         """An untrained model of so many features, the location's columns among them, and outcomes."""
         return LocatedModel(self.factory(features, outcomes), outcomes)
+
+
+def place_models(models: Iterable[nn.Module], location: Location | None) -> None:
+    """Let those models that stand around a location take it from what forecasts it.
+
+    Args:
+        models: Any models.
+        location: What forecasts the location; None where it is among the features.
+    """
+    for model in models:
+        if isinstance(model, LocatedModel):
+            model.location = location
