@@ -42,6 +42,8 @@ from stakes.training.many_weights import FittedWeight, TrainingPlan, without_fai
 
 __all__ = ["Climbed", "RungForecast", "climb_ladder"]
 
+_ROWS_AT_ONCE = 4096  # that are judged together
+
 Train = Callable[[TrainingPlan, str], list[FittedWeight]]
 """Trains the weights of a plan, with a name for its checkpoints."""
 
@@ -131,7 +133,7 @@ class _Climb:
     def run(self) -> Climbed:
         """All rungs from below; the linear one alone where nothing can be proven."""
         base = self._trained("climatology", self.simple["climatology"])
-        self.held = self._judged(base.fitted)
+        self.held = self._judged(base)
         self.rungs.append(first_rung("climatology", self.held))
         self.forecasts["climatology"] = base
         judged, block = len(self.held.cost), self.network.block
@@ -139,7 +141,7 @@ class _Climb:
             linear = self._trained("linear", self.simple["linear"])
             why = f"{few.replace('choose a decision weight by', 'prove anything by')}: it is the safe choice"
             self.forecasts["linear"] = linear
-            self.rungs.append(unproven_rung("linear", self.rungs[0], self._judged(linear.fitted), why))
+            self.rungs.append(unproven_rung("linear", self.rungs[0], self._judged(linear), why))
         else:
             for step in self._steps():
                 getattr(self, f"_try_{step}")()
@@ -175,9 +177,9 @@ class _Climb:
         if len(validation) - lead < ORIGINS * LEAST_CASES:
             return
         members = self._members(before)
-        plain, mended = (self._worth(drawn) for drawn in (members, self._in_time(members, before)))
+        mended = self._worth(self._in_time(members, before))
         forecast = before._replace(correction=self._whole_correction(members, before))
-        rung = self._rung("fresh_errors", forecast, mended, plain)
+        rung = self._rung("fresh_errors", forecast, mended)
         if rung.climbed and not self.confirm(forecast):
             why = "it helps a forecast that has not seen the newest rows; fitted again on them, it needs no correction"
             rung = replace(rung, climbed=False, why=why)
@@ -195,12 +197,14 @@ class _Climb:
             self.network, self.weight_0 = self.network._replace(training=plan), forecast.fitted
 
     def _try_decision(self) -> None:
+        if self.weight_0 is None:  # as all networks would fail
+            return
         plan = self.network.training
         weights = tuple(weight for weight in plan.weights if weight)
         planned = self.network._replace(training=replace(plan, weights=weights))
         below, held = self._taken, self.held
         trained = {each.weight: self._forecast("network", each, planned) for each in self._train(planned, "decision")}
-        worth = {weight: self._judged_forecast(forecast) for weight, forecast in trained.items()}
+        worth = {weight: self._judged(forecast) for weight, forecast in trained.items()}
         cost, score = (np.stack([getattr(each, name) for each in (held, *worth.values())]) for name in held._fields)
         tolerance, block = self.parameters["tolerance"], self.network.block
         self.frontier = frontier([0.0, *worth], cost, score, block=block, tolerance=tolerance, level=self.level)
@@ -230,7 +234,7 @@ class _Climb:
         return self._forecast(kind, fitted, planned)
 
     def _train(self, planned: PlannedFit, name: str) -> list[FittedWeight]:
-        fitted = self.train(planned.training, name)
+        fitted = self.train(replace(planned.training, judged=None), name)  # judged here, all by the same noise
         self.records += [record for each in fitted for record in each.records]
         try:
             without_failures(fitted)  # which warns of them
@@ -246,19 +250,18 @@ class _Climb:
         return forecast._replace(correction=self._whole_correction(self._members(forecast), forecast))
 
     def _try(self, name: str, forecast: RungForecast, parameters: Mapping[str, str | float] | None = None) -> Rung:
-        judged = self._judged_forecast(forecast)
-        return self._add(self._rung(name, forecast, judged, self.held, parameters), forecast, judged)
+        judged = self._judged(forecast)
+        return self._add(self._rung(name, forecast, judged, parameters), forecast, judged)
 
     def _rung(
         self,
         name: str,
         forecast: RungForecast,
         judged: JudgedCases,
-        held: JudgedCases,
         parameters: Mapping[str, str | float] | None = None,
     ) -> Rung:
         block = forecast.planned.block
-        return tried_rung(name, judged, self._taken, held, block=block, level=self.level, parameters=parameters)
+        return tried_rung(name, judged, self._taken, self.held, block=block, level=self.level, parameters=parameters)
 
     def _add(self, rung: Rung, forecast: RungForecast, judged: JudgedCases) -> Rung:
         self.rungs.append(rung)
@@ -270,13 +273,13 @@ class _Climb:
 
     # What a forecast is worth
 
-    def _judged(self, fitted: FittedWeight) -> JudgedCases:
-        return JudgedCases(fitted.cost, fitted.score)
-
-    def _judged_forecast(self, forecast: RungForecast) -> JudgedCases:
-        if not self.corrected or not forecast.fitted.models:
-            return self._judged(forecast.fitted)
-        return self._worth(self._in_time(self._members(forecast), forecast))
+    def _judged(self, forecast: RungForecast) -> JudgedCases:
+        """Of all rungs by the same noise; not finite where the forecast failed."""
+        if not forecast.fitted.models:
+            nothing = np.full(len(self.network.judged_rows), np.nan)
+            return JudgedCases(nothing, nothing)
+        members = self._members(forecast)
+        return self._worth(self._in_time(members, forecast) if self.corrected else members)
 
     def _members(self, forecast: RungForecast) -> Tensor:
         """Members (n, M, D) of all validation rows, before any correction."""
@@ -301,9 +304,13 @@ class _Climb:
     @torch.no_grad()
     def _worth(self, members: Tensor) -> JudgedCases:
         """Cost and score of members (n, M, D) of all validation rows, on those that judge."""
-        planned = self.network
-        judged = torch.from_numpy(planned.judged_rows)
-        drawn, outcome = within_bounds(members[judged], planned.training.bounds), planned.validation.outcome[judged]
+        planned, parts = self.network, []
         cost = planned.training.cost
-        paid = cost(optimal_action(cost, drawn, thorough=True), outcome)
-        return JudgedCases(paid.double().numpy(), energy_score(drawn, outcome).double().numpy())
+        for rows in torch.from_numpy(planned.judged_rows).split(_ROWS_AT_ONCE):
+            drawn, outcome = within_bounds(members[rows], planned.training.bounds), planned.validation.outcome[rows]
+            if not bool(torch.isfinite(drawn).all()):
+                parts.append(torch.full((2, len(rows)), torch.nan))
+                continue
+            paid = cost(optimal_action(cost, drawn, thorough=True), outcome)
+            parts.append(torch.stack([paid, energy_score(drawn, outcome)]))
+        return JudgedCases(*torch.cat(parts, 1).double().numpy())
