@@ -114,7 +114,7 @@ def invented_frontier(weight: float) -> Frontier:
     cost = paid * (1 - 0.4 * gain) + 0.5 * wiggle * (np.array(WEIGHTS)[:, None] > 0)
     score = 3 + 0.03 * wiggle + 0.2 * np.array(WEIGHTS)[:, None] ** 2
     cost[-1] = np.nan
-    return frontier(WEIGHTS, cost, score, block=7)
+    return frontier(WEIGHTS, cost, score, block=7, tolerance=2.0)
 
 
 def invented_quality(cases: int) -> DataQuality:

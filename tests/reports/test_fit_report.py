@@ -277,7 +277,7 @@ def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     told = fit("full")
     about = {name: to_plain(getattr(told, name)) for name in ("headroom", "quality")}
     about |= {"settings": told.settings, "provenance": told.provenance, "outcomes": told.outcomes.tolist()}
-    forecaster = SimpleNamespace(cost=told.cost, frontier_=told.frontier)
+    forecaster = SimpleNamespace(cost=told.cost, frontier_=told.frontier, ladder_=None)
     bundle: Any = SimpleNamespace(forecaster=forecaster, cost_spec=told.cost_spec, about=about)
     bundle.require_recorded = lambda subfolder: None
     recorded: list[str] = []

@@ -36,4 +36,4 @@ def backtest(
     from stakes.training.execution import Execution
 
     result = run_backtest(flags.request(str(data)), out, origins, Execution(device, workers, quiet))
-    print_fit(result, json, result.shown)
+    print_fit(result, json)

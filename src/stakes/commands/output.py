@@ -100,10 +100,7 @@ class Result(Protocol):
     def folder(self) -> Path: ...
 
     @property
-    def table(self) -> pd.DataFrame: ...
-
-    @property
-    def title(self) -> str: ...
+    def tables(self) -> Sequence[tuple[str, pd.DataFrame]]: ...
 
     @property
     def sentences(self) -> Sequence[str]: ...
@@ -111,20 +108,20 @@ class Result(Protocol):
     def record(self) -> Mapping[str, Any]: ...
 
 
-def print_fit(result: Result, as_json: bool, columns: Sequence[str] | None = None) -> None:
-    """Write the table of a fit or a backtest with its title, its sentences and its folder.
+def print_fit(result: Result, as_json: bool) -> None:
+    """Write the tables of a fit or a backtest with their titles, its sentences and its folder.
 
     Args:
         result: Of the fit.
         as_json: Whether its record is written in their place.
-        columns: Which columns of the table; None for all.
     """
     if as_json:
         print_json(result.record())
         return
-    if len(result.table):
-        print_table(result.table if columns is None else result.table[list(columns)], result.title)
-        print_text("")
+    for title, table in result.tables:
+        if len(table):
+            print_table(table, title)
+            print_text("")
     print_text("\n".join([*result.sentences, str(result.folder)]))
 
 

@@ -37,7 +37,7 @@ def resume(
         from stakes.fitting.backtest import resume_backtest
 
         result = resume_backtest(folder, execution, cost)
-        print_fit(result, as_json=False, columns=result.shown)
+        print_fit(result, as_json=False)
     elif cost is not None:
         raise SettingError(f"cost is for a fit or a backtest, and {folder} holds neither")
     else:

@@ -70,9 +70,10 @@ class Backtest:
     unit: str
 
     @property
-    def title(self) -> str:
-        """What the table is of."""
-        return f"mean costs{f' in {self.unit}' if self.unit else ''}; changes with their 95 % intervals"
+    def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
+        """What people are shown, with its title."""
+        title = f"mean costs{f' in {self.unit}' if self.unit else ''}; changes with their 95 % intervals"
+        return ((title, self.table[[name for name in _SHOWN if name in self.table]]),)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -81,11 +82,6 @@ class Backtest:
         known = {rival: words for rival, words in _RIVALS.items() if overall.get(f"{rival}_cases")}
         compared = (self._against(overall, rival, words) for rival, words in known.items())
         return (*compared, f"Report: {self.folder / REPORT}")
-
-    @property
-    def shown(self) -> list[str]:
-        """The columns for people."""
-        return [name for name in _SHOWN if name in self.table]
 
     def record(self) -> dict[str, Any]:
         """For machines."""

@@ -1,8 +1,8 @@
 """From a table and a cost to a fitted forecaster, judged on the last part of the table, with its report.
 
 The folder holds `fit.json` (what was asked), `headroom.json`, `checkpoints/` while there is training to be done,
-`evaluation/` (the study of the test cases), `feature_moments.parquet` (by which a missing feature is drawn) and then
-the bundle; `bundle.json` says that all of it is done.
+`ladder.json` (what each rung was worth), `evaluation/` (the study of the test cases), `feature_moments.parquet` (by
+which a missing feature is drawn) and then the bundle; `bundle.json` says that all of it is done.
 """
 
 import json
@@ -31,6 +31,7 @@ from stakes.data.tables import without_noise
 from stakes.errors import InterruptedTraining
 from stakes.evaluation.case_metrics import summary_table
 from stakes.evaluation.headroom import Headroom
+from stakes.evaluation.ladder import Ladder
 from stakes.evaluation.proven_correction import correction_sentence
 from stakes.files import locked, read_json, write_json
 from stakes.fitting.fit_settings import FitSettings
@@ -43,6 +44,7 @@ from stakes.reports.fit_alarms import alarm_sentences
 from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import today_sentence, verdict
 from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.ladder_words import shown_ladder
 from stakes.settings import from_plain, to_plain
 from stakes.status_lines import StatusLines
 from stakes.training.execution import Execution
@@ -54,7 +56,8 @@ __all__ = ["FIT", "FitResult", "resume_fit", "run_fit"]
 FIT = "fit.json"
 """What was asked, in the folder of a fit."""
 
-_HEADROOM, _CHECKPOINTS, _SERVICE_CHECKPOINTS = "headroom.json", "checkpoints", "checkpoints/service"
+_HEADROOM, _LADDER = "headroom.json", "ladder.json"
+_CHECKPOINTS, _SERVICE_CHECKPOINTS = "checkpoints", "checkpoints/service"
 _OUTCOMES_KEPT = 2000  # of the training outcomes, for the figure of the cost
 
 
@@ -68,6 +71,7 @@ class FitResult:
         sentences: What to know about it.
         decision_weight: The weight that was taken; None where nothing was trained.
         unit: Of the cost.
+        ladder: What each rung was worth; None where the ladder was not climbed.
     """
 
     folder: Path
@@ -75,19 +79,26 @@ class FitResult:
     sentences: tuple[str, ...]
     decision_weight: float | None
     unit: str = ""
+    ladder: Ladder | None = None
 
     @property
-    def title(self) -> str:
-        """What the numbers of the table are in."""
-        return f"costs in {self.unit}" if self.unit else ""
+    def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
+        """What people are shown, each with its title."""
+        judged = (f"costs in {self.unit}" if self.unit else "", self.table)
+        if self.ladder is None:
+            return (judged,)
+        title = f"the ladder, on {self.ladder.cases:,} validation cases; changes with their 95 % intervals"
+        return ((title, shown_ladder(self.ladder, self.unit)), judged)
 
     def record(self) -> dict[str, Any]:
         """For machines."""
         return {
             "folder": str(self.folder),
             "decision_weight": self.decision_weight,
+            "rung": None if self.ladder is None else self.ladder.taken.name,
             "unit": self.unit,
             "sentences": list(self.sentences),
+            "ladder": None if self.ladder is None else to_plain(self.ladder),
             "evaluation": without_noise(self.table),
         }
 
@@ -178,18 +189,21 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
         study = judgement.study()
         study.save(out / "evaluation")
         save_cases(out, test)
+        forecaster.ladder_ = forecaster.tested_ladder(test.features, test.outcomes, times=test.times)
         if not inputs.request.hold_test:
             say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
             _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
     about = _about(inputs, headroom, metrics, forecaster, execution)
     save_moments(out, inputs.served.features)
+    if forecaster.ladder_ is not None:
+        write_json(out / _LADDER, to_plain(forecaster.ladder_))
     save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
     kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
     judged = None
     if study is not None:
         _, words, _ = chosen_cost(inputs.spec.record(), inputs.cost)
-        judged = JudgedFit.from_about(study, inputs.cost, words, forecaster.frontier_, kept)
-    return _finished(inputs, out, AboutFit.read(kept), judged, forecaster.decision_weight_)
+        judged = JudgedFit.from_about(study, inputs.cost, words, forecaster.frontier_, kept, forecaster.ladder_)
+    return _finished(inputs, out, AboutFit.read(kept), judged, forecaster)
 
 
 def _kept(inputs: FitInputs, out: Path) -> FitResult:
@@ -198,20 +212,23 @@ def _kept(inputs: FitInputs, out: Path) -> FitResult:
     with errors_name(out / MANIFEST):
         about = AboutFit.read(bundle.about)
     judged = judged_fit_of(bundle, out) if about.metrics else None
-    return _finished(inputs, out, about, judged, bundle.forecaster.decision_weight_)
+    return _finished(inputs, out, about, judged, bundle.forecaster)
 
 
-def _finished(inputs: FitInputs, out: Path, about: AboutFit, judged: JudgedFit | None, weight: float) -> FitResult:
+def _finished(
+    inputs: FitInputs, out: Path, about: AboutFit, judged: JudgedFit | None, forecaster: DecisionAwareForecaster
+) -> FitResult:
     """What is left to do once the bundle is saved, and what the fit says."""
     shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
     recorded = bundle_files(out)
     evaluation = sorted(str(path.relative_to(out)) for path in out.glob("evaluation/*") if path.is_file())
-    moments = [FEATURE_MOMENTS] if (out / FEATURE_MOMENTS).is_file() else []
-    if fresh := [name for name in (*evaluation, *moments) if name not in recorded]:
+    others = [name for name in (FEATURE_MOMENTS, _LADDER) if (out / name).is_file()]
+    if fresh := [name for name in (*evaluation, *others) if name not in recorded]:
         record_file(out, *fresh)
     if judged is not None and not (out / REPORT).exists():
         write_fit_report(judged, out)
-    return FitResult(out, summary_table(about.metrics), _sentences(about, judged, out), weight, inputs.spec.unit)
+    said, weight, unit = _sentences(about, judged, out), forecaster.decision_weight_, inputs.spec.unit
+    return FitResult(out, summary_table(about.metrics), said, weight, unit, forecaster.ladder_)
 
 
 def _trained(fit: Callable[..., DecisionAwareForecaster], cases: TableCases, out: Path, checkpoints: str) -> None:
@@ -272,7 +289,7 @@ def _fitted(cases: TableCases) -> dict[str, Any]:
 
 
 def _reason(forecaster: DecisionAwareForecaster) -> str:
-    chosen = forecaster.frontier_
+    chosen = forecaster.ladder_ or forecaster.frontier_
     return f"Decision weight {forecaster.decision_weight_:g}, as given." if chosen is None else chosen.reason
 
 
@@ -288,12 +305,12 @@ def _correction(forecaster: DecisionAwareForecaster) -> str:
 
 
 def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[str, ...]:
-    """What speaks against the forecast, which weight was taken and why, and how it did on the test cases."""
+    """What speaks against the forecast, what was taken and why, and how it did on the test cases."""
     sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason, *about.bounds]
     sentences += [about.correction] if about.correction else []
     if judged is None:
         return (*sentences, "No case was kept to judge by: no report.")
-    if judged.weight or judged.frontier is None:  # else the verdict is the reason
+    if judged.ladder is not None or judged.weight or judged.frontier is None:  # else the verdict is the reason
         sentences.append(verdict(judged)[0])
     seen = judged.provenance.get("fitted on", "")  # not in folders of earlier versions
     others = (*today_sentence(judged), *([seen] if seen else []))

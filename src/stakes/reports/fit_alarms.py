@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from stakes.evaluation.calibration import calibration_sides, spread_skill
+from stakes.evaluation.ladder import RUNGS, Rung, RungOnTest
 from stakes.number_text import amount_text, count_text, number_text
 from stakes.reports.judged_fit import JudgedFit, WayToDecide
+from stakes.reports.ladder_words import forecast_words
 
 __all__ = ["alarm_sentences"]
 
@@ -16,13 +18,13 @@ def alarm_sentences(fit: JudgedFit) -> tuple[str, ...]:
     """Why not to rely on the forecast, and what to do; nothing where the test cases raise no such doubt.
 
     Told are a forecast whose decisions cost beyond doubt more than it expects, by a quarter or more of what lies above
-    perfect foresight, and one whose decisions were more expensive than today's, beyond doubt, or than one action for
-    all cases.
+    perfect foresight, and one whose decisions were more expensive than those of a lower rung or than today's, beyond
+    doubt, or than those of the linear forecast or one action for all cases.
 
     Args:
         fit: The fit that is reported.
     """
-    return (*_ignorant(fit), *_beaten(fit))
+    return (*_ignorant(fit), *_beaten_by_rungs(fit), *_beaten(fit))
 
 
 def _ignorant(fit: JudgedFit) -> Iterator[str]:
@@ -46,11 +48,49 @@ def _ignorant(fit: JudgedFit) -> Iterator[str]:
     )
 
 
+def _beaten_by_rungs(fit: JudgedFit) -> Iterator[str]:
+    """By the lower rung that was cheapest: with a proof, or, for the linear forecast, even without."""
+    if fit.ladder is None:
+        return
+    place = RUNGS.index(fit.ladder.taken.name)
+    lower = [rung for rung in fit.ladder.tested if RUNGS.index(rung.name) < place]
+    cheaper = [rung for rung in lower if fit.stated(rung.cost_change).low > 0 or _simple_and_cheaper(rung)]
+    if not cheaper:
+        return
+    best = min(cheaper, key=lambda rung: (not fit.stated(rung.cost_change).low > 0, rung.cost))
+    tried = next(rung for rung in fit.ladder.rungs if rung.name == best.name)
+    paid = best.cost + best.cost_change.mean
+    costs, others = (amount_text(cost, fit.unit, beside=[paid, best.cost]) for cost in (paid, best.cost))
+    doubt = "beyond doubt" if fit.stated(best.cost_change).low > 0 else "which may be chance"
+    yield (
+        f"Take care: a lower rung of the ladder, {forecast_words(fit.ladder, tried).rstrip(',')}, was cheaper on the "
+        f"test cases than what was taken, {others} per case against {costs}, {doubt}. Validation cases said otherwise: "
+        f"something may have changed between them and the test cases. {_advice(tried)}"
+    )
+
+
+def _simple_and_cheaper(rung: RungOnTest) -> bool:
+    return rung.name == "linear" and rung.cost_change.mean > 0
+
+
+def _advice(rung: Rung) -> str:
+    """How to get the forecast of a rung."""
+    if rung.name == "climatology":
+        return "Do not use the forecast for this decision before you know why."
+    simple = "linear" in (rung.name, rung.below if rung.name == "fresh_errors" else None)
+    flags = ["--model linear"] if simple else []
+    flags += [f"--score {rung.parameters['score']}"] if rung.name == "total_score" else []
+    flags += ["--no-fresh-errors"] if rung.name in ("linear", "network") else []
+    return f"`stakes fit` with {' '.join([*flags, '--decision-weight 0'])} fits that rung, the safer choice."
+
+
 def _beaten(fit: JudgedFit) -> Iterator[str]:
     """By simple ways to decide: today's with a proof, one action for all cases even without."""
     for short, who, proven in (("today", "today's actions", True), ("climatology", "one action for all cases", False)):
         if (way := fit.way(short)) is None:
             continue
+        if short == "climatology" and fit.ladder is not None and fit.ladder.taken.name == "climatology":
+            continue  # which is what it is
         change = fit.change(fit.taken, way)
         if change.mean > 0 and (change.significant or not proven):
             yield _cheaper(fit, way, who, change.significant)

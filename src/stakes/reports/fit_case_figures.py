@@ -141,8 +141,8 @@ _DASHES = {"plain": "-", "taken": "--", "today": ":"}
 
 def _actions(fit: JudgedFit) -> list[tuple[str, str]]:
     return [
-        ("plain", "action, weight 0"),
-        ("taken", f"action, weight {fit.weight:g}"),
+        ("plain", f"action, {fit.label(0.0)}"),
+        ("taken", f"action, {fit.label(fit.weight)}"),
         ("today", "today's action"),
     ]
 
@@ -161,8 +161,9 @@ def _draw_saved(fit: JudgedFit, table: pd.DataFrame) -> tuple[Drawing | None, st
     axes.set_ylabel(axis_label("cost saved so far", fit.unit))
     _time_axis(axes, fit)
     rival = "weight 0" if fit.weight else other.name
+    who = "the forecast" if fit.weightless else fit.taken.short
     return figure, (
-        f"what weight {fit.weight:g} has saved so far against {rival}, summed over the test cases; a steady "
+        f"what {who} has saved so far against {rival}, summed over the test cases; a steady "
         "rise is a gain that can be counted on, a few steps are luck."
     )
 
@@ -232,4 +233,4 @@ def _draw_groups(axes: Sequence[Axes], fit: JudgedFit, groups: Sequence[CaseGrou
 
 def _weight_keys(fit: JudgedFit, **look: Any) -> list[Any]:
     looks = zip(fit.weights, ("plain", "taken"), strict=False)
-    return [legend_entry(f"weight {weight:g}", **{**LOOKS[name], "linestyle": "", **look}) for weight, name in looks]
+    return [legend_entry(fit.label(weight), **{**LOOKS[name], "linestyle": "", **look}) for weight, name in looks]

@@ -22,6 +22,7 @@ from stakes.reports.fit_panels import (
     new_panel,
 )
 from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.ladder_words import weight_label
 from stakes.reports.page import Figure
 from stakes.reports.style import COLOURS
 
@@ -32,13 +33,14 @@ _ROOM, _ROW = 0.7, 0.35  # inches, of bars
 
 
 def money_figure(fit: JudgedFit) -> Figure:
-    """The mean cost of every way to decide, and what a forecaster and today's action add to that of weight 0.
+    """The mean cost of every way to decide, and what others add to that of the first, the forecast of weight 0.
 
     Args:
         fit: The fit that is reported.
     """
     ways = {way.short: way for way in fit.ways}
-    colours = {"weight 0": LOOKS["plain"]["color"], "today": LOOKS["today"]["color"]}
+    first = fit.ways[0].short
+    colours = {first: LOOKS["plain"]["color"], "today": LOOKS["today"]["color"]}
     if fit.weight:
         colours[fit.taken.short] = LOOKS["taken"]["color"]
     with drawing_style():
@@ -49,13 +51,13 @@ def money_figure(fit: JudgedFit) -> Figure:
         axes.margins(x=0.2)
         axes.set(xlabel=axis_label("mean cost per test case", fit.unit))
         panels = [costs]
-        rivals = [name for name in ways if name in colours and name != "weight 0"]
+        rivals = [name for name in ways if name in colours and name != first]
         if rivals:
             changes, (below,) = new_panel(height=_ROOM + _ROW * len(ways))
             differences = [fit.change(ways[name]) for name in rivals]
             for name, change in zip(rivals, differences, strict=True):
                 below.errorbar(change.mean, name, xerr=reach([change]), color=colours[name], marker="o", markersize=5)
-            below.set(xlabel=axis_label("change from weight 0", fit.unit), ylim=(-0.6, len(rivals) - 0.4))
+            below.set(xlabel=axis_label(f"change from {first}", fit.unit), ylim=(-0.6, len(rivals) - 0.4))
             panels.append(changes)
         for each in panels:
             lines = each.axes[0]
@@ -69,43 +71,46 @@ def money_figure(fit: JudgedFit) -> Figure:
             "training outcomes, foresight the best action for each outcome known beforehand: no forecast can do better."
         )
         if rivals:
-            caption += " Second: the change from weight 0, case by case, with paired 95 % intervals."
+            caption += f" Second: the change from {first}, case by case, with paired 95 % intervals."
         return figure_of_panels("money", "What each way to decide costs", caption, panels, fit.settings)
 
 
-def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any]) -> Figure:
+def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], base: str = "") -> Figure:
     """Cost against score by weight, and cost by weight, on the validation cases.
 
     Args:
         frontier: What every weight costs and scores.
         unit: The unit of the cost.
         settings: The settings of the fit, which stand below the figure.
+        base: What stands in the place of weight 0; empty for weight 0 itself.
     """
+    rival = base or "weight 0"
     points = [point for point in frontier.points if point.cost_change is not None]
     failed = [f"{point.weight:g}" for point in frontier.points if point.failed]
     with drawing_style():
         plane, (axes,) = new_panel(height=3.0)
-        _draw_plane(axes, frontier, points)
-        axes.set(xlabel="change of the score against weight 0 (%)", ylabel=axis_label("change of the cost", unit))
+        _draw_plane(axes, frontier, points, base)
+        axes.set(xlabel=f"change of the score against {rival} (%)", ylabel=axis_label("change of the cost", unit))
         by_weight, (lines,) = new_panel(height=3.0)
         lines.axhline(0.0, color="black", linewidth=0.8)
         changes = [point.cost_change for point in points if point.cost_change]
         error_bars(lines, [point.weight for point in points], changes, **LOOKS["taken"])
         chosen = next(point for point in points if point.weight == frontier.chosen)
+        taken = [legend_entry("taken", **CHOSEN, linestyle="")]
         if chosen.cost_change:
             lines.plot(chosen.weight, chosen.cost_change.mean, **CHOSEN)
         lines.set(xlabel="decision weight (–)", ylabel=axis_label("change of the cost", unit))
-        for figure in (plane, by_weight):
-            allowed, refused = legend_entry("allowed", **LOOKS["taken"], linestyle=""), _refused_key()
-            legend_below_panel(
-                figure,
-                [allowed, refused, legend_entry("taken", **CHOSEN, linestyle="")] if figure is plane else _signs(),
-            )
+        legend_below_panel(plane, [*([] if frontier.tolerance is None else _limit_keys()), *taken])
+        legend_below_panel(by_weight, [*_signs(), *taken])
     caption = (
-        f"Mean cost and score at each decision weight, less those of weight 0, on {frontier.cases:,} validation cases; "
-        "lower left is better. Bars are paired 95 % intervals. A weight is allowed if its score is at most "
-        f"{frontier.tolerance:g} % worse (dashed line). In the second panel marks are filled where the interval leaves "
-        "out zero; a ring is the weight that was taken."
+        f"Mean cost and score at each decision weight, less those of {rival}, on {frontier.cases:,} validation cases; "
+        "lower left is better. Bars are paired 95 % intervals."
+    )
+    if frontier.tolerance is not None:
+        caption += f" A weight is allowed if its score is at most {frontier.tolerance:g} % worse (dashed line)."
+    caption += (
+        f" In the second panel{f', where {base} stands at 0,' if base else ''} marks are filled where the interval "
+        "leaves out zero; a ring is the weight that was taken."
     )
     caption += f" Training failed at {', '.join(failed)}." if failed else ""
     with drawing_style():
@@ -126,7 +131,7 @@ def calibration_figure(fit: JudgedFit) -> Figure:
         spread, (skill,) = new_panel(height=3.0)
         bins = max(2, min(10, fit.cases // 20))
         for weight, look in _looks(fit):
-            label = f"weight {weight:g}"
+            label = fit.label(weight)
             gaps_by_cost = binned_gap(fit.study, weight, bins=bins)
             predicted, realised = ([fit.stated(getattr(each, side)) for each in gaps_by_cost] for side in _SIDES)
             _crosses(above, predicted, realised, label=label, **look)
@@ -164,7 +169,7 @@ def _looks(fit: JudgedFit) -> list[tuple[float, dict[str, Any]]]:
     return list(zip(fit.weights, (LOOKS["plain"], LOOKS["taken"]), strict=False))
 
 
-def _draw_plane(axes: Axes, frontier: Frontier, points: Sequence[FrontierPoint]) -> None:
+def _draw_plane(axes: Axes, frontier: Frontier, points: Sequence[FrontierPoint], base: str) -> None:
     """Every weight with both intervals, hollow where its score is too bad."""
     axes.axhline(0.0, color="black", linewidth=0.8)
     axes.axvline(0.0, color="black", linewidth=0.8)
@@ -176,9 +181,8 @@ def _draw_plane(axes: Axes, frontier: Frontier, points: Sequence[FrontierPoint])
         x, y = point.score_change, point.cost_change
         look = LOOKS["taken"] if point.allowed else _REFUSED
         axes.errorbar(x.mean, y.mean, reach([y]), reach([x]), elinewidth=0.6, **look)
-        axes.annotate(
-            f"{point.weight:g}", (x.mean, y.mean), xytext=(4, 4), textcoords="offset points", fontsize=7, zorder=6
-        )
+        label = weight_label(point, base)
+        axes.annotate(label, (x.mean, y.mean), xytext=(4, 4), textcoords="offset points", fontsize=7, zorder=6)
         if point.weight == frontier.chosen:
             axes.plot(x.mean, y.mean, **CHOSEN)
 
@@ -186,14 +190,15 @@ def _draw_plane(axes: Axes, frontier: Frontier, points: Sequence[FrontierPoint])
 _REFUSED: dict[str, Any] = {"color": COLOURS["grey"], "marker": "x"}
 
 
-def _refused_key() -> Any:
-    return legend_entry("score too bad", **_REFUSED, linestyle="")
+def _limit_keys() -> list[Any]:
+    allowed = legend_entry("allowed", **LOOKS["taken"], linestyle="")
+    return [allowed, legend_entry("score too bad", **_REFUSED, linestyle="")]
 
 
 def _signs() -> list[Any]:
     look = LOOKS["taken"]
     hollow = legend_entry("interval holds zero", **look, markerfacecolor="white", linestyle="")
-    return [hollow, legend_entry("leaves it out", **look, linestyle=""), legend_entry("taken", **CHOSEN, linestyle="")]
+    return [hollow, legend_entry("leaves it out", **look, linestyle="")]
 
 
 def _crosses(axes: Axes, x: Sequence[Difference], y: Sequence[Difference], **look: Any) -> None:
@@ -210,7 +215,7 @@ def _diagonal(axes: Axes) -> None:
 def _draw_ranks(axes: Axes, fit: JudgedFit, weight: float, colour: str) -> None:
     bins = max(4, min(20, fit.cases // 10))
     share = 100 * pit_histogram(fit.study, weight, bins=bins)
-    axes.stairs(share, np.linspace(0.0, 1.0, bins + 1), color=colour, linewidth=1.4, label=f"weight {weight:g}")
+    axes.stairs(share, np.linspace(0.0, 1.0, bins + 1), color=colour, linewidth=1.4, label=fit.label(weight))
     even = 1 / bins
     reach = 196 * np.sqrt(even * (1 - even) / fit.cases)
     axes.axhspan(max(0.0, 100 * even - reach), 100 * even + reach, color="#EEEEEE", linewidth=0, zorder=0)

@@ -1,4 +1,4 @@
-"""The report of a fit, one page: does decision-aware training pay here, and can the forecast be trusted?"""
+"""The report of a fit, one page: what is each step of the forecast worth, and can it be trusted?"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +9,7 @@ import numpy as np
 
 from stakes.errors import StakesError
 from stakes.evaluation.study import Study
-from stakes.evaluation.weight_frontier import LEAST_BLOCKS
+from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
 from stakes.number_text import count_text
 from stakes.reports.cost_figure import cost_figure
 from stakes.reports.fit_alarms import alarm_sentences
@@ -30,11 +30,14 @@ from stakes.reports.fit_tables import (
     case_groups_table,
     columns_table,
     frontier_table,
+    ladder_table,
     left_out_table,
     money_table,
     settings_table,
 )
 from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.ladder_figure import ladder_figure
+from stakes.reports.ladder_words import rung_title
 from stakes.reports.page import Report, Section, write_report
 
 if TYPE_CHECKING:
@@ -94,7 +97,9 @@ def judged_fit_of(bundle: "Bundle", folder: Path) -> JudgedFit:
     bundle.require_recorded(_EVALUATION)
     study, forecaster = Study.load(folder / _EVALUATION), bundle.forecaster
     with errors_name(folder / "bundle.json"):
-        return JudgedFit.from_about(study, forecaster.cost, bundle.cost_spec, forecaster.frontier_, bundle.about)
+        return JudgedFit.from_about(
+            study, forecaster.cost, bundle.cost_spec, forecaster.frontier_, bundle.about, forecaster.ladder_
+        )
 
 
 def _span(fit: JudgedFit) -> str:
@@ -103,18 +108,19 @@ def _span(fit: JudgedFit) -> str:
 
 
 def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
+    if fit.ladder is not None:
+        figure, table = ladder_figure(fit, fit.ladder), ladder_table(fit.ladder, fit.unit)
+        yield Section("ladder", "What is each step worth?", tuple(why), (figure,), (table,))
+        why = []
     yield Section(
         "verdict",
-        "Does decision-aware training pay here?",
+        "Does decision-aware training pay here?" if fit.ladder is None else "What each way to decide costs",
         (*why, *headroom_sentences(fit), *_doubts(fit)),
         (money_figure(fit),),
         (money_table(fit),),
     )
     if fit.frontier is not None:
-        figure = frontier_figure(fit.frontier, fit.unit, fit.settings)
-        yield Section(
-            "weights", "What each weight costs", _FRONTIER, (figure,), (frontier_table(fit.frontier, fit.unit),)
-        )
+        yield _weights_section(fit, fit.frontier)
     yield Section(
         "calibration",
         "Does the forecast know what its decisions cost?",
@@ -135,12 +141,20 @@ def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
         yield Section("settings", "Settings", (), (), (settings_table(fit.settings),))
 
 
-_FRONTIER = (
-    "A decision weight trades the forecast's score for the cost of its decisions: 0 trains the score alone. Among the "
-    "weights that hardly harm the score and whose cost is below that of weight 0 beyond doubt, the cheapest is taken, "
-    "or the smallest that is about as cheap. The intervals shown are those of each weight alone; the test is of all "
-    "weights at once and stricter, since the more weights are tried, the more seem cheaper by chance.",
-)
+def _weights_section(fit: JudgedFit, frontier: Frontier) -> Section:
+    """What each decision weight costs against weight 0, or against the rung that was held where they were tried."""
+    tried = [rung for rung in fit.ladder.rungs if rung.name == "decision"] if fit.ladder is not None else []
+    base = "" if not tried or tried[0].below is None else rung_title(tried[0].below)
+    harmless = "" if frontier.tolerance is None else "that hardly harm the score and "
+    held = f"0 stands for the rung that was held, {base}" if base else "0 trains the score alone"
+    text = (
+        f"A decision weight trades the forecast's score for the cost of its decisions: {held}. Among the "
+        f"weights {harmless}whose cost is below that of {base or 'weight 0'} beyond doubt, the cheapest is taken, "
+        "or the smallest that is about as cheap. The intervals shown are those of each weight alone; the test is of "
+        "all weights at once and stricter, since the more weights are tried, the more seem cheaper by chance."
+    )
+    figure = frontier_figure(frontier, fit.unit, fit.settings, base)
+    return Section("weights", "What each weight costs", (text,), (figure,), (frontier_table(frontier, fit.unit, base),))
 
 
 def _cost_section(fit: JudgedFit) -> Section:

@@ -5,9 +5,11 @@ import math
 from stakes.cost_text.written_cost import CostSpec
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
+from stakes.evaluation.ladder import RungOnTest, rung_words
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, too_few_to_choose
 from stakes.number_text import amount_text, count_text, fixed_text, number_text, shared_decimals
 from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.ladder_words import forecast_words, has_network
 
 __all__ = ["calibration_sentences", "cost_words", "headroom_sentences", "quality_sentences", "seed_sentence"]
 __all__ += ["today_sentence", "verdict"]
@@ -30,16 +32,44 @@ def cost_words(spec: CostSpec) -> str:
 
 
 def verdict(fit: JudgedFit) -> tuple[str, ...]:
-    """Whether decision-aware training pays, in one plain sentence, and why.
+    """What was gained, in one plain sentence, and why that forecast was taken.
+
+    Where a ladder was climbed that is what the forecast costs against its lowest rungs; otherwise, whether
+    decision-aware training pays.
 
     Args:
         fit: The fit that is reported.
     """
+    if fit.ladder is not None:
+        return (_against_lowest_rungs(fit), fit.ladder.reason)
     said = "" if fit.frontier is None else fit.frontier.reason
     reason = (f"On the validation cases: {said[0].lower()}{said[1:]}",) if said else ()
     if not fit.weight:
         return (_kept_at_zero(fit), *reason)
     return (_judged(fit), *reason)
+
+
+def _against_lowest_rungs(fit: JudgedFit) -> str:
+    """What the forecast costs on the test cases, and what climatology and the linear forecast do."""
+    assert fit.ladder is not None
+    taken, who = fit.ladder.taken.name, forecast_words(fit.ladder)
+    paid, cases = float(fit.taken.cost.mean()), count_text(fit.cases, "test case")
+    costs = f"{amount_text(paid, fit.unit)} per case and {amount_text(paid * fit.cases, fit.unit)} in all"
+    rivals = [rung for rung in fit.ladder.tested if rung.name in ("climatology", "linear") and rung.name != taken]
+    compared = ", and ".join(_against(fit, rung) for rung in rivals)
+    nothing = "Nothing was proven to be better than climatology: on" if taken == "climatology" else "On"
+    return f"{nothing} the {cases} {who} costs {costs}{f': {compared}' if compared else ''}."
+
+
+def _against(fit: JudgedFit, rung: RungOnTest) -> str:
+    """What the forecast costs more or less than that of a rung, per case and in all."""
+    change, than = fit.stated(rung.cost_change), rung_words(rung.name)
+    total = amount_text(abs(change.mean) * fit.cases, fit.unit)
+    less = "less" if change.mean < 0 else "more"
+    if change.significant:
+        return f"{_apart(change, fit.unit, f' {less} per case than {than}')}, {total} in all"
+    doubt = _doubtful(change) or ", which may be chance"
+    return f"{_between(change, fit.unit)} per case against {than}{doubt}"
 
 
 def _kept_at_zero(fit: JudgedFit) -> str:
@@ -95,7 +125,8 @@ def today_sentence(fit: JudgedFit) -> tuple[str, ...]:
         return ()
     known = count_text(int((today.cost == today.cost).sum()), "test case")
     change, unit = fit.change(fit.taken, today), fit.unit
-    who = f"against today's action, known in {known}, the forecast at weight {fit.weight:g}"
+    weight = "" if fit.weightless else f" at weight {fit.weight:g}"
+    who = f"against today's action, known in {known}, the forecast{weight}"
     if not change.significant:
         return (f"A{who[1:]} changes the cost by {_between(change, unit)} per case{_doubtful(change)}.",)
     less = "less" if change.mean < 0 else "more"
@@ -109,6 +140,8 @@ def seed_sentence(fit: JudgedFit) -> tuple[str, ...]:
         fit: The fit that is reported.
     """
     if not fit.believed or fit.settings.get("ensemble", 1) != 1:
+        return ()
+    if fit.ladder is not None and not has_network(fit.ladder):
         return ()
     return (
         "The intervals cover the choice of test cases, not that of the training seed: trained once more with another "
@@ -143,8 +176,9 @@ def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
     spread = "narrower than" if ratio.mean < 1 else "wider than"
     if math.isnan(ratio.low) or ratio.low <= 1 <= ratio.high:
         spread = "in keeping with"
+    who = "The forecast" if fit.weightless else f"At weight {fit.weight:g} the forecast"
     return (
-        f"At weight {fit.weight:g} the forecast expects its decisions to cost {predicted} per case, and they cost "
+        f"{who} expects its decisions to cost {predicted} per case, and they cost "
         f"{realised}: a gap of {_between(gap, fit.unit)}{_doubtful(gap)}. So {trust}.",
         f"The spread of its members is {spread} their error: their ratio is {_between(ratio, signed=False)}, where 1 "
         "is right and less is too sure of itself.",
@@ -185,12 +219,12 @@ def _percent(fit: JudgedFit) -> str:
     )
 
 
-def _apart(change: Difference, unit: str) -> str:
-    """How far from zero, with the interval: "12.3 EUR (95 % interval 8.1 to 16.2)"."""
+def _apart(change: Difference, unit: str, of: str = "") -> str:
+    """How far from zero, with what that is of, and the interval: "12.3 EUR (95 % interval 8.1 to 16.2)"."""
     sizes = sorted(abs(value) for value in (change.low, change.high))
     decimals = shared_decimals(change)
     mean, low, high = (fixed_text(size, decimals) for size in (abs(change.mean), *sizes))
-    return f"{mean}{f' {unit}' if unit else ''} (95 % interval {low} to {high})"
+    return f"{mean}{f' {unit}' if unit else ''}{of} (95 % interval {low} to {high})"
 
 
 def _between(change: Difference, unit: str = "", signed: bool = True) -> str:

@@ -9,22 +9,69 @@ import numpy as np
 from stakes.data.quality import DataQuality
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
+from stakes.evaluation.ladder import Ladder, Rung
 from stakes.evaluation.weight_frontier import Frontier
-from stakes.number_text import amount_text, interval_text
+from stakes.number_text import amount_text, fixed_text, interval_text, shared_decimals
 from stakes.reports.fit_case_groups import CaseGroup
 from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.ladder_words import parameter_words, rung_standing, rung_title, weight_label
 from stakes.reports.page import Cell, Column, ShownCell, Table
 
 __all__ = ["calibration_table", "columns_table", "frontier_table", "left_out_table", "money_table"]
-__all__ += ["case_groups_table", "settings_table"]
+__all__ += ["case_groups_table", "ladder_table", "settings_table"]
 
 _RANGE = ("min", "mean", "max")  # what is known of a column
 _PAIRED = "Intervals are paired 95 % ones, bold where they leave out zero."
 _SCORES = {"energy_score": "score", "crps_of_total": "CRPS of the total", "tail_crps": "tail CRPS"}
 
 
+def ladder_table(ladder: Ladder, unit: str) -> Table:
+    """What every rung is worth on the validation cases, and on the test cases.
+
+    Args:
+        ladder: The ladder.
+        unit: The unit of the cost.
+    """
+    tested = {rung.name: rung.cost for rung in ladder.tested}
+    decimals = shared_decimals([rung.cost for rung in ladder.rungs if rung.cost is not None], digits=4)
+    rows: list[tuple[Cell, ...]] = []
+    for rung in ladder.rungs:
+        score = rung.score_change
+        rows.append(
+            (
+                ShownCell(_rung_cell(rung), strong=rung is ladder.taken),
+                rung_standing(ladder, rung),
+                rung.cost,
+                _interval(rung.cost_change, decimals=decimals),
+                None if score is None else ShownCell(fixed_text(score.mean, 1, signed=True), score.mean),
+                tested.get(rung.name),
+            )
+        )
+    columns = (
+        Column("rung", help="from below, with what it changes; bold: taken"),
+        Column("result", help="taken, climbed on the way, or why not"),
+        Column("cost", unit, "number", "mean realised cost per validation case"),
+        Column("Δ cost", unit, "number", "less that of the rung that was held below it"),
+        Column("Δ score", "%", "number", "in per cent of that of the rung held below it; a lower score is better"),
+        Column("test cost", unit, "number", "mean realised cost per test case"),
+    )
+    return Table("ladder", "Every rung of the ladder", columns, tuple(rows), f"{_CLIMBING} {_PAIRED}")
+
+
+_CLIMBING = (
+    "From climatology upwards each forecast was tried on the one held so far, on validation cases. It was climbed "
+    "where it was cheaper beyond doubt, all steps tested together, or better in score beyond doubt and not more "
+    "expensive."
+)
+
+
+def _rung_cell(rung: Rung) -> str:
+    changed = parameter_words(rung)
+    return f"{rung_title(rung.name)} ({changed})" if changed else rung_title(rung.name)
+
+
 def money_table(fit: JudgedFit) -> Table:
-    """What every way to decide costs, per case and in all, and how it differs from weight 0.
+    """What every way to decide costs, per case and in all, and how it differs from the first, the forecast of weight 0.
 
     Args:
         fit: The fit that is reported.
@@ -43,7 +90,9 @@ def money_table(fit: JudgedFit) -> Table:
         Column("cases", kind="number", help="test cases in which the action is known"),
         Column("cost per case", fit.unit, "number"),
         Column("in all", fit.unit, "number", "summed over these cases"),
-        Column("change from weight 0", fit.unit, "number", "per case, over the cases in which both are known"),
+        Column(
+            f"change from {fit.ways[0].short}", fit.unit, "number", "per case, over the cases in which both are known"
+        ),
         Column("value", "%", "number", "0: climatology's action; 100: perfect foresight"),
     )
     return Table("money", "What each way to decide costs", columns, tuple(rows), _PAIRED)
@@ -58,32 +107,36 @@ def _span(fit: JudgedFit) -> tuple[float, float] | None:
     return None if math.isclose(*ends) else ends
 
 
-def frontier_table(frontier: Frontier, unit: str) -> Table:
+def frontier_table(frontier: Frontier, unit: str, base: str = "") -> Table:
     """Every weight on the validation cases.
 
     Args:
         frontier: What every weight costs and scores.
         unit: The unit of the cost.
+        base: What stands in the place of weight 0; empty for weight 0 itself.
     """
+    rival, limit = base or "weight 0", frontier.tolerance
     rows = tuple(
         (
-            ShownCell(f"{point.weight:g}", point.weight, strong=point.weight == frontier.chosen),
+            ShownCell(weight_label(point, base), point.weight, strong=point.weight == frontier.chosen),
             point.cost,
             _interval(point.cost_change),
             point.score,
             _interval(point.score_change),
-            "failed" if point.failed else "yes" if point.allowed else "no",
+            *(() if limit is None else ("failed" if point.failed else "yes" if point.allowed else "no",)),
         )
         for point in frontier.points
     )
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("weight", kind="number", help="the decision weight; bold: taken"),
         Column("cost", unit, "number", "mean realised cost per validation case"),
-        Column("Δ cost", unit, "number", "less that of weight 0"),
+        Column("Δ cost", unit, "number", f"less that of {rival}"),
         Column("score", kind="number", help="mean energy score; lower is better"),
-        Column("Δ score", "%", "number", "in per cent of that of weight 0"),
-        Column("allowed", help=f"whether the score is at most {frontier.tolerance:g} % worse than that of weight 0"),
+        Column("Δ score", "%", "number", f"in per cent of that of {rival}"),
     )
+    if limit is not None:
+        allowed = Column("allowed", help=f"whether the score is at most {limit:g} % worse than that of {rival}")
+        columns = (*columns, allowed)
     return Table("frontier", "Every decision weight on the validation cases", columns, rows, _PAIRED)
 
 
@@ -128,7 +181,7 @@ def case_groups_table(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Table:
         Column("parts by", help="the outcome, or, as many cases, by what the forecasts expected; times are UTC"),
         Column("part"),
         Column("cases", kind="number"),
-        Column("cost at weight 0", fit.unit, "number", "mean per case"),
+        Column("cost" if fit.weightless else "cost at weight 0", fit.unit, "number", "mean per case"),
         *(
             (
                 Column(f"cost at weight {fit.weight:g}", fit.unit, "number", "mean per case"),
@@ -199,9 +252,9 @@ def _amount(value: float, beside: Sequence[float]) -> ShownCell:
     return ShownCell(amount_text(value, beside=beside), value)
 
 
-def _interval(change: Difference | None, right: float = 0.0) -> Cell:
+def _interval(change: Difference | None, right: float = 0.0, decimals: int | None = None) -> Cell:
     """With its interval where there is one, strong where that leaves out what is right."""
     if change is None:
         return None
     strong = not math.isnan(change.low) and not change.low <= right <= change.high
-    return ShownCell(interval_text(*change), change.mean, strong)
+    return ShownCell(interval_text(*change, decimals), change.mean, strong)

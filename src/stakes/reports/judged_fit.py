@@ -14,9 +14,11 @@ from stakes.data.quality import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference, Sampled
+from stakes.evaluation.ladder import Ladder
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
 from stakes.method.costs import Cost
+from stakes.reports.ladder_words import forecast_words
 
 __all__ = ["JudgedFit", "WayToDecide"]
 
@@ -52,6 +54,7 @@ class JudgedFit:
         settings: The settings of the fit, nested by name.
         provenance: What the fit was made with and from, by name.
         outcomes: Some of the training outcomes, (N, D).
+        ladder: How the forecast was chosen rung by rung, each judged on the test cases too; None where it was not.
     """
 
     study: Study
@@ -63,10 +66,17 @@ class JudgedFit:
     settings: Mapping[str, Any]
     provenance: Mapping[str, str]
     outcomes: Floats
+    ladder: Ladder | None = None
 
     @classmethod
     def from_about(
-        cls, study: Study, cost: Cost, cost_spec: CostSpec | None, frontier: Frontier | None, about: Mapping[str, Any]
+        cls,
+        study: Study,
+        cost: Cost,
+        cost_spec: CostSpec | None,
+        frontier: Frontier | None,
+        about: Mapping[str, Any],
+        ladder: Ladder | None = None,
     ) -> Self:
         """With what a bundle keeps beside the forecaster, `stakes.bundle.Bundle.about`."""
         known = AboutFit.read(about)
@@ -83,6 +93,7 @@ class JudgedFit:
             settings=known.settings,
             provenance=known.provenance,
             outcomes=np.array(known.outcomes),
+            ladder=ladder if ladder is not None and ladder.tested else None,
         )
 
     @property
@@ -138,9 +149,11 @@ class JudgedFit:
 
     @cached_property
     def ways(self) -> tuple[WayToDecide, ...]:
-        """All ways to decide that are known, weight 0 first."""
-        plain = self.values("cost", 0.0)
-        ways = [WayToDecide("forecast trained on its score alone (weight 0)", "weight 0", plain)]
+        """All ways to decide that are known, the forecast of weight 0 first."""
+        plain, name = self.values("cost", 0.0), "forecast trained on its score alone (weight 0)"
+        if self.ladder is not None and self.weightless:
+            name = forecast_words(self.ladder).rstrip(",")
+        ways = [WayToDecide(name, self.label(0.0), plain)]
         if self.weight:
             name = f"weight {self.weight:g}"
             ways.append(WayToDecide(f"decision-aware forecast ({name})", name, self.values("cost", self.weight)))
@@ -152,8 +165,17 @@ class JudgedFit:
         return (*ways, WayToDecide("perfect foresight", "foresight", plain - self.values("foresight_regret", 0.0)))
 
     @property
+    def weightless(self) -> bool:
+        """Whether a ladder took a forecast below the decision weights, so that none is spoken of."""
+        return self.ladder is not None and not self.weight
+
+    def label(self, weight: float) -> str:
+        """What the forecast of a weight is called in a figure."""
+        return "forecast" if self.weightless else f"weight {weight:g}"
+
+    @property
     def taken(self) -> WayToDecide:
-        """The forecast with the weight that was taken."""
+        """The forecast that was taken."""
         return self.ways[1 if self.weight else 0]
 
     def way(self, short: str) -> WayToDecide | None:
@@ -165,7 +187,7 @@ class JudgedFit:
         return self.study.resampling.pair(way.cost[None, None], other.cost[None, None])
 
     def change(self, way: WayToDecide, other: WayToDecide | None = None) -> Difference:
-        """What a way costs a case less what another does, by default weight 0."""
+        """What a way costs a case less what another does, by default the first of all ways."""
         rival = other or self.ways[0]
         ours, baseline = self.pair(way, rival)
         return self.stated(ours - baseline, np.isfinite(way.cost + rival.cost))

@@ -1,0 +1,120 @@
+"""The ladder in words, and as a table for people."""
+
+import pandas as pd
+
+from stakes.evaluation.ladder import Ladder, Rung, rung_words
+from stakes.evaluation.weight_frontier import FrontierPoint
+from stakes.number_text import fixed_text, number_text, signed_interval_text
+
+__all__ = ["forecast_words", "has_network", "parameter_words", "rung_standing", "rung_title", "shown_ladder"]
+__all__ += ["weight_label"]
+
+_TITLES = {
+    "climatology": "climatology",
+    "linear": "linear",
+    "network": "network",
+    "fresh_errors": "fresh errors",
+    "total_score": "score of the total",
+    "decision": "decision",
+}
+
+
+def rung_title(name: str) -> str:
+    """What a rung is called in a figure or a table.
+
+    Args:
+        name: One of `stakes.evaluation.ladder.RUNGS`.
+    """
+    return _TITLES[name]
+
+
+def forecast_words(ladder: Ladder, rung: Rung | None = None) -> str:
+    """What the forecast of a rung is, in a sentence.
+
+    Args:
+        ladder: The ladder.
+        rung: One of its rungs; None for the one that was taken.
+    """
+    rung = rung or ladder.taken
+    if rung.name == "fresh_errors":
+        return f"{rung_words(str(rung.below))}, corrected by fresh errors,"
+    if rung.name == "total_score":
+        return "the network trained on the score of the total as well"
+    if rung.name == "decision":
+        weight = rung.parameters.get("decision weight")
+        return f"the decision-aware forecast{'' if weight is None else f' (weight {weight:g})'}"
+    return rung_words(rung.name)
+
+
+def has_network(ladder: Ladder) -> bool:
+    """Whether the forecast that was taken is one that trained with a seed.
+
+    Args:
+        ladder: The ladder.
+    """
+    taken = ladder.taken
+    return (taken.below if taken.name == "fresh_errors" else taken.name) not in ("climatology", "linear")
+
+
+def parameter_words(rung: Rung) -> str:
+    """In what a rung differs from the one below; empty where that has no name.
+
+    Args:
+        rung: The rung.
+    """
+    return ", ".join(
+        f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in rung.parameters.items()
+    )
+
+
+def rung_standing(ladder: Ladder, rung: Rung) -> str:
+    """Whether a rung was taken, climbed on the way, or why not, in a few words.
+
+    Args:
+        ladder: The ladder.
+        rung: One of its rungs.
+    """
+    if rung is ladder.taken:
+        return "taken"
+    return "climbed" if rung.climbed else rung.why
+
+
+def shown_ladder(ladder: Ladder, unit: str = "") -> pd.DataFrame:
+    """One line per rung, from below, for a terminal.
+
+    Args:
+        ladder: The ladder.
+        unit: The unit of the cost; empty where it has none.
+    """
+    tested = {rung.name: rung.cost for rung in ladder.tested}
+    costs = f" ({unit})" if unit else ""
+    lines = [
+        {
+            "rung": rung_title(rung.name),
+            "with": parameter_words(rung),
+            f"cost{costs}": rung.cost,
+            f"change{costs}": None if rung.cost_change is None else signed_interval_text(rung.cost_change),
+            "change of score (%)": None if rung.score_change is None else _signed(rung.score_change.mean),
+            f"test cost{costs}": tested.get(rung.name),
+            "result": rung_standing(ladder, rung),
+        }
+        for rung in ladder.rungs
+    ]
+    table = pd.DataFrame(lines)
+    return table.loc[:, (table.notna() & (table != "")).any()]
+
+
+def weight_label(point: FrontierPoint, base: str = "") -> str:
+    """A decision weight and those that forecast the same.
+
+    Args:
+        point: The weight.
+        base: What stands in the place of weight 0; empty for weight 0 itself.
+    """
+    name = base if base and not point.weight else f"{point.weight:g}"
+    also = ", ".join(f"{weight:g}" for weight in point.also)
+    return f"{name} (also {also})" if also else name
+
+
+def _signed(percent: float) -> str:
+    return fixed_text(percent, 1, signed=True) if abs(percent) >= 0.1 else number_text(percent, 1, signed=True)
