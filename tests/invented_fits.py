@@ -11,6 +11,7 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.quality import DataQuality
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference
+from stakes.evaluation.ladder import JudgedCases, Ladder, Rung, rung_on_test
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.weight_frontier import Frontier, frontier
@@ -115,6 +116,31 @@ def invented_frontier(weight: float) -> Frontier:
     score = 3 + 0.03 * wiggle + 0.2 * np.array(WEIGHTS)[:, None] ** 2
     cost[-1] = np.nan
     return frontier(WEIGHTS, cost, score, block=7, tolerance=2.0)
+
+
+COSTS_MORE = {"climatology": 40.0, "linear": 5.0, "network": 1.0, "fresh_errors": 0.5, "decision": 0.2}
+
+
+def invented_ladder(fit: JudgedFit, taken: str, more: dict[str, float] | None = None) -> Ladder:
+    """So much more does each rung cost on test cases; all up to the taken one are climbed, but for fresh errors."""
+    more = COSTS_MORE | (more or {})
+    wiggle = np.random.default_rng(5).normal(0, 1, fit.cases)
+    paid = JudgedCases(fit.taken.cost, np.ones(fit.cases))
+    tested = [
+        rung_on_test(name, JudgedCases(paid.cost + extra + wiggle, paid.score), paid, fit.study.block)
+        for name, extra in more.items()
+    ]
+    names, rungs, held = list(more), list[Rung](), None
+    for place, name in enumerate(names):
+        climbed = place <= names.index(taken) and (name != "fresh_errors" or name == taken)
+        gain = None if held is None else Difference(*((-2.0, -3.0, -1.0) if climbed else (0.1, -0.2, 0.4)))
+        why = "its mean cost is lower" if climbed else "it is not proven to be cheaper"
+        parameters: dict[str, str | float] = {"decision weight": fit.weight or 0.3} if name == "decision" else {}
+        rungs.append(
+            Rung(name, held, parameters, 12.0 + more[name], 3.0, gain, gain, -0.5, -0.1, climbed=climbed, why=why)
+        )
+        held = name if climbed else held
+    return Ladder(tuple(rungs), 300, 7, tuple(tested))
 
 
 def invented_quality(cases: int) -> DataQuality:

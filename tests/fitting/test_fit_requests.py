@@ -139,8 +139,10 @@ def test_how_to_fit(asked: list[Any]) -> None:
     assert json.loads(output) == {
         "folder": "x",
         "decision_weight": 0.3,
+        "rung": None,
         "unit": "EUR",
         "sentences": ["A sentence."],
+        "ladder": None,
         "evaluation": [{"metric": "cost", "value": 1.5}],
     }
     (request, _, settings) = asked[0]
@@ -211,12 +213,15 @@ def test_a_process_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("weight", "block", "told"), [("auto", None, True), ("auto", 1, False), (0.3, None, False)])
-def test_too_few_rows_to_choose_a_weight_are_told_beforehand(weight: Any, block: int | None, told: bool) -> None:
+@pytest.mark.parametrize(("ladder", "taken"), [(True, "the linear forecast"), (False, "weight 0")])
+def test_too_few_rows_to_choose_by_are_told_beforehand(
+    weight: Any, block: int | None, told: bool, ladder: bool, taken: str
+) -> None:
     table = pd.DataFrame({"wind": range(100), "load": [float(row % 7) for row in range(100)]})
     table.to_csv("old.csv", index=False)
-    notes = FitInputs.read(replace(REQUEST, decision_weight=weight, block=block)).too_few_notes
+    notes = FitInputs.read(replace(REQUEST, decision_weight=weight, block=block, ladder=ladder)).too_few_notes
     sentence = (
         "of the validation rows 9 cases in blocks of 3 are too few to choose a decision weight by, at least 30 are "
-        "needed: weight 0 will be taken, whatever the others cost"
+        f"needed: {taken} will be taken, whatever the others cost"
     )
     assert notes == ((sentence,) if told else ())

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from invented_fits import invented_fit
+from invented_fits import invented_fit, invented_ladder
 
 from stakes.reports import fit_report
 from stakes.reports.fit_alarms import alarm_sentences
@@ -80,3 +80,52 @@ def test_one_action_for_all_is_told_without_proof_and_todays_is_not() -> None:
         found = [sentence for sentence in alarm_sentences(even) if word in sentence]
         assert len(found) == count
         assert all("which may be chance" in sentence for sentence in found)
+
+
+def climbed(taken: str, weight: float = 0.4, **more: float) -> JudgedFit:
+    """A fit with a ladder, on which rungs cost so much more than the forecast on the test cases."""
+    told = full() if weight else invented_fit(cases=300, block=10, weight=0.0)
+    return replace(told, ladder=invented_ladder(told, taken, more))
+
+
+def test_a_ladder_whose_lower_rungs_were_more_expensive_raises_no_alarm() -> None:
+    assert alarm_sentences(climbed("decision")) == ()
+    told = alarm_sentences(climbed("linear", weight=0.0, network=-3.0, decision=-3.0))  # higher rungs, not taken
+    assert [sentence for sentence in told if "rung" in sentence] == []
+
+
+@pytest.mark.parametrize(
+    ("rung", "words", "flags"),
+    [
+        ("climatology", "climatology", "before you know why"),
+        ("linear", "the linear forecast", "with --model linear --no-fresh-errors --decision-weight 0 fits"),
+        ("network", "the network", "with --no-fresh-errors --decision-weight 0 fits"),
+        ("fresh_errors", "the network corrected by fresh errors", "with --decision-weight 0 fits"),
+    ],
+)
+def test_a_lower_rung_that_was_cheaper_beyond_doubt_is_told_first(
+    monkeypatch: pytest.MonkeyPatch, rung: str, words: str, flags: str
+) -> None:
+    beaten = climbed("decision", **{rung: -3.0})
+    (sentence,) = alarm_sentences(beaten)
+    assert sentence.startswith(f"Take care: a lower rung of the ladder, {words}, was cheaper on the test cases")
+    assert "beyond doubt" in sentence
+    assert flags in sentence
+    monkeypatch.setattr(fit_report, "_sections", lambda fit, why: iter(()))
+    assert build_fit_report(beaten).summary[0] == sentence
+
+
+def test_the_lowest_rungs_are_told_without_proof() -> None:
+    for rung, count in (("climatology", 1), ("linear", 1), ("network", 0), ("fresh_errors", 0)):
+        found = alarm_sentences(climbed("decision", **{rung: -0.05}))
+        assert len(found) == count
+        assert all("which may be chance" in sentence for sentence in found)
+    few = invented_fit(cases=40, block=10)
+    (sentence,) = alarm_sentences(replace(few, ladder=invented_ladder(few, "decision", {"linear": -3.0})))
+    assert "which may be chance" in sentence  # where there are too few cases for an interval
+
+
+def test_climatology_that_was_taken_is_not_blamed_for_being_it() -> None:
+    told = climbed("climatology", weight=0.0)
+    dear = changed(told, cost=1000.0, expected_cost=1000.0, foresight_regret=1000.0)
+    assert [sentence for sentence in alarm_sentences(dear) if "one action for all" in sentence] == []

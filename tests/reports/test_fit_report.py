@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from invented_fits import SPEC, invented_fit
+from invented_fits import SPEC, invented_fit, invented_ladder
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError, StudyError
@@ -48,6 +48,13 @@ def fit(kind: str = "full") -> JudgedFit:
     if kind == "hostile":
         spec = replace(SPEC, unit=HOSTILE, action_unit=HOSTILE)
         return invented_fit(spec, cases=80, targets=3, times=False, baseline=False)
+    if kind in ("climbed", "linear"):
+        told = fit("full") if kind == "climbed" else fit("kept")
+        assert told.frontier is not None
+        points = tuple(replace(point, allowed=True) for point in told.frontier.points)
+        points = (points[0], replace(points[1], also=(0.2, 0.3)), *points[4:])
+        ladder = invented_ladder(told, "decision" if kind == "climbed" else "linear")
+        return replace(told, frontier=replace(told.frontier, points=points, tolerance=None), ladder=ladder)
     return {
         "full": lambda: invented_fit(cases=300, block=10),
         "open": lambda: invented_fit(CostSpec.parse("newsvendor:underage=1,overage=1,upper=150"), gain=0.5, cases=300),
@@ -194,6 +201,70 @@ def test_the_whole_page_in_its_order() -> None:
     assert "does not rule out a gain" not in page
     for text in ("decision-aware training may pay", "3 gaps", "teach the forecast nothing: holiday", "dilemma"):
         assert text in page
+
+
+def test_a_ladder_opens_the_page() -> None:
+    told = fit("climbed")
+    assert list(sections("climbed")) == ["ladder", *SECTIONS]
+    answer, reason = verdict(told)
+    assert report("climbed").summary[0] == answer
+    assert told.ladder is not None
+    assert sections("climbed")["ladder"].text == (reason,) == (told.ladder.reason,)
+    paid = told.values("cost", 0.4).mean()
+    assert answer.startswith(
+        f"On the 300 test cases the decision-aware forecast (weight 0.4) costs {paid:.1f} EUR per case and "
+        f"{300 * paid:,.0f} EUR in all: "
+    )
+    for name, words in (("climatology", "climatology"), ("linear", "the linear forecast")):
+        change = next(rung.cost_change for rung in told.ladder.tested if rung.name == name)
+        assert f"EUR less per case than {words} (95 % interval " in answer
+        assert f"{-change.mean * 300:,.0f} EUR in all" in answer
+    page = render(report("climbed"))
+    assert "Does decision-aware training pay" not in page
+    table = sections("climbed")["ladder"].tables[0]
+    assert cells(table, 0)[-2:] == ["fresh errors", "decision (decision weight 0.4)"]
+    assert cells(table, 1) == ["climbed", "climbed", "climbed", "it is not proven to be cheaper", "taken"]
+
+
+def test_weights_stand_against_the_rung_that_was_held() -> None:
+    section = sections("climbed")["weights"]
+    (figure,), (table,) = section.figures, section.tables
+    assert "0 stands for the rung that was held, the network." in section.text[0]
+    assert "less those of the network, on 300 validation cases" in figure.caption
+    assert cells(table, 0)[:2] == ["the network", "0.1 (also 0.2, 0.3)"]
+    assert [column.name for column in table.columns][-1] == "Δ score"
+    for text in (*section.text, figure.caption, drawn_text(figure), *(column.help for column in table.columns)):
+        assert "weight 0 " not in text
+        assert "allowed" not in text
+        assert "hardly harm" not in text
+    assert figure.caption.endswith("Training failed at 0.9.")
+
+
+def test_a_linear_forecast_speaks_of_no_weight() -> None:
+    told = fit("linear")
+    assert verdict(told)[0].startswith("On the 300 test cases the linear forecast costs ")
+    assert "less per case than climatology" in verdict(told)[0]
+    assert "than the linear forecast" not in verdict(told)[0]
+    assert seed_sentence(told) == ()  # it was not drawn
+    assert calibration_sentences(told)[0].startswith("The forecast expects its decisions to cost ")
+    assert "the forecast changes the cost by" in today_sentence(told)[0]
+    assert cells(money_table(told), 0)[0] == "the linear forecast"
+    told_of = [section for name, section in sections("linear").items() if name not in ("weights", "settings")]
+    words = [text for section in told_of for text in section.text]
+    words += [
+        text for section in told_of for figure in section.figures for text in (figure.caption, drawn_text(figure))
+    ]
+    words += [column.name for section in told_of for table in section.tables for column in table.columns]
+    assert [text for text in words if "weight 0" in text] == []
+
+
+def test_what_is_not_proven_on_test_cases_is_told_as_chance() -> None:
+    told = fit("climbed")
+    even = replace(told, ladder=invented_ladder(told, "decision", {"linear": 0.02}))
+    assert "per case against the linear forecast, which may be chance." in verdict(even)[0]
+    nothing = replace(fit("linear"), ladder=invented_ladder(fit("linear"), "climatology"))
+    start = "Nothing was proven to be better than climatology: on the 300 test cases climatology costs "
+    assert verdict(nothing)[0].startswith(start)
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -128,13 +128,14 @@ class FitInputs:
 
     @property
     def too_few_notes(self) -> tuple[str, ...]:
-        """A sentence where a fit to all but the cases to judge by is to choose a weight, and cannot."""
+        """A sentence where a fit to all but the cases to judge by is to choose a rung or a weight, and cannot."""
         request, (cases, _) = self.request, self.split
         if request.decision_weight != "auto":
             return ()
         divided = divided_rows(request.validation_fraction, request.block or "auto", len(cases), cases.times)
         few = too_few_to_choose(len(divided.judged), divided.block)
-        return (f"of the validation rows {few}: weight 0 will be taken, whatever the others cost",) if few else ()
+        taken = "the linear forecast" if request.ladder else "weight 0"
+        return (f"of the validation rows {few}: {taken} will be taken, whatever the others cost",) if few else ()
 
     def known_at(self, start: int) -> TableCases:
         """The cases whose outcomes are known when the forecast of case `start` is issued, `lead` before its time."""

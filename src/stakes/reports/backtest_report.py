@@ -11,6 +11,7 @@ from stakes.number_text import count_text, signed_interval_text
 from stakes.reports.error_bars import error_bars
 from stakes.reports.fit_panels import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
 from stakes.reports.fit_tables import settings_table
+from stakes.reports.ladder_words import rung_title
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table
 
 __all__ = ["build_backtest_report"]
@@ -88,6 +89,7 @@ def _origins_table(table: pd.DataFrame, rivals: Mapping[str, str], unit: str) ->
         Column("last case"),
         Column("fitted on", kind="number", help="cases that were known by then"),
         Column("cases", kind="number", help="cases it is judged on"),
+        *((Column("rung", help="the rung of the ladder that was taken"),) if "rung" in table else ()),
         Column("decision weight", kind="number", help="the weight that was taken"),
         Column("cost", unit, "number", "mean realised cost of the decisions"),
         *(Column(f"change against {words}", unit, "number", "with its 95 % interval") for words in rivals.values()),
@@ -104,6 +106,7 @@ def _facts(row: "pd.Series[Any]") -> tuple[Cell, ...]:
         str(row["last"]),
         None if pd.isna(fitted) else int(fitted),
         int(row["cases"]),
+        *((", ".join(map(rung_title, row["rung"].split(", "))),) if "rung" in row else ()),
         ShownCell("varies") if pd.isna(weight) else ShownCell(f"{weight:g}", float(weight)),
         float(row["cost"]),
     )

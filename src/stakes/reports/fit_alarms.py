@@ -19,12 +19,12 @@ def alarm_sentences(fit: JudgedFit) -> tuple[str, ...]:
 
     Told are a forecast whose decisions cost beyond doubt more than it expects, by a quarter or more of what lies above
     perfect foresight, and one whose decisions were more expensive than those of a lower rung or than today's, beyond
-    doubt, or than those of the linear forecast or one action for all cases.
+    doubt, or than those of climatology, the linear forecast or one action for all cases.
 
     Args:
         fit: The fit that is reported.
     """
-    return (*_ignorant(fit), *_beaten_by_rungs(fit), *_beaten(fit))
+    return (*_ignorant(fit), *_beaten_by_rung(fit), *_beaten(fit))
 
 
 def _ignorant(fit: JudgedFit) -> Iterator[str]:
@@ -48,29 +48,29 @@ def _ignorant(fit: JudgedFit) -> Iterator[str]:
     )
 
 
-def _beaten_by_rungs(fit: JudgedFit) -> Iterator[str]:
-    """By the lower rung that was cheapest: with a proof, or, for the linear forecast, even without."""
+def _cheaper_rung(fit: JudgedFit) -> RungOnTest | None:
+    """The cheapest of the lower rungs that were cheaper: with a proof, or, for the two lowest, even without."""
     if fit.ladder is None:
-        return
+        return None
     place = RUNGS.index(fit.ladder.taken.name)
     lower = [rung for rung in fit.ladder.tested if RUNGS.index(rung.name) < place]
-    cheaper = [rung for rung in lower if fit.stated(rung.cost_change).low > 0 or _simple_and_cheaper(rung)]
-    if not cheaper:
+    proven = [rung for rung in lower if fit.stated(rung.cost_change).low > 0]
+    simple = [rung for rung in lower if rung.name in ("climatology", "linear") and rung.cost_change.mean > 0]
+    return min(proven or simple, key=lambda rung: rung.cost, default=None)
+
+
+def _beaten_by_rung(fit: JudgedFit) -> Iterator[str]:
+    if fit.ladder is None or (rung := _cheaper_rung(fit)) is None:
         return
-    best = min(cheaper, key=lambda rung: (not fit.stated(rung.cost_change).low > 0, rung.cost))
-    tried = next(rung for rung in fit.ladder.rungs if rung.name == best.name)
-    paid = best.cost + best.cost_change.mean
-    costs, others = (amount_text(cost, fit.unit, beside=[paid, best.cost]) for cost in (paid, best.cost))
-    doubt = "beyond doubt" if fit.stated(best.cost_change).low > 0 else "which may be chance"
+    tried = next(each for each in fit.ladder.rungs if each.name == rung.name)
+    both = [rung.cost, rung.cost + rung.cost_change.mean]
+    less, paid = (amount_text(cost, fit.unit, beside=both) for cost in both)
+    doubt = "beyond doubt" if fit.stated(rung.cost_change).low > 0 else "which may be chance"
     yield (
-        f"Take care: a lower rung of the ladder, {forecast_words(fit.ladder, tried).rstrip(',')}, was cheaper on the "
-        f"test cases than what was taken, {others} per case against {costs}, {doubt}. Validation cases said otherwise: "
-        f"something may have changed between them and the test cases. {_advice(tried)}"
+        f"Take care: a lower rung of the ladder, {forecast_words(fit.ladder, tried)}, was cheaper on the test cases "
+        f"than what was taken, {less} per case against {paid}, {doubt}. Validation cases said otherwise: something may "
+        f"have changed between them and the test cases. {_advice(tried)}"
     )
-
-
-def _simple_and_cheaper(rung: RungOnTest) -> bool:
-    return rung.name == "linear" and rung.cost_change.mean > 0
 
 
 def _advice(rung: Rung) -> str:
@@ -89,11 +89,18 @@ def _beaten(fit: JudgedFit) -> Iterator[str]:
     for short, who, proven in (("today", "today's actions", True), ("climatology", "one action for all cases", False)):
         if (way := fit.way(short)) is None:
             continue
-        if short == "climatology" and fit.ladder is not None and fit.ladder.taken.name == "climatology":
-            continue  # which is what it is
+        if short == "climatology" and _told_as_rung(fit):
+            continue
         change = fit.change(fit.taken, way)
         if change.mean > 0 and (change.significant or not proven):
             yield _cheaper(fit, way, who, change.significant)
+
+
+def _told_as_rung(fit: JudgedFit) -> bool:
+    """Whether climatology is what was taken, or told of already."""
+    rung = _cheaper_rung(fit)
+    taken = fit.ladder is not None and fit.ladder.taken.name == "climatology"
+    return taken or (rung is not None and rung.name == "climatology")
 
 
 def _cheaper(fit: JudgedFit, way: WayToDecide, who: str, significant: bool) -> str:

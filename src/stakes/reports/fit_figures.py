@@ -90,7 +90,10 @@ def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], 
     with drawing_style():
         plane, (axes,) = new_panel(height=3.0)
         _draw_plane(axes, frontier, points, base)
-        axes.set(xlabel=f"change of the score against {rival} (%)", ylabel=axis_label("change of the cost", unit))
+        axes.set(
+            xlabel=f"change of the score{'' if base else ' against weight 0'} (%)",
+            ylabel=axis_label("change of the cost", unit),
+        )
         by_weight, (lines,) = new_panel(height=3.0)
         lines.axhline(0.0, color="black", linewidth=0.8)
         changes = [point.cost_change for point in points if point.cost_change]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stakes.errors import StakesError
+from stakes.evaluation.ladder import rung_words
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
 from stakes.number_text import count_text
@@ -37,7 +38,6 @@ from stakes.reports.fit_tables import (
 )
 from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.ladder_figure import ladder_figure
-from stakes.reports.ladder_words import rung_title
 from stakes.reports.page import Report, Section, write_report
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
 def _weights_section(fit: JudgedFit, frontier: Frontier) -> Section:
     """What each decision weight costs against weight 0, or against the rung that was held where they were tried."""
     tried = [rung for rung in fit.ladder.rungs if rung.name == "decision"] if fit.ladder is not None else []
-    base = "" if not tried or tried[0].below is None else rung_title(tried[0].below)
+    base = "" if not tried or tried[0].below is None else rung_words(tried[0].below)
     harmless = "" if frontier.tolerance is None else "that hardly harm the score and "
     held = f"0 stands for the rung that was held, {base}" if base else "0 trains the score alone"
     text = (

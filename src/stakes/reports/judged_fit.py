@@ -152,7 +152,7 @@ class JudgedFit:
         """All ways to decide that are known, the forecast of weight 0 first."""
         plain, name = self.values("cost", 0.0), "forecast trained on its score alone (weight 0)"
         if self.ladder is not None and self.weightless:
-            name = forecast_words(self.ladder).rstrip(",")
+            name = forecast_words(self.ladder)
         ways = [WayToDecide(name, self.label(0.0), plain)]
         if self.weight:
             name = f"weight {self.weight:g}"

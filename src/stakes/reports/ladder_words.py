@@ -37,7 +37,7 @@ def forecast_words(ladder: Ladder, rung: Rung | None = None) -> str:
     """
     rung = rung or ladder.taken
     if rung.name == "fresh_errors":
-        return f"{rung_words(str(rung.below))}, corrected by fresh errors,"
+        return f"{rung_words(str(rung.below))} corrected by fresh errors"
     if rung.name == "total_score":
         return "the network trained on the score of the total as well"
     if rung.name == "decision":

@@ -18,6 +18,7 @@ from stakes.evaluation.corrections import Correction
 from stakes.evaluation.proven_correction import corrected
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.models.model_ensemble import pooled_members
+from stakes.reports.ladder_words import forecast_words
 from stakes.serving.refusals import naming_field
 from stakes.training.many_weights import resolved_device
 
@@ -123,7 +124,7 @@ def open_fits(folders: Sequence[Path], cost: str | None) -> ServedFits:
         _require_alike(first.forecaster, other.forecaster, folders[0], folder)
         name = _name(folder)
         bundles[name if name not in bundles else f"{name} (2)"] = other
-        title = f"{name}, weight {other.forecaster.decision_weight_:g}"
+        title = f"{name}, {_called(other.forecaster)}"
         forecasts["second"] = _chosen("second", title, other.forecaster)
     cases, trouble = _cases(folders[0], first.forecaster)
     notes = tuple(note for bundle in bundles.values() for note in bundle.notes)
@@ -131,11 +132,18 @@ def open_fits(folders: Sequence[Path], cost: str | None) -> ServedFits:
 
 
 def _forecasts(forecaster: DecisionAwareForecaster) -> dict[str, ServedForecast]:
-    forecasts = {"chosen": _chosen("chosen", f"Weight {forecaster.decision_weight_:g}", forecaster)}
+    called = _called(forecaster)
+    forecasts = {"chosen": _chosen("chosen", f"{called[0].upper()}{called[1:]}", forecaster)}
     if models := forecaster.baseline_models_:
         correction = forecaster.baseline_correction_
         forecasts["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, forecaster, models, correction)
     return forecasts
+
+
+def _called(forecaster: DecisionAwareForecaster) -> str:
+    """By its decision weight, or by the rung of the ladder where that is below decision weights."""
+    ladder, weight = forecaster.ladder_, forecaster.decision_weight_
+    return f"weight {weight:g}" if weight or ladder is None else forecast_words(ladder)
 
 
 def _chosen(name: str, title: str, forecaster: DecisionAwareForecaster) -> ServedForecast:

@@ -1,0 +1,40 @@
+"""The figure that a report opens with."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from invented_fits import invented_fit, invented_ladder
+
+from stakes.reports.ladder_figure import ladder_figure
+from stakes.reports.page import Figure
+
+
+def words(figure: Figure) -> list[str]:
+    root = ElementTree.fromstring(str(figure.drawing()))
+    return [text.strip() for element in root.iter() if (text := element.text) and text.strip()]
+
+
+def test_each_rung_stands_with_its_cost_in_the_unit() -> None:
+    fit = invented_fit(cases=300, block=10)
+    ladder = invented_ladder(fit, "decision")
+    figure = ladder_figure(fit, ladder)
+    said = words(figure)
+    for title in ("climatology", "linear", "network", "fresh errors", "decision", "fitted again"):
+        assert title in said
+    assert "mean cost per test case (EUR)" in said
+    assert {"taken", "climbed", "tried, not taken"} <= set(said)
+    assert f"{ladder.tested[0].cost:.1f}" in said
+    assert f"{fit.taken.cost.mean():.1f}" in said
+    assert "300 test cases" in figure.caption
+
+
+@pytest.mark.filterwarnings("error")
+def test_too_few_cases_have_no_bars() -> None:
+    bars = []
+    for cases in (300, 40):
+        fit = invented_fit(cases=cases, block=10)
+        bars.append(
+            len(re.findall("LineCollection", str(ladder_figure(fit, invented_ladder(fit, "linear")).drawing())))
+        )
+    assert bars[0] > bars[1] == 0

@@ -1,0 +1,70 @@
+"""The ladder in words and in a table for a terminal."""
+
+from dataclasses import replace
+
+import pytest
+from invented_fits import invented_fit, invented_ladder
+
+from stakes.evaluation.ladder import RUNGS, Ladder
+from stakes.evaluation.weight_frontier import FrontierPoint
+from stakes.reports.ladder_words import (
+    forecast_words,
+    has_network,
+    parameter_words,
+    rung_standing,
+    rung_title,
+    shown_ladder,
+    weight_label,
+)
+
+
+@pytest.fixture(scope="module")
+def ladder() -> Ladder:
+    return invented_ladder(invented_fit(cases=100), "decision")
+
+
+def test_every_rung_has_a_title() -> None:
+    assert len({rung_title(name) for name in RUNGS}) == len(RUNGS)
+
+
+def test_what_was_taken_is_named(ladder: Ladder) -> None:
+    assert forecast_words(ladder) == "the decision-aware forecast (weight 0.4)"
+    climatology, linear, network, fresh, _ = ladder.rungs
+    assert forecast_words(ladder, linear) == "the linear forecast"
+    assert forecast_words(ladder, fresh) == "the network corrected by fresh errors"
+    assert parameter_words(ladder.taken) == "decision weight 0.4"
+    assert parameter_words(climatology) == ""
+    assert [rung_standing(ladder, rung) for rung in (network, fresh, ladder.taken)] == [
+        "climbed",
+        "it is not proven to be cheaper",
+        "taken",
+    ]
+
+
+@pytest.mark.parametrize(("below", "trained"), [("climatology", False), ("linear", False), ("network", True)])
+def test_a_corrected_forecast_is_a_network_where_that_was_corrected(ladder: Ladder, below: str, trained: bool) -> None:
+    corrected = replace(ladder.rungs[3], below=below, climbed=True)
+    assert has_network(replace(ladder, rungs=(*ladder.rungs[:3], corrected))) == trained
+
+
+def test_a_line_for_each_rung(ladder: Ladder) -> None:
+    table = shown_ladder(ladder, "EUR")
+    assert list(table["rung"]) == ["climatology", "linear", "network", "fresh errors", "decision"]
+    assert list(table.columns[1:4]) == ["with", "cost (EUR)", "change (EUR)"]
+    assert table["change (EUR)"].isna().tolist() == [True, False, False, False, False]
+    assert table["change (EUR)"].iloc[1] == "-2 [-3, -1]"
+    assert table["change of score (%)"].iloc[3] == "+0.1"
+    assert table["test cost (EUR)"].tolist() == [rung.cost for rung in ladder.tested]
+    assert table["result"].iloc[-1] == "taken"
+
+
+def test_columns_without_a_value_are_left_out(ladder: Ladder) -> None:
+    alone = shown_ladder(replace(ladder, rungs=ladder.rungs[:1], tested=()))
+    assert list(alone.columns) == ["rung", "cost", "result"]
+
+
+def test_weights_that_forecast_the_same_are_one() -> None:
+    point = FrontierPoint(0.1, 1.0, 1.0, None, None, allowed=True, failed=False, also=(0.2, 0.3))
+    assert weight_label(point) == "0.1 (also 0.2, 0.3)"
+    base = replace(point, weight=0.0, also=())
+    assert (weight_label(base), weight_label(base, "the network")) == ("0", "the network")
