@@ -1,7 +1,7 @@
 """Two decisions on the sum of many sites, from a table to a report: real electricity loads, and simulated wind sites.
 
-Both are what `stakes fit` does with a table of the user's: the decision weight is chosen on validation cases, and the
-forecast judged on the last ones, beside that of weight 0. Of the simulated sites the truth is known.
+Both are what `stakes fit` does with a table of the user's: the ladder is climbed on validation cases, and what is taken
+is judged on the last ones. Of the simulated sites the truth is known.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from stakes.fitting.fit import FitResult, run_fit
 from stakes.fitting.inputs import FitInputs
 from stakes.fitting.request import FitRequest
 from stakes.number_text import fixed_text
+from stakes.reports.ladder_words import rung_title
 from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.training.execution import Execution
 from stakes.training.run_settings import task_data
@@ -175,35 +176,40 @@ def run_example(example: Example, out: Path, execution: Execution, epochs: int |
         quiet=execution.quiet,
         headroom=not example.known_truth,  # what is to be gained is known
     )
-    regret = _against_truth(request, folder) if example.known_truth else ""
-    return DemoResult(example, fit, _last_decisions(folder), regret)
+    regret = _against_truth(request, fit) if example.known_truth else ""
+    return DemoResult(example, fit, _last_decisions(fit), regret)
 
 
-def _last_decisions(folder: Path) -> pd.DataFrame:
+def _called(fit: FitResult, weight: float) -> str:
+    """The forecast of a weight, or of the rung that was taken below all weights."""
+    return f"weight {weight:g}" if fit.ladder is None or fit.decision_weight else rung_title(fit.ladder.taken.name)
+
+
+def _last_decisions(fit: FitResult) -> pd.DataFrame:
     """What was decided, what happened and what it cost, at the end of the test cases."""
-    study = Study.load(folder / "evaluation")
+    study = Study.load(fit.folder / "evaluation")
     last = slice(-_LAST, None)
     timed = "time" in study.cases
     columns: dict[str, Any] = {"time": study.case_values("time")[0, last]} if timed else {}
     columns["outcome"] = study.case_values("outcome")[0, last]
     for weight in study.weights:
         for name in ("action", "cost"):
-            columns[f"{name}, weight {weight:g}"] = study.values(name, weight)[0, 0, last]
+            columns[f"{name}, {_called(fit, weight)}"] = study.values(name, weight)[0, 0, last]
     return pd.DataFrame(columns)
 
 
-def _against_truth(request: FitRequest, folder: Path) -> str:
-    """The regret of both forecasts: the expected cost above that of the true distribution's best action."""
+def _against_truth(request: FitRequest, fit: FitResult) -> str:
+    """The expected cost above that of the true distribution's best action, and that of weight 0 where it is another."""
     _, test = FitInputs.read(request).split
     assert test is not None
     study, truth = (
-        Study.load(folder / "evaluation"),
+        Study.load(fit.folder / "evaluation"),
         SimulatedPortfolio().truth(torch.tensor(test.features.to_numpy(np.float32))),
     )
     actions = {weight: torch.tensor(study.values("action", weight)[0, 0])[:, None] for weight in study.weights}
     regret = {weight: truth.regret(action) for weight, action in actions.items()}
     means = ", ".join(
-        f"{fixed_text(float(values.mean()), 4)} at weight {weight:g}" for weight, values in regret.items()
+        f"{fixed_text(float(values.mean()), 4)} ({_called(fit, weight)})" for weight, values in regret.items()
     )
     if len(regret) == 1:
         return f"Regret against the true optimum: {means}."
