@@ -10,8 +10,8 @@ from stakes.reports.ladder_figure import ladder_figure
 from stakes.reports.page import Figure
 
 
-def words(figure: Figure) -> list[str]:
-    root = ElementTree.fromstring(str(figure.drawing()))
+def words(figure: Figure, panel: int = 0) -> list[str]:
+    root = ElementTree.fromstring(str(figure.drawing(panel)))
     return [text.strip() for element in root.iter() if (text := element.text) and text.strip()]
 
 
@@ -27,6 +27,15 @@ def test_each_rung_stands_with_its_cost_in_the_unit() -> None:
     assert f"{ladder.tested[0].cost:.1f}" in said
     assert f"{fit.taken.cost.mean():.1f}" in said
     assert "300 test cases" in figure.caption
+
+
+def test_rungs_that_the_first_one_dwarfs_are_drawn_once_more() -> None:
+    fit = invented_fit(cases=300, block=10)
+    far, near = (ladder_figure(fit, invented_ladder(fit, "decision", {"climatology": more})) for more in (90.0, 6.0))
+    assert (len(far.names), len(near.names)) == (2, 1)
+    assert far.caption.endswith("Second: the same without climatology.")
+    assert "climatology" not in words(far, 1)
+    assert "linear" in words(far, 1)
 
 
 @pytest.mark.filterwarnings("error")

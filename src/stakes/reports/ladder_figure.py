@@ -1,12 +1,14 @@
 """The figure that a report opens with: what each rung of the ladder costs on the test cases."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
 
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.ladder import Ladder
+from stakes.evaluation.ladder import Ladder, RungOnTest
 from stakes.number_text import amount_text, count_text
 from stakes.reports.error_bars import reach
 from stakes.reports.fit_panels import (
@@ -27,9 +29,13 @@ __all__ = ["ladder_figure"]
 
 _ROOM, _ROW = 1.15, 0.34  # inches
 _TICKS = 5  # on the axis of costs, whose numbers may be long
-_CLIMBED: dict[str, Any] = {**LOOKS["plain"], "linestyle": ""}
-_LEFT: dict[str, Any] = {"color": "#B0B0B0", "marker": "o", "markerfacecolor": "white", "linestyle": ""}
-_TAKEN: dict[str, Any] = {**LOOKS["taken"], "linestyle": "", "markersize": 7}
+_DWARFED = 4.0  # times the range of the others: the range with the first rung
+_KINDS: dict[str, dict[str, Any]] = {
+    "taken": {**LOOKS["taken"], "linestyle": "", "markersize": 7},
+    "climbed": {**LOOKS["plain"], "linestyle": ""},
+    "tried, not taken": {"color": "#B0B0B0", "marker": "o", "markerfacecolor": "white", "linestyle": ""},
+}
+_TAKEN = _KINDS["taken"]
 
 
 def ladder_figure(fit: JudgedFit, ladder: Ladder) -> Figure:
@@ -39,49 +45,55 @@ def ladder_figure(fit: JudgedFit, ladder: Ladder) -> Figure:
         fit: The fit that is reported.
         ladder: Its ladder, with test cases.
     """
+    rungs = ladder.tested
+    parts = [rungs, rungs[1:]] if _dwarfed([rung.cost for rung in rungs]) else [rungs]
+    caption = (
+        f"Mean cost of each rung on {count_text(fit.cases, 'test case')}, which chose nothing; less is better, and "
+        "each rung is tried on the one below that was climbed. The last line of the figure is the forecast that was "
+        "taken, fitted again on all rows before the test cases. A bar is the paired 95 % interval of the distance from "
+        "it: where the bar does not touch the orange line, the rung differs from the forecast beyond doubt."
+    )
+    caption += f" Second: the same without {rung_title(rungs[0].name)}." if len(parts) > 1 else ""
     with drawing_style():
-        panel, (axes,) = new_panel(height=_ROOM + _ROW * (1 + len(ladder.tested)))
-        _draw(axes, fit, ladder)
-        axes.locator_params(axis="x", nbins=_TICKS)
-        axes.margins(x=0.12)
-        axes.grid(visible=False, axis="y")
-        axes.set(xlabel=axis_label("mean cost per test case", fit.unit), ylabel="rung")
-        keys = [("taken", _TAKEN), ("climbed", _CLIMBED), ("tried, not taken", _LEFT)]
-        used = {_kind(ladder, rung.name) for rung in ladder.tested}
-        legend_below_panel(panel, [legend_entry(name, **look) for name, look in keys if name in used])
-        caption = (
-            f"Mean cost of each rung on {count_text(fit.cases, 'test case')}, which chose nothing; less is better, and "
-            "each rung is tried on the one below that was climbed. The last line of the figure is the forecast that "
-            "was taken, fitted again on all rows before the test cases. A bar is the paired 95 % interval of the "
-            "distance from it: where the bar does not touch the orange line, the rung differs from the forecast beyond "
-            "doubt."
-        )
-        return figure_of_panels("ladder", "What each rung costs", caption, [panel], fit.settings)
+        panels = [_panel(fit, ladder, part) for part in parts]
+        return figure_of_panels("ladder", "What each rung costs", caption, panels, fit.settings)
 
 
-def _draw(axes: Axes, fit: JudgedFit, ladder: Ladder) -> None:
-    costs = [rung.cost for rung in ladder.tested]
-    final = ladder.tested[0].cost + ladder.tested[0].cost_change.mean
+def _dwarfed(costs: Sequence[float]) -> bool:
+    """Whether the first cost is so large that the others cannot be told apart beside it."""
+    return len(costs) > 2 and np.ptp(costs) > _DWARFED * np.ptp(costs[1:])
+
+
+def _panel(fit: JudgedFit, ladder: Ladder, rungs: Sequence[RungOnTest]) -> Drawing:
+    panel, (axes,) = new_panel(height=_ROOM + _ROW * (1 + len(rungs)))
+    final = rungs[0].cost + rungs[0].cost_change.mean
+    beside = [rung.cost for rung in ladder.tested]
     axes.axvline(final, color=COLOURS["orange"], linewidth=1.0, zorder=1)
-    looks = {"taken": _TAKEN, "climbed": _CLIMBED, "tried, not taken": _LEFT}
-    axes.plot(final, len(costs), **_TAKEN)
-    _amount(axes, final, len(costs), costs)
-    for place, rung in enumerate(ladder.tested):
-        kind = _kind(ladder, rung.name)
-        stated = fit.stated(rung.cost_change)
+    axes.plot(final, len(rungs), **_TAKEN)
+    _amount(axes, final, len(rungs), beside)
+    for place, rung in enumerate(rungs):
+        kind, stated = _kind(ladder, rung.name), fit.stated(rung.cost_change)
         apart = Difference(final - stated.mean, final - stated.high, final - stated.low)
-        known = not np.isnan(apart.low)
-        axes.errorbar(rung.cost, place, xerr=reach([apart]) if known else None, elinewidth=1.0, **looks[kind])
-        _amount(axes, rung.cost, place, costs, COLOURS["grey"] if kind == "tried, not taken" else "black")
-    titles = [*(rung_title(rung.name) for rung in ladder.tested), "fitted again"]
+        bar = None if np.isnan(apart.low) else reach([apart])
+        axes.errorbar(rung.cost, place, xerr=bar, elinewidth=1.0, **_KINDS[kind])
+        _amount(axes, rung.cost, place, beside, COLOURS["grey"] if kind == "tried, not taken" else "black")
+    titles = [*(rung_title(rung.name) for rung in rungs), "fitted again"]
     axes.set_yticks(range(len(titles)), titles)
     axes.set_ylim(len(titles) - 0.4, -0.8)  # from above, as the table has them
+    axes.locator_params(axis="x", nbins=_TICKS)
+    axes.margins(x=0.12)
+    axes.grid(visible=False, axis="y")
+    axes.set(xlabel=axis_label("mean cost per test case", fit.unit), ylabel="rung")
+    used = {_kind(ladder, rung.name) for rung in ladder.tested}
+    legend_below_panel(panel, [legend_entry(name, **look) for name, look in _KINDS.items() if name in used])
+    return panel
 
 
-def _amount(axes: Axes, cost: float, place: int, beside: list[float], colour: str = "black") -> None:
+def _amount(axes: Axes, cost: float, place: int, beside: Sequence[float], colour: str = "black") -> None:
     look: dict[str, Any] = {"ha": "center", "fontsize": 7, "color": colour}
+    behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
     text = amount_text(cost, beside=beside)
-    axes.annotate(text, (cost, place), xytext=(0, 6), textcoords="offset points", **look)
+    axes.annotate(text, (cost, place), xytext=(0, 6), textcoords="offset points", bbox=behind, **look)
 
 
 def _kind(ladder: Ladder, name: str) -> str:
