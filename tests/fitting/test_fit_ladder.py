@@ -16,6 +16,7 @@ from stakes.bundle import bundle_files, load_bundle
 from stakes.evaluation.ladder import Ladder
 from stakes.files import read_json
 from stakes.fitting import fit
+from stakes.serving.served_forecasts import open_fits
 from stakes.settings import from_plain, to_plain
 
 COST = "imbalance:short=10,long=1,upper=20,unit=EUR"
@@ -121,5 +122,6 @@ def test_every_command_takes_a_linear_bundle() -> None:
     assert decisions["missing_features"].tolist()[3] == "a"
     assert decisions["action"].between(0, 20).all()
     assert called("evaluate", "old", "new.csv", "--json")[0] == 0
+    assert open_fits([Path("old")], None).forecasts["chosen"].title == "The linear forecast"
     assert called("refit", "old", "linear.csv", *HERE, "--out", "again")[0] == 0
     assert to_plain(load_bundle(Path("again")).forecaster.ladder_) == read_json(Path("old/ladder.json"))

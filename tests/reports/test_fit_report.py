@@ -219,8 +219,10 @@ def test_a_ladder_opens_the_page() -> None:
         change = next(rung.cost_change for rung in told.ladder.tested if rung.name == name)
         assert f"EUR less per case than {words} (95 % interval " in answer
         assert f"{-change.mean * 300:,.0f} EUR in all" in answer
-    page = render(report("climbed"))
-    assert "Does decision-aware training pay" not in page
+    below = sections("climbed")["verdict"]
+    assert below.title == "Does decision-aware training pay here?"
+    assert below.text[0].startswith("Yes: on the 300 test cases the decision-aware forecast (weight 0.4, chosen")
+    assert sections("linear")["verdict"].title == "What each way to decide costs"
     table = sections("climbed")["ladder"].tables[0]
     assert cells(table, 0)[-2:] == ["fresh errors", "decision (decision weight 0.4)"]
     assert cells(table, 1) == ["climbed", "climbed", "climbed", "it is not proven to be cheaper", "taken"]

@@ -25,6 +25,7 @@ from stakes.reports.fit_sentences import (
     seed_sentence,
     today_sentence,
     verdict,
+    weight_sentence,
 )
 from stakes.reports.fit_tables import (
     calibration_table,
@@ -114,8 +115,8 @@ def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
         why = []
     yield Section(
         "verdict",
-        "Does decision-aware training pay here?" if fit.ladder is None else "What each way to decide costs",
-        (*why, *headroom_sentences(fit), *_doubts(fit)),
+        "What each way to decide costs" if fit.weightless else "Does decision-aware training pay here?",
+        (*why, *weight_sentence(fit), *headroom_sentences(fit), *_doubts(fit)),
         (money_figure(fit),),
         (money_table(fit),),
     )

@@ -12,7 +12,7 @@ from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.ladder_words import forecast_words, has_network
 
 __all__ = ["calibration_sentences", "cost_words", "headroom_sentences", "quality_sentences", "seed_sentence"]
-__all__ += ["today_sentence", "verdict"]
+__all__ += ["today_sentence", "verdict", "weight_sentence"]
 
 
 def cost_words(spec: CostSpec) -> str:
@@ -84,6 +84,15 @@ def _kept_at_zero(fit: JudgedFit) -> str:
         "No gain was shown: on the validation cases no decision weight made decisions cheaper beyond doubt without "
         "harming the score, so the forecast is the one trained on its score alone (weight 0)."
     )
+
+
+def weight_sentence(fit: JudgedFit) -> tuple[str, ...]:
+    """The decision weight that a ladder took against weight 0 on the test cases; nothing where it took none.
+
+    Args:
+        fit: The fit that is reported.
+    """
+    return () if fit.ladder is None or not fit.weight else (_judged(fit),)
 
 
 def _judged(fit: JudgedFit) -> str:
