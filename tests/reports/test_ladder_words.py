@@ -10,9 +10,9 @@ from stakes.evaluation.weight_frontier import FrontierPoint
 from stakes.reports.ladder_words import (
     forecast_words,
     has_network,
-    parameter_words,
     rung_standing,
     rung_title,
+    rung_with_parameters,
     shown_ladder,
     weight_label,
 )
@@ -32,8 +32,8 @@ def test_what_was_taken_is_named(ladder: Ladder) -> None:
     climatology, linear, network, fresh, _ = ladder.rungs
     assert forecast_words(ladder, linear) == "the linear forecast"
     assert forecast_words(ladder, fresh) == "the network corrected by fresh errors"
-    assert parameter_words(ladder.taken) == "decision weight 0.4"
-    assert parameter_words(climatology) == ""
+    assert rung_with_parameters(ladder.taken) == "decision (decision weight 0.4)"
+    assert rung_with_parameters(climatology) == "climatology"
     assert [rung_standing(ladder, rung) for rung in (network, fresh, ladder.taken)] == [
         "climbed",
         "it is not proven to be cheaper",
@@ -49,11 +49,11 @@ def test_a_corrected_forecast_is_a_network_where_that_was_corrected(ladder: Ladd
 
 def test_a_line_for_each_rung(ladder: Ladder) -> None:
     table = shown_ladder(ladder, "EUR")
-    assert list(table["rung"]) == ["climatology", "linear", "network", "fresh errors", "decision"]
-    assert list(table.columns[1:4]) == ["with", "cost (EUR)", "change (EUR)"]
+    assert list(table["rung"]) == ["climatology", "linear", "network", "fresh errors", "decision (decision weight 0.4)"]
+    assert list(table.columns[1:3]) == ["cost (EUR)", "change (EUR)"]
     assert table["change (EUR)"].isna().tolist() == [True, False, False, False, False]
-    assert table["change (EUR)"].iloc[1] == "-2 [-3, -1]"
-    assert table["change of score (%)"].iloc[3] == "+0.1"
+    assert table["change (EUR)"].iloc[1] == "-2.00 [-3.00, -1.00]"
+    assert table["score (%)"].iloc[3] == "+0.1"
     assert table["test cost (EUR)"].tolist() == [rung.cost for rung in ladder.tested]
     assert table["result"].iloc[-1] == "taken"
 

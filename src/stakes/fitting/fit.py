@@ -87,7 +87,7 @@ class FitResult:
         judged = (f"costs in {self.unit}" if self.unit else "", self.table)
         if self.ladder is None:
             return (judged,)
-        title = f"the ladder, on {self.ladder.cases:,} validation cases; changes with their 95 % intervals"
+        title = f"the ladder on {self.ladder.cases:,} validation cases: changes against the rung below, 95 % intervals"
         return ((title, shown_ladder(self.ladder, self.unit)), judged)
 
     def record(self) -> dict[str, Any]:

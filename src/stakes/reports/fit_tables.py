@@ -9,12 +9,12 @@ import numpy as np
 from stakes.data.quality import DataQuality
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.ladder import Ladder, Rung
+from stakes.evaluation.ladder import Ladder
 from stakes.evaluation.weight_frontier import Frontier
-from stakes.number_text import amount_text, fixed_text, interval_text, shared_decimals
+from stakes.number_text import amount_text, fixed_text, interval_text
 from stakes.reports.fit_case_groups import CaseGroup
 from stakes.reports.judged_fit import JudgedFit
-from stakes.reports.ladder_words import parameter_words, rung_standing, rung_title, weight_label
+from stakes.reports.ladder_words import cost_decimals, rung_standing, rung_with_parameters, weight_label
 from stakes.reports.page import Cell, Column, ShownCell, Table
 
 __all__ = ["calibration_table", "columns_table", "frontier_table", "left_out_table", "money_table"]
@@ -33,13 +33,13 @@ def ladder_table(ladder: Ladder, unit: str) -> Table:
         unit: The unit of the cost.
     """
     tested = {rung.name: rung.cost for rung in ladder.tested}
-    decimals = shared_decimals([rung.cost for rung in ladder.rungs if rung.cost is not None], digits=4)
+    decimals = cost_decimals(ladder)
     rows: list[tuple[Cell, ...]] = []
     for rung in ladder.rungs:
         score = rung.score_change
         rows.append(
             (
-                ShownCell(_rung_cell(rung), strong=rung is ladder.taken),
+                ShownCell(rung_with_parameters(rung), strong=rung is ladder.taken),
                 rung_standing(ladder, rung),
                 rung.cost,
                 _interval(rung.cost_change, decimals=decimals),
@@ -63,11 +63,6 @@ _CLIMBING = (
     "where it was cheaper beyond doubt, all steps tested together, or better in score beyond doubt and not more "
     "expensive."
 )
-
-
-def _rung_cell(rung: Rung) -> str:
-    changed = parameter_words(rung)
-    return f"{rung_title(rung.name)} ({changed})" if changed else rung_title(rung.name)
 
 
 def money_table(fit: JudgedFit) -> Table:

@@ -4,10 +4,10 @@ import pandas as pd
 
 from stakes.evaluation.ladder import Ladder, Rung, rung_words
 from stakes.evaluation.weight_frontier import FrontierPoint
-from stakes.number_text import fixed_text, number_text, signed_interval_text
+from stakes.number_text import fixed_text, interval_text, shared_decimals
 
-__all__ = ["forecast_words", "has_network", "parameter_words", "rung_standing", "rung_title", "shown_ladder"]
-__all__ += ["weight_label"]
+__all__ = ["forecast_words", "has_network", "rung_standing", "rung_title", "rung_with_parameters", "shown_ladder"]
+__all__ += ["cost_decimals", "weight_label"]
 
 _TITLES = {
     "climatology": "climatology",
@@ -56,15 +56,15 @@ def has_network(ladder: Ladder) -> bool:
     return (taken.below if taken.name == "fresh_errors" else taken.name) not in ("climatology", "linear")
 
 
-def parameter_words(rung: Rung) -> str:
-    """In what a rung differs from the one below; empty where that has no name.
+def rung_with_parameters(rung: Rung) -> str:
+    """What a rung is called in a table, with that in which it differs from the one below.
 
     Args:
         rung: The rung.
     """
-    return ", ".join(
-        f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in rung.parameters.items()
-    )
+    values = rung.parameters.items()
+    changed = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in values)
+    return f"{rung_title(rung.name)} ({changed})" if changed else rung_title(rung.name)
 
 
 def rung_standing(ladder: Ladder, rung: Rung) -> str:
@@ -87,21 +87,30 @@ def shown_ladder(ladder: Ladder, unit: str = "") -> pd.DataFrame:
         unit: The unit of the cost; empty where it has none.
     """
     tested = {rung.name: rung.cost for rung in ladder.tested}
+    decimals = cost_decimals(ladder)
     costs = f" ({unit})" if unit else ""
     lines = [
         {
-            "rung": rung_title(rung.name),
-            "with": parameter_words(rung),
+            "rung": rung_with_parameters(rung),
             f"cost{costs}": rung.cost,
-            f"change{costs}": None if rung.cost_change is None else signed_interval_text(rung.cost_change),
-            "change of score (%)": None if rung.score_change is None else _signed(rung.score_change.mean),
+            f"change{costs}": None if rung.cost_change is None else interval_text(*rung.cost_change, decimals),
+            "score (%)": None if rung.score_change is None else fixed_text(rung.score_change.mean, 1, signed=True),
             f"test cost{costs}": tested.get(rung.name),
             "result": rung_standing(ladder, rung),
         }
         for rung in ladder.rungs
     ]
     table = pd.DataFrame(lines)
-    return table.loc[:, (table.notna() & (table != "")).any()]
+    return table.loc[:, table.notna().any()]
+
+
+def cost_decimals(ladder: Ladder) -> int | None:
+    """How many decimals the changes of the cost have, so that the largest cost would have four digits.
+
+    Args:
+        ladder: The ladder.
+    """
+    return shared_decimals([rung.cost for rung in ladder.rungs if rung.cost is not None], digits=4)
 
 
 def weight_label(point: FrontierPoint, base: str = "") -> str:
@@ -114,7 +123,3 @@ def weight_label(point: FrontierPoint, base: str = "") -> str:
     name = base if base and not point.weight else f"{point.weight:g}"
     also = ", ".join(f"{weight:g}" for weight in point.also)
     return f"{name} (also {also})" if also else name
-
-
-def _signed(percent: float) -> str:
-    return fixed_text(percent, 1, signed=True) if abs(percent) >= 0.1 else number_text(percent, 1, signed=True)
