@@ -115,6 +115,17 @@ def test_a_lower_rung_that_was_cheaper_beyond_doubt_is_told_first(
     assert build_fit_report(beaten).summary[0] == sentence
 
 
+@pytest.mark.parametrize(
+    ("below", "advice"), [("climatology", "before you know why"), ("linear", "--model linear --d")]
+)
+def test_a_corrected_rung_is_had_by_what_was_corrected(below: str, advice: str) -> None:
+    told = climbed("decision", fresh_errors=-3.0)
+    assert told.ladder is not None
+    rungs = tuple(replace(rung, below=below) if rung.name == "fresh_errors" else rung for rung in told.ladder.rungs)
+    (sentence,) = alarm_sentences(replace(told, ladder=replace(told.ladder, rungs=rungs)))
+    assert advice in sentence
+
+
 def test_the_lowest_rungs_are_told_without_proof() -> None:
     for rung, count in (("climatology", 1), ("linear", 1), ("network", 0), ("fresh_errors", 0)):
         found = alarm_sentences(climbed("decision", **{rung: -0.05}))

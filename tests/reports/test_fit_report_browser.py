@@ -1,11 +1,12 @@
 """The report of a fit in a real browser, on a desk and on a phone."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from browsers import SIZES, click_all, emulate, requests, resize, shown
-from invented_fits import invented_fit
+from invented_fits import invented_fit, invented_ladder
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
@@ -16,7 +17,8 @@ from stakes.reports.page import write_report
 @pytest.fixture(scope="module")
 def page(chrome: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     path = tmp_path_factory.mktemp("fit") / "report.html"
-    write_report(build_fit_report(invented_fit(cases=300)), path)
+    told = invented_fit(cases=300)
+    write_report(build_fit_report(replace(told, ladder=invented_ladder(told, "decision"))), path)
     requests(chrome)
     chrome.get(path.as_uri())
     yield chrome
@@ -40,7 +42,7 @@ def test_every_panel_is_seen(page: webdriver.Chrome, width: int, height: int, sc
     room = int(root.get_property("clientWidth"))
     assert int(root.get_property("scrollWidth")) == room
     boxes = [drawing.rect for drawing in page.find_elements(By.CSS_SELECTOR, ".canvas svg") if drawing.is_displayed()]
-    assert len(boxes) == 17
+    assert len(boxes) == 19
     for box in boxes:
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= room

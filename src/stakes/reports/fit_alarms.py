@@ -75,10 +75,10 @@ def _beaten_by_rung(fit: JudgedFit) -> Iterator[str]:
 
 def _advice(rung: Rung) -> str:
     """How to get the forecast of a rung."""
-    if rung.name == "climatology":
+    model = rung.below if rung.name == "fresh_errors" else rung.name
+    if model == "climatology":
         return "Do not use the forecast for this decision before you know why."
-    simple = "linear" in (rung.name, rung.below if rung.name == "fresh_errors" else None)
-    flags = ["--model linear"] if simple else []
+    flags = ["--model linear"] if model == "linear" else []
     flags += [f"--score {rung.parameters['score']}"] if rung.name == "total_score" else []
     flags += ["--no-fresh-errors"] if rung.name in ("linear", "network") else []
     return f"`stakes fit` with {' '.join([*flags, '--decision-weight 0'])} fits that rung, the safer choice."
