@@ -31,6 +31,7 @@ AXES = ("parameter", "group", "decision_weight", "seed", "case")
 RegionBy = Literal["observed", "forecast"]
 _CASE_AXES = ("parameter", "group", "case")
 _LARGEST_FILE = 2**30  # bytes
+_MAY_BE_TIMES = ("time", "case")  # columns of a table
 _NUMBERS = {"boolean", "integer", "floating", "empty"}  # what pandas calls a column's values, missing ones apart
 
 
@@ -316,13 +317,14 @@ def _described(text: str) -> tuple[Mapping[str, Any], int]:
 
 
 def _read_table(path: Path, known: tuple[str, ...]) -> pd.DataFrame:
-    """One of the tables of a study, with the columns that must be `known`: numbers, and times in a column time."""
+    """One of the tables of a study: numbers, times in a column time, either in a column case; `known` must be there."""
     table = pd.read_parquet(io.BytesIO(read_bytes(path, _LARGEST_FILE)))
     require_columns(table, known, path.name)
     for name in table.columns:
-        if name == "time" and not pd.api.types.is_datetime64_dtype(table[name]):
+        times = pd.api.types.is_datetime64_dtype(table[name])
+        if name == "time" and not times:
             raise ValueError(f"time in {path.name} must hold times without a zone")
-        if name != "time" and pd.api.types.infer_dtype(table[name]) not in _NUMBERS:
+        if not (times and name in _MAY_BE_TIMES) and pd.api.types.infer_dtype(table[name]) not in _NUMBERS:
             raise ValueError(f"{name} in {path.name} must hold numbers")
         if name in AXES and not np.isfinite(table[name]).all():
             raise ValueError(f"{name} in {path.name} must be a finite number in every row")
