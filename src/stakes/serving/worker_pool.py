@@ -14,7 +14,7 @@ from stakes.serving.worker_processes import Answering, Nursery, Reply, WorkerPro
 
 __all__ = ["WorkerPool"]
 
-_LARGE = 1 << 20  # bytes of a body or an answer, after which a worker is not used again: Python keeps the memory
+_LARGE = 1 << 17  # bytes of a body or an answer, after which a worker is not used again: Python keeps the memory
 
 
 class WorkerPool:
