@@ -17,7 +17,7 @@ from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 COST = stakes.ImbalanceCost(short=9.0, long=1.0, lower=-50.0, upper=50.0)
 SMALL = ImplicitSettings(noise=2, hidden=8, layers=1)
 QUICK = TrainingSettings(epochs=2, pretraining_epochs=0, validate_every=1, batch=64, members=4, validation_members=4)
-LONGER = TrainingSettings(epochs=30, pretraining_epochs=0, validate_every=5, batch=64, learning_rate=1e-2, members=6)
+LONGER = TrainingSettings(epochs=12, pretraining_epochs=0, validate_every=3, batch=64, learning_rate=2e-2, members=6)
 
 
 def rows(kind: str, count: int = 800, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -106,9 +106,7 @@ def test_a_bundle_holds_the_rung_that_was_taken(name: str, request: pytest.Fixtu
     np.testing.assert_array_equal(again.sample(features), found.sample(features))
     assert (again.kind_, again.ladder_) == (found.kind_, found.ladder_)
     assert again.tested_ladder(features, outcome) == found.ladder_  # the other rungs are not kept
-    for forecast in (found, again):
-        changed = forecast.refit(*rows("linear", seed=4)).sample(features)
-        assert np.isfinite(changed).all()
+    assert np.isfinite(again.refit(*rows("linear", 200, seed=4)).sample(features)).all()
 
 
 def test_a_second_fit_from_a_linear_one_starts_afresh() -> None:
@@ -152,7 +150,7 @@ def test_errors_that_stay_are_corrected_and_the_next_rungs_too() -> None:
     assert stale.ladder_.taken.name == "fresh_errors"
     assert stale.correction_ is not None
     assert stale.correction_.overall.shift[0] > 1.5
-    fresh = forecaster().fit(features, outcome)
+    fresh = forecaster(members=10).fit(features, outcome)
     assert fresh.ladder_ is not None
     rung = next(rung for rung in fresh.ladder_.rungs if rung.name == "fresh_errors")
     assert (fresh.correction_ is not None) == rung.climbed
@@ -173,13 +171,12 @@ def test_the_score_of_the_total_is_tried_for_costs_with_a_total() -> None:
 
 def test_a_ladder_goes_on_where_it_was(tmp_path: Path) -> None:
     features, outcome = rows("curved", 400)
-    settings = {"training": LONGER}
-    asked = iter([False] * 33)  # the network and some epochs of the decision weights
+    asked = iter([False] * 3)  # the two epochs of the network and one of the decision weights
     with pytest.raises(InterruptedTraining):
-        forecaster(**settings).fit(features, outcome, checkpoints=tmp_path, stop=lambda: next(asked, True))
+        forecaster().fit(features, outcome, checkpoints=tmp_path, stop=lambda: next(asked, True))
     assert {path.name for path in tmp_path.iterdir()} == {"decision"}
-    went_on = forecaster(**settings).fit(features, outcome, checkpoints=tmp_path)
-    at_once = forecaster(**settings).fit(features, outcome)
+    went_on = forecaster().fit(features, outcome, checkpoints=tmp_path)
+    at_once = forecaster().fit(features, outcome)
     assert went_on.ladder_ == at_once.ladder_
     np.testing.assert_array_equal(went_on.sample(features[:3]), at_once.sample(features[:3]))
 
