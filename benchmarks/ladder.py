@@ -70,7 +70,7 @@ def on_problem(name: str, label: str, seed: int, reference: Path | None) -> dict
     start = time.process_time()
     forecaster = fitted(problem, cost, random_state=seed)
     seconds = time.process_time() - start
-    linear = fitted(problem, cost, model="linear", decision_weight=0.0, fresh_errors=False)
+    linear = fitted(problem, cost, model="linear", decision_weight=0.0, fresh_errors=False, random_state=seed)
     test = problem.features[rows], problem.outcomes[rows]
     ladder = forecaster.tested_ladder(*test, times=problem.times[rows])
     assert ladder is not None
@@ -112,9 +112,9 @@ def real_problems(options: argparse.Namespace) -> dict[str, Any]:
 
 def compared(seeds: Sequence[dict[str, Any]]) -> Row:
     """The forecasts of several seeds against the linear one."""
-    times, ours = seeds[0]["times"], np.stack([each["ours"] for each in seeds])
+    times = seeds[0]["times"]
+    ours, linear = (np.stack([each[name] for each in seeds]) for name in ("ours", "linear"))
     resampling = Resampling(len(times), len(seeds), block=automatic_block(times))
-    linear = np.broadcast_to(seeds[0]["linear"], ours.shape)
     change = resampling.mean((ours - linear)[None])
     return {
         "taken": dict(Counter(each["taken"] for each in seeds)),
@@ -211,7 +211,7 @@ def timed(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds of one core with the ladder, over those without."""
     torch.set_num_threads(1)
     known, table = problems(options.reference), {}
-    for name in TIMED:
+    for name in (each for each in TIMED if any(part in each for part in options.problems)):
         problem = known[name]()
         cost = list(problem.costs.values())[-1]
         seconds = {}
