@@ -59,6 +59,14 @@ def test_where_the_truth_is_linear_the_forecast_is(straight: stakes.DecisionAwar
     assert np.corrcoef(straight.predict(features), outcome)[0, 1] > 0.8
 
 
+def test_a_short_record_proves_little_and_is_forecast_linearly() -> None:
+    features, outcome = rows("linear", 400)
+    found = forecaster(weights=(0.0,), block=5).fit(features, 0.3 * outcome + np.random.default_rng(1).normal(size=400))
+    assert found.ladder_ is not None
+    assert found.ladder_.taken.name == "linear"
+    assert found.ladder_.taken.why.endswith("% better, and it is left only with proof")
+
+
 def test_the_linear_rung_is_fitted_again_on_all_rows(straight: stakes.DecisionAwareForecaster) -> None:
     features, outcome = rows("linear")
     alone = forecaster(model="linear", decision_weight=0.0, fresh_errors=False).fit(features, outcome)
@@ -66,7 +74,7 @@ def test_the_linear_rung_is_fitted_again_on_all_rows(straight: stakes.DecisionAw
 
 
 def test_where_there_is_nothing_to_know_climatology_stays() -> None:
-    features, outcome = rows("nothing", seed=1)
+    features, outcome = rows("nothing", seed=3)
     found = forecaster().fit(features, outcome)
     assert found.ladder_ is not None
     assert found.ladder_.taken.name == found.kind_ == "climatology"

@@ -76,8 +76,9 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
             again on all rows, for the epochs that were best; False keeps those of the first rows, which have not seen
             the last ones.
         ladder: Whether "auto" climbs from climatology over the linear forecast, the network, its correction by fresh
-            errors and the score of the total to decision weights, each only with proof (`stakes.evaluation.ladder`),
-            so that the forecast may be a linear one; False takes the network and chooses its weight only.
+            errors and the score of the total to decision weights, each above the linear one only with proof
+            (`stakes.evaluation.ladder`), so that the forecast may be a linear one; False takes the network and chooses
+            its weight only.
         fresh_errors: Whether members are corrected by the errors of the validation rows, each forecast by models that
             were trained on rows before it, where that is proven to help (`stakes.evaluation.proven_correction`).
         tolerance: By how many per cent the energy score of the weight that "auto" takes may lie above that of weight 0,

@@ -164,7 +164,7 @@ class _Climb:
         return [name for name, tried in wanted.items() if tried]
 
     def _try_linear(self) -> None:
-        self._try("linear", self._trained("linear", self.simple["linear"]))
+        self._try("linear", self._trained("linear", self.simple["linear"]), presumed=True)
 
     def _try_network(self) -> None:
         forecast = self._trained("network", self._alone(self.network), "network")
@@ -249,9 +249,15 @@ class _Climb:
             return forecast
         return forecast._replace(correction=self._whole_correction(self._members(forecast), forecast))
 
-    def _try(self, name: str, forecast: RungForecast, parameters: Mapping[str, str | float] | None = None) -> Rung:
+    def _try(
+        self,
+        name: str,
+        forecast: RungForecast,
+        parameters: Mapping[str, str | float] | None = None,
+        presumed: bool = False,
+    ) -> Rung:
         judged = self._judged(forecast)
-        return self._add(self._rung(name, forecast, judged, parameters), forecast, judged)
+        return self._add(self._rung(name, forecast, judged, parameters, presumed), forecast, judged)
 
     def _rung(
         self,
@@ -259,9 +265,18 @@ class _Climb:
         forecast: RungForecast,
         judged: JudgedCases,
         parameters: Mapping[str, str | float] | None = None,
+        presumed: bool = False,
     ) -> Rung:
-        block = forecast.planned.block
-        return tried_rung(name, judged, self._taken, self.held, block=block, level=self.level, parameters=parameters)
+        return tried_rung(
+            name,
+            judged,
+            self._taken,
+            self.held,
+            block=forecast.planned.block,
+            level=self.level,
+            parameters=parameters,
+            presumed=presumed,
+        )
 
     def _add(self, rung: Rung, forecast: RungForecast, judged: JudgedCases) -> Rung:
         self.rungs.append(rung)

@@ -63,6 +63,14 @@ def test_what_is_climbed(cost: float, score: float, climbed: bool, why: str) -> 
     assert rung.score_change.mean == pytest.approx(100 * score / HELD.score.mean())
 
 
+def test_what_is_presumed_is_taken_without_proof() -> None:
+    assert not tried(-0.01, -0.001, noise=1.0).climbed
+    rung = tried(-0.01, -0.001, noise=1.0, presumed=True)
+    assert rung.climbed
+    assert rung.why == "its score was 0.1 % better, and it is left only with proof"
+    assert not tried(-0.01, 0.001, noise=1.0, presumed=True).climbed
+
+
 def test_half_a_per_cent_more_is_no_price_for_a_better_score() -> None:
     assert tried(0.01, -0.1, noise=0.1).climbed  # the bound, 0.022, lies below 0.05
     assert "no higher by 0.05" in tried(0.01, -0.1, noise=0.1).why
