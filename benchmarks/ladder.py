@@ -45,11 +45,6 @@ Floats = NDArray[np.float64]
 Row = dict[str, Any]
 
 
-def paid(cost: Cost, forecaster: stakes.DecisionAwareForecaster, features: Floats, outcomes: Floats) -> Floats:
-    """What the decisions cost row by row, (N,)."""
-    return forecaster.assess(features, outcomes)["cost"]
-
-
 def lead_rows(problem: Problem) -> int:
     step = np.median(np.diff(problem.times[: problem.train])) / np.timedelta64(1, "h")
     return round(problem.lead_hours / step)
@@ -80,8 +75,8 @@ def on_problem(name: str, label: str, seed: int, reference: Path | None) -> dict
         "parameters": ladder.taken.parameters,
         "seconds": seconds,
         "rungs": {rung.name: rung.cost for rung in ladder.tested},
-        "ours": paid(cost, forecaster, *test),
-        "linear": paid(cost, linear, *test),
+        "ours": forecaster.assess(*test)["cost"],
+        "linear": linear.assess(*test)["cost"],
     }
 
 
