@@ -1,0 +1,178 @@
+"""Forecasts that somebody else makes, as they came: members, or weighted ones made of quantiles, or single points.
+
+A case is one forecast of one moment; where each site is decided by itself, of one site at that moment. When the
+forecast was made, when its outcome happens and the lead between the two are known or not; any two give the third. A
+forecast that was made after its outcome is refused: it may have seen it.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.data.estimator_input import outcome_names
+from stakes.data.time_axis import Times, to_utc
+from stakes.errors import NonFiniteError, SettingError, ShapeError
+
+__all__ = ["GivenForecasts"]
+
+Floats = NDArray[np.float64]
+_SECONDS = 3600.0  # of an hour
+
+
+@dataclass(frozen=True, eq=False)
+class GivenForecasts:
+    """Forecasts of N cases, and what is known beside them.
+
+    Attributes:
+        members: Members (N, M, D), in the outcomes' units; M = 1 is a point forecast.
+        weights: What each member weighs, (M,), where members were made of quantiles; None where all count alike.
+        targets: The names of the D outcomes; none for y, or y0, y1 and so on.
+        index: What the cases are called, (N,); None counts them from 0.
+        times: When the outcomes happen, (N,), in UTC; None where it is not known.
+        issued: When the forecasts were made, (N,), in UTC, not after `times`; None where it is not known.
+        leads: Hours from `issued` to `times`, (N,), not negative; None where they are not known.
+        sites: Of which site each case is, (N,), where each site is decided by itself; None where there is but one.
+        features: Anything else that was known when the forecasts were made, (N, F), as numbers; None for nothing.
+        outcomes: What happened, (N, D), in the past; None where it is still to come.
+        today: The action that was taken, (N,), to be compared with; None where it is not known.
+        notes: Sentences about what the user should know.
+    """
+
+    members: Floats
+    weights: Floats | None = None
+    targets: tuple[str, ...] = ()
+    index: "pd.Index[Any] | None" = None
+    times: Times | None = None
+    issued: Times | None = None
+    leads: Floats | None = None
+    sites: NDArray[np.str_] | None = None
+    features: pd.DataFrame | None = None
+    outcomes: Floats | None = None
+    today: Floats | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        members = _finite("members", self.members)
+        if members.ndim != 3 or not members.size:
+            raise ShapeError(f"members must have the shape (cases, members, outcomes), got {members.shape}")
+        cases, count, width = members.shape
+        self._set("members", members)
+        self._set("targets", tuple(map(str, self.targets)) or outcome_names(None, width))
+        self._set("index", pd.RangeIndex(cases, name="row") if self.index is None else pd.Index(self.index))
+        if self.weights is not None:
+            self._set("weights", _checked_weights(self.weights, count))
+        for name in ("outcomes", "today", "leads"):
+            if getattr(self, name) is not None:
+                self._set(name, _finite(name, getattr(self, name)))
+        if self.sites is not None:
+            self._set("sites", np.asarray(self.sites).astype(np.str_))
+        for name in ("times", "issued"):
+            if getattr(self, name) is not None:
+                self._set(name, to_utc(getattr(self, name), name))
+        self._set("features", _checked_features(self.features))
+        self._check_shapes(cases, width)
+        self._know_moments()
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def is_point(self) -> bool:
+        """Whether there is one member, which knows of no uncertainty."""
+        return self.members.shape[1] == 1
+
+    def rows(self, selection: Any) -> Self:
+        """Some of the cases.
+
+        Args:
+            selection: Which ones: a slice, their places, or True for each of them, (N,).
+        """
+        chosen = np.arange(len(self))[selection]
+        return replace(self, **{name: _taken(getattr(self, name), chosen) for name in _of_cases(self)})
+
+    def in_order(self) -> Self:
+        """The same cases in the order in which they were issued, or else happen; those of one moment stay in order."""
+        moments = [moment for moment in (self.times, self.issued) if moment is not None]
+        return self.rows(np.lexsort(moments)) if moments else self
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check_shapes(self, cases: int, width: int) -> None:
+        if len(self.targets) != width:
+            raise ShapeError(f"targets must name the {width} outcomes of the members, got {len(self.targets)}")
+        shapes: dict[str, tuple[int, ...]] = {"outcomes": (cases, width)}
+        shapes |= dict.fromkeys(("times", "issued", "leads", "sites", "today", "index"), (cases,))
+        for name, shape in shapes.items():
+            if (values := getattr(self, name)) is not None and values.shape != shape:
+                raise ShapeError(f"{name} must have the shape {shape} of the members, got {values.shape}")
+        if self.features is not None and len(self.features) != cases:
+            raise ShapeError(f"features must have a row for each of the {cases} cases, got {len(self.features)}")
+
+    def _know_moments(self) -> None:
+        """Fill in whichever of times, issued and leads follows from the other two, and refuse look-ahead."""
+        if self.leads is not None and self.leads.min() < 0:
+            raise SettingError(
+                f"leads must not be negative, or a forecast was made after its outcome, got {self.leads.min():g} hours"
+            )
+        hours = None if self.leads is None else np.round(self.leads * _SECONDS).astype("timedelta64[s]")
+        if self.times is not None and self.issued is not None:
+            apart = self.times - self.issued
+            if (late := np.flatnonzero(apart < np.timedelta64(0, "s"))).size:
+                row = late[0]
+                raise SettingError(
+                    f"issued must not lie after times, or a forecast may have seen its outcome, got {self.issued[row]} "
+                    f"for {self.times[row]} in case {row}, and {late.size} such cases"
+                )
+            if hours is not None and (odd := np.flatnonzero(hours != apart)).size:
+                row = odd[0]
+                raise SettingError(f"leads must be times less issued, got {hours[row]} for {apart[row]} in case {row}")
+            self._set("leads", apart.astype(np.float64) / _SECONDS)
+        elif hours is not None and self.times is not None:
+            self._set("issued", self.times - hours)
+        elif hours is not None and self.issued is not None:
+            self._set("times", self.issued + hours)
+
+
+def _of_cases(forecasts: GivenForecasts) -> list[str]:
+    """The fields that have an entry for each case."""
+    shared = ("weights", "targets", "notes")
+    names = [field.name for field in fields(forecasts) if field.name not in shared]
+    return [name for name in names if getattr(forecasts, name) is not None]
+
+
+def _taken(values: Any, chosen: NDArray[np.int64]) -> Any:
+    return values.iloc[chosen] if isinstance(values, pd.DataFrame) else values[chosen]
+
+
+def _finite(name: str, values: Any) -> Floats:
+    given = np.asarray(values)
+    if given.dtype.kind not in "fiu":
+        raise ShapeError(f"{name} must hold numbers, got {given.dtype}")
+    if count := int((~np.isfinite(given)).sum()):
+        raise NonFiniteError(f"{name} must be finite, got {count} of {given.size} that are not")
+    return given.astype(np.float64)
+
+
+def _checked_weights(weights: Any, count: int) -> Floats:
+    shares = _finite("weights", weights)
+    if shares.shape != (count,):
+        raise ShapeError(f"weights must be one for each of the {count} members, got the shape {shares.shape}")
+    if shares.min() < 0 or not shares.sum() > 0:
+        raise SettingError("weights must not be negative, and not all zero")
+    return shares
+
+
+def _checked_features(features: Any) -> pd.DataFrame | None:
+    if features is None:
+        return None
+    table = features if isinstance(features, pd.DataFrame) else pd.DataFrame(np.asarray(features)).add_prefix("x")
+    if table.ndim != 2 or not table.shape[1]:
+        raise ShapeError("features must have at least one column, got none")
+    columns = {str(name): _finite(f"feature {name!r}", column) for name, column in table.items()}
+    if len(columns) < table.shape[1]:
+        raise ShapeError("features must have columns of different names")
+    return pd.DataFrame(columns)
