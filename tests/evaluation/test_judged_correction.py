@@ -1,0 +1,79 @@
+"""Raw and corrected forecasts on the same cases."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import stakes
+from stakes.data.given_forecasts import GivenForecasts
+from stakes.errors import ShapeError
+from stakes.evaluation.judged_correction import JudgedCorrection, judge_correction
+from stakes.evaluation.metrics import Assessor
+
+COST = stakes.NewsvendorCost(9.0, 1.0, 0.0, 30.0)
+
+
+def cases(members: int = 11, sites: int = 1, **known: Any) -> tuple[GivenForecasts, Any]:
+    """Forecasts that lie 2 too low, and the same moved up."""
+    generator = np.random.default_rng(0)
+    centre = 10 + generator.normal(size=(40, 1, sites))
+    outcomes = (centre + generator.normal(size=(40, 1, sites)))[:, 0]
+    corrected = centre + generator.normal(size=(40, 50, sites))
+    return GivenForecasts(corrected[:, :members] - 2, outcomes=outcomes, **known), corrected
+
+
+def test_both_are_what_the_assessor_says_of_them() -> None:
+    given, corrected = cases(sites=2)
+    judged = judge_correction(given, corrected, COST, block=5)
+    outcome = torch.from_numpy(given.outcomes)
+    for version, members in (("raw", given.members), ("corrected", corrected)):
+        expected = Assessor(COST)(torch.from_numpy(members), outcome)
+        for name in ("action", "cost", "expected_cost", "energy_score", "pit", "error"):
+            assert judged.values(name, version) == pytest.approx(expected[name].numpy())  # type: ignore[arg-type]
+        ratio = (1 + 1 / members.shape[1]) ** 0.5
+        assert judged.values("spread", version) == pytest.approx(ratio * expected["spread"].numpy())  # type: ignore[arg-type]
+        foresight = (expected["cost"] - expected["foresight_regret"]).numpy()
+        assert judged.values("foresight_cost") == pytest.approx(foresight)
+    assert judged.values("outcome") == pytest.approx(outcome.sum(1).numpy())
+    assert (len(judged), judged.block, judged.members("raw"), judged.members("corrected")) == (40, 5, 11, 50)
+    assert judged.times is None
+    assert "today_cost" not in judged.cases
+    assert "site" not in judged.cases
+
+
+def test_what_is_known_beside_forecasts_is_kept() -> None:
+    days = np.arange("2024-01-01", "2024-02-10", dtype="datetime64[D]")
+    given, corrected = cases(times=days, sites=1, today=np.full(40, 12.0))
+    judged = judge_correction(given, corrected, COST)
+    assert judged.times is not None
+    assert judged.times[0] == np.datetime64("2024-01-01")
+    outcome = judged.values("outcome")
+    assert judged.values("today_cost") == pytest.approx(np.where(outcome > 12, 9 * (outcome - 12), 12 - outcome))
+
+
+def test_a_point_has_no_spread_and_weights_are_no_count() -> None:
+    given, corrected = cases(members=1)
+    judged = judge_correction(given, corrected, COST)
+    assert judged.raw_members == 1
+    assert not judged.values("spread", "raw").any()
+    assert judged.values("energy_score", "raw") == pytest.approx(np.abs(judged.values("error", "raw")))
+    weighted, corrected = cases(weights=np.linspace(1, 2, 11))
+    assert judge_correction(weighted, corrected, COST).raw_members == 0
+
+
+def test_errors_are_those_of_the_corrected_forecast() -> None:
+    judged = judge_correction(*cases(), COST)
+    excess = judged.values("cost", "corrected") - judged.values("expected_cost", "corrected")
+    assert judged.errors.excess == pytest.approx(excess)
+    assert abs(judged.errors.pit.mean() - 0.5) < 0.1 < judged.values("pit", "raw").mean() - 0.5
+
+
+def test_forecasts_that_do_not_fit_are_named() -> None:
+    given, corrected = cases()
+    with pytest.raises(ShapeError, match=r"as corrected, got \(40, 11, 1\) and \(39, 50, 1\)"):
+        judge_correction(given, corrected[:-1], COST)
+    judged = judge_correction(given, corrected, COST)
+    with pytest.raises(ShapeError, match="cases must have the columns corrected_pit, raw_cost"):
+        JudgedCorrection(judged.cases.drop(columns=["raw_cost", "corrected_pit"]), 1, 11, 50)

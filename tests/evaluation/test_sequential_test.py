@@ -1,0 +1,129 @@
+"""Whether errors have left what was learned: false alarms, and what is noticed."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from stakes.errors import SettingError, ShapeError
+from stakes.evaluation.sequential_test import SeenErrors, watch_errors
+
+
+def seen(errors: Any, excess: Any = None) -> SeenErrors:
+    """Cases whose outcomes lie so many deviations above a calibrated forecast."""
+    return SeenErrors(ndtr(errors), np.zeros(len(errors)) if excess is None else np.asarray(excess))
+
+
+def normal(count: int, seed: int) -> Any:
+    return np.random.default_rng(seed).normal(size=count)
+
+
+def test_false_alarms_are_no_more_than_stated() -> None:
+    """Over all looks and questions; costs depend on errors, as they do."""
+    generator, alarms = np.random.default_rng(0), 0
+    for _ in range(100):
+        past, new = generator.normal(size=40), generator.normal(size=60)
+        alarms += bool(watch_errors(seen(past, past**2), seen(new, new**2), alpha=0.3).left)
+    assert 0 < alarms <= 0.3 * 100
+
+
+def test_it_needs_no_calibrated_forecast() -> None:
+    """Outcomes that always lay high among the members have not left anything when they still do."""
+    past, new = (SeenErrors(generator.uniform(0.7, 1, 300), np.zeros(300)) for generator in _generators(2))
+    assert not watch_errors(past, new).left
+
+
+@pytest.mark.parametrize(
+    ("change", "question", "at_most"),
+    [
+        (lambda errors: errors + 0.5, "bias", 120),
+        (lambda errors: errors - 0.5, "bias", 120),
+        (lambda errors: 1.5 * errors, "spread", 120),
+        (lambda errors: errors / 1.5, "spread", 200),
+    ],
+)
+def test_a_change_is_noticed(change: Any, question: str, at_most: int) -> None:
+    noticed = []
+    for seed in range(9):
+        watch = watch_errors(seen(normal(500, seed)), seen(change(normal(300, seed + 100))))
+        (answer,) = (each for each in watch.answers if each.name == question)
+        noticed.append(answer.noticed or np.inf)
+    assert np.median(noticed) <= at_most
+
+
+def test_a_late_change_is_noticed() -> None:
+    new = normal(400, 1)
+    new[300:] += 1.0
+    (answer,) = (each for each in watch_errors(seen(normal(300, 0)), seen(new)).left if each.name == "bias")
+    assert answer.noticed is not None
+    assert 300 < answer.noticed < 360
+
+
+def test_only_dearer_decisions_are_an_alarm() -> None:
+    past, dearer = (seen(np.zeros(200), generator.exponential(size=200)) for generator in _generators(2))
+    cheaper = dearer._replace(excess=dearer.excess - 1)
+    assert [answer.name for answer in watch_errors(past, dearer._replace(excess=dearer.excess + 1)).left] == ["cost"]
+    assert not watch_errors(past, cheaper).left
+
+
+def test_what_is_said_at_one_look_is_said_at_all_later_ones() -> None:
+    past, new = seen(normal(200, 0)), seen(normal(300, 1) + 0.6)
+    (noticed,) = {answer.noticed for answer in watch_errors(past, new).left if answer.name == "bias"}
+    assert noticed is not None
+    for count in (noticed - 1, noticed, 200):
+        left = watch_errors(past, seen(normal(300, 1)[:count] + 0.6)).left
+        assert [answer.noticed for answer in left if answer.name == "bias"] == ([noticed] if count >= noticed else [])
+
+
+def test_a_block_is_one_bet() -> None:
+    past, new = normal(100, 0), normal(60, 1) + 0.8
+    single = watch_errors(seen(past), seen(new))
+    copied = watch_errors(seen(past.repeat(7)), seen(new.repeat(7)[:-3]), block=7)
+    assert (copied.past_blocks, copied.new_blocks, copied.waiting) == (100, 59, 4)
+    assert [answer.noticed for answer in copied.left] == [7 * (answer.noticed or 0) for answer in single.left]
+    assert single.left
+
+
+def test_numbers_for_people() -> None:
+    past, new = SeenErrors(np.full(4, 0.5), np.full(4, 1.0)), SeenErrors(ndtr([2.0, -2.0]), np.array([3.0, 4.0]))
+    bias, spread, cost = watch_errors(past, new).answers
+    assert (bias.past, bias.new) == pytest.approx((0.5, 0.5))
+    assert (spread.past, spread.new) == pytest.approx((0.0, 2.0))
+    assert (cost.past, cost.new) == pytest.approx((1.0, 3.5))
+
+
+def test_no_new_case_is_no_alarm() -> None:
+    watch = watch_errors(seen(normal(30, 0)), seen([]))
+    assert not watch.left
+    assert [answer.evidence for answer in watch.answers] == [1.0, 1.0, 1.0]
+    assert np.isnan(watch.answers[0].new)
+    assert watch.enough == pytest.approx(60)
+
+
+def test_much_evidence_and_none_at_all_are_finite() -> None:
+    same = SeenErrors(np.full(3000, 0.5), np.zeros(3000))
+    assert all(0 < answer.evidence < 60 for answer in watch_errors(same, same).answers)
+    beyond = watch_errors(seen(normal(1000, 0)), SeenErrors(np.ones(900), np.ones(900)))
+    assert all(np.isfinite(answer.evidence) for answer in beyond.answers)
+    assert len(beyond.left) == 3
+
+
+def test_bad_arguments_are_named() -> None:
+    good = seen(normal(10, 0))
+    with pytest.raises(SettingError, match="alpha must lie between 0 and 1, got 1"):
+        watch_errors(good, good, alpha=1.0)
+    with pytest.raises(SettingError, match="block must be at most the 10 past cases, got 11"):
+        watch_errors(good, good, block=11)
+    with pytest.raises(SettingError, match="block must"):
+        watch_errors(good, good, block=0)
+    with pytest.raises(SettingError, match=r"pit of new must lie between 0 and 1, got -0\.5 to 2"):
+        watch_errors(good, SeenErrors(np.array([-0.5, 2.0]), np.zeros(2)))
+    with pytest.raises(ShapeError, match="pit and excess of past must have a number for each case, got 10 and 3"):
+        watch_errors(SeenErrors(good.pit, np.zeros(3)), good)
+    with pytest.raises(ShapeError, match="excess of new must be finite"):
+        watch_errors(good, SeenErrors(good.pit, np.full(10, np.nan)))
+
+
+def _generators(count: int) -> list[np.random.Generator]:
+    return [np.random.default_rng(seed) for seed in range(count)]
