@@ -1,5 +1,6 @@
 """How the cases of a table of forecasts are known: by their time, by the column `case`, or by their place."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 from stakes.data.table_columns import column_times, require_columns
 from stakes.errors import TableError
 
-__all__ = ["ROW", "case_index", "require_once"]
+__all__ = ["ROW", "case_index", "require_once", "time_level"]
 
 ROW = "row"
 """The name of an index that counts the rows of a file, from 0."""
@@ -17,7 +18,7 @@ _TIME = ("time", "valid_time", "datetime", "date", "ds", "timestamp", "target_en
 _CASE, _AHEAD = "case", "horizon"
 
 
-def case_index(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | None":
+def case_index(table: pd.DataFrame, time: str | None, runs: Sequence[str] = ()) -> "pd.Index[Any] | None":
     """The times, or the labels in the column `case`, of the rows; None where there are neither.
 
     A column `ds` may count instead of telling times, and `horizon` does where nothing else tells cases apart.
@@ -25,7 +26,27 @@ def case_index(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | None":
     Args:
         table: The table.
         time: The column of times; None looks for the usual names and for a column `case`.
+        runs: Columns that tell the forecasts of one time apart, by when they were made or by how many hours ahead;
+            each is a further level of the index.
     """
+    index = _times_or_labels(table, time)
+    if not runs:
+        return index
+    levels = [*([] if index is None else [index]), *(_run_labels(table, run) for run in runs)]
+    return levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels, names=[each.name for each in levels])
+
+
+def _run_labels(table: pd.DataFrame, column: str) -> "pd.Index[Any]":
+    """Hours, or times."""
+    require_columns(table, [column], "issued or lead")
+    if not pd.api.types.is_numeric_dtype(table[column].dtype):
+        return pd.DatetimeIndex(column_times(table, column, unique=False), name=column)
+    if len(missing := np.flatnonzero(table[column].isna().to_numpy())):
+        raise TableError(f"column {column!r} must hold hours in every row, but data row {missing[0] + 1} has none")
+    return pd.Index(table[column].astype(np.float64), name=column)
+
+
+def _times_or_labels(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | None":
     known = time is None
     if time is None:
         lower = {str(column).lower(): str(column) for column in reversed(table.columns)}
@@ -41,6 +62,16 @@ def case_index(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | None":
     if len(missing := np.flatnonzero(table[time].isna().to_numpy())):
         raise TableError(f"column {time!r} must hold a label in every row, but data row {missing[0] + 1} has none")
     return pd.Index(table[time].astype("str"), name=time)
+
+
+def time_level(index: "pd.Index[Any] | None") -> Any:
+    """The column of the times in an index of cases; None where there are none.
+
+    Args:
+        index: The cases, as `case_index` has them.
+    """
+    first = index.get_level_values(0) if index is not None else None
+    return first.name if isinstance(first, pd.DatetimeIndex) else None
 
 
 def require_once(index: "pd.Index[Any]", name: str) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from stakes.data.time_axis import Times
+
 __all__ = ["ForecastValues"]
 
 
@@ -23,6 +25,8 @@ class ForecastValues:
         named: Whether the levels were told by the names of columns alone, which may mean something else.
         sited: Whether the targets are sites that were found in the table, not columns that the user has named.
         notes: Sentences about what the user should know.
+        times: When the outcomes happen, (N,), where a gridded file tells; None otherwise, and in tables.
+        issued: When the forecasts were made, (N,), where a gridded file tells; None otherwise, and in tables.
     """
 
     values: NDArray[np.float64]
@@ -32,6 +36,8 @@ class ForecastValues:
     named: bool = False
     sited: bool = False
     notes: tuple[str, ...] = ()
+    times: Times | None = None
+    issued: Times | None = None
 
     def each_by_itself(self) -> Self:
         """The same with every target of every case as a case of its own, known by its case and by its site."""
@@ -40,7 +46,17 @@ class ForecastValues:
         known_by = [self.index.get_level_values(level).repeat(targets) for level in range(self.index.nlevels)]
         sites = np.tile(np.array(self.targets, dtype=object), cases)
         index = pd.MultiIndex.from_arrays([*known_by, sites], names=[*self.index.names, "site"])
-        return replace(self, values=values, index=index, targets=("outcome",))
+        times, issued = (None if each is None else each.repeat(targets) for each in (self.times, self.issued))
+        return replace(self, values=values, index=index, targets=("outcome",), times=times, issued=issued)
+
+    def cases(self, chosen: NDArray[np.bool_]) -> Self:
+        """Some of the cases.
+
+        Args:
+            chosen: True for each of them, (N,).
+        """
+        times, issued = (None if each is None else each[chosen] for each in (self.times, self.issued))
+        return replace(self, values=self.values[chosen], index=self.index[chosen], times=times, issued=issued)
 
     def only(self, targets: Sequence[str]) -> Self:
         """The same with these targets alone.

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.data.case_index import case_index
+from stakes.data.case_index import case_index, time_level
 from stakes.data.forecast_columns import ReadAs
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.member_columns import RUN_COLUMNS, target_columns, without_coordinates
@@ -39,7 +39,13 @@ class _Rows(NamedTuple):
 
 
 def long_forecast(
-    table: pd.DataFrame, name: str, time: str | None, site: str | None, targets: Sequence[str], read_as: ReadAs
+    table: pd.DataFrame,
+    name: str,
+    time: str | None,
+    runs: Sequence[str],
+    site: str | None,
+    targets: Sequence[str],
+    read_as: ReadAs,
 ) -> ForecastValues | None:
     """The forecast in a long table; None where the table is not one.
 
@@ -47,6 +53,7 @@ def long_forecast(
         table: The table.
         name: What messages call the file.
         time: The column of times; None looks for the usual names and for a column `case`.
+        runs: Columns that tell the forecasts of one time apart, such as when they were made.
         site: The column of sites; None looks for the usual names.
         targets: The columns of values; none for the only one.
         read_as: Whether the rows of members or those of quantiles are meant where a table of a hub has both.
@@ -54,10 +61,10 @@ def long_forecast(
     rows = _rows(table, name, read_as)
     if rows is None:
         return None
-    index, labels = case_index(rows.table, time), site_labels(rows.table, site)
+    index, labels = case_index(rows.table, time, runs), site_labels(rows.table, site)
     if index is None:
         raise TableError(f"{name} has the column {rows.key!r} but none of the case; it is called time or case")
-    columns, notes = _value_columns(rows, [index.name, *([] if labels is None else [labels.name])], targets, name)
+    columns, notes = _value_columns(rows, [*index.names, *([] if labels is None else [labels.name])], targets, name)
     if labels is not None and len(columns) > 1:
         raise TableError(f"{name} must have one column of values beside that of sites, got {listed(columns)}")
     keys = _key_labels(rows, name)
@@ -71,11 +78,11 @@ def long_forecast(
     values[places] = numbers
     return ForecastValues(
         values.reshape(len(cases), len(members), -1),
-        cases.set_names(index.name),
+        cases.set_names(index.names),
         tuple(columns) if labels is None else tuple(sites),
         levels=tuple(map(float, members)) if rows.has_levels else None,
         sited=labels is not None,
-        notes=rows.notes + notes + zone_notes(rows.table, index.name if isinstance(index, pd.DatetimeIndex) else None),
+        notes=rows.notes + notes + zone_notes(rows.table, time_level(index)),
     )
 
 
@@ -153,5 +160,6 @@ def _require_once(
     key = number_text(key) if isinstance(key, float) else key
     runs = [run for run in RUN_COLUMNS if run in rows.table.columns and rows.table[run].nunique() > 1]
     hint = f"; keep the rows of one {runs[0]}" if runs else ""
+    case = ", ".join(map(str, case)) if isinstance(case, tuple) else case
     at_site = f" of site {site}" if site else ""
     raise TableError(f"{name} has {what} {key} of case {case}{at_site} more than once{hint}")

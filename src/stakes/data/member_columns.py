@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from stakes.errors import TableError, did_you_mean, listed
 
-__all__ = ["RUN_COLUMNS", "SERIES_COLUMNS", "chosen_columns", "member_columns", "such_as", "target_columns"]
-__all__ += ["without_coordinates"]
+__all__ = ["AHEAD_COLUMNS", "RUN_COLUMNS", "SERIES_COLUMNS", "chosen_columns", "member_columns", "such_as"]
+__all__ += ["target_columns", "without_coordinates"]
 
 RUN_COLUMNS = ("reference_date", "origin_date", "forecast_date", "cutoff", "issued", "init_time")
 """What the column may be called that says when a forecast was made."""
@@ -15,10 +15,12 @@ RUN_COLUMNS = ("reference_date", "origin_date", "forecast_date", "cutoff", "issu
 SERIES_COLUMNS = ("site", "unique_id", "item_id", "location", "series_id")
 """What the column may be called that says of which site or series a row is."""
 
-_AHEAD = ("lead", "lead_time", "leadtime", "lead_hours", "forecast_hour", "step", "horizon")
+AHEAD_COLUMNS = ("lead", "lead_time", "leadtime", "lead_hours", "forecast_hour", "step", "horizon")
+"""What the column may be called that says how far ahead a forecast is."""
+
 _WHERE = ("latitude", "longitude", "lat", "lon", "height", "altitude", "elevation", "level")
 _STATION = ("station", "station_id", "stationid", "id")
-_COORDINATES = {*_AHEAD, *RUN_COLUMNS, "model_id", "target_name", *_WHERE, *_STATION, *SERIES_COLUMNS}
+_COORDINATES = {*AHEAD_COLUMNS, *RUN_COLUMNS, "model_id", "target_name", *_WHERE, *_STATION, *SERIES_COLUMNS}
 _MOMENTS = ("mean", "median", "std", "sd", "stddev", "variance", "var", "spread", "min", "max", "minimum", "maximum")
 _STATISTICS = (*_MOMENTS, "ensemble_mean", "ens_mean", "ensemble_std", "ens_std")
 _OUTCOMES = ("outcome", "outcomes", "observed", "observation", "observations", "obs", "actual", "truth")

@@ -1,6 +1,7 @@
 """The members, or quantiles, in a NetCDF or GRIB file or a Zarr store: a variable along members or levels."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 
 from stakes.data.case_index import ROW, require_once
 from stakes.data.forecast_values import ForecastValues
+from stakes.data.time_axis import Times
 from stakes.errors import TableError, did_you_mean, listed, one_line
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a NetCDF file needs
@@ -26,6 +28,8 @@ LEVEL_DIMENSIONS = ("quantile", "quantile_level")
 
 _SITES = ("site", "station", "location")
 _LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon")
+_VALID, _TIME = "valid_time", "time"
+_ISSUED = ("forecast_reference_time", "reference_time", "init_time")
 _CASE, _SITE = "case", "site"
 _FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
 
@@ -70,7 +74,11 @@ def dataset_forecast(
     values = values.reshape(len(index), *values.shape[-2:])
     labels = array[site].values.tolist() if values.shape[2] > 1 else None
     targets = [array.name] if labels is None else [f"{array.name}[{label}]" for label in labels]
-    return ForecastValues(values, index, tuple(map(str, targets)), levels, notes=_told(array, cases))
+    by_run = _VALID in array.coords  # as in GRIB files, whose `time` is that of the run
+    times = _moments(array, cases, [_VALID if by_run else _TIME])
+    issued = _moments(array, cases, [*_ISSUED, *([_TIME] if by_run else [])])
+    found = ForecastValues(values, index, tuple(map(str, targets)), levels, notes=_told(array, cases))
+    return replace(found, times=times, issued=issued)
 
 
 def _told(array: "DataArray", cases: Sequence[str]) -> tuple[str, ...]:
@@ -140,6 +148,16 @@ def _at_points(array: "DataArray", name: str, points: Sequence[GridPoint]) -> "D
     return chosen.assign_coords({_SITE: [f"{latitude:g} {longitude:g}" for latitude, longitude in points]})
 
 
+def _moments(array: "DataArray", cases: Sequence[str], names: Sequence[str]) -> Times | None:
+    """The times of all cases in the first of these coordinates that has them; None where none does."""
+    for name in names:
+        if name not in array.coords or array[name].dtype.kind != "M" or not set(array[name].dims) <= set(cases):
+            continue
+        along = array[name].expand_dims({dim: array.sizes[dim] for dim in cases if dim not in array[name].dims})
+        return along.transpose(*cases).to_numpy().ravel().astype("datetime64[s]")
+    return None
+
+
 def _case_dimensions(array: "DataArray", others: Sequence[str], name: str) -> list[str]:
     """The dimensions that make up the cases, times first; several are crossed, if each has labels to be known by."""
     dims = [str(dim) for dim in array.dims if dim not in others]
@@ -161,13 +179,13 @@ def _crossed_index(array: "DataArray", cases: Sequence[str]) -> pd.MultiIndex:
 
 def _dataset_index(array: "DataArray", case: str) -> "pd.Index[Any]":
     """The valid times along the cases where there are some, or else the labels of the dimension."""
-    for known in ("valid_time", case):
+    for known in (_VALID, case):
         if known in array.coords and array[known].dims == (case,):
             labels = array[known].to_numpy()
             if labels.dtype.kind == "M":
                 return pd.DatetimeIndex(labels.astype("datetime64[s]"), name="time")
             return pd.Index([str(label) for label in labels.tolist()], name=_CASE)
-    for known in ("valid_time", "time") if array.sizes[case] == 1 else ():
+    for known in (_VALID, _TIME) if array.sizes[case] == 1 else ():
         if known in array.coords and array[known].ndim == 0 and array[known].dtype.kind == "M":
             return pd.DatetimeIndex(array[known].to_numpy().astype("datetime64[s]").reshape(1), name="time")
     return pd.RangeIndex(array.sizes[case], name=ROW)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stakes.data.case_index import ROW, case_index, require_once
+from stakes.data.case_index import ROW, case_index, require_once, time_level
 from stakes.data.forecast_columns import ForecastColumns, ReadAs, forecast_columns
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.long_tables import long_forecast
@@ -24,6 +24,7 @@ def table_forecast(
     name: str,
     *,
     time: str | None = None,
+    runs: Sequence[str] = (),
     site: str | None = None,
     columns: Sequence[str] = (),
     targets: Sequence[str] = (),
@@ -35,20 +36,27 @@ def table_forecast(
         table: The table.
         name: What messages call the file.
         time: The column of times; None looks for the usual names and for a column `case`.
+        runs: Columns that tell the forecasts of one time apart, such as when they were made.
         site: The column of sites; None looks for the usual names.
         columns: The members of a wide table, also as ranges such as m1:m50; none for all that look like members.
         targets: The columns of values of a long table; none for the only one.
         read_as: What the columns of a wide table hold, or which rows of a hub's table are meant.
     """
-    found = None if columns else long_forecast(table, name, time, site, targets, read_as)
-    return _wide(table, name, time, site, columns, read_as) if found is None else found
+    found = None if columns else long_forecast(table, name, time, runs, site, targets, read_as)
+    return _wide(table, name, time, runs, site, columns, read_as) if found is None else found
 
 
 def _wide(
-    table: pd.DataFrame, name: str, time: str | None, site: str | None, wanted: Sequence[str], read_as: ReadAs
+    table: pd.DataFrame,
+    name: str,
+    time: str | None,
+    runs: Sequence[str],
+    site: str | None,
+    wanted: Sequence[str],
+    read_as: ReadAs,
 ) -> ForecastValues:
-    index, sites = case_index(table, time), site_labels(table, site)
-    known = {each.name for each in (index, sites) if each is not None}
+    index, sites = case_index(table, time, runs), site_labels(table, site)
+    known = {*([] if index is None else index.names), *([] if sites is None else [sites.name])}
     others = [str(column) for column in table.columns if column not in known]
     if not others:
         raise TableError(f"{name} has no column of members")
@@ -56,7 +64,7 @@ def _wide(
     _require_numbers(table, columns, name)
     found = forecast_columns(columns, name, read_as, bool(wanted))
     values = np.stack([column_numbers(table, of_target, name) for of_target in found.of_target.values()], -1)
-    notes += found.notes + zone_notes(table, index.name if isinstance(index, pd.DatetimeIndex) else None)
+    notes += found.notes + zone_notes(table, time_level(index))
     if sites is not None:
         return replace(_by_site(values, index, sites, found, name), named=read_as == "auto", notes=notes)
     index = pd.RangeIndex(len(table), name=ROW) if index is None else index
@@ -82,12 +90,13 @@ def _by_site(
         if labels.duplicated().any():
             raise TableError(f"{name} has the column {labels.name!r} but none of the case; it is called time or case")
         index = pd.Index(np.zeros(len(labels), np.int64), name=ROW)
-    require_once(pd.MultiIndex.from_arrays([index, labels], names=[index.name, labels.name]), name)
+    levels: list[Any] = [*(index.get_level_values(level) for level in range(index.nlevels)), labels]
+    require_once(pd.MultiIndex.from_arrays(levels, names=[*index.names, labels.name]), name)
     case_codes, cases = pd.factorize(index)
     site_codes, sites = pd.factorize(labels)
     placed = np.full((len(cases), values.shape[1], len(sites)), np.nan)
     placed[case_codes, :, site_codes] = values[..., 0]
-    cases = pd.Index(cases).set_names(index.name)
+    cases = pd.Index(cases).set_names(index.names)
     return ForecastValues(placed, cases, tuple(map(str, sites)), found.levels, sited=True)
 
 

@@ -24,7 +24,7 @@ from stakes.data.outcome_bounds import Pair
 from stakes.data.quantile_members import TailShape
 from stakes.data.tables import read_table
 from stakes.data.weighted_quantiles import given_bounds, weighted_quantiles, within
-from stakes.data.xarray_files import GRIB, is_gridded, open_dataset
+from stakes.data.xarray_files import is_dataset, open_dataset
 from stakes.errors import SettingError, TableError, did_you_mean, listed
 from stakes.method.argument_checks import require_one_of
 from stakes.number_text import number_text
@@ -126,7 +126,7 @@ def read_members(
     path = Path(path)
     name = repr(str(path))
     require_one_of("read_as", read_as, ("auto", "members", "quantiles", "points"))
-    if is_gridded(path) or path.suffix.lower() in GRIB:
+    if is_dataset(path):
         if columns:
             raise TableError(f"columns choose the members of a table, but {name} is a NetCDF file or like one")
         with open_dataset(str(path)) as dataset:
@@ -135,8 +135,7 @@ def read_members(
         if dimension is not None or points:
             raise TableError(f"the dimension of members and points are of NetCDF files, but {name} is a table")
         table = read_table(path, separator=separator, encoding=encoding)
-        how = {"time": time, "site": site}
-        found = table_forecast(table, name, **how, columns=columns, targets=targets, read_as=read_as)
+        found = table_forecast(table, name, time=time, site=site, columns=columns, targets=targets, read_as=read_as)
     kept = _complete(_of_sites(found, sites, name), name)
     if kept.levels is not None:
         return _weighted(kept, name, found.named, tails, bounds, cost)

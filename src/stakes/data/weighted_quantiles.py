@@ -14,7 +14,7 @@ from stakes.method.costs import TotalCost
 from stakes.method.named_costs import ShortfallCost, WindDispatchCost
 from stakes.number_text import number_text
 
-__all__ = ["WeightedQuantiles", "given_bounds", "weighted_quantiles", "within"]
+__all__ = ["WeightedQuantiles", "given_bounds", "quantile_bounds", "weighted_quantiles", "within"]
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ def weighted_quantiles(
     """
     checked_levels(levels)
     ordered, notes = uncrossed(quantiles, name)
-    known = _known_bounds(cost, ordered) if bounds == "auto" else given_bounds(bounds)
+    known = quantile_bounds(cost, ordered) if bounds == "auto" else given_bounds(bounds)
     members, weights = quantile_members(levels, ordered, tails)
     if 0.5 not in levels:
         low, high = max(level for level in levels if level < 0.5), min(level for level in levels if level > 0.5)
@@ -69,7 +69,13 @@ def weighted_quantiles(
     return WeightedQuantiles(within(members, known), weights, notes)
 
 
-def _known_bounds(cost: object, quantiles: Floats) -> OutcomeBounds | None:
+def quantile_bounds(cost: object, quantiles: Floats) -> OutcomeBounds | None:
+    """What outcomes cannot cross, as the cost knows or quantiles show it; None where there is nothing.
+
+    Args:
+        cost: The cost; None for no cost.
+        quantiles: Quantiles of any shape.
+    """
     found = outcome_bounds("auto", cost, torch.from_numpy(quantiles.reshape(-1, 1)))
     if found is not None or not isinstance(cost, TotalCost) or isinstance(cost, WindDispatchCost):
         return found

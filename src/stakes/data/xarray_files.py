@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # importing them for real takes a second, which only a file n
     import pandas as pd
     from xarray import DataArray, Dataset
 
-__all__ = ["COMPONENTS", "GRIB", "GRIDDED", "SPEEDS", "is_gridded", "one_version", "open_dataset"]
+__all__ = ["COMPONENTS", "GRIB", "GRIDDED", "SPEEDS", "is_dataset", "is_gridded", "one_version", "open_dataset"]
 
 GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
 """How the names of NetCDF files and Zarr stores end."""
@@ -49,6 +49,15 @@ def is_gridded(path: str | Path) -> bool:
         path: The file or folder, which need not be there.
     """
     return str(path).rstrip("/").lower().endswith(GRIDDED)
+
+
+def is_dataset(path: str | Path) -> bool:
+    """Whether the name is that of a NetCDF file, a Zarr store or a GRIB file.
+
+    Args:
+        path: The file or folder, which need not be there.
+    """
+    return is_gridded(path) or str(path).lower().endswith(GRIB)
 
 
 @contextmanager

@@ -1,0 +1,145 @@
+"""Cases of forecasts with all that is known of them: outcomes, features, and the action that was taken."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.data.case_rows import CaseRows
+from stakes.data.forecast_layout import ForecastLayout
+from stakes.data.forecast_values import ForecastValues
+from stakes.errors import TableError
+
+__all__ = ["ForecastCases", "forecast_cases"]
+
+Floats = NDArray[np.float64]
+
+
+class ForecastCases(NamedTuple):
+    """Forecasts of N cases and what belongs to them, with nothing missing.
+
+    Attributes:
+        found: The forecasts, of D targets, or of one where each site is decided by itself.
+        sites: The site of each case, (N,), where each is decided by itself; None otherwise.
+        features: What else was known, (N, F); None for nothing.
+        outcomes: What happened, (N, D); None where it is not known.
+        today: The action that was taken, (N,); None where it is not known.
+        notes: Sentences about what the user should know.
+    """
+
+    found: ForecastValues
+    sites: NDArray[np.str_] | None
+    features: pd.DataFrame | None
+    outcomes: Floats | None
+    today: Floats | None
+    notes: tuple[str, ...]
+
+
+def forecast_cases(
+    layout: ForecastLayout,
+    found: ForecastValues,
+    rows: CaseRows | None,
+    outcome_rows: CaseRows | None,
+    notes: tuple[str, ...] = (),
+) -> ForecastCases:
+    """Forecasts, outcomes and all else, case by case, without the cases that lack something.
+
+    Args:
+        layout: Which columns are what, outcomes in the order of the targets.
+        found: The forecasts.
+        rows: The rows of their table; None for a gridded file.
+        outcome_rows: The rows that hold outcomes; None where these are not wanted.
+        notes: What is known already that the user should know.
+    """
+    outcomes = None if outcome_rows is None else _outcomes(layout, found, outcome_rows)
+    features = None if rows is None or not layout.features else _features(layout, found, rows)
+    today = None if outcome_rows is None or layout.today is None else _today(layout, found, outcome_rows)
+    sites, there = None, np.full(len(found.index), True)
+    if layout.each_site:
+        sites = np.tile(np.array(found.targets, dtype=np.str_), len(found.index))
+        keys, found = found.index.repeat(len(found.targets)), found.each_by_itself()
+        there = np.full(len(keys), True) if rows is None else rows.has(keys, sites)
+        outcomes = None if outcomes is None else outcomes.reshape(-1, 1)
+    lacks: dict[str, Any] = {"members" if found.levels is None else "quantiles": np.isnan(found.values).any((1, 2))}
+    lacks |= {} if outcomes is None else {"an outcome": np.isnan(outcomes).any(1)}
+    lacks |= {} if features is None else {"a feature": features.isna().any(axis=1).to_numpy()}
+    lacks |= {} if today is None else {"today's action": np.isnan(today)}
+    lacks = {what: lack & there for what, lack in lacks.items()}
+    complete: NDArray[np.bool_] = there & ~np.logical_or.reduce(list(lacks.values()))
+    if not complete.any():
+        what = " and ".join(lacks)
+        raise TableError(f"no case has all of {what}, of {there.sum()} in the file of forecasts")
+    told = [
+        f"{lack.sum()} of {there.sum()} cases lack {what} and are left out"
+        for what, lack in lacks.items()
+        if lack.any()
+    ]
+    return ForecastCases(
+        found.cases(complete),
+        None if sites is None else sites[complete],
+        None if features is None else features[complete],
+        None if outcomes is None else outcomes[complete],
+        None if today is None else today[complete],
+        (*found.notes, *notes, *told),
+    )
+
+
+def _keys(layout: ForecastLayout, found: ForecastValues) -> "pd.Index[Any]":
+    """By what the outcomes of cases are looked up."""
+    if not layout.own_file:
+        return found.index
+    if found.times is not None:
+        return pd.DatetimeIndex(found.times, name="time")
+    return found.index.get_level_values(0)
+
+
+def _outcomes(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> Floats:
+    """What happened, (N, D)."""
+    keys, targets = _keys(layout, found), found.targets
+    if rows.sites is None:
+        outcomes = rows.values([layout.outcomes[layout.targets.index(target)] for target in targets], keys)
+    else:
+        sites = np.tile(np.array(targets, dtype=object), len(keys))
+        outcomes = rows.values(layout.outcomes, keys.repeat(len(targets)), sites).reshape(len(keys), len(targets))
+    if np.isnan(outcomes).all():
+        firsts = [each.get_level_values(0) for each in (keys, rows.index)]
+        spans = [f"{each.min()} to {each.max()}" for each in firsts]
+        raise TableError(
+            f"forecasts and outcomes never overlap: forecasts are of {spans[0]}, {rows.name} of {spans[1]}"
+        )
+    return outcomes
+
+
+def _today(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> Floats:
+    """The action that was taken, for every case, or every site of it where each is decided by itself."""
+    keys, count = _keys(layout, found), len(found.targets)
+    each = layout.each_site
+    if each and rows.sites is None:
+        raise TableError(f"today must hold an action of each site; {rows.name} has one row for all of them")
+    sites = np.tile(np.array(found.targets, dtype=object), len(keys)) if each else None
+    assert layout.today is not None
+    return rows.values([layout.today], keys.repeat(count) if each else keys, sites)[:, 0]
+
+
+def _features(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> pd.DataFrame:
+    """Features (N, F), of every site of a case where each is decided by itself, or where they differ."""
+    names, keys, targets = list(layout.features), found.index, found.targets
+    each = layout.each_site
+    if rows.sites is None:
+        values = rows.values(names, keys)
+        return pd.DataFrame(values.repeat(len(targets) if each else 1, axis=0), columns=names)
+    sites = np.tile(np.array(targets, dtype=object), len(keys))
+    values = rows.values(names, keys.repeat(len(targets)), sites)
+    if each:
+        return pd.DataFrame(values, columns=names)
+    by_site = values.reshape(len(keys), len(targets), len(names))
+    shared = (by_site == by_site[:, :1]).all((0, 1))
+    columns = {name: by_site[:, 0, place] for place, name in enumerate(names) if shared[place]}
+    columns |= {
+        f"{name} {target}": by_site[:, at, place]
+        for place, name in enumerate(names)
+        for at, target in enumerate(targets)
+        if not shared[place]
+    }
+    return pd.DataFrame(columns)

@@ -1,0 +1,57 @@
+"""Which column of outcomes belongs to which forecast, by their names: load_north to dayahead_north, and so on."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from stakes.errors import TableError, listed
+
+__all__ = ["matched_outcomes"]
+
+
+def matched_outcomes(
+    targets: Sequence[str], outcomes: Sequence[str], in_order: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The column of outcomes of each target, and what the user should know about it.
+
+    Names match where what they do not share with all others of their kind is the same.
+
+    >>> matched_outcomes(["ahead_west", "ahead_north"], ["load_north", "load_west"], in_order=False)
+    (('load_west', 'load_north'), ())
+
+    Args:
+        targets: The names of the targets as the forecasts have them.
+        outcomes: The names of the columns of outcomes.
+        in_order: Whether the user has given the targets in an order, which tells where names do not.
+    """
+    if len(targets) != len(outcomes):
+        raise TableError(
+            f"there must be an outcome for each of the {len(targets)} targets of the forecasts, {listed(targets)}, got "
+            f"{len(outcomes)}: {listed(outcomes)}"
+        )
+    if len(targets) == 1:
+        return tuple(outcomes), ()
+    own = dict(zip(_own_parts(outcomes), outcomes, strict=True))
+    wanted = _own_parts(targets)
+    if set(own) == set(wanted) and len(own) == len(outcomes):
+        return tuple(own[part] for part in wanted), ()
+    if set(own) & set(wanted) or not in_order:
+        raise TableError(
+            f"the outcomes {listed(outcomes)} must have the names of the forecasts' targets, {listed(targets)}, or "
+            "names that differ from theirs in the same part alone; rename the columns"
+        )
+    pairs = listed([f"{outcome} of {target}" for target, outcome in zip(targets, outcomes, strict=True)])
+    return tuple(outcomes), (f"names do not tell which outcome belongs to which forecast: taken in order, {pairs}",)
+
+
+def _own_parts(names: Sequence[str]) -> list[str]:
+    """What is left of each name without the beginning and the end that all share, in small letters."""
+    small = [name.casefold() for name in names]
+    rest = [name[_shared(small) :] for name in small]
+    end = _shared([name[::-1] for name in rest])
+    return [name[: len(name) - end] for name in rest]
+
+
+def _shared(names: Sequence[str]) -> int:
+    """With how many letters all names begin alike."""
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return sum(1 for _ in alike)

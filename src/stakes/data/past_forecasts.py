@@ -1,0 +1,286 @@
+"""Forecasts that a user has kept, with what happened since: read from one table, or from two files, case by case."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from stakes.data.case_rows import CaseRows
+from stakes.data.forecast_cases import ForecastCases, forecast_cases
+from stakes.data.forecast_layout import ForecastLayout
+from stakes.data.forecast_values import ForecastValues
+from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.matched_outcomes import matched_outcomes
+from stakes.data.member_columns import chosen_columns
+from stakes.data.member_grids import dataset_forecast
+from stakes.data.member_tables import table_forecast
+from stakes.data.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
+from stakes.data.tables import read_table
+from stakes.data.weighted_quantiles import quantile_bounds, weighted_quantiles
+from stakes.data.xarray_files import is_dataset, open_dataset
+from stakes.errors import SettingError, TableError, did_you_mean, listed
+from stakes.number_text import number_text
+
+__all__ = ["read_new", "read_past"]
+
+Floats = NDArray[np.float64]
+
+
+def read_past(
+    layout: ForecastLayout,
+    past: Path,
+    forecasts: Path | None = None,
+    *,
+    cost: object = None,
+    bounds: Pair | Literal["auto"] | None = "auto",
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> tuple[GivenForecasts, ForecastLayout]:
+    """Past forecasts with their outcomes, in the order of issue, and the layout by which new ones are read alike.
+
+    A case that lacks a member, an outcome or a feature is left out; the notes say so.
+
+    Args:
+        layout: What the user says of the columns.
+        past: The table of the outcomes, and of the forecasts where these have no file of their own.
+        forecasts: The file of the forecasts: a table, wide or long, a NetCDF or GRIB file or a Zarr store; None where
+            they stand in `past`.
+        cost: The cost, which may know what outcomes cannot cross; None for no cost.
+        bounds: What outcomes cannot cross, for the tails of quantiles, and for members where the user has given it;
+            "auto" takes what the cost knows, or the outcomes or quantiles show; None for none.
+        separator: The character between the fields of text files; None finds it out.
+        encoding: The encoding of text files; None finds it out.
+    """
+    csv = {"separator": separator, "encoding": encoding}
+    source = _source(past if forecasts is None else forecasts, csv)
+    told: tuple[str, ...] = ()
+    if source.table is not None:
+        layout, told = layout.named_in(source.table, source.name)
+    seen = source
+    if forecasts is not None:
+        seen = _source(past, csv)
+        assert seen.table is not None
+        there = [str(column) for column in seen.table.columns]
+        layout = replace(layout, outcomes=tuple(chosen_columns(layout.outcomes, there, seen.name)))
+    found, rows = _found(layout, source)
+    outcome_rows = _outcome_rows(layout, rows, seen)
+    layout, matched = _named_outcomes(layout, found, outcome_rows)
+    each = layout.each_site and len(found.targets) > 1
+    layout = replace(layout, targets=found.targets, levels=found.levels or (), each_site=each)
+    notes = (*told, *matched)
+    cases = forecast_cases(layout, found, rows, outcome_rows, notes)
+    assert cases.outcomes is not None
+    layout = replace(layout, bounds=_bounds(cases, found.levels, bounds, cost))
+    return _given(layout, cases), layout
+
+
+def read_new(
+    layout: ForecastLayout,
+    forecasts: Path,
+    outcomes: Path | None = None,
+    *,
+    judged: bool = False,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> GivenForecasts:
+    """New forecasts, as those of the past were read, in the order of issue.
+
+    Args:
+        layout: As `read_past` has returned it.
+        forecasts: The file of the forecasts.
+        outcomes: The table of their outcomes, where forecasts have a file of their own; None otherwise.
+        judged: Whether the outcomes are read too; they and the action of today are otherwise not looked for.
+        separator: The character between the fields of text files; None finds it out.
+        encoding: The encoding of text files; None finds it out.
+    """
+    csv = {"separator": separator, "encoding": encoding}
+    if judged and layout.own_file and outcomes is None:
+        raise SettingError("the forecasts have a file of their own, and their outcomes another: --outcomes names it")
+    if outcomes is not None and not layout.own_file:
+        raise SettingError(f"forecasts and outcomes share a table here, got {str(outcomes)!r} for the outcomes besides")
+    source = _source(forecasts, csv)
+    found, rows = _found(layout, source)
+    if (levels := found.levels or ()) != layout.levels:
+        kinds = [
+            f"quantiles at {listed([*map(number_text, each)])}" if each else "members"
+            for each in (layout.levels, levels)
+        ]
+        raise TableError(f"{source.name} must have {kinds[0]}, as the past forecasts, got {kinds[1]}")
+    if not judged:
+        return _given(layout, forecast_cases(replace(layout, today=None), found, rows, None))
+    outcome_rows = _outcome_rows(layout, rows, source if outcomes is None else _source(outcomes, csv))
+    return _given(layout, forecast_cases(layout, found, rows, outcome_rows))
+
+
+class _Source(NamedTuple):
+    """A file, and its table unless it is a gridded one."""
+
+    path: Path
+    name: str
+    table: pd.DataFrame | None
+
+
+def _source(path: Path, csv: dict[str, str | None]) -> _Source:
+    return _Source(Path(path), repr(str(path)), None if is_dataset(path) else read_table(Path(path), **csv))
+
+
+def _found(layout: ForecastLayout, source: _Source) -> tuple[ForecastValues, CaseRows | None]:
+    """The forecasts of the targets that are meant, and the rows of their table, if it is one."""
+    table, name = source.table, source.name
+    if table is None:
+        _require_no_columns(layout, name)
+        with open_dataset(str(source.path)) as dataset:
+            found = dataset_forecast(dataset, name, layout.variable, layout.member_dimension, layout.points)
+        rows = None
+    else:
+        if layout.member_dimension is not None or layout.points:
+            raise TableError(f"the dimension of members and points are of NetCDF files, but {name} is a table")
+        forecasts = table.drop(columns=[column for column in layout.beside if column in table.columns])
+        found = table_forecast(
+            forecasts,
+            name,
+            time=layout.time,
+            runs=layout.runs,
+            site=layout.site,
+            columns=layout.columns,
+            read_as=_read_as(layout),
+        )
+        rows = CaseRows.of(table, name, layout.time, layout.runs, layout.site)
+    return _of_targets(layout, found, name), rows
+
+
+def _of_targets(layout: ForecastLayout, found: ForecastValues, name: str) -> ForecastValues:
+    """The targets that are meant: all of them, or where each is decided by itself those that are there."""
+    if not layout.targets:
+        return found
+    if layout.each_site:
+        for target in found.targets:
+            if target not in layout.targets:
+                raise TableError(
+                    f"{name} has the site {target!r}, which is unknown; there are {listed(layout.targets)}"
+                )
+        return found.only([target for target in layout.targets if target in found.targets])
+    for target in layout.targets:
+        if target not in found.targets:
+            raise TableError(f"{name} has no site {target!r}; {did_you_mean(target, found.targets)}")
+    return found.only(layout.targets)
+
+
+def _require_no_columns(layout: ForecastLayout, name: str) -> None:
+    columns = {"columns": layout.columns, "features": layout.features, "issued": layout.issued, "lead": layout.lead}
+    for role, given in columns.items():
+        if given:
+            raise TableError(f"{role} are columns of a table, but {name} is a NetCDF file or like one, got {given}")
+
+
+def _read_as(layout: ForecastLayout) -> Any:
+    """As many columns as outcomes, where there are several, are a point forecast of each."""
+    alike = 1 < len(layout.columns) == len(layout.outcomes)
+    return "points" if layout.read_as == "auto" and alike else layout.read_as
+
+
+def _outcome_rows(layout: ForecastLayout, rows: CaseRows | None, seen: _Source) -> CaseRows:
+    """The rows that hold outcomes; in a file of their own they are known by their time or label alone."""
+    if not layout.own_file:
+        assert rows is not None
+        return rows
+    if seen.table is None:
+        raise TableError(f"the outcomes must be a table, got {seen.name}")
+    time = layout.time if layout.time in seen.table.columns else None
+    site = layout.site if layout.site in seen.table.columns else None
+    return CaseRows.of(seen.table, seen.name, time, (), site)
+
+
+def _named_outcomes(
+    layout: ForecastLayout, found: ForecastValues, rows: CaseRows
+) -> tuple[ForecastLayout, tuple[str, ...]]:
+    """The layout with the column of outcomes of each target, or the only one beside a column of sites."""
+    if rows.sites is None:
+        outcomes, notes = matched_outcomes(found.targets, layout.outcomes, in_order=not found.sited)
+        return replace(layout, outcomes=outcomes), notes
+    if len(layout.outcomes) > 1:
+        raise TableError(
+            f"{rows.name} must have one column of outcomes beside that of sites, got {listed(layout.outcomes)}"
+        )
+    there = list(dict.fromkeys(rows.sites))
+    for target in found.targets:
+        if target not in there:
+            raise TableError(f"{rows.name} has no outcome of site {target!r}; {did_you_mean(target, there)}")
+    return layout, ()
+
+
+def _bounds(
+    cases: ForecastCases, levels: Sequence[float] | None, given: Pair | Literal["auto"] | None, cost: object
+) -> tuple[Pair, ...]:
+    """What members are drawn to, for each target: what is given, and for the tails of quantiles what is known."""
+    if given is None or (given == "auto" and levels is None):
+        return ()
+    known = outcome_bounds(given, cost, torch.from_numpy(cases.outcomes))
+    if known is None:
+        each = [quantile_bounds(cost, cases.found.values[..., place]) for place in range(cases.found.values.shape[2])]
+        return tuple((None, None) if one is None else one.pairs[0] for one in each) if any(each) else ()
+    return known.pairs
+
+
+def _given(layout: ForecastLayout, cases: ForecastCases) -> GivenForecasts:
+    found = cases.found
+    members, weights, notes = _members(layout, found)
+    index, times, issued, leads = _moments(layout, found)
+    one_of_sites = len(layout.outcomes) < len(layout.targets)
+    together = layout.targets if one_of_sites else layout.outcomes
+    return GivenForecasts(
+        members=members,
+        weights=weights,
+        targets=together if members.shape[2] > 1 else layout.outcomes if len(layout.outcomes) == 1 else ("outcome",),
+        index=index,
+        times=times,
+        issued=issued,
+        leads=leads,
+        sites=cases.sites,
+        features=cases.features,
+        outcomes=cases.outcomes,
+        today=cases.today,
+        notes=(*cases.notes, *notes),
+    ).in_order()
+
+
+def _members(layout: ForecastLayout, found: ForecastValues) -> tuple[Floats, Floats | None, tuple[str, ...]]:
+    """Members (N, M, D), their weights where they were made of quantiles, and what to know about these."""
+    width = found.values.shape[2]
+    pairs = layout.bounds if len(layout.bounds) == width else layout.bounds[:1] * width
+    if found.levels is None:
+        bounds = OutcomeBounds(pairs, "given") if pairs else None
+        values = torch.from_numpy(found.values)
+        return (found.values if bounds is None else bounds.clip(values).numpy()), None, ()
+    made = [
+        weighted_quantiles(
+            found.levels,
+            found.values[..., place],
+            f"the forecast of {layout.targets[place]}" if width > 1 else "the forecast",
+            tails=layout.tails,
+            bounds=pairs[place] if pairs else None,
+        )
+        for place in range(width)
+    ]
+    notes = tuple(dict.fromkeys(note for each in made for note in each.notes))
+    return np.stack([each.members for each in made], -1), made[0].weights, notes
+
+
+def _moments(layout: ForecastLayout, found: ForecastValues) -> tuple[Any, Any, Any, Any]:
+    """What cases are called, when they happen, when they were issued, and the lead between both in hours."""
+    index = found.index
+    levels = {name: index.get_level_values(place) for place, name in enumerate(index.names)}
+    first = index.get_level_values(0)
+    is_time = isinstance(first, pd.DatetimeIndex) and first.name not in layout.runs
+    times = found.times if found.times is not None else first.to_numpy() if is_time else None
+    issued = levels[layout.issued].to_numpy() if layout.issued is not None else found.issued
+    leads = levels[layout.lead].to_numpy() if layout.lead is not None else None
+    if layout.lead_hours is not None:
+        leads = np.full(len(index), layout.lead_hours)
+    short: pd.Index[Any] = index.droplevel(cast(Any, list(layout.runs))) if is_time and layout.runs else index
+    return short if short.is_unique else index, times, issued, leads

@@ -1,0 +1,45 @@
+"""Outcomes find their forecasts by name, or are refused in words."""
+
+import pytest
+
+from stakes.data.matched_outcomes import matched_outcomes
+from stakes.errors import TableError
+
+
+@pytest.mark.parametrize(
+    ("targets", "outcomes", "expected"),
+    [
+        (["north", "south"], ["south", "north"], ("north", "south")),
+        (["f_CAPITL", "f_CENTRL"], ["load_CENTRL", "load_CAPITL"], ("load_CAPITL", "load_CENTRL")),
+        (["north_f", "south_f"], ["obs south", "obs north"], ("obs north", "obs south")),
+        (["A", "AB"], ["y_ab", "y_a"], ("y_a", "y_ab")),
+        (["t2m"], ["temperature"], ("temperature",)),
+    ],
+)
+def test_names_that_share_their_own_part_match(
+    targets: list[str], outcomes: list[str], expected: tuple[str, ...]
+) -> None:
+    assert matched_outcomes(targets, outcomes, in_order=False) == (expected, ())
+
+
+def test_names_that_share_nothing_are_matched_in_the_order_given_and_told() -> None:
+    matched, notes = matched_outcomes(["52 4", "55 8"], ["delft", "ribe"], in_order=True)
+    assert matched == ("delft", "ribe")
+    assert notes == (
+        "names do not tell which outcome belongs to which forecast: taken in order, delft of 52 4, ribe of 55 8",
+    )
+
+
+@pytest.mark.parametrize(
+    ("targets", "outcomes", "in_order", "said"),
+    [
+        (["north", "south"], ["a", "b"], False, "must have the names of the forecasts' targets, north, south"),
+        (["north", "south", "west"], ["north", "south", "east"], True, "rename the columns"),
+        (["north", "south"], ["north"], True, "an outcome for each of the 2 targets of the forecasts, north, south"),
+    ],
+)
+def test_what_may_belong_to_another_is_refused(
+    targets: list[str], outcomes: list[str], in_order: bool, said: str
+) -> None:
+    with pytest.raises(TableError, match=said):
+        matched_outcomes(targets, outcomes, in_order)

@@ -1,0 +1,216 @@
+"""Past forecasts and their outcomes: one table or two files, points, members and quantiles, sites together or each."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stakes.data.forecast_layout import ForecastLayout
+from stakes.data.past_forecasts import read_new, read_past
+from stakes.errors import StakesError
+from stakes.settings import from_plain, to_plain
+
+DAYS = ["2020-01-01", "2020-01-02", "2020-01-03"]
+WIDE = pd.DataFrame({"time": DAYS, "m1": [1.0, 2, 3], "m2": [2.0, 3, 4], "y": [1.5, 2.5, 9]})
+
+
+def written(folder: Path, table: pd.DataFrame, name: str = "past.csv") -> Path:
+    table.to_csv(folder / name, index=False)
+    return folder / name
+
+
+def laid(**fields: Any) -> ForecastLayout:
+    return ForecastLayout(**{"outcomes": ("y",), "columns": ("m1:m2",), **fields})
+
+
+def test_members_and_outcomes_of_one_table(tmp_path: Path) -> None:
+    path = written(tmp_path, WIDE.assign(today=[5.0, 6, 7], wind=[0.1, 0.2, 0.3]))
+    given, layout = read_past(laid(today="today", features=("wind",), lead_hours=24.0), path)
+    assert given.members[..., 0].tolist() == [[1, 2], [2, 3], [3, 4]]
+    assert given.outcomes is not None
+    assert given.outcomes[:, 0].tolist() == [1.5, 2.5, 9]
+    assert given.targets == ("y",)
+    assert given.index.tolist() == [*pd.to_datetime(DAYS)]
+    assert given.issued is not None
+    assert str(given.issued[0]) == "2019-12-31T00:00:00"
+    assert given.today is not None
+    assert given.today.tolist() == [5, 6, 7]
+    assert given.features is not None
+    assert given.features["wind"].tolist() == [0.1, 0.2, 0.3]
+    assert layout.columns == ("m1", "m2")
+    assert layout.time == "time"
+    assert from_plain(ForecastLayout, to_plain(layout)) == layout
+
+
+def test_new_forecasts_are_read_by_the_same_layout_without_outcomes(tmp_path: Path) -> None:
+    _, layout = read_past(laid(), written(tmp_path, WIDE))
+    new = WIDE.iloc[::-1].drop(columns="y").assign(other="x")
+    given = read_new(layout, written(tmp_path, new, "new.csv"))
+    assert given.outcomes is None
+    assert given.members[:, 0, 0].tolist() == [1, 2, 3]
+    with pytest.raises(StakesError, match="has no column 'y'"):
+        read_new(layout, tmp_path / "new.csv", judged=True)
+    assert read_new(layout, tmp_path / "past.csv", judged=True).outcomes is not None
+
+
+def test_leads_tell_forecasts_of_one_time_apart(tmp_path: Path) -> None:
+    table = pd.concat([WIDE.assign(ahead=24), WIDE.assign(ahead=48, m1=0.0)])
+    with pytest.raises(StakesError, match="has the time 2020-01-01 00:00:00 more than once"):
+        read_past(laid(), written(tmp_path, table))
+    given, _ = read_past(laid(lead="ahead"), tmp_path / "past.csv")
+    assert given.leads is not None
+    assert given.leads.tolist() == [48, 24, 48, 24, 48, 24]
+    assert given.index.names == ["time", "ahead"]
+    assert given.members[0, 0, 0] == 0
+
+
+def test_a_column_that_says_when_a_forecast_was_made_is_found_and_told(tmp_path: Path) -> None:
+    path = written(tmp_path, WIDE.assign(issued=["2019-12-31", "2019-12-31", "2020-01-02"]))
+    given, layout = read_past(laid(), path)
+    assert layout.issued == "issued"
+    assert given.leads is not None
+    assert given.leads.tolist() == [24, 48, 24]
+    assert given.notes == ("the column 'issued' is taken to say when each forecast was made",)
+    assert given.index.name == "time"
+    told = read_past(laid(), written(tmp_path, WIDE.assign(lead=[1, 1, 1])))[0].notes
+    assert "as --lead lead does if lead is in hours" in told[0]
+
+
+def test_forecasts_made_after_their_outcome_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, WIDE.assign(issued=["2019-12-31", "2020-01-05", "2020-01-02"]))
+    with pytest.raises(StakesError, match="issued must not lie after times"):
+        read_past(laid(), path)
+
+
+def test_points_of_several_targets_find_their_outcomes(tmp_path: Path) -> None:
+    table = pd.DataFrame({"time": DAYS, "load_b": [1.0, 2, 3], "load_a": [4.0, 5, 6]})
+    table = table.assign(ahead_a=table["load_a"] + 0.5, ahead_b=table["load_b"] - 0.5)
+    layout = ForecastLayout(outcomes=("load_b:load_a",), columns=("ahead_a", "ahead_b"))
+    given, _ = read_past(layout, written(tmp_path, table))
+    assert given.members.shape == (3, 1, 2)
+    assert given.targets == ("load_a", "load_b")
+    assert given.outcomes is not None
+    np.testing.assert_array_equal(given.members[:, 0] - given.outcomes, [[0.5, -0.5]] * 3)
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_rows_of_sites(tmp_path: Path, each: bool) -> None:
+    north, west = WIDE.assign(site="north", sun=1.0), WIDE.assign(site="west", m1=[7.0, 8, 9], sun=2.0)
+    table = pd.concat([north, west.iloc[:2]])
+    given, layout = read_past(laid(each_site=each, features=("sun",)), written(tmp_path, table))
+    assert given.features is not None
+    if each:
+        assert given.members.shape == (5, 2, 1)
+        assert given.sites is not None
+        assert given.sites.tolist() == ["north", "west", "north", "west", "north"]
+        assert given.features["sun"].tolist() == [1, 2, 1, 2, 1]
+        one = read_new(layout, written(tmp_path, west.drop(columns="y"), "new.csv"))
+        assert one.sites is not None
+        assert one.sites.tolist() == ["west"] * 3
+        with pytest.raises(StakesError, match="has the site 'east', which is unknown; there are north, west"):
+            read_new(layout, written(tmp_path, west.assign(site="east"), "new.csv"))
+    else:
+        assert given.members.shape == (2, 2, 2)
+        assert given.targets == ("north", "west")
+        assert given.features.columns.tolist() == ["sun north", "sun west"]
+        assert given.notes[-3:] == (
+            "1 of 3 cases lack members and are left out",
+            "1 of 3 cases lack an outcome and are left out",
+            "1 of 3 cases lack a feature and are left out",
+        )
+
+
+def test_quantiles_of_several_sites_become_members_with_the_same_weights(tmp_path: Path) -> None:
+    levels = {"q10": 0.0, "q50": 1.0, "q90": 2.0}
+    table = pd.DataFrame({"time": DAYS, "a": [1.0, 0, 2], "b": [3.0, 5, 4]})
+    for site in ("a", "b"):
+        table = table.assign(**{f"{site}_{name}": table[site] + shift for name, shift in levels.items()})
+    layout = ForecastLayout(outcomes=("a", "b"), columns=("a_q10:b_q90",))
+    given, found = read_past(layout, written(tmp_path, table), bounds=(0.0, None))
+    assert found.levels == (0.1, 0.5, 0.9)
+    assert found.bounds == ((0.0, None), (0.0, None))
+    assert given.weights is not None
+    assert given.weights.sum() == pytest.approx(1)
+    assert given.members.shape[2] == 2
+    assert given.members.min() == 0
+
+
+def test_new_quantiles_have_the_levels_of_the_past(tmp_path: Path) -> None:
+    quantiles = pd.DataFrame({"time": DAYS, "q10": [0.0, 1, 2], "q90": [3.0, 4, 5]})
+    seen, ahead = written(tmp_path, WIDE[["time", "y"]]), written(tmp_path, quantiles, "ahead.csv")
+    given, layout = read_past(ForecastLayout(outcomes=("y",), own_file=True), seen, ahead)
+    assert layout.levels == (0.1, 0.9)
+    assert given.weights is not None
+    with pytest.raises(StakesError, match=r"must have quantiles at 0\.1, 0\.9, as the past forecasts"):
+        read_new(layout, written(tmp_path, quantiles.rename(columns={"q90": "q95"}), "new.csv"))
+
+
+def test_a_file_of_forecasts_beside_a_table_of_outcomes(tmp_path: Path) -> None:
+    long = WIDE.melt("time", ["m1", "m2"], "member", "power")
+    forecasts = written(tmp_path, long, "members.csv")
+    outcomes = written(tmp_path, WIDE[["time", "y"]].iloc[:2], "seen.csv")
+    layout = ForecastLayout(outcomes=("y",), own_file=True)
+    given, layout = read_past(layout, outcomes, forecasts)
+    assert given.members[..., 0].tolist() == [[1, 2], [2, 3]]
+    assert given.targets == ("y",)
+    assert given.notes[-1] == "1 of 3 cases lack an outcome and are left out"
+    assert read_new(layout, forecasts).members.shape == (3, 2, 1)
+    assert read_new(layout, forecasts, outcomes, judged=True).members.shape == (2, 2, 1)
+    with pytest.raises(StakesError, match="--outcomes names it"):
+        read_new(layout, forecasts, judged=True)
+    late = written(tmp_path, WIDE.assign(time=["2021-01-01", "2021-01-02", "2021-01-03"]), "late.csv")
+    with pytest.raises(StakesError, match="forecasts and outcomes never overlap: forecasts are of 2020-01-01"):
+        read_past(ForecastLayout(outcomes=("y",), own_file=True), late, forecasts)
+
+
+def test_a_gridded_file_knows_when_its_forecasts_were_made(tmp_path: Path) -> None:
+    import xarray as xr
+
+    runs = pd.to_datetime(DAYS[:2]).as_unit("ns")
+    values = np.arange(12.0).reshape(2, 2, 3)
+    grid = xr.DataArray(values, {"time": runs, "step": [24, 48]}, ("time", "step", "number"), name="t2m")
+    valid = runs.to_numpy()[:, None] + np.array([24, 48], "timedelta64[h]")
+    grid.assign_coords(valid_time=(("time", "step"), valid)).to_netcdf(tmp_path / "runs.nc", engine="h5netcdf")
+    days = pd.date_range(DAYS[1], periods=3)
+    seen = written(tmp_path, pd.DataFrame({"date": days, "y": [10.0, 11, 12]}))
+    given, _ = read_past(ForecastLayout(outcomes=("y",), own_file=True), seen, tmp_path / "runs.nc")
+    assert given.leads is not None
+    assert given.leads.tolist() == [24, 48, 24, 48]
+    assert given.outcomes is not None
+    assert given.outcomes[:, 0].tolist() == [10, 11, 11, 12]
+    with pytest.raises(StakesError, match="features are columns of a table"):
+        read_past(ForecastLayout(("y",), own_file=True, features=("wind",)), seen, tmp_path / "runs.nc")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"outcomes": ()}, "outcomes must name at least one column"),
+        ({"columns": ()}, "columns must name the forecasts in the table of the outcomes"),
+        ({"lead": "ahead", "lead_hours": 24.0}, "lead is a column or a number of hours"),
+        ({"features": ("y",)}, "a column has one role, but 'y' was given two"),
+    ],
+)
+def test_layouts_that_say_two_things_are_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(StakesError, match=said):
+        laid(**fields)
+
+
+@pytest.mark.parametrize(
+    ("table", "fields", "said"),
+    [
+        (WIDE.assign(y=np.nan), {}, "forecasts and outcomes never overlap"),
+        (WIDE.assign(m1=np.nan), {}, "no case has all of members and an outcome, of 3 in the file of forecasts"),
+        (WIDE, {"columns": ("m1:m9",)}, "has no column 'm9'"),
+        (WIDE, {"outcomes": ("z",)}, "has no column 'z'"),
+        (WIDE, {"features": ("wind",)}, "features: the table has no column 'wind'"),
+        (pd.concat([WIDE, WIDE]), {}, "more than once"),
+    ],
+)
+def test_tables_that_lack_something_are_refused(
+    tmp_path: Path, table: pd.DataFrame, fields: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(StakesError, match=said):
+        read_past(laid(**fields), written(tmp_path, table))
