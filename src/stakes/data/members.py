@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.forecast_columns import ReadAs
+from stakes.data.forecast_units import require_one_unit
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.member_grids import GridPoint, dataset_forecast
 from stakes.data.member_tables import table_forecast
@@ -182,6 +183,8 @@ def _complete(found: ForecastValues, name: str) -> MembersFile:
     if found.values.shape[1] == 1:
         notes.append("there is one member a case, a point forecast: its action knows of no uncertainty")
     members = np.ascontiguousarray(found.values[complete])
+    if found.levels is None:
+        require_one_unit(members, name)
     kept = MembersFile(members, found.index[complete], found.targets, cases=len(complete), levels=found.levels)
     return replace(kept, notes=(str(kept), *notes))
 

@@ -61,6 +61,7 @@ def named_quantiles(columns: Sequence[str], certain: bool = False) -> list[Named
         len(number) > 2 and number.startswith("0") for number in numbers
     )
     in_percent = not as_decimals and any(_says_percent(match, certain) for match in matches.values())
+    in_percent = in_percent and not _are_fractions(list(matches.values()))
     found = [
         _named(column, match, in_percent and (certain or not _is_bare(match)), as_decimals)
         for column, match in matches.items()
@@ -165,8 +166,18 @@ def _is_decimal(match: "re.Match[str]") -> bool:
 def _says_percent(match: "re.Match[str]", certain: bool) -> bool:
     if match["number"] is None:
         return False
-    words = match["percent"] is not None or (match["word"] or "").lower() in _PERCENT_WORDS
-    return words or ((certain or not _is_bare(match)) and float(match["number"]) > 1)
+    return _names_percent(match) or ((certain or not _is_bare(match)) and float(match["number"]) > 1)
+
+
+def _names_percent(match: "re.Match[str]") -> bool:
+    return match["percent"] is not None or (match["word"] or "").lower() in _PERCENT_WORDS
+
+
+def _are_fractions(matches: "Sequence[re.Match[str]]") -> bool:
+    """Whether numbers below 1 stand beside none above 50: of 0.1, 0.5 and 1.5 the last is a slip, no percent."""
+    numbers = [float(match["number"]) for match in matches if match["number"] is not None]
+    named = any(map(_names_percent, matches))
+    return bool(numbers) and not named and min(numbers) < 1 and max(numbers) <= 50
 
 
 def _named(column: str, match: "re.Match[str]", in_percent: bool, as_decimals: bool) -> NamedQuantile:

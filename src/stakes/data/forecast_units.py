@@ -1,0 +1,72 @@
+"""Are the numbers of a forecast in one unit, and in that of its outcomes?
+
+Kelvin among degrees Celsius lies far from all else, and MW among GW varies a thousand times as much. A forecast may be
+badly wrong without either. A bias would hide such a slip: it is refused, before anything is learned from it.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stakes.errors import TableError
+from stakes.number_text import number_text
+
+__all__ = ["require_one_unit", "require_unit_of_outcomes"]
+
+Floats = NDArray[np.float64]
+_LEAST_CASES = 10  # to tell units apart
+_FAR = 10.0  # standard deviations between medians: 273 K are 30 of them in most climates
+_WIDE = 50.0  # times the other standard deviation: a hundred for percent among fractions
+
+
+def require_one_unit(members: Floats, name: str) -> None:
+    """Raise where a member of many cases cannot be in the unit of the others.
+
+    Args:
+        members: Members (N, M, D); fewer than three members, or ten cases, tell nothing.
+        name: What messages call the file.
+    """
+    cases, count, _ = members.shape
+    if cases < _LEAST_CASES or count < 3:
+        return
+    medians, deviations = np.median(members, axis=0), members.std(axis=0)  # (M, D)
+    centre, usual = np.median(medians, axis=0), np.median(deviations, axis=0)  # (D,)
+    odd = np.argwhere(_unlike(medians, deviations, centre, usual))
+    if len(odd):
+        member, target = odd[0]
+        raise TableError(
+            f"{name} has a member that cannot be in the unit of the others: member {member + 1} lies around "
+            f"{_text(medians[member, target])}, the others around {_text(centre[target])}; give all in one unit"
+        )
+
+
+def require_unit_of_outcomes(members: Floats, outcomes: Floats, targets: tuple[str, ...], name: str) -> None:
+    """Raise where the forecast cannot be in the unit of what happened.
+
+    Args:
+        members: Members (N, M, D) of past forecasts; fewer than ten cases tell nothing.
+        outcomes: What happened, (N, D).
+        targets: The names of the D outcomes.
+        name: What messages call the forecast.
+    """
+    if len(members) < _LEAST_CASES:
+        return
+    forecast = members.mean(axis=1)  # (N, D)
+    medians, seen = np.median(forecast, axis=0), np.median(outcomes, axis=0)
+    odd = np.flatnonzero(_unlike(medians, forecast.std(axis=0), seen, outcomes.std(axis=0)))
+    if len(odd):
+        place = odd[0]
+        raise TableError(
+            f"{name} cannot be in the unit of its outcomes: {targets[place]} is forecast around "
+            f"{_text(medians[place])} and happens around {_text(seen[place])}; give both in one unit"
+        )
+
+
+def _unlike(medians: Floats, deviations: Floats, centre: Floats, usual: Floats) -> NDArray[np.bool_]:
+    """Whether medians lie far from others, or values vary far more or less, where they vary at all."""
+    smaller, larger = np.minimum(deviations, usual), np.maximum(deviations, usual)
+    far = np.abs(medians - centre) > _FAR * larger
+    return np.asarray((larger > 0) & (far | ((smaller > 0) & (larger > _WIDE * smaller))))
+
+
+def _text(value: np.float64) -> str:
+    return number_text(float(f"{value:.3g}"))

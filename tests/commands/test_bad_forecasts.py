@@ -1,0 +1,137 @@
+"""Forecasts as people have them that cannot be used: one clear line each, and nothing of the user's is touched.
+
+Every command is allowed to overwrite, and still must not, since there is nothing to write.
+"""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from calls import complaint
+
+COST = "newsvendor:underage=9,overage=1,upper=500"
+DAYS = [f"2020-01-{day:02d}" for day in range(1, 15)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_touched(elsewhere: None) -> Iterator[None]:
+    """Files are as they were before the command, which may have left none."""
+    yield
+    assert Path("mine.csv").read_text() == "mine"
+    assert {path.name for path in Path().iterdir()} - {"given.csv", "given.nc", "given.grib2"} == {
+        "members.csv",
+        "outcomes.csv",
+        "mine.csv",
+    }
+
+
+def rows(header: str, *lines: str) -> str:
+    """A table with one row a day."""
+    return "\n".join([f"time,{header}", *(f"{day},{line}" for day, line in zip(DAYS, lines, strict=False))])
+
+
+def refused(content: str | bytes, *words: str, name: str = "given.csv") -> str:
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return complaint("decide", "--members", name, "--cost", COST, "--out", "mine.csv", "--force", *words)
+
+
+HUB = "location,target_end_date,output_type,output_type_id,value\n"
+HALVES = [f"{20 + day % 3},{21 + day % 2},{294.15 - day % 4}" for day in range(14)]  # degC, degC, K
+
+FORECASTS: dict[str, tuple[str, str]] = {
+    "levels_of_more_than_one": (
+        rows("q0.1,q0.5,q1.5", "1,2,3"),
+        "'q1.5' beside others that name quantiles, but its level 1.5",
+    ),
+    "levels_of_more_than_100_percent": (rows("q10,q50,q110", "1,2,3"), "its level 1.1 does not lie between 0 and 1"),
+    "a_level_below_0": (rows("-0.1,0.5,0.9", "1,2,3"), "the column '-0.1', which names no level of a quantile"),
+    "a_level_in_two_spellings": (rows("q10,0.1,q50,q90", "1,2,3,4"), "the level 0.1 twice, in the columns q10, 0.1"),
+    "no_median_and_one_side_only": (rows("q60,q75,q90", "1,2,3"), "on both sides of the median"),
+    "nothing_below_the_median": (rows("q50,q90", "1,2"), "on both sides of the median"),
+    "one_quantile_among_members": (rows("q50,m1,m2", "1,2,3"), "one column that names a level, 'q50'"),
+    "one_end_of_an_interval": (rows("NHITS-lo-80,NHITS", "1,2"), "one column that names a level, 'NHITS-lo-80'"),
+    "quantiles_all_crossing": (
+        rows("q10,q50,q90", "3,2,1", "6,5,4", "9,5,1"),
+        "fall where their levels rise, in 3 of 3",
+    ),
+    "quantiles_all_missing": (rows("q10,q50,q90", ",2,3", "1,,3"), "no case without missing quantiles, of 2"),
+    "an_infinite_quantile": (rows("q10,q50,q90", "1,2,inf"), "column 'q90' must be finite, got inf in data row 1"),
+    "words_among_quantiles": (rows("q10,q50,q90", "1,2,high"), "has text in the column 'q90'"),
+    "quantiles_beside_the_outcome": (rows("q10,q50,q90,load", "1,2,3,2"), "'load', which names no level"),
+    "members_or_quantiles": (rows("q1,q2,q3", "1,2,3"), "q1 to q3, which may be members or quantiles"),
+    "quantiles_of_two_sites": (rows("n_q10,n_q90,s_q10,s_q90", "1,2,1,2"), "do not say how sites move together"),
+    "sites_with_other_levels": (rows("n_q10,n_q90,s_q25,s_q75", "1,2,1,2"), "the same levels for each of n, s"),
+    "sites_with_other_members": (rows("n_m1,n_m2,s_m1", "1,2,3"), "'s_m1', which looks like no member"),
+    "a_time_twice": (
+        "time,q10,q90\n2020-01-01,1,2\n2020-01-01,1,2\n",
+        "has the time 2020-01-01 00:00:00 more than once",
+    ),
+    "a_time_missing": ("time,m1,m2\n2020-01-01,1,2\n,1,2\n", "must hold a time in every row, but data row 2 has none"),
+    "a_day_that_never_was": ("time,m1,m2\n2020-02-30,1,2\n", "got '2020-02-30' in data row 1"),
+    "zones_in_some_rows": (
+        "time,m1,m2\n2020-01-01T00:00+02:00,1,2\n2020-01-01 06:00,1,2\n",
+        "a time zone in every row or in none, but data rows 1 and 2 differ",
+    ),
+    "a_member_that_is_never_there": (rows("m1,m2,m3", "1,,3", "2,,4"), "no case without missing members, of 2"),
+    "members_that_come_and_go": (
+        "time,number,x\n2020-01-01,0,1\n2020-01-02,1,3\n",
+        "no case without missing members, of 2",
+    ),
+    "a_member_twice": ("time,number,x\n2020-01-01,0,1\n2020-01-01,0,2\n", "has member 0 of case 2020-01-01"),
+    "two_models_in_one_table": (
+        "unique_id,ds,sample_id,NHITS,TFT\na,2020-01-01,0,1,2\na,2020-01-01,1,1,2\n",
+        "several columns of values, NHITS, TFT; --target says which",
+    ),
+    "a_hub_without_quantiles": (
+        f"{HUB}US,2020-01-01,pmf,0.5,1\n",
+        "no output_type quantile or sample to read, it has pmf",
+    ),
+    "a_hub_with_a_level_of_1.9": (
+        f"{HUB}US,2020-01-01,quantile,0.1,0\nUS,2020-01-01,quantile,0.5,1\nUS,2020-01-01,quantile,1.9,3\n",
+        "levels must lie between 0 and 1, got 1.9",
+    ),
+    "units_in_the_cells": (rows("m1,m2", "270 K,271 K", "-2 C,-1 C"), "has text in the column 'm1'"),
+    "one_member_in_kelvin": (rows("m1,m2,m3", *HALVES), "member 3 lies around 293, the others around 21"),
+    "points_and_commas_as_decimals": (
+        "time;m1;m2\n2020-01-01;1,5;2.5\n2020-01-02;1.234,5;2\n",
+        "must hold numbers, got '1.234,5' in data row 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORECASTS)
+def test_a_forecast_that_cannot_be_used(name: str) -> None:
+    content, message = FORECASTS[name]
+    assert message in refused(content)
+
+
+def test_a_grib_file_cut_short() -> None:
+    eccodes = pytest.importorskip("eccodes")
+    handle = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
+    content = eccodes.codes_get_message(handle)
+    eccodes.codes_release(handle)
+    assert "cannot be read as GRIB" in refused(content[:-40], "--point", "52,4", name="given.grib2")
+
+
+def test_a_netcdf_file_cut_short() -> None:
+    array = xr.DataArray(np.ones((40, 30)), {"time": np.arange(40)}, ("time", "number"))
+    xr.Dataset({"power": array}).to_netcdf("given.nc", engine="h5netcdf")
+    assert "given.nc" in refused(Path("given.nc").read_bytes()[:900], name="given.nc")
+
+
+def test_a_netcdf_file_without_members() -> None:
+    xr.Dataset({"power": ("time", np.ones(4))}).to_netcdf("given.nc", engine="h5netcdf")
+    assert "number" in refused(Path("given.nc").read_bytes(), name="given.nc")
+
+
+def test_a_packed_table_cut_short() -> None:
+    assert "cannot be unpacked" in refused(gzip.compress(rows("m1,m2", "1,2").encode())[:-6])
+
+
+def test_a_forecast_over_itself() -> None:
+    said = complaint("decide", "--members", "members.csv", "--cost", COST, "--out", "members.csv", "--force")
+    assert "members.csv" in said
+    assert Path("members.csv").read_text().startswith("time,m0,")

@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stakes.data.forecast_units import require_one_unit, require_unit_of_outcomes
+from stakes.errors import TableError
+
+
+def members(cases: int = 40) -> NDArray[np.float64]:
+    """Temperatures in degC."""
+    generator = np.random.default_rng(0)
+    return 8 + 6 * generator.normal(size=(cases, 1, 2)) + generator.normal(size=(cases, 5, 2))
+
+
+CONVERTED = {
+    "kelvin": (lambda celsius: celsius + 273.15, "282"),
+    "percent": (lambda share: 100 * share, "8"),
+    "thousandths": (lambda large: large / 1000, "0.008"),
+}
+
+
+@pytest.mark.parametrize("unit", CONVERTED)
+def test_one_member_in_another_unit(unit: str) -> None:
+    mixed = members()
+    mixed[:, 3, 1] = CONVERTED[unit][0](mixed[:, 3, 1])
+    with pytest.raises(TableError, match=r"'f' has a member that cannot be .* member 4 lies around"):
+        require_one_unit(mixed, "'f'")
+
+
+@pytest.mark.parametrize("unit", CONVERTED)
+def test_outcomes_in_another_unit(unit: str) -> None:
+    outcomes = CONVERTED[unit][0](members()[:, 0])
+    message = rf"'f' cannot be in the unit of its outcomes: north is forecast around .* around {CONVERTED[unit][1]}"
+    with pytest.raises(TableError, match=message):
+        require_unit_of_outcomes(members(), outcomes, ("north", "south"), "'f'")
+
+
+def test_bad_forecasts_are_no_other_unit() -> None:
+    generator = np.random.default_rng(1)
+    bad = members() - 9  # as cold as a model in the mountains
+    bad[:, 0] = 8 + generator.normal(size=(40, 2)) * 0.5  # a member that hardly varies
+    bad[:, 1] = 30 * generator.normal(size=(40, 2))  # one that is noise
+    require_one_unit(bad, "f")
+    require_unit_of_outcomes(bad, members()[:, 0], ("a", "b"), "f")
+
+
+def test_dry_members_and_few_cases_tell_nothing() -> None:
+    rain = np.zeros((30, 4, 1))
+    rain[7, 2] = 12.0
+    require_one_unit(rain, "f")
+    require_unit_of_outcomes(rain, np.zeros((30, 1)), ("rain",), "f")
+    few = members(9)
+    few[:, 0] += 273.15
+    require_one_unit(few, "f")
+    require_unit_of_outcomes(few, few[:, 1] + 273.15, ("a", "b"), "f")
