@@ -30,14 +30,16 @@ def test_both_are_what_the_assessor_says_of_them() -> None:
     outcome = torch.from_numpy(given.outcomes)
     for version, members in (("raw", given.members), ("corrected", corrected)):
         expected = Assessor(COST)(torch.from_numpy(members), outcome)
-        for name in ("action", "cost", "expected_cost", "energy_score", "pit", "error"):
+        for name in ("action", "cost", "expected_cost", "energy_score", "error"):
             assert judged.values(name, version) == pytest.approx(expected[name].numpy())  # type: ignore[arg-type]
         ratio = (1 + 1 / members.shape[1]) ** 0.5
         assert judged.values("spread", version) == pytest.approx(ratio * expected["spread"].numpy())  # type: ignore[arg-type]
+        pit = (expected["pit"].numpy() * members.shape[1] + 0.5) / (members.shape[1] + 1)
+        assert judged.pit(version) == pytest.approx(pit)  # type: ignore[arg-type]
         foresight = (expected["cost"] - expected["foresight_regret"]).numpy()
         assert judged.values("foresight_cost") == pytest.approx(foresight)
     assert judged.values("outcome") == pytest.approx(outcome.sum(1).numpy())
-    assert (len(judged), judged.block, judged.members("raw"), judged.members("corrected")) == (40, 5, 11, 50)
+    assert (len(judged), judged.block) == (40, 5)
     assert judged.times is None
     assert "today_cost" not in judged.cases
     assert "site" not in judged.cases
@@ -53,21 +55,27 @@ def test_what_is_known_beside_forecasts_is_kept() -> None:
     assert judged.values("today_cost") == pytest.approx(np.where(outcome > 12, 9 * (outcome - 12), 12 - outcome))
 
 
-def test_a_point_has_no_spread_and_weights_are_no_count() -> None:
-    given, corrected = cases(members=1)
-    judged = judge_correction(given, corrected, COST)
-    assert judged.raw_members == 1
+def test_a_point_has_no_spread() -> None:
+    judged = judge_correction(*cases(members=1), COST)
     assert not judged.values("spread", "raw").any()
     assert judged.values("energy_score", "raw") == pytest.approx(np.abs(judged.values("error", "raw")))
-    weighted, corrected = cases(weights=np.linspace(1, 2, 11))
-    assert judge_correction(weighted, corrected, COST).raw_members == 0
+    assert set(judged.values("pit_to", "raw") - judged.values("pit_from", "raw")) == {0.5}
+
+
+def test_a_pit_lies_where_members_tie_and_by_their_weights() -> None:
+    members, outcomes = np.tile([0.0, 0.0, 0.0, 5.0], (3, 1))[..., None], np.array([[0.0], [5.0], [9.0]])
+    judged = judge_correction(GivenForecasts(members, outcomes=outcomes), members, COST, weights=np.arange(1.0, 5.0))
+    assert judged.values("pit_from", "raw") == pytest.approx([0, 0.6, 0.8])
+    assert judged.values("pit_to", "raw") == pytest.approx([0.8, 1, 1])
+    assert judged.values("pit_from", "corrected") == pytest.approx([0, 0.6, 1])
+    assert judged.values("pit_to", "corrected") == pytest.approx([0.6, 1, 1])
 
 
 def test_errors_are_those_of_the_corrected_forecast() -> None:
     judged = judge_correction(*cases(), COST)
     excess = judged.values("cost", "corrected") - judged.values("expected_cost", "corrected")
     assert judged.errors.excess == pytest.approx(excess)
-    assert abs(judged.errors.pit.mean() - 0.5) < 0.1 < judged.values("pit", "raw").mean() - 0.5
+    assert abs(judged.errors.pit.mean() - 0.5) < 0.1 < judged.pit("raw").mean() - 0.5
 
 
 def test_forecasts_that_do_not_fit_are_named() -> None:
@@ -75,5 +83,5 @@ def test_forecasts_that_do_not_fit_are_named() -> None:
     with pytest.raises(ShapeError, match=r"as corrected, got \(40, 11, 1\) and \(39, 50, 1\)"):
         judge_correction(given, corrected[:-1], COST)
     judged = judge_correction(given, corrected, COST)
-    with pytest.raises(ShapeError, match="cases must have the columns corrected_pit, raw_cost"):
-        JudgedCorrection(judged.cases.drop(columns=["raw_cost", "corrected_pit"]), 1, 11, 50)
+    with pytest.raises(ShapeError, match="cases must have the columns corrected_pit_to, raw_cost"):
+        JudgedCorrection(judged.cases.drop(columns=["raw_cost", "corrected_pit_to"]), 1)

@@ -25,7 +25,8 @@ Version = Literal["raw", "corrected"]
 
 _LOW, _HIGH = LEVELS.index(0.1), LEVELS.index(0.9)
 _OF_CASES = ("time", "site", "outcome", "foresight_cost", "today_action", "today_cost")
-_OF_FORECASTS = ("action", "cost", "expected_cost", "energy_score", "pit", "error", "spread", "low", "high")
+_OF_FORECASTS: tuple[str, ...] = ("action", "cost", "expected_cost", "energy_score", "pit_from", "pit_to")
+_OF_FORECASTS += ("error", "spread", "low", "high")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,18 +37,15 @@ class JudgedCorrection:
         cases: A row for each of N cases. `outcome` is what the decision is about, `foresight_cost` what the best action
             for it costs; `time`, `site`, `today_action` and `today_cost` are there where they are known. Of the raw and
             the corrected forecast, as in `raw_cost` and `corrected_cost`: `action`, `cost`, `expected_cost`,
-            `energy_score` (the CRPS of a single outcome), `pit`, `error` (of the members' mean), `spread` (comparable
-            with it: of M members that count alike it is sqrt(1 + 1 / M) times theirs), `low` and `high`, the quantiles
-            at 0.1 and 0.9.
+            `energy_score` (the CRPS of a single outcome), `pit_from` and `pit_to` (between which the PIT lies:
+            k / (M + 1) and (k + 1) / (M + 1) above k of M members that count alike, more where members tie with it),
+            `error` (of the members' mean), `spread` (comparable with it: of M members that count alike it is
+            sqrt(1 + 1 / M) times theirs), `low` and `high`, the quantiles at 0.1 and 0.9.
         block: How many neighbouring cases depend on each other.
-        raw_members: How many members the raw forecast has, 1 for a point; 0 where they do not count alike.
-        corrected_members: How many the corrected one has.
     """
 
     cases: pd.DataFrame
     block: int
-    raw_members: int
-    corrected_members: int
 
     def __post_init__(self) -> None:
         needed = {
@@ -75,25 +73,27 @@ class JudgedCorrection:
         """
         return self.cases[name if version is None else f"{version}_{name}"].to_numpy(np.float64)
 
-    def members(self, version: Version) -> int:
-        """How many members a forecast has; 0 where they do not count alike.
+    def pit(self, version: Version) -> Floats:
+        """The middle of where the PIT of each outcome lies, (N,).
 
         Args:
-            version: Which forecast.
+            version: Of which forecast.
         """
-        return self.raw_members if version == "raw" else self.corrected_members
+        return (self.values("pit_from", version) + self.values("pit_to", version)) / 2
 
     @property
     def errors(self) -> SeenErrors:
         """What new cases are held against: where outcomes lay among the corrected members, and cost beyond hope."""
         excess = self.values("cost", "corrected") - self.values("expected_cost", "corrected")
-        return SeenErrors(self.values("pit", "corrected"), excess)
+        return SeenErrors(self.pit("corrected"), excess)
 
 
 _VERSIONS: tuple[Version, ...] = ("raw", "corrected")
 
 
-def judge_correction(given: GivenForecasts, corrected: Floats, cost: Cost, block: int = 1) -> JudgedCorrection:
+def judge_correction(
+    given: GivenForecasts, corrected: Floats, cost: Cost, block: int = 1, weights: Floats | None = None
+) -> JudgedCorrection:
     """Judge forecasts as they came and as they were corrected.
 
     >>> import stakes
@@ -106,9 +106,10 @@ def judge_correction(given: GivenForecasts, corrected: Floats, cost: Cost, block
 
     Args:
         given: The N forecasts as they came, with their outcomes.
-        corrected: The same corrected, (N, K, D), members that count alike.
+        corrected: The same corrected, (N, K, D).
         cost: What a decision costs.
         block: How many neighbouring cases depend on each other.
+        weights: What each corrected member weighs, (K,); None where all count alike.
     """
     if given.outcomes is None or corrected.shape[::2] != given.members.shape[::2]:
         raise ShapeError(
@@ -116,9 +117,8 @@ def judge_correction(given: GivenForecasts, corrected: Floats, cost: Cost, block
             f"{corrected.shape}"
         )
     outcome = torch.from_numpy(given.outcomes)
-    weights = np.ones(1) if given.is_point else given.weights
-    raw, regret = _measured(given.members, outcome, cost, weights)
-    better, _ = _measured(corrected, outcome, cost, None)
+    raw, regret = _measured(given.members, outcome, cost, given.weights)
+    better, _ = _measured(corrected, outcome, cost, weights)
     columns = {
         "time": given.times,
         "site": given.sites,
@@ -128,22 +128,28 @@ def judge_correction(given: GivenForecasts, corrected: Floats, cost: Cost, block
         "today_cost": None if given.today is None else todays_cost(cost, given.today, outcome),
     }
     known = {name: columns[name] for name in _OF_CASES if columns[name] is not None}
-    judged = {
-        f"{version}_{name}": each[name] for version, each in (("raw", raw), ("corrected", better)) for name in each
-    }
-    table = pd.DataFrame(known | judged, index=given.index)
-    counted_alike = given.is_point or given.weights is None
-    return JudgedCorrection(table, block, given.members.shape[1] if counted_alike else 0, corrected.shape[1])
+    versions = zip(_VERSIONS, (raw, better), strict=True)
+    judged = {f"{version}_{name}": values for version, found in versions for name, values in found.items()}
+    return JudgedCorrection(pd.DataFrame(known | judged, index=given.index), block)
 
 
 def _measured(
     members: Floats, outcome: torch.Tensor, cost: Cost, weights: Floats | None
 ) -> tuple[dict[str, Floats], Floats]:
     """What is told of one forecast, and what its decisions cost more than with foresight, (N,)."""
-    assessor = Assessor(cost, weights=None if weights is None else torch.from_numpy(weights))
-    found = {name: values.numpy() for name, values in assessor(torch.from_numpy(members.copy()), outcome).items()}
+    count = members.shape[1]
+    weighted = np.ones(1) if weights is None and count == 1 else weights  # of a point nothing else has a score
+    samples = torch.from_numpy(np.ascontiguousarray(members))
+    assessor = Assessor(cost, weights=None if weighted is None else torch.from_numpy(weighted))
+    found = {name: values.numpy() for name, values in assessor(samples, outcome).items()}
     require_finite_costs(found["cost"])
     if weights is None:
-        found["spread"] = found["spread"] * np.sqrt(1 + 1 / members.shape[1])
+        found["spread"] = found["spread"] * np.sqrt(1 + 1 / count)
+    share = np.full(count, 1 / count) if weights is None else weights / weights.sum()
+    total, seen = assessor.total(samples).numpy(), assessor.total(outcome).numpy()[:, None]
+    below, up_to = (total < seen) @ share, (total <= seen) @ share
+    if weights is None:
+        below, up_to = below * count / (count + 1), (up_to * count + 1) / (count + 1)
+    found |= {"pit_from": below, "pit_to": up_to}
     found |= {"low": found["quantile"][:, _LOW], "high": found["quantile"][:, _HIGH]}
     return {name: found[name].astype(np.float64) for name in _OF_FORECASTS}, found["foresight_regret"]
