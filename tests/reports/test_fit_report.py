@@ -17,7 +17,8 @@ from invented_fits import SPEC, invented_fit, invented_ladder
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError, StudyError
 from stakes.reports import fit_report
-from stakes.reports.fit_case_figures import _broken, _draw_group
+from stakes.reports.decisions_figure import _broken
+from stakes.reports.fit_case_figures import _draw_group
 from stakes.reports.fit_case_groups import HOUR, MONTH, OBSERVED, PREDICTED, case_groups
 from stakes.reports.fit_figures import calibration_figure, frontier_figure
 from stakes.reports.fit_report import JudgedFit, build_fit_report, judged_fit_of, write_fit_report

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stakes.evaluation.intervals import Difference
 
-__all__ = ["error_bars", "reach"]
+__all__ = ["crosses", "diagonal", "error_bars", "reach"]
 
 _THIN = 0.9
 
@@ -41,3 +41,27 @@ def reach(intervals: Sequence[Difference]) -> NDArray[np.float64]:
     """
     mean, low, high = np.array(intervals, dtype=np.float64).reshape(-1, 3).T
     return np.maximum(0.0, [mean - low, high - mean])
+
+
+def crosses(axes: Axes, x: Sequence[Difference], y: Sequence[Difference], **look: Any) -> None:
+    """Marks with the intervals of both their coordinates.
+
+    Args:
+        axes: Where they are drawn.
+        x: The horizontal coordinates, K of them.
+        y: The vertical ones.
+        look: How the marks look, as matplotlib's `errorbar` takes it.
+    """
+    places, means = ([each.mean for each in side] for side in (x, y))
+    axes.errorbar(places, means, reach(y), reach(x), linestyle="", elinewidth=0.6, markersize=4, **look)
+
+
+def diagonal(axes: Axes) -> None:
+    """Both axes alike, and the dotted line on which they are equal.
+
+    Args:
+        axes: Where all else is drawn already.
+    """
+    ends = (min(axes.get_xlim()[0], axes.get_ylim()[0]), max(axes.get_xlim()[1], axes.get_ylim()[1]))
+    axes.plot(ends, ends, color="black", linestyle=":", linewidth=0.9, zorder=1)
+    axes.set(xlim=ends, ylim=ends)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.ladder import RUNGS, Rung, RungOnTest
 from stakes.number_text import amount_text, count_text, number_text
-from stakes.reports.judged_fit import JudgedFit, WayToDecide
+from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.judged_ways import WayToDecide
 from stakes.reports.ladder_words import forecast_words
 
 __all__ = ["alarm_sentences"]

@@ -10,7 +10,7 @@ from stakes.evaluation.calibration import binned_gap, pit_histogram
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.weight_frontier import Frontier, FrontierPoint
 from stakes.number_text import amount_text, count_text
-from stakes.reports.error_bars import error_bars, reach
+from stakes.reports.error_bars import crosses, diagonal, error_bars, reach
 from stakes.reports.fit_panels import (
     CHOSEN,
     LOOKS,
@@ -22,6 +22,7 @@ from stakes.reports.fit_panels import (
     new_panel,
 )
 from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.judged_ways import JudgedWays
 from stakes.reports.ladder_words import weight_label
 from stakes.reports.page import Figure
 from stakes.reports.style import COLOURS
@@ -32,16 +33,16 @@ _TICKS = 5  # on an axis of costs, whose numbers may be long
 _ROOM, _ROW = 0.7, 0.35  # inches, of bars
 
 
-def money_figure(fit: JudgedFit) -> Figure:
-    """The mean cost of every way to decide, and what others add to that of the first, the forecast of weight 0.
+def money_figure(fit: JudgedWays) -> Figure:
+    """The mean cost of every way to decide, and what others add to that of the first, the plain forecast.
 
     Args:
-        fit: The fit that is reported.
+        fit: What is reported.
     """
     ways = {way.short: way for way in fit.ways}
     first = fit.ways[0].short
     colours = {first: LOOKS["plain"]["color"], "today": LOOKS["today"]["color"]}
-    if fit.weight:
+    if fit.has_left_plain:
         colours[fit.taken.short] = LOOKS["taken"]["color"]
     with drawing_style():
         costs, (axes,) = new_panel(height=_ROOM + _ROW * len(ways))
@@ -137,14 +138,14 @@ def calibration_figure(fit: JudgedFit) -> Figure:
             label = fit.label(weight)
             gaps_by_cost = binned_gap(fit.study, weight, bins=bins)
             predicted, realised = ([fit.stated(getattr(each, side)) for each in gaps_by_cost] for side in _SIDES)
-            _crosses(above, predicted, realised, label=label, **look)
+            crosses(above, predicted, realised, label=label, **look)
             gap = [fit.stated(each.gap) for each in gaps_by_cost]
             error_bars(below, [each.mean for each in predicted], gap, label=label, markersize=4, **look)
             _draw_ranks(histogram, fit, weight, look["color"])
-            _crosses(skill, *_spread_and_error(fit, weight, bins), label=label, **look)
+            crosses(skill, *_spread_and_error(fit, weight, bins), label=label, **look)
         below.axhline(0.0, color="black", linewidth=0.8)
         for axes in (above, skill):
-            _diagonal(axes)
+            diagonal(axes)
         for axes in (above, below, skill):
             axes.locator_params(axis="x", nbins=_TICKS)
         above.set(xlabel=axis_label("predicted cost", unit), ylabel=axis_label("realised cost", unit))
@@ -202,17 +203,6 @@ def _signs() -> list[Any]:
     look = LOOKS["taken"]
     hollow = legend_entry("interval holds zero", **look, markerfacecolor="white", linestyle="")
     return [hollow, legend_entry("leaves it out", **look, linestyle="")]
-
-
-def _crosses(axes: Axes, x: Sequence[Difference], y: Sequence[Difference], **look: Any) -> None:
-    places, means = ([each.mean for each in side] for side in (x, y))
-    axes.errorbar(places, means, reach(y), reach(x), linestyle="", elinewidth=0.6, markersize=4, **look)
-
-
-def _diagonal(axes: Axes) -> None:
-    ends = (min(axes.get_xlim()[0], axes.get_ylim()[0]), max(axes.get_xlim()[1], axes.get_ylim()[1]))
-    axes.plot(ends, ends, color="black", linestyle=":", linewidth=0.9, zorder=1)
-    axes.set(xlim=ends, ylim=ends)
 
 
 def _draw_ranks(axes: Axes, fit: JudgedFit, weight: float, colour: str) -> None:

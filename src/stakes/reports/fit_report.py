@@ -13,8 +13,9 @@ from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
 from stakes.number_text import count_text
 from stakes.reports.cost_figure import cost_figure
+from stakes.reports.decisions_figure import decisions_figure
 from stakes.reports.fit_alarms import alarm_sentences
-from stakes.reports.fit_case_figures import case_groups_figure, decisions_figure
+from stakes.reports.fit_case_figures import case_groups_figure
 from stakes.reports.fit_case_groups import case_groups
 from stakes.reports.fit_figures import calibration_figure, frontier_figure, money_figure
 from stakes.reports.fit_sentences import (

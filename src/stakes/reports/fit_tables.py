@@ -14,6 +14,7 @@ from stakes.evaluation.weight_frontier import Frontier
 from stakes.number_text import amount_text, fixed_text, interval_text
 from stakes.reports.fit_case_groups import CaseGroup
 from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.judged_ways import JudgedWays
 from stakes.reports.ladder_words import cost_decimals, rung_standing, rung_with_parameters, weight_label
 from stakes.reports.page import Cell, Column, ShownCell, Table
 
@@ -65,11 +66,11 @@ _CLIMBING = (
 )
 
 
-def money_table(fit: JudgedFit) -> Table:
-    """What every way to decide costs, per case and in all, and how it differs from the first, the forecast of weight 0.
+def money_table(fit: JudgedWays) -> Table:
+    """What every way to decide costs, per case and in all, and how it differs from the first, the plain forecast.
 
     Args:
-        fit: The fit that is reported.
+        fit: What is reported.
     """
     span = _span(fit)
     known = [np.isfinite(way.cost) for way in fit.ways]
@@ -93,7 +94,7 @@ def money_table(fit: JudgedFit) -> Table:
     return Table("money", "What each way to decide costs", columns, tuple(rows), _PAIRED)
 
 
-def _span(fit: JudgedFit) -> tuple[float, float] | None:
+def _span(fit: JudgedWays) -> tuple[float, float] | None:
     """The mean costs of climatology's action and of perfect foresight; None where they are one."""
     climatology, foresight = fit.way("climatology"), fit.way("foresight")
     if climatology is None or foresight is None:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.bundle.about_fit import AboutFit
@@ -13,34 +14,23 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.quality import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.headroom import Headroom
-from stakes.evaluation.intervals import Difference, Sampled
+from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.ladder import Ladder
 from stakes.evaluation.study import Study
-from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
+from stakes.evaluation.weight_frontier import Frontier
 from stakes.method.costs import Cost
+from stakes.reports.judged_ways import JudgedWays, WayToDecide
 from stakes.reports.ladder_words import forecast_words
 
-__all__ = ["JudgedFit", "WayToDecide"]
+__all__ = ["JudgedFit"]
 
 Floats = NDArray[np.float64]
 
-
-class WayToDecide(NamedTuple):
-    """A way to decide, and what it cost.
-
-    Attributes:
-        name: What it is called in a table.
-        short: What it is called in a figure.
-        cost: What it cost in each case, (N,); NaN where its action is not known.
-    """
-
-    name: str
-    short: str
-    cost: Floats
+_LOW, _HIGH = 0.1, 0.9  # quantiles of the forecast
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedFit:
+class JudgedFit(JudgedWays):
     """All that the report of a fit tells of: its forecast judged on held-out test cases, and what it came from.
 
     Attributes:
@@ -107,24 +97,9 @@ class JudgedFit:
         return sorted({0.0, self.weight})
 
     @property
-    def cases(self) -> int:
-        """How many test cases there are."""
-        return self.study.forecasts.sizes["case"]
-
-    @property
-    def believed(self) -> bool:
-        """Whether there are so many blocks of neighbouring cases that an interval says anything."""
-        return self.cases >= LEAST_BLOCKS * self.study.block
-
-    @property
-    def unit(self) -> str:
-        """The unit of the cost; empty where it is not known."""
-        return self.cost_spec.unit if self.cost_spec else ""
-
-    @property
-    def action_unit(self) -> str:
-        """The unit of the action; empty where it is not known."""
-        return self.cost_spec.action_unit if self.cost_spec else ""
+    def resampling(self) -> Resampling:
+        """How sure one can be of means over the cases."""
+        return self.study.resampling
 
     @property
     def targets(self) -> list[str]:
@@ -178,23 +153,25 @@ class JudgedFit:
         """The forecast that was taken."""
         return self.ways[1 if self.weight else 0]
 
-    def way(self, short: str) -> WayToDecide | None:
-        """The way to decide of this short name; None where it is not known."""
-        return next((way for way in self.ways if way.short == short), None)
+    @property
+    def case_table(self) -> pd.DataFrame:
+        """What is drawn of every case, by time or number."""
+        columns = {"outcome": self.of_cases("outcome"), "plain": self.values("action", 0.0)}
+        if self.weight:
+            columns["taken"] = self.values("action", self.weight)
+        columns["today"] = self.of_cases("baseline_action")
+        if "quantile" in self.study.forecasts:
+            levels = (("low", _LOW), ("high", _HIGH))
+            columns |= {name: self.study.quantile(level, self.weight)[0, 0] for name, level in levels}
+        index = np.arange(1, self.cases + 1) if self.times is None else pd.DatetimeIndex(self.times)
+        return pd.DataFrame({name: values for name, values in columns.items() if values is not None}, index=index)
 
-    def pair(self, way: WayToDecide, other: WayToDecide) -> tuple[Sampled, Sampled]:
-        """The mean costs of two ways over the cases in which both are known."""
-        return self.study.resampling.pair(way.cost[None, None], other.cost[None, None])
+    @property
+    def labels(self) -> dict[str, str]:
+        """What the forecasts are called in a figure."""
+        return {"plain": self.label(0.0), "taken": self.label(self.weight)}
 
-    def change(self, way: WayToDecide, other: WayToDecide | None = None) -> Difference:
-        """What a way costs a case less what another does, by default the first of all ways."""
-        rival = other or self.ways[0]
-        ours, baseline = self.pair(way, rival)
-        return self.stated(ours - baseline, np.isfinite(way.cost + rival.cost))
-
-    def stated(self, statistic: Sampled | Difference, known: NDArray[np.bool_] | None = None) -> Difference:
-        """With its interval, unless there are too few blocks of cases, all or those known, to believe it."""
-        difference = statistic.interval() if isinstance(statistic, Sampled) else statistic
-        touched = LEAST_BLOCKS if known is None else len(np.unique(np.flatnonzero(known) // self.study.block))
-        enough = self.believed and touched >= LEAST_BLOCKS
-        return difference if enough else Difference(difference.mean, float("nan"), float("nan"))
+    @property
+    def who_saves(self) -> tuple[str, str]:
+        """What the forecast that was taken and that of weight 0 are called where savings are told."""
+        return "the forecast" if self.weightless else self.taken.short, "weight 0"

@@ -20,7 +20,7 @@ from stakes.reports.fit_panels import (
     legend_entry,
     new_panel,
 )
-from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.judged_ways import JudgedWays
 from stakes.reports.ladder_words import rung_title
 from stakes.reports.page import Figure
 from stakes.reports.style import COLOURS
@@ -38,11 +38,11 @@ _KINDS: dict[str, dict[str, Any]] = {
 _TAKEN = _KINDS["taken"]
 
 
-def ladder_figure(fit: JudgedFit, ladder: Ladder) -> Figure:
+def ladder_figure(fit: JudgedWays, ladder: Ladder) -> Figure:
     """What each rung costs on the test cases, and how sure its distance from the forecast that was taken is.
 
     Args:
-        fit: The fit that is reported.
+        fit: What is reported.
         ladder: Its ladder, with test cases.
     """
     rungs = ladder.tested
@@ -64,7 +64,7 @@ def _dwarfed(costs: Sequence[float]) -> bool:
     return len(costs) > 2 and np.ptp(costs) > _DWARFED * np.ptp(costs[1:])
 
 
-def _panel(fit: JudgedFit, ladder: Ladder, rungs: Sequence[RungOnTest]) -> Drawing:
+def _panel(fit: JudgedWays, ladder: Ladder, rungs: Sequence[RungOnTest]) -> Drawing:
     panel, (axes,) = new_panel(height=_ROOM + _ROW * (1 + len(rungs)))
     final = rungs[0].cost + rungs[0].cost_change.mean
     beside = [rung.cost for rung in ladder.tested]
