@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.solvers import NewtonBisection as NewtonBisection
     from stakes.method.solvers import ProjectedGradient as ProjectedGradient
     from stakes.method.solvers import Solver as Solver
+    from stakes.recalibrator import Recalibrator as Recalibrator
 
 __version__ = "0.1.0"
 
@@ -64,6 +65,7 @@ _HOME = {
     "PowerCurve": "method.power_curve",
     "ProjectedGradient": "method.solvers",
     "ProtectionCost": "method.named_costs",
+    "Recalibrator": "recalibrator",
     "SampleModel": "method.models.sample_model",
     "ScoreMixture": "method.score_mixture",
     "ScoringRule": "method.scores",

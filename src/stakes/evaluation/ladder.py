@@ -28,11 +28,14 @@ from stakes.evaluation.simultaneous_bounds import upper_bounds
 from stakes.evaluation.weight_frontier import Frontier, Interval
 from stakes.number_text import change_text, fixed_text, number_text
 
-__all__ = ["RUNGS", "JudgedCases", "Ladder", "Rung", "RungOnTest", "rung_on_test", "step_level", "tried_rung"]
-__all__ += ["decision_rung", "first_rung", "unproven_rung"]
+__all__ = ["GIVEN_RUNGS", "RUNGS", "JudgedCases", "Ladder", "Rung", "RungOnTest", "rung_on_test", "step_level"]
+__all__ += ["decision_rung", "first_rung", "tried_rung", "unproven_rung"]
 
 RUNGS = ("climatology", "linear", "network", "fresh_errors", "total_score", "decision")
-"""All rungs, from below."""
+"""All rungs of a forecast that is trained, from below."""
+
+GIVEN_RUNGS = ("raw", "bias_and_spread", "linear", "fresh_errors", "dependence", "decision")
+"""All rungs of a forecast that somebody else makes, from below."""
 
 _FALSE_CLIMBS = 0.05  # of the whole ladder
 _NO_DEARER = 0.005  # of the cost
@@ -59,7 +62,7 @@ class Rung:
     """A forecast that was tried, and how it differs from the rung that was held; one that failed has no numbers.
 
     Attributes:
-        name: One of `RUNGS`.
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
         below: The rung it was compared with; None for the first.
         parameters: In what it differs from that, by name, such as the decision weight.
         cost: Its mean cost on the validation cases.
@@ -86,8 +89,8 @@ class Rung:
 
     def __post_init__(self) -> None:
         for name in ("name", "below"):
-            if (value := getattr(self, name)) is not None and value not in RUNGS:
-                raise SettingError(f"{name} must be one of {', '.join(RUNGS)}, got {value!r}")
+            if (value := getattr(self, name)) is not None and value not in _WORDS:
+                raise SettingError(f"{name} must be one of {', '.join(_WORDS)}, got {value!r}")
         for name in ("cost_change", "score_change"):
             if (change := getattr(self, name)) is not None:
                 object.__setattr__(self, name, Difference(*change))
@@ -98,7 +101,7 @@ class RungOnTest:
     """A rung on test cases, which chose nothing.
 
     Attributes:
-        name: One of `RUNGS`.
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
         cost: Its mean cost there, by the models that validation judged.
         score: Its mean score there.
         cost_change: The cost of the forecast that was taken, fitted on all rows before the test cases, less that of
@@ -176,7 +179,7 @@ def rung_words(name: str) -> str:
     """What a rung is, for people.
 
     Args:
-        name: One of `RUNGS`.
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
     """
     return _WORDS[name]
 
@@ -188,6 +191,9 @@ _WORDS = {
     "fresh_errors": "the correction by fresh errors",
     "total_score": "training on the score of the total as well",
     "decision": "training on the decision as well",
+    "raw": "the forecast as it came",
+    "bias_and_spread": "the correction of bias and spread",
+    "dependence": "the dependence of past errors",
 }
 
 
@@ -204,7 +210,7 @@ def first_rung(name: str, judged: JudgedCases) -> Rung:
     """The rung that all start from.
 
     Args:
-        name: One of `RUNGS`.
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
         judged: What it is worth on the validation cases.
     """
     return _rung(name, None, {}, judged, None, None, None, climbed=True, why="all start from it")
@@ -214,7 +220,7 @@ def unproven_rung(name: str, below: Rung, judged: JudgedCases, why: str) -> Rung
     """A rung that is taken without a test.
 
     Args:
-        name: One of `RUNGS`.
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
         below: The rung it stands on.
         judged: What it is worth on the validation cases.
         why: Why it is taken.
@@ -241,7 +247,7 @@ def tried_rung(
     True
 
     Args:
-        name: One of `RUNGS`.
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
         candidate: What it is worth on the validation cases; not finite where it failed.
         below: The rung that is held.
         held: What that is worth on the same cases.
@@ -294,7 +300,7 @@ def rung_on_test(name: str, judged: JudgedCases, taken: JudgedCases, block: int)
     """A rung on test cases, beside the forecast that was taken.
 
     Args:
-        name: One of `RUNGS`.
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
         judged: What the rung is worth on the test cases.
         taken: What the forecast is worth that was taken and fitted again on all rows before them.
         block: How many neighbouring test cases depend on each other.

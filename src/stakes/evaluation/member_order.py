@@ -1,13 +1,14 @@
-"""How members of several outcomes belong together, taken from error vectors of the past: the Schaake shuffle.
+"""How members of several outcomes belong together: as error vectors of the past did, or as other members do.
 
 The members of each outcome stay what they are; only which of them make up one possible future changes. The ranks of
-past error vectors say which: where two sites erred alike, high members of one go with high members of the other.
+past error vectors say which (the Schaake shuffle): where two sites erred alike, high members of one go with high
+members of the other. So may the ranks of the members before they were corrected (ensemble copula coupling).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["error_ranks", "reordered"]
+__all__ = ["error_ranks", "reordered", "reordered_as_members", "vector_ranks"]
 
 _MOST_VECTORS = 200
 
@@ -26,9 +27,20 @@ def error_ranks(members: Floats, outcomes: Floats) -> Ranks:
         outcomes: What happened, (N, D).
     """
     spread = members.std(1)
-    errors = (outcomes - members.mean(1)) / np.where(spread > 0, spread, 1.0)
+    return vector_ranks((outcomes - members.mean(1)) / np.where(spread > 0, spread, 1.0))
+
+
+def vector_ranks(errors: Floats, weight: Floats | None = None) -> Ranks:
+    """The ranks (K, D), from 0, of up to 200 error vectors among each other, of each outcome, as `error_ranks`.
+
+    Args:
+        errors: Error vectors (N, D), in units in which all cases are alike.
+        weight: How likely each is drawn where there are more than 200, (N,); None where all are alike.
+    """
     if len(errors) > _MOST_VECTORS:
-        errors = errors[np.sort(np.random.default_rng(0).choice(len(errors), _MOST_VECTORS, replace=False))]
+        chance = None if weight is None else weight / weight.sum()
+        drawn = np.random.default_rng(0).choice(len(errors), _MOST_VECTORS, replace=False, p=chance)
+        errors = errors[np.sort(drawn)]
     return _ranks(errors)
 
 
@@ -47,5 +59,22 @@ def reordered(members: Floats, ranks: Ranks) -> Floats:
     return np.take_along_axis(np.sort(members, 1), places[None], 1)
 
 
-def _ranks(values: Floats) -> Ranks:
-    return np.argsort(np.argsort(values, 0, kind="stable"), 0, kind="stable")
+def reordered_as_members(quantiles: Floats, members: Floats) -> Floats:
+    """Quantiles (N, K, D) of every case in the order of its members: M of these, or each several times.
+
+    Members that are equal, and copies of one, are told apart by chance, outcome by outcome, always in the same way.
+
+    Args:
+        quantiles: Quantiles (N, K, D), ascending along K.
+        members: Members (N, M, D), whose order is taken over; K is a multiple of M.
+    """
+    count, width = quantiles.shape[1:]
+    chance = np.random.default_rng(0).permuted(np.tile(np.arange(count)[:, None], width), axis=0)[None]  # (1, K, D)
+    shuffled = np.take_along_axis(np.repeat(members, count // members.shape[1], 1), chance, 1)
+    places = np.empty_like(shuffled, dtype=np.int64)
+    np.put_along_axis(places, chance, _ranks(shuffled, 1), 1)
+    return np.take_along_axis(quantiles, places, 1)
+
+
+def _ranks(values: Floats, axis: int = 0) -> Ranks:
+    return np.argsort(np.argsort(values, axis, kind="stable"), axis, kind="stable")

@@ -11,10 +11,13 @@ __all__ += ["cost_decimals", "weight_label"]
 
 _TITLES = {
     "climatology": "climatology",
+    "raw": "as it came",
+    "bias_and_spread": "bias and spread",
     "linear": "linear",
     "network": "network",
     "fresh_errors": "fresh errors",
     "total_score": "score of the total",
+    "dependence": "dependence",
     "decision": "decision",
 }
 
@@ -23,7 +26,7 @@ def rung_title(name: str) -> str:
     """What a rung is called in a figure or a table.
 
     Args:
-        name: One of `stakes.evaluation.ladder.RUNGS`.
+        name: One of `stakes.evaluation.ladder.RUNGS` or `GIVEN_RUNGS`.
     """
     return _TITLES[name]
 

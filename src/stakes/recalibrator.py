@@ -1,0 +1,219 @@
+# ruff: noqa: N803 X is the name that scikit-learn prescribes
+"""The estimator for forecasts that somebody else makes: corrected by their past errors where that is proven."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+
+from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.outcome_bounds import Pair, outcome_bounds
+from stakes.decisions import Decisions, solve_decisions
+from stakes.errors import ShapeError
+from stakes.evaluation.ladder import Ladder
+from stakes.method.argument_checks import require_decision_weight, require_finite, whole_number
+from stakes.method.costs import Cost, require_cost
+from stakes.recalibrator_input import given_of_arrays
+from stakes.recalibrator_judgement import ForecastWorth, JudgedForecasts, forecast_worth
+from stakes.recalibrator_ladder import ClimbSettings, climb_given_ladder
+from stakes.recalibrator_state import CorrectedMembers, RecalibratorState
+
+__all__ = ["Recalibrator"]
+
+Floats = NDArray[np.float64]
+
+_NUMBERS_AT_ONCE = 1 << 21  # members of all outcomes
+
+
+class Recalibrator(BaseEstimator):  # type: ignore[misc]
+    """Decisions from a forecast that somebody else makes, corrected by its own past errors where that is proven to pay.
+
+    It climbs a ladder (`stakes.recalibrator_ladder`): the forecast as it came; its bias and spread mended, by season,
+    hour, lead and site where there are enough cases; further numbers of the forecast and features; newer errors that
+    count more; the dependence of past errors between several outcomes; and training on the decision. Cases come in any
+    order: errors that were not known yet when a forecast was issued never judge or correct it.
+
+    Args:
+        cost: What a decision costs.
+        outcome_bounds: What the outcomes cannot cross, (lower, upper), of which one may be None; "auto" takes what the
+            cost knows, or 0 and a capacity at which the data have many exact ties; None for none.
+        decision_weights: Which decision weights are tried, from 0 to below 1; none tries none.
+        tolerance: By how many per cent the score of a decision weight may lie above that of the rung below; None for
+            no limit.
+        test_fraction: The share of the cases, the last ones, that choose nothing and tell what it was worth.
+        gap: How many cases before a forecast have outcomes that were not known yet when it was issued; 0 where times
+            and leads tell, or where a forecast is issued just before its outcome.
+        block: How many neighbouring cases depend on each other; "auto" tells by their times.
+        random_state: Nothing is random; it is there as scikit-learn's tools expect it.
+
+    Attributes:
+        ladder_: How each rung was judged, and which one was taken.
+        state_: What was learned from all cases, as `RecalibratorState`: small, to be looked at, and saved as JSON.
+        judged_: The test cases as they came and corrected, as `JudgedForecasts`; None without test cases.
+        notes_: Sentences about what the user should know.
+
+    >>> import numpy as np, stakes
+    >>> random = np.random.default_rng(0)
+    >>> known = random.normal(size=(600, 1))
+    >>> members = known + 0.5 * random.normal(size=(600, 20))  # too narrow, and 2 too low
+    >>> outcomes = known[:, 0] + 2 + random.normal(size=600)
+    >>> cost = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-10.0, upper=10.0)
+    >>> recalibrator = stakes.Recalibrator(cost, decision_weights=()).fit(members, outcomes)
+    >>> recalibrator.ladder_.taken.name, recalibrator.sample(members[:3]).shape, recalibrator.decide(members[:3]).shape
+    ('bias_and_spread', (3, 100, 1), (3,))
+    """
+
+    ladder_: Ladder
+    state_: RecalibratorState
+    judged_: JudgedForecasts | None
+
+    def __init__(
+        self,
+        cost: Cost,
+        *,
+        outcome_bounds: Pair | Literal["auto"] | None = "auto",
+        decision_weights: Sequence[float] = (0.2, 0.5, 0.8),
+        tolerance: float | None = None,
+        test_fraction: float = 0.25,
+        gap: int = 0,
+        block: int | Literal["auto"] = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.cost = cost
+        self.outcome_bounds = outcome_bounds
+        self.decision_weights = decision_weights
+        self.tolerance = tolerance
+        self.test_fraction = test_fraction
+        self.gap = gap
+        self.block = block
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        weights: Any = None,
+        times: Any = None,
+        issued: Any = None,
+        leads: Any = None,
+        sites: Any = None,
+        features: Any = None,
+    ) -> Self:
+        """Climb the ladder, and learn the rung that is taken from all cases.
+
+        Args:
+            X: Past forecasts: members (N, M) or (N, M, D), points (N,) or (N, D); a table whose columns are members or
+                named by levels of quantiles, or points named as the outcomes are; or a `GivenForecasts`.
+            y: What happened, (N,) or (N, D); None where X is a `GivenForecasts` that holds it.
+            weights: What each member weighs, (M,); None where all count alike.
+            times: When the outcomes happened, (N,); None where it is not known.
+            issued: When the forecasts were made, (N,); None where it is not known.
+            leads: How many hours ahead that was, one number or (N,); None where it is not known.
+            sites: Of which site each case is, (N,), where each site is decided by itself; None where there is but one.
+            features: What else was known when the forecasts were made, (N, F); None for nothing.
+        """
+        require_cost(self.cost)
+        past = self._given(X, y, weights, times, issued, leads, sites, features)
+        if past.outcomes is None:
+            raise ShapeError("y must be given: outcomes are what a recalibrator learns from")
+        found = outcome_bounds(self.outcome_bounds, self.cost, torch.from_numpy(past.outcomes))
+        bounds = ((None, None),) * len(past.targets) if found is None else found.pairs
+        climbed = climb_given_ladder(past.in_order(), self._settings(bounds))
+        self.ladder_, self.state_, self.judged_ = climbed.ladder, climbed.state, climbed.judged
+        self.notes_ = past.notes + (() if found is None else found.sentences(past.targets))
+        return self
+
+    def sample(self, X: Any, **beside: Any) -> Floats:
+        """Corrected members (N, K, D) that count alike.
+
+        Args:
+            X: New forecasts, as in `fit`.
+            beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
+        """
+        return self._corrected(self._known(X, None, beside)).equal_members
+
+    def solve(self, X: Any, **beside: Any) -> Decisions:
+        """The action of least expected cost for each case, what it is expected to cost, and whether it is certified.
+
+        Args:
+            X: New forecasts, as in `fit`.
+            beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
+        """
+        members, weights = self._corrected(self._known(X, None, beside))
+        shared = None if weights is None else torch.from_numpy(weights)
+        size = max(1, _NUMBERS_AT_ONCE // (members.shape[1] * members.shape[2]))
+        return solve_decisions(self.cost, torch.from_numpy(members).split(size), double=True, weights=shared)
+
+    def decide(self, X: Any, **beside: Any) -> Floats:
+        """The action of least expected cost for each case: (N,), or (N, A) where an action has A > 1 parts.
+
+        Args:
+            X: New forecasts, as in `fit`.
+            beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
+        """
+        return np.asarray(self.solve(X, **beside).action)
+
+    def judge(self, X: Any, y: Any = None, **beside: Any) -> ForecastWorth:
+        """What the corrected forecasts of some cases were worth.
+
+        Args:
+            X: Forecasts, as in `fit`.
+            y: What happened, (N,) or (N, D); None where X is a `GivenForecasts` that holds it.
+            beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
+        """
+        given = self._known(X, y, beside)
+        if given.outcomes is None:
+            raise ShapeError("y must be given: without outcomes nothing can be judged")
+        return forecast_worth(self.cost, self._corrected(given), given.outcomes)
+
+    def score(self, X: Any, y: Any = None, **beside: Any) -> float:
+        """The mean realised cost, negative.
+
+        Args:
+            X: Forecasts, as in `fit`.
+            y: What happened, (N,) or (N, D); None where X is a `GivenForecasts` that holds it.
+            beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
+        """
+        return -float(self.judge(X, y, **beside).cost.mean())
+
+    def _settings(self, bounds: tuple[Pair, ...]) -> ClimbSettings:
+        decision_weights = tuple(float(weight) for weight in self.decision_weights)
+        for weight in decision_weights:
+            require_decision_weight(weight, expected="lie in [0, 1)")
+        if self.tolerance is not None:
+            require_finite("tolerance", self.tolerance)
+        gap = whole_number("gap", self.gap, 0)
+        return ClimbSettings(self.cost, bounds, decision_weights, self.tolerance, self.test_fraction, gap, self.block)
+
+    def _known(self, X: Any, y: Any, beside: dict[str, Any]) -> GivenForecasts:
+        check_is_fitted(self, "state_")
+        return self._given(X, y, **(dict.fromkeys(_BESIDE) | beside))
+
+    def _given(
+        self, X: Any, y: Any, weights: Any, times: Any, issued: Any, leads: Any, sites: Any, features: Any
+    ) -> GivenForecasts:
+        fitted: RecalibratorState | None = getattr(self, "state_", None) if y is None else None
+        return given_of_arrays(
+            X,
+            y,
+            weights=weights,
+            times=times,
+            issued=issued,
+            leads=leads,
+            sites=sites,
+            features=features,
+            targets=() if fitted is None else fitted.targets,
+            bounds=self.outcome_bounds,
+            cost=self.cost,
+        )
+
+    def _corrected(self, given: GivenForecasts) -> CorrectedMembers:
+        return self.state_.apply(given)
+
+
+_BESIDE = ("weights", "times", "issued", "leads", "sites", "features")
