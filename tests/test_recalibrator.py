@@ -30,11 +30,12 @@ def fitted() -> stakes.Recalibrator:
 def test_bias_and_spread_are_mended(fitted):
     assert fitted.ladder_.taken.name == "bias_and_spread"
     members, outcomes = biased(seed=1)
-    worth = fitted.judge(members, outcomes)
-    assert abs(worth.error.mean()) < 0.1
-    assert worth.spread.mean() == pytest.approx(worth.error.std(), rel=0.1)
-    assert worth.cost.mean() == pytest.approx(-fitted.score(members, outcomes))
-    assert worth.cost.mean() < 0.5 * fitted.judged_.raw.cost.mean()
+    judged = fitted.judge(members, outcomes)
+    error, cost = judged.values("error", "corrected"), judged.values("cost", "corrected")
+    assert abs(error.mean()) < 0.1
+    assert judged.values("spread", "corrected").mean() == pytest.approx(error.std(), rel=0.1)
+    assert cost.mean() == pytest.approx(-fitted.score(members, outcomes))
+    assert cost.mean() < 0.5 * judged.values("cost", "raw").mean()
 
 
 def test_decisions_are_those_of_the_sample(fitted):
@@ -66,28 +67,21 @@ def test_it_is_an_estimator_of_scikit_learn(fitted):
 
 def test_test_cases_are_judged_as_they_came_and_corrected(fitted):
     judged = fitted.judged_
-    assert judged.index.tolist() == list(range(300, 400))
     members, outcomes = biased()
-    np.testing.assert_array_equal(judged.outcomes[:, 0], outcomes[300:])
-    np.testing.assert_allclose(judged.raw.error[:, 0], outcomes[300:] - members[300:].mean(1))
-    np.testing.assert_allclose(judged.raw.spread[:, 0], members[300:].std(1))
-    ranks = np.floor(judged.raw.place[:, 0] * 13)
-    np.testing.assert_array_equal(ranks, (members[300:] < outcomes[300:, None]).sum(1))
-    assert abs(judged.corrected.place.mean() - 0.5) < 0.1 < judged.raw.place.mean() - 0.5
+    assert judged.cases.index.tolist() == list(range(300, 400))
+    np.testing.assert_array_equal(judged.values("outcome"), outcomes[300:])
+    np.testing.assert_allclose(judged.values("error", "raw"), members[300:].mean(1) - outcomes[300:])
+    assert abs(judged.pit("corrected").mean() - 0.5) < 0.1 < judged.pit("raw").mean() - 0.5
     tested = {rung.name: rung for rung in fitted.ladder_.tested}
-    assert tested["raw"].cost == pytest.approx(judged.raw.cost.mean())
-    assert tested["bias_and_spread"].cost == pytest.approx(judged.corrected.cost.mean())
-    table = judged.table()
-    assert len(table) == 100
-    assert {"raw_cost", "corrected_cost", "raw_place", "outcome"} <= set(table.columns)
+    assert tested["raw"].cost == pytest.approx(judged.values("cost", "raw").mean())
+    assert tested["bias_and_spread"].cost == pytest.approx(judged.values("cost", "corrected").mean())
 
 
 def test_todays_actions_are_paid_for():
-    members, outcomes = biased()
-    given = GivenForecasts(members[..., None], outcomes=outcomes[:, None], today=np.zeros(400))
+    members, outcomes = biased(200)
+    given = GivenForecasts(members[..., None], outcomes=outcomes[:, None], today=np.zeros(200))
     judged = stakes.Recalibrator(COST, decision_weights=()).fit(given).judged_
-    expected = np.where(outcomes > 0, 9 * outcomes, -outcomes)[300:]
-    np.testing.assert_allclose(judged.today_cost, expected)
+    np.testing.assert_allclose(judged.values("today_cost"), np.where(outcomes > 0, 9 * outcomes, -outcomes)[150:])
 
 
 def test_the_order_of_cases_is_that_of_issue():

@@ -14,11 +14,12 @@ from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.outcome_bounds import Pair, outcome_bounds
 from stakes.decisions import Decisions, solve_decisions
 from stakes.errors import ShapeError
+from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.judged_correction import JudgedCorrection, judge_correction
 from stakes.evaluation.ladder import Ladder
 from stakes.method.argument_checks import require_decision_weight, require_finite, whole_number
 from stakes.method.costs import Cost, require_cost
 from stakes.recalibrator_input import given_of_arrays
-from stakes.recalibrator_judgement import ForecastWorth, JudgedForecasts, forecast_worth
 from stakes.recalibrator_ladder import ClimbSettings, climb_given_ladder
 from stakes.recalibrator_state import CorrectedMembers, RecalibratorState
 
@@ -53,7 +54,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     Attributes:
         ladder_: How each rung was judged, and which one was taken.
         state_: What was learned from all cases, as `RecalibratorState`: small, to be looked at, and saved as JSON.
-        judged_: The test cases as they came and corrected, as `JudgedForecasts`; None without test cases.
+        judged_: The test cases as they came and corrected, as `JudgedCorrection`; None without test cases.
         notes_: Sentences about what the user should know.
 
     >>> import numpy as np, stakes
@@ -69,7 +70,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     ladder_: Ladder
     state_: RecalibratorState
-    judged_: JudgedForecasts | None
+    judged_: JudgedCorrection | None
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             X: New forecasts, as in `fit`.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
-        return self._corrected(self._known(X, None, beside)).equal_members
+        return self._corrected(X, beside).equal_members
 
     def solve(self, X: Any, **beside: Any) -> Decisions:
         """The action of least expected cost for each case, what it is expected to cost, and whether it is certified.
@@ -144,7 +145,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             X: New forecasts, as in `fit`.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
-        members, weights = self._corrected(self._known(X, None, beside))
+        members, weights = self._corrected(X, beside)
         shared = None if weights is None else torch.from_numpy(weights)
         size = max(1, _NUMBERS_AT_ONCE // (members.shape[1] * members.shape[2]))
         return solve_decisions(self.cost, torch.from_numpy(members).split(size), double=True, weights=shared)
@@ -158,8 +159,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """
         return np.asarray(self.solve(X, **beside).action)
 
-    def judge(self, X: Any, y: Any = None, **beside: Any) -> ForecastWorth:
-        """What the corrected forecasts of some cases were worth.
+    def judge(self, X: Any, y: Any = None, **beside: Any) -> JudgedCorrection:
+        """What the forecasts of some cases were worth, as they came and corrected.
 
         Args:
             X: Forecasts, as in `fit`.
@@ -169,7 +170,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         given = self._known(X, y, beside)
         if given.outcomes is None:
             raise ShapeError("y must be given: without outcomes nothing can be judged")
-        return forecast_worth(self.cost, self._corrected(given), given.outcomes)
+        members, weights = self.state_.apply(given)
+        block = resolved_block(self.block, len(given), given.times)
+        return judge_correction(given, members, self.cost, block, weights)
 
     def score(self, X: Any, y: Any = None, **beside: Any) -> float:
         """The mean realised cost, negative.
@@ -179,7 +182,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             y: What happened, (N,) or (N, D); None where X is a `GivenForecasts` that holds it.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
-        return -float(self.judge(X, y, **beside).cost.mean())
+        return -float(self.judge(X, y, **beside).values("cost", "corrected").mean())
 
     def _settings(self, bounds: tuple[Pair, ...]) -> ClimbSettings:
         decision_weights = tuple(float(weight) for weight in self.decision_weights)
@@ -189,6 +192,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             require_finite("tolerance", self.tolerance)
         gap = whole_number("gap", self.gap, 0)
         return ClimbSettings(self.cost, bounds, decision_weights, self.tolerance, self.test_fraction, gap, self.block)
+
+    def _corrected(self, X: Any, beside: dict[str, Any]) -> CorrectedMembers:
+        given = self._known(X, None, beside)
+        return self.state_.apply(given)
 
     def _known(self, X: Any, y: Any, beside: dict[str, Any]) -> GivenForecasts:
         check_is_fitted(self, "state_")
@@ -211,9 +218,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             bounds=self.outcome_bounds,
             cost=self.cost,
         )
-
-    def _corrected(self, given: GivenForecasts) -> CorrectedMembers:
-        return self.state_.apply(given)
 
 
 _BESIDE = ("weights", "times", "issued", "leads", "sites", "features")

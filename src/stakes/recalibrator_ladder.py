@@ -19,6 +19,7 @@ from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.outcome_bounds import Pair
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.judged_correction import JudgedCorrection, judge_correction
 from stakes.evaluation.ladder import (
     JudgedCases,
     Ladder,
@@ -32,7 +33,7 @@ from stakes.evaluation.ladder import (
 from stakes.evaluation.shift_and_factor import LEAST_CASES
 from stakes.evaluation.weight_frontier import too_few_to_choose
 from stakes.method.costs import Cost
-from stakes.recalibrator_judgement import ForecastWorth, JudgedForecasts, forecast_worth, judged_forecasts
+from stakes.recalibrator_judgement import forecast_worth
 from stakes.recalibrator_learning import RungPlan, learned
 from stakes.recalibrator_state import RecalibratorState
 
@@ -104,7 +105,7 @@ class Recalibrated(NamedTuple):
     ladder: Ladder
     plan: RungPlan
     state: RecalibratorState
-    judged: JudgedForecasts | None
+    judged: JudgedCorrection | None
 
 
 class _Tried(NamedTuple):
@@ -245,7 +246,7 @@ class _Climb:
     def _learned(self, past: GivenForecasts, plan: RungPlan) -> RecalibratorState:
         return learned(past, plan, self.settings.bounds)
 
-    def _worth(self, state: RecalibratorState, rows: Rows) -> ForecastWorth:
+    def _worth(self, state: RecalibratorState, rows: Rows) -> JudgedCases:
         given = self.past.rows(rows)
         assert given.outcomes is not None
         return forecast_worth(self.settings.cost, state.apply(given), given.outcomes)
@@ -264,16 +265,19 @@ class _Climb:
         if test is None:
             return Recalibrated(ladder, plan, state, None)
         known, block = self.past.rows(test.known), self._block(test.rows)
-        worth = {
-            rung.name: self._worth(self._learned(known, self.tried[rung.name].plan), test.rows)
+        states = {
+            rung.name: self._learned(known, self.tried[rung.name].plan)
             for rung in self.rungs
             if rung.name in self.tried
         }
-        taken = worth[self._taken.name]
-        tested = tuple(rung_on_test(name, each.cases, taken.cases, block) for name, each in worth.items())
-        judged = judged_forecasts(self.settings.cost, self.past.rows(test.rows), worth["raw"], taken, block)
+        worth = {name: self._worth(state, test.rows) for name, state in states.items()}
+        taken = self._taken.name
+        tested = tuple(rung_on_test(name, each, worth[taken], block) for name, each in worth.items())
+        given = self.past.rows(test.rows)
+        members, weights = states[taken].apply(given)
+        judged = judge_correction(given, members, self.settings.cost, block, weights)
         return Recalibrated(replace(ladder, tested=tested), plan, state, judged)
 
 
-def _joined(worth: Sequence[ForecastWorth]) -> JudgedCases:
+def _joined(worth: Sequence[JudgedCases]) -> JudgedCases:
     return JudgedCases(*(np.concatenate([getattr(each, name) for each in worth]) for name in JudgedCases._fields))
