@@ -1,17 +1,22 @@
 """The manifest of a bundle, bundle.json: what belongs together, with the SHA-256 of every file."""
 
-import hashlib
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from stakes.bundle.recorded_files import (
+    changed_files,
+    file_digest,
+    require_file_name,
+    require_recordable,
+    require_sha256,
+)
 from stakes.data.layout import TableLayout
 from stakes.errors import BundleError, CheckpointError, SettingError, StakesError
-from stakes.files import read_bytes, write_json
+from stakes.files import write_json
 from stakes.method.argument_checks import require_count
 from stakes.settings import from_plain, shown, to_plain
 from stakes.training.model_folder import MANIFEST, PARTS, STATE, read_json_table
@@ -29,9 +34,6 @@ __all__ = [
 ]
 
 FORMAT = 2
-_LARGEST_FILE = 2**28  # bytes, of what was added
-_NAME = re.compile(r"(?:\w[\w. -]{0,99}/){0,4}\w[\w. -]{0,99}", re.ASCII)  # no part begins with a dot
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class DataFingerprint:
 
     def __post_init__(self) -> None:
         require_count("rows", self.rows)
-        _require_sha256("sha256", self.sha256)
+        require_sha256("sha256", self.sha256)
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,7 @@ class BundleManifest:
     about: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, sha256 in self.files.items():
-            _require_name(name)
-            _require_sha256(f"files.{name}", sha256)
+        require_recordable(self.files, MANIFEST)
         if missing := [name for name in PARTS if name not in self.files]:
             raise SettingError(f"files must name {missing[0]}")
 
@@ -104,9 +104,7 @@ class BundleManifest:
 
     def changed_files(self, folder: Path) -> dict[str, str]:
         """A sentence for every file beside the parts that is not what was recorded; the forecaster needs none of it."""
-        others = {name: sha256 for name, sha256 in self.files.items() if name not in PARTS}
-        sentences = {name: _trouble(folder, name, sha256) for name, sha256 in others.items()}
-        return {name: sentence for name, sentence in sentences.items() if sentence}
+        return changed_files(folder, {name: sha256 for name, sha256 in self.files.items() if name not in PARTS})
 
 
 @dataclass(frozen=True)
@@ -185,10 +183,10 @@ def record_file(folder: Path, *names: str) -> None:
     """
     manifest = read_manifest(folder)
     for name in names:
-        _require_name(name)
+        require_file_name(name, MANIFEST)
         if name in PARTS:
             raise SettingError(f"{name} was recorded when the bundle was saved; save the forecaster again to change it")
-    files = {**manifest.files, **{name: _sha256(folder, name) for name in names}}
+    files = {**manifest.files, **{name: file_digest(folder, name) for name in names}}
     write_json(folder / MANIFEST, to_plain(replace(manifest, files=files)))
 
 
@@ -219,16 +217,6 @@ def _kind_of(path: Path, version: object) -> type[BundleManifest]:
     return _MANIFESTS[version]
 
 
-def _require_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or name == MANIFEST:
-        raise SettingError(f"files must be named by plain relative paths within the folder, got {shown(name)}")
-
-
-def _require_sha256(where: str, value: str) -> None:
-    if not _SHA256.fullmatch(value):
-        raise SettingError(f"{where} must be 64 hexadecimal digits, got {shown(value)}")
-
-
 def _require_same(name: str, names: tuple[str, ...], due: tuple[str, ...]) -> None:
     if names != due:
         raise SettingError(f"{name} must be {_listed(due)} as in {STATE}, got {_listed(names)}")
@@ -236,18 +224,3 @@ def _require_same(name: str, names: tuple[str, ...], due: tuple[str, ...]) -> No
 
 def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(map(shown, names[:5])) + (f" and {len(names) - 5} more" if names[5:] else "")
-
-
-def _sha256(folder: Path, name: str) -> str:
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise BundleError(f"{path} leads out of the folder of the bundle")
-    return hashlib.sha256(read_bytes(path, _LARGEST_FILE)).hexdigest()
-
-
-def _trouble(folder: Path, name: str, sha256: str) -> str:
-    try:
-        same = _sha256(folder, name) == sha256
-    except StakesError as error:
-        return str(error)
-    return "" if same else f"{folder / name} is not the file that was recorded with the bundle"
