@@ -201,7 +201,7 @@ def test_layouts_that_say_two_things_are_refused(fields: dict[str, Any], said: s
 @pytest.mark.parametrize(
     ("table", "fields", "said"),
     [
-        (WIDE.assign(y=np.nan), {}, "forecasts and outcomes never overlap"),
+        (WIDE.assign(y=np.nan), {}, "has no outcome in y for any of the forecasts"),
         (WIDE.assign(m1=np.nan), {}, "no case has all of members and an outcome, of 3 in the file of forecasts"),
         (WIDE, {"columns": ("m1:m9",)}, "has no column 'm9'"),
         (WIDE, {"outcomes": ("z",)}, "has no column 'z'"),

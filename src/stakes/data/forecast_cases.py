@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from stakes.data.case_rows import CaseRows
 from stakes.data.forecast_layout import ForecastLayout
 from stakes.data.forecast_values import ForecastValues
-from stakes.errors import TableError
+from stakes.errors import TableError, listed
 
 __all__ = ["ForecastCases", "forecast_cases"]
 
@@ -104,6 +104,8 @@ def _outcomes(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> 
         outcomes = rows.values(layout.outcomes, keys.repeat(len(targets)), sites).reshape(len(keys), len(targets))
     if np.isnan(outcomes).all():
         firsts = [each.get_level_values(0) for each in (keys, rows.index)]
+        if firsts[0].isin(firsts[1]).any():
+            raise TableError(f"{rows.name} has no outcome in {listed(layout.outcomes)} for any of the forecasts")
         spans = [f"{each.min()} to {each.max()}" for each in firsts]
         raise TableError(
             f"forecasts and outcomes never overlap: forecasts are of {spans[0]}, {rows.name} of {spans[1]}"

@@ -15,7 +15,7 @@ from stakes.data.member_grids import GridPoint
 from stakes.data.outcome_bounds import Pair
 from stakes.data.quantile_members import TailShape
 from stakes.data.site_columns import site_labels
-from stakes.data.table_columns import column_times, require_columns
+from stakes.data.table_columns import column_numbers, column_times, require_columns
 from stakes.errors import SettingError, StakesError
 from stakes.method.argument_checks import require_finite
 
@@ -112,6 +112,8 @@ class ForecastLayout:
         """
         there = [str(column) for column in table.columns]
         require_columns(table, self.features, "features")
+        if self.lead is not None:
+            column_numbers(table, [self.lead], name)
         columns = tuple(chosen_columns(self.columns, there, name)) if self.columns else ()
         outcomes = self.outcomes if self.own_file else tuple(chosen_columns(self.outcomes, there, name))
         time = self.time or time_level(case_index(table, None))

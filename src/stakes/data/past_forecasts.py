@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stakes.data.case_rows import CaseRows
 from stakes.data.forecast_cases import ForecastCases, forecast_cases
 from stakes.data.forecast_layout import ForecastLayout
+from stakes.data.forecast_units import require_one_unit, require_unit_of_outcomes
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.matched_outcomes import matched_outcomes
@@ -75,6 +76,9 @@ def read_past(
     notes = (*told, *matched)
     cases = forecast_cases(layout, found, rows, outcome_rows, notes)
     assert cases.outcomes is not None
+    if found.levels is None:
+        require_one_unit(cases.found.values, source.name)
+    require_unit_of_outcomes(cases.found.values, cases.outcomes, cases.found.targets, f"the forecast in {source.name}")
     layout = replace(layout, bounds=_bounds(cases, found.levels, bounds, cost))
     return _given(layout, cases), layout
 
