@@ -7,7 +7,7 @@ by what was learned before it. The forecast as it came is left only with proof; 
 uncertainty, also where past errors make its score better.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -24,6 +24,7 @@ from stakes.evaluation.ladder import (
     JudgedCases,
     Ladder,
     Rung,
+    decision_rung,
     first_rung,
     rung_on_test,
     step_level,
@@ -31,15 +32,18 @@ from stakes.evaluation.ladder import (
     unproven_rung,
 )
 from stakes.evaluation.shift_and_factor import LEAST_CASES
-from stakes.evaluation.weight_frontier import too_few_to_choose
+from stakes.evaluation.weight_frontier import frontier, too_few_to_choose
 from stakes.method.costs import Cost
+from stakes.recalibrator_decision import trained_on_decision
 from stakes.recalibrator_judgement import forecast_worth
-from stakes.recalibrator_learning import RungPlan, learned
-from stakes.recalibrator_state import RecalibratorState
+from stakes.recalibrator_learning import RungPlan, case_weights, learned
+from stakes.recalibrator_state import RecalibratorState, form_of
 
 __all__ = ["ClimbSettings", "PastParts", "Recalibrated", "climb_given_ladder", "past_parts"]
 
 _BLOCKS = 5
+_HALF_LIVES = (90.0, 365.0)  # days
+_DAY = 86400  # seconds
 _FIRST_SHARE = 0.4  # of the cases before the test, which only teach
 
 Rows = NDArray[np.int64]
@@ -168,13 +172,13 @@ class _Climb:
         self.past, self.settings, self.parts = past, settings, parts
         self.rows = np.concatenate([part.rows for part in parts.blocks])
         self.block = self._block(self.rows)
-        several = past.members.shape[2] > 1
-        self.dependence: Literal["members", "errors"] = (
-            "errors" if several and (past.is_point or past.weights is not None) else "members"
-        )
+        self.several = past.members.shape[2] > 1
+        as_came = not self.several or form_of(past) == "members"
+        self.dependence: Literal["members", "errors"] = "members" if as_came else "errors"
+        self.half_lives = tuple(days for days in _HALF_LIVES if days < self._days)
         self.tried: dict[str, _Tried] = {}
         self.rungs: list[Rung] = []
-        self.level = step_level(len(self._steps()))
+        self.level = step_level(len(self._steps()) + max(0, len(self.half_lives) - 1))
 
     def run(self) -> Recalibrated:
         """All rungs from below; the forecast as it came where nothing can be proven."""
@@ -191,7 +195,14 @@ class _Climb:
 
     def _steps(self) -> list[str]:
         """The candidates above the forecast as it came."""
-        return ["bias_and_spread", "linear"]
+        wanted = {
+            "bias_and_spread": True,
+            "linear": True,
+            "fresh_errors": bool(self.half_lives),
+            "dependence": self.several and self.dependence == "members",
+            "decision": any(self.settings.decision_weights),
+        }
+        return [name for name, tried in wanted.items() if tried]
 
     def _try_bias_and_spread(self) -> None:
         plan = RungPlan("bias_and_spread", "bias_and_spread", self.dependence)
@@ -199,6 +210,38 @@ class _Climb:
 
     def _try_linear(self) -> None:
         self._try(replace(self._corrected, rung="linear", margins="linear"))
+
+    def _try_fresh_errors(self) -> None:
+        plan = replace(self._corrected, rung="fresh_errors")
+        tried = [self._learned_in_time(replace(plan, half_life=days)) for days in self.half_lives]
+        best = min(tried, key=lambda each: float(each.worth.score.mean()))
+        self._judge(best, {"half-life in days": best.plan.half_life or 0.0})
+
+    def _try_dependence(self) -> None:
+        self._try(replace(self._corrected, rung="dependence", dependence="errors"))
+
+    def _try_decision(self) -> None:
+        weights = tuple(weight for weight in self.settings.decision_weights if weight)
+        plan = replace(self._corrected, rung="decision")
+        start = self._held if self._held.plan.margins != "raw" else self._learned_in_time(plan)
+        tried = {weight: self._trained(start, replace(plan, decision_weight=weight)) for weight in weights}
+        worth = {weight: each.worth for weight, each in tried.items()}
+        held = self._held.worth
+        cost, score = (np.stack([getattr(each, name) for each in (held, *worth.values())]) for name in held._fields)
+        judged = frontier(
+            [0.0, *worth], cost, score, block=self.block, tolerance=self.settings.tolerance, level=self.level
+        )
+        rung = decision_rung(judged, worth, self._taken, held)
+        self._add(rung, tried[float(rung.parameters["decision weight"])])
+
+    def _trained(self, start: _Tried, plan: RungPlan) -> _Tried:
+        """The states of a rung trained further on the decision, each by the cases it was learned from."""
+        states = []
+        for state, part in zip(start.states, self.parts.blocks, strict=True):
+            past = self.past.rows(part.known)
+            weight = case_weights(past, plan.half_life)
+            states.append(trained_on_decision(state, past, self.settings.cost, plan.decision_weight, weight))
+        return self._judged_in_time(plan, states)
 
     def _try_without_proof(self, few: str) -> None:
         tried = self._learned_in_time(RungPlan("bias_and_spread", "bias_and_spread", self.dependence))
@@ -217,6 +260,13 @@ class _Climb:
         return [rung for rung in self.rungs if rung.climbed][-1]
 
     @property
+    def _days(self) -> float:
+        """How many days lie between the first and the last case that judges; 0 where it is not known."""
+        if self.past.times is None:
+            return 0.0
+        return float(np.ptp(self.past.times[: self.rows[-1] + 1].astype(np.int64))) / _DAY
+
+    @property
     def _held(self) -> _Tried:
         return self.tried[self._taken.name]
 
@@ -224,12 +274,23 @@ class _Climb:
     def _corrected(self) -> RungPlan:
         """The plan that is held, or that of bias and spread where the forecast stays as it came."""
         held = self._held.plan
-        return held if held.margins != "raw" else self.tried["bias_and_spread"].plan
+        return held if held.margins != "raw" else replace(held, margins="bias_and_spread")
 
     def _try(self, plan: RungPlan, *, presumed: bool = False) -> None:
-        tried = self._learned_in_time(plan)
+        self._judge(self._learned_in_time(plan), presumed=presumed)
+
+    def _judge(
+        self, tried: _Tried, parameters: Mapping[str, str | float] | None = None, *, presumed: bool = False
+    ) -> None:
         rung = tried_rung(
-            plan.rung, tried.worth, self._taken, self._held.worth, block=self.block, level=self.level, presumed=presumed
+            tried.plan.rung,
+            tried.worth,
+            self._taken,
+            self._held.worth,
+            block=self.block,
+            level=self.level,
+            parameters=parameters,
+            presumed=presumed,
         )
         self._add(rung, tried)
 
@@ -240,11 +301,15 @@ class _Climb:
     def _learned_in_time(self, plan: RungPlan) -> _Tried:
         """What is learned before each block, and what it is worth there."""
         states = [self._learned(self.past.rows(part.known), plan) for part in self.parts.blocks]
+        return self._judged_in_time(plan, states)
+
+    def _judged_in_time(self, plan: RungPlan, states: Sequence[RecalibratorState]) -> _Tried:
         worth = [self._worth(state, part.rows) for state, part in zip(states, self.parts.blocks, strict=True)]
-        return _Tried(plan, states, _joined(worth))
+        joined = (np.concatenate([getattr(each, name) for each in worth]) for name in JudgedCases._fields)
+        return _Tried(plan, states, JudgedCases(*joined))
 
     def _learned(self, past: GivenForecasts, plan: RungPlan) -> RecalibratorState:
-        return learned(past, plan, self.settings.bounds)
+        return learned(past, plan, self.settings.bounds, self.settings.cost)
 
     def _worth(self, state: RecalibratorState, rows: Rows) -> JudgedCases:
         given = self.past.rows(rows)
@@ -277,7 +342,3 @@ class _Climb:
         members, weights = states[taken].apply(given)
         judged = judge_correction(given, members, self.settings.cost, block, weights)
         return Recalibrated(replace(ladder, tested=tested), plan, state, judged)
-
-
-def _joined(worth: Sequence[JudgedCases]) -> JudgedCases:
-    return JudgedCases(*(np.concatenate([getattr(each, name) for each in worth]) for name in JudgedCases._fields))

@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.outcome_bounds import Pair
-from stakes.evaluation.error_model import ErrorModel
+from stakes.evaluation.error_model_fit import fit_error_model
 from stakes.evaluation.forecast_terms import ForecastTerms
-from stakes.evaluation.member_order import error_ranks, vector_ranks
+from stakes.evaluation.member_order import vector_ranks
+from stakes.method.costs import Cost
+from stakes.recalibrator_decision import trained_on_decision
 from stakes.recalibrator_state import RecalibratorState, form_of
 
-__all__ = ["RungPlan", "learned"]
+__all__ = ["RungPlan", "case_weights", "learned"]
 
 Floats = NDArray[np.float64]
 
@@ -40,13 +42,14 @@ class RungPlan:
     decision_weight: float = 0.0
 
 
-def learned(past: GivenForecasts, plan: RungPlan, bounds: tuple[Pair, ...]) -> RecalibratorState:
-    """What past cases teach, but for the decision.
+def learned(past: GivenForecasts, plan: RungPlan, bounds: tuple[Pair, ...], cost: Cost) -> RecalibratorState:
+    """What past cases teach.
 
     Args:
         past: The cases, with outcomes, in order.
         plan: What is learned.
         bounds: What each outcome cannot cross.
+        cost: What an action costs at an outcome, where the decision counts.
     """
     terms = ForecastTerms.for_cases(past, linear=plan.margins == "linear")
     state = RecalibratorState(
@@ -55,11 +58,11 @@ def learned(past: GivenForecasts, plan: RungPlan, bounds: tuple[Pair, ...]) -> R
     weight = case_weights(past, plan.half_life)
     if plan.margins != "raw":
         count = _member_count(past, plan)
-        models = [ErrorModel.fit(past, place, terms, pair, count, weight) for place, pair in enumerate(bounds)]
+        models = [fit_error_model(past, place, terms, pair, count, weight) for place, pair in enumerate(bounds)]
         state = replace(state, models=tuple(models))
-    if plan.dependence == "errors" and len(bounds) > 1:
+    if state.models and plan.dependence == "errors" and len(bounds) > 1:
         state = replace(state, order=tuple(map(tuple, _ranks(past, state, weight).tolist())))
-    return state
+    return trained_on_decision(state, past, cost, plan.decision_weight, weight) if plan.decision_weight else state
 
 
 def case_weights(past: GivenForecasts, half_life: float | None) -> Floats:
@@ -84,8 +87,5 @@ def _member_count(past: GivenForecasts, plan: RungPlan) -> int:
 
 
 def _ranks(past: GivenForecasts, state: RecalibratorState, weight: Floats) -> NDArray[np.int64]:
-    assert past.outcomes is not None
-    if not state.models:
-        return error_ranks(past.members, past.outcomes)
     errors = [model.standardised_errors(past, place, state.terms) for place, model in enumerate(state.models)]
     return vector_ranks(np.stack(errors, 1), weight)

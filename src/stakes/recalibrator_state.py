@@ -95,8 +95,7 @@ class RecalibratorState:
         """
         self._check(given)
         if not self.models:
-            raw = CorrectedMembers(_within(given.members, self.bounds), given.weights)
-            return raw if self.order is None else CorrectedMembers(reordered(raw.equal_members, self._ranks), None)
+            return CorrectedMembers(_within(given.members, self.bounds), given.weights)
         quantiles = np.stack(
             [model.quantiles(given, place, self.terms) for place, model in enumerate(self.models)], axis=-1
         )
@@ -112,7 +111,7 @@ class RecalibratorState:
         if len(self.targets) == 1:
             return quantiles
         if self.order is not None:
-            return reordered(quantiles, self._ranks)
+            return reordered(quantiles, np.array(self.order))
         return reordered_as_members(quantiles, given.members)
 
     def to_json(self) -> str:
@@ -131,10 +130,6 @@ class RecalibratorState:
         except (TypeError, ValueError, RecursionError) as error:
             raise SettingError(f"a recalibrator's state must be JSON text: {error}") from error
         return from_plain(cls, values)
-
-    @property
-    def _ranks(self) -> NDArray[np.int64]:
-        return np.array(self.order)
 
     def _check(self, given: GivenForecasts) -> None:
         if given.members.shape[2] != len(self.targets):

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stakes.evaluation.member_order import error_ranks, reordered
+from stakes.evaluation.member_order import error_ranks, reordered, reordered_as_members, vector_ranks
 
 
 def test_ranks_of_errors_in_units_of_the_spread() -> None:
@@ -44,3 +44,29 @@ def test_of_many_error_vectors_some_are_kept() -> None:
     ranks = error_ranks(random.normal(size=(1000, 3, 2)), random.normal(size=(1000, 2)))
     assert ranks.shape == (200, 2)
     np.testing.assert_array_equal(np.sort(ranks, 0), np.tile(np.arange(200)[:, None], 2))
+
+
+def test_quantiles_take_the_order_of_members() -> None:
+    random = np.random.default_rng(0)
+    members = random.normal(size=(5, 4, 2))
+    quantiles = np.sort(random.normal(size=(5, 12, 2)), 1)
+    found = reordered_as_members(quantiles, members)
+    np.testing.assert_array_equal(np.sort(found, 1), quantiles)
+    ranks = np.argsort(np.argsort(members, 1), 1)
+    thirds = np.argsort(np.argsort(found, 1), 1) // 3  # each member has three quantiles that are neighbours
+    np.testing.assert_array_equal(thirds, np.repeat(ranks, 3, 1))
+    np.testing.assert_array_equal(reordered_as_members(quantiles[2:3], members[2:3]), found[2:3])
+
+
+def test_equal_members_are_told_apart_by_chance() -> None:
+    quantiles = np.broadcast_to(np.arange(200.0)[None, :, None], (1, 200, 2))
+    found = reordered_as_members(quantiles, np.zeros((1, 10, 2)))[0]
+    assert abs(np.corrcoef(found.T)[0, 1]) < 0.2
+
+
+def test_error_vectors_are_drawn_by_their_weight() -> None:
+    errors = np.stack([np.arange(1000.0), np.where(np.arange(1000) < 500, 1, -1) * np.arange(1000.0)], 1)
+    weight = np.where(np.arange(1000) < 500, 1.0, 1e-12)
+    ranks = vector_ranks(errors, weight)
+    assert ranks.shape == (200, 2)
+    np.testing.assert_array_equal(ranks[:, 0], ranks[:, 1])

@@ -1,5 +1,6 @@
 """What a forecast's error may depend on: its own numbers, the season, the hour, the lead, the site, and features."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self, TypeVar
 
@@ -13,16 +14,15 @@ from stakes.errors import SettingError
 from stakes.evaluation.case_groups import Grouping, group_names
 from stakes.evaluation.shift_and_factor import LEAST_CASES
 
-__all__ = ["FORECAST_TERMS", "TERM_LEVELS", "ForecastNumbers", "ForecastTerms"]
-
-FORECAST_TERMS = ("constant", "mean", "log spread")
-"""The terms that every correction has; the others are drawn to 0 more strongly."""
+__all__ = ["TERM_LEVELS", "ForecastNumbers", "ForecastTerms", "StandardTerms"]
 
 TERM_LEVELS = (0.1, 0.5, 0.9)
 """The levels of the members' quantiles that are terms."""
 
 _SEASON_WAVES, _MOST_HOUR_WAVES = 2, 3
 _SEASONS = 4
+_OWN_TERMS = ("mean", "log spread")
+_LEAST_SIZE = 1e-9
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -125,6 +125,53 @@ class ForecastTerms:
         if missing := [name for name in self.features if name not in table.columns]:
             raise SettingError(f"features must have the columns of the fit, but {missing[0]!r} is missing")
         return {f"feature {name}": table[name].to_numpy(np.float64) for name in self.features}
+
+
+class StandardTerms(NamedTuple):
+    """The terms of past cases with a mean of 0 and a standard deviation of 1, but for the constant.
+
+    Attributes:
+        names: Their names, P of them, the constant first.
+        columns: The terms (N, P); one that never changes is 0 throughout.
+        middle: What was subtracted from each, (P,).
+        size: What each was divided by, (P,); infinite for one that never changes.
+    """
+
+    names: tuple[str, ...]
+    columns: Floats
+    middle: Floats
+    size: Floats
+
+    @classmethod
+    def of(cls, terms: Mapping[str, Floats]) -> Self:
+        """The terms standardised.
+
+        Args:
+            terms: Each term (N,) by its name, the constant first.
+        """
+        columns = np.stack(list(terms.values()), 1)
+        middle, size = columns.mean(0), columns.std(0)
+        middle[0], size[0] = 0.0, 1.0
+        size = np.where(size > _LEAST_SIZE * np.maximum(1, np.abs(middle)), size, np.inf)
+        return cls(tuple(terms), (columns - middle) / size, middle, size)
+
+    def pull(self, strength: float) -> Floats:
+        """How strongly each coefficient is drawn to 0, (P,): that of the constant not at all.
+
+        Args:
+            strength: How strongly those of further terms are, in cases; those that every correction has count as one.
+        """
+        return np.array([0.0] + [1.0 if name in _OWN_TERMS else strength for name in self.names[1:]])
+
+    def coefficients(self, standard: Floats) -> dict[str, float]:
+        """The coefficients of the terms as they are, by name.
+
+        Args:
+            standard: Those of the standardised terms, (P,).
+        """
+        found = standard / self.size
+        found[0] -= (found[1:] * self.middle[1:]).sum()
+        return dict(zip(self.names, found.tolist(), strict=True))
 
 
 _FIRST_WAVE = ("season cos 1", "season sin 1")
