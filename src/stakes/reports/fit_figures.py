@@ -10,6 +10,7 @@ from stakes.evaluation.calibration import binned_gap, pit_histogram
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.weight_frontier import Frontier, FrontierPoint
 from stakes.number_text import amount_text, count_text
+from stakes.reports.binned_means import binned_means
 from stakes.reports.error_bars import crosses, diagonal, error_bars, reach
 from stakes.reports.fit_panels import (
     CHOSEN,
@@ -216,12 +217,8 @@ def _draw_ranks(axes: Axes, fit: JudgedFit, weight: float, colour: str) -> None:
 
 def _spread_and_error(fit: JudgedFit, weight: float, bins: int) -> tuple[list[Difference], list[Difference]]:
     """The spread, as it should be for M members, and the error of their mean, in bins of the spread."""
-    spread, error = (fit.study.values(name, weight) for name in ("spread", "error"))  # (1, 1, N)
-    place = np.argsort(np.argsort(spread, axis=-1, kind="stable"), axis=-1) * bins // fit.cases
+    spread, error = (fit.values(name, weight) for name in ("spread", "error"))
     of_mean = 1 + 1 / int(fit.study.about["members"])
-    squares = np.stack(
-        [np.where(place == each, values, np.nan) for values in (of_mean * spread**2, error**2) for each in range(bins)]
-    )
-    means = [square.applied(np.sqrt) for square in fit.study.resampling.means(squares)]
-    roots = [fit.stated(each) for each in means]
-    return roots[:bins], roots[bins:]
+    squares = binned_means(fit.resampling, spread, (of_mean * spread**2, error**2), bins)
+    spreads, errors = ([fit.stated(each.applied(np.sqrt)) for each in means] for means in squares)
+    return spreads, errors

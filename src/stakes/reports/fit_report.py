@@ -1,18 +1,16 @@
 """The report of a fit, one page: what is each step of the forecast worth, and can it be trusted?"""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stakes.errors import StakesError
 from stakes.evaluation.ladder import rung_words
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
 from stakes.number_text import count_text
-from stakes.reports.cost_figure import cost_figure
+from stakes.reports.cost_section import cost_section
 from stakes.reports.decisions_figure import decisions_figure
 from stakes.reports.fit_alarms import alarm_sentences
 from stakes.reports.fit_case_figures import case_groups_figure
@@ -135,7 +133,7 @@ def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
     if groups := case_groups(fit):
         figure, table = case_groups_figure(fit, groups), case_groups_table(fit, groups)
         yield Section("parts", "Where it is cheap and where expensive", (), (figure,), (table,))
-    yield _cost_section(fit)
+    yield cost_section(fit.cost, fit.outcomes, fit.cost_spec, fit.settings)
     if fit.quality is not None:
         tables = (left_out_table(fit.quality),) if fit.quality.left_out else ()
         yield Section("data", "Data", quality_sentences(fit), (), (*tables, columns_table(fit.quality)))
@@ -157,21 +155,6 @@ def _weights_section(fit: JudgedFit, frontier: Frontier) -> Section:
     )
     figure = frontier_figure(frontier, fit.unit, fit.settings, base)
     return Section("weights", "What each weight costs", (text,), (figure,), (frontier_table(frontier, fit.unit, base),))
-
-
-def _cost_section(fit: JudgedFit) -> Section:
-    title = "What the cost function rewards"
-    try:
-        figure = cost_figure(fit.cost, fit.outcomes, fit.unit, fit.action_unit)
-    except StakesError as error:
-        return Section("cost", title, (f"The figure was left out: {error}.",))
-    return Section("cost", title, _ABOUT_COST, (replace(figure, settings=fit.settings),))
-
-
-_ABOUT_COST = (
-    "The cost c(a, y) is what is paid for action a when the outcome is y. Whether these curves are what you pay is "
-    "worth a look: everything in this report follows from them.",
-)
 
 
 def _doubts(fit: JudgedFit) -> tuple[str, ...]:

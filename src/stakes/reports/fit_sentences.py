@@ -4,10 +4,10 @@ import math
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.evaluation.calibration import calibration_sides, spread_skill
-from stakes.evaluation.intervals import Difference
 from stakes.evaluation.ladder import RungOnTest, rung_words
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, too_few_to_choose
-from stakes.number_text import amount_text, count_text, fixed_text, number_text, shared_decimals
+from stakes.number_text import amount_text, count_text, number_text
+from stakes.reports.change_words import apart_words, between_words, doubt_words
 from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.ladder_words import forecast_words, has_network
 
@@ -67,9 +67,9 @@ def _against(fit: JudgedFit, rung: RungOnTest) -> str:
     total = amount_text(abs(change.mean) * fit.cases, fit.unit)
     less = "less" if change.mean < 0 else "more"
     if change.significant:
-        return f"{_apart(change, fit.unit, f' {less} per case than {than}')}, {total} in all"
-    doubt = _doubtful(change) or ", which may be chance"
-    return f"{_between(change, fit.unit)} per case against {than}{doubt}"
+        return f"{apart_words(change, fit.unit, f' {less} per case than {than}')}, {total} in all"
+    doubt = doubt_words(change) or ", which may be chance"
+    return f"{between_words(change, fit.unit)} per case against {than}{doubt}"
 
 
 def _kept_at_zero(fit: JudgedFit) -> str:
@@ -104,22 +104,22 @@ def _judged(fit: JudgedFit) -> str:
         return (
             f"Too early to tell whether {who} pays: at least {LEAST_BLOCKS} blocks of {fit.study.block} test cases "
             f"are needed, and there are {fit.cases:,} cases; on these its cost differs from that of weight 0 by "
-            f"{_between(change, fit.unit)} per case."
+            f"{between_words(change, fit.unit)} per case."
         )
     if max(change.mean, change.high) < 0:
         total = amount_text(-change.mean * fit.cases, fit.unit)
         return (
-            f"Yes: on the {cases} {who} costs {_apart(change, fit.unit)} less per case than the one trained on its "
-            f"score alone{_percent(fit)}; {total} in all."
+            f"Yes: on the {cases} {who} costs {apart_words(change, fit.unit)} less per case than the one trained on "
+            f"its score alone{_percent(fit)}; {total} in all."
         )
     if min(change.mean, change.low) > 0:
         return (
-            f"No: on the {cases} {who} costs {_apart(change, fit.unit)} more per case than the one trained on its "
+            f"No: on the {cases} {who} costs {apart_words(change, fit.unit)} more per case than the one trained on its "
             f"score alone{_percent(fit)}. Weight 0 is the safer choice."
         )
     return (
         f"Not confirmed: on the {cases} the cost of {who} differs from that of weight 0 by "
-        f"{_between(change, fit.unit)} per case. The interval holds zero, so do not count on a gain."
+        f"{between_words(change, fit.unit)} per case. The interval holds zero, so do not count on a gain."
     )
 
 
@@ -137,9 +137,9 @@ def today_sentence(fit: JudgedFit) -> tuple[str, ...]:
     weight = "" if fit.weightless else f" at weight {fit.weight:g}"
     who = f"against today's action, known in {known}, the forecast{weight}"
     if not change.significant:
-        return (f"A{who[1:]} changes the cost by {_between(change, unit)} per case{_doubtful(change)}.",)
+        return (f"A{who[1:]} changes the cost by {between_words(change, unit)} per case{doubt_words(change)}.",)
     less = "less" if change.mean < 0 else "more"
-    return (f"A{who[1:]} costs {_apart(change, unit)} {less} per case.",)
+    return (f"A{who[1:]} costs {apart_words(change, unit)} {less} per case.",)
 
 
 def seed_sentence(fit: JudgedFit) -> tuple[str, ...]:
@@ -188,9 +188,9 @@ def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
     who = "The forecast" if fit.weightless else f"At weight {fit.weight:g} the forecast"
     return (
         f"{who} expects its decisions to cost {predicted} per case, and they cost "
-        f"{realised}: a gap of {_between(gap, fit.unit)}{_doubtful(gap)}. So {trust}.",
-        f"The spread of its members is {spread} their error: their ratio is {_between(ratio, signed=False)}, where 1 "
-        "is right and less is too sure of itself.",
+        f"{realised}: a gap of {between_words(gap, fit.unit)}{doubt_words(gap)}. So {trust}.",
+        f"The spread of its members is {spread} their error: their ratio is {between_words(ratio, signed=False)}, "
+        "where 1 is right and less is too sure of itself.",
     )
 
 
@@ -226,26 +226,6 @@ def _percent(fit: JudgedFit) -> str:
         if baseline.interval().significant and math.isfinite(relative)
         else ""
     )
-
-
-def _apart(change: Difference, unit: str, of: str = "") -> str:
-    """How far from zero, with what that is of, and the interval: "12.3 EUR (95 % interval 8.1 to 16.2)"."""
-    sizes = sorted(abs(value) for value in (change.low, change.high))
-    decimals = shared_decimals(change)
-    mean, low, high = (fixed_text(size, decimals) for size in (abs(change.mean), *sizes))
-    return f"{mean}{f' {unit}' if unit else ''}{of} (95 % interval {low} to {high})"
-
-
-def _between(change: Difference, unit: str = "", signed: bool = True) -> str:
-    """A change that may have either sign, with its interval where there is one."""
-    decimals = shared_decimals(change)
-    mean, low, high = (fixed_text(value, decimals, signed=signed) for value in change)
-    interval = "" if math.isnan(change.low) else f" (95 % interval {low} to {high})"
-    return f"{mean}{f' {unit}' if unit else ''}{interval}"
-
-
-def _doubtful(change: Difference) -> str:
-    return ", too few test cases for an interval" if math.isnan(change.low) else ""
 
 
 def _moment(text: str) -> str:

@@ -1,0 +1,51 @@
+"""Changes with their intervals, in words."""
+
+import math
+
+from stakes.evaluation.intervals import Difference
+from stakes.number_text import fixed_text, shared_decimals
+
+__all__ = ["apart_words", "between_words", "doubt_words"]
+
+
+def apart_words(change: Difference, unit: str, of: str = "") -> str:
+    """How far from zero, with what that is of, and the interval.
+
+    >>> apart_words(Difference(-12.3, -16.2, -8.1), "EUR", " less per case")
+    '12.3 EUR less per case (95 % interval 8.1 to 16.2)'
+
+    Args:
+        change: The change, with an interval that leaves out zero.
+        unit: Its unit; empty where it has none.
+        of: What stands between the change and its interval.
+    """
+    sizes = sorted(abs(value) for value in (change.low, change.high))
+    decimals = shared_decimals(change)
+    mean, low, high = (fixed_text(size, decimals) for size in (abs(change.mean), *sizes))
+    return f"{mean}{f' {unit}' if unit else ''}{of} (95 % interval {low} to {high})"
+
+
+def between_words(change: Difference, unit: str = "", signed: bool = True) -> str:
+    """A change that may have either sign, with its interval where there is one.
+
+    >>> between_words(Difference(-1.5, -4.0, 1.0), "EUR")
+    '-1.50 EUR (95 % interval -4.00 to +1.00)'
+
+    Args:
+        change: The change.
+        unit: Its unit; empty where it has none.
+        signed: Whether positive numbers have a plus sign.
+    """
+    decimals = shared_decimals(change)
+    mean, low, high = (fixed_text(value, decimals, signed=signed) for value in change)
+    interval = "" if math.isnan(change.low) else f" (95 % interval {low} to {high})"
+    return f"{mean}{f' {unit}' if unit else ''}{interval}"
+
+
+def doubt_words(change: Difference) -> str:
+    """What is said of a change without an interval; nothing of others.
+
+    Args:
+        change: The change.
+    """
+    return ", too few test cases for an interval" if math.isnan(change.low) else ""

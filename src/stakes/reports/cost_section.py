@@ -1,0 +1,40 @@
+"""The section of a report that shows what its cost rewards."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stakes.cost_text.written_cost import CostSpec
+from stakes.errors import StakesError
+from stakes.method.costs import Cost
+from stakes.reports.cost_figure import cost_figure
+from stakes.reports.page import Section
+
+__all__ = ["cost_section"]
+
+_ABOUT_COST = (
+    "The cost c(a, y) is what is paid for action a when the outcome is y. Whether these curves are what you pay is "
+    "worth a look: everything in this report follows from them.",
+)
+
+
+def cost_section(
+    cost: Cost, outcomes: NDArray[np.float64], spec: CostSpec | None, settings: Mapping[str, Any]
+) -> Section:
+    """What the cost is at some outcomes; why not, where it cannot be drawn.
+
+    Args:
+        cost: What a decision costs.
+        outcomes: Some of the outcomes, (N, D).
+        spec: The cost as it was written, with its units; None for one given in Python.
+        settings: The settings of what is reported, which stand below the figure.
+    """
+    title, units = "What the cost function rewards", ("", "") if spec is None else (spec.unit, spec.action_unit)
+    try:
+        figure = cost_figure(cost, outcomes, *units)
+    except StakesError as error:
+        return Section("cost", title, (f"The figure was left out: {error}.",))
+    return Section("cost", title, _ABOUT_COST, (replace(figure, settings=settings),))
