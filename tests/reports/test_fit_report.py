@@ -17,6 +17,7 @@ from invented_fits import SPEC, invented_fit, invented_ladder
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError, StudyError
 from stakes.reports import fit_report
+from stakes.reports.cost_section import cost_section
 from stakes.reports.decisions_figure import _broken
 from stakes.reports.fit_case_figures import _draw_group
 from stakes.reports.fit_case_groups import HOUR, MONTH, OBSERVED, PREDICTED, case_groups
@@ -308,7 +309,7 @@ def test_users_texts_stay_texts() -> None:
 
 def test_a_figure_that_cannot_be_drawn_is_a_sentence() -> None:
     told = replace(fit("bare"), outcomes=np.empty((0, 1)))
-    section = fit_report._cost_section(told)
+    section = cost_section(told.cost, told.outcomes, told.cost_spec, told.settings)
     assert section.figures == ()
     assert "left out: outcomes must be cases by targets" in section.text[0]
 

@@ -142,14 +142,22 @@ class Ladder:
         """The rung that was taken: the highest that was climbed."""
         return [rung for rung in self.rungs if rung.climbed][-1]
 
+    def words(self, name: str) -> str:
+        """What a rung is, for people.
+
+        Args:
+            name: The name of one of the rungs.
+        """
+        return rung_words(name, given=self.rungs[0].name == GIVEN_RUNGS[0])
+
     @property
     def reason(self) -> str:
         """Which rung was taken and why, in a sentence, and what was not."""
         taken, others = self.taken, [rung.name for rung in self.rungs if not rung.climbed]
         blocks = f" in blocks of {self.block}" if self.block > 1 else ""
-        left = f" Not taken: {', '.join(map(rung_words, others))}." if others else ""
+        left = f" Not taken: {', '.join(map(self.words, others))}." if others else ""
         return (
-            f"Taken is {rung_words(taken.name)}{_parameter_words(taken.parameters)}, judged on {self.cases} validation "
+            f"Taken is {self.words(taken.name)}{_parameter_words(taken.parameters)}, judged on {self.cases} validation "
             f"cases{blocks}: {taken.why}.{left}"
         )
 
@@ -175,13 +183,14 @@ class Ladder:
         return table.astype(dict.fromkeys(numbers, np.float64))
 
 
-def rung_words(name: str) -> str:
+def rung_words(name: str, *, given: bool = False) -> str:
     """What a rung is, for people.
 
     Args:
         name: One of `RUNGS` or `GIVEN_RUNGS`.
+        given: Whether it is one of the latter.
     """
-    return _WORDS[name]
+    return (_GIVEN_WORDS if given else _WORDS)[name]
 
 
 _WORDS = {
@@ -191,9 +200,14 @@ _WORDS = {
     "fresh_errors": "the correction by fresh errors",
     "total_score": "training on the score of the total as well",
     "decision": "training on the decision as well",
-    "raw": "the forecast as it came",
+    "raw": "the raw forecast",
     "bias_and_spread": "the correction of bias and spread",
     "dependence": "the dependence of past errors",
+}
+_GIVEN_WORDS = {
+    **_WORDS,
+    "linear": "the correction by further numbers of the forecast",
+    "fresh_errors": "the correction by which newer errors count more",
 }
 
 

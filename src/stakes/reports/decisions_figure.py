@@ -36,14 +36,16 @@ def decisions_figure(fit: JudgedWays) -> Figure:
     table = fit.case_table
     with drawing_style():
         panels = [_draw_cases(fit, table.iloc[-_WINDOW:])]
-        caption = f"First: the last {count_text(min(_WINDOW, len(table)), 'test case')}: the outcome"
+        what = "test case" if len(table) == fit.cases else "time"
+        caption = f"First: the last {count_text(min(_WINDOW, len(table)), what)}: the outcome"
         caption += f", the range that the forecast gives {_CHANCE} % of the chance" if "low" in table else ""
         caption += " and the actions."
+        caption += "" if len(table) == fit.cases else " A time with several cases is shown by their mean."
         if len(table) > 2 * _WINDOW:
             size = -(-len(table) // _WINDOW)
             panels.append(_draw_cases(fit, _thinned(table, size)))
-            caption += f" Second: the same for all {len(table):,} test cases, as means of {size} neighbours."
-        saved, words = _draw_saved(fit, table)
+            caption += f" Second: the same for all {len(table):,} {what}s, as means of {size} neighbours."
+        saved, words = _draw_saved(fit)
         if saved is not None:
             panels.append(saved)
             caption += f" Last: {words}"
@@ -101,17 +103,19 @@ def _actions(fit: JudgedWays) -> list[tuple[str, str]]:
     ]
 
 
-def _draw_saved(fit: JudgedWays, table: pd.DataFrame) -> tuple[Drawing | None, str]:
+def _draw_saved(fit: JudgedWays) -> tuple[Drawing | None, str]:
     """The cost saved so far against the plain forecast, else against today's action, else against climatology."""
     rivals = [way for way in (fit.way("today"), fit.way("climatology")) if way is not None]
     other = fit.ways[0] if fit.has_left_plain else next(iter(rivals), None)
     if other is None:
         return None, ""
-    known = np.isfinite(other.cost)
+    places = np.arange(1, fit.cases + 1) if fit.times is None else fit.times
+    order = np.argsort(places, kind="stable")
+    known = order[np.isfinite(other.cost)[order]]
     saved = np.cumsum((other.cost - fit.taken.cost)[known])
     figure, (axes,) = new_panel(height=3.0)
     axes.axhline(0.0, color="black", linewidth=0.8)
-    axes.plot(table.index[known], saved, color=LOOKS["taken" if fit.has_left_plain else "plain"]["color"])
+    axes.plot(places[known], saved, color=LOOKS["taken" if fit.has_left_plain else "plain"]["color"])
     axes.set_ylabel(axis_label("cost saved so far", fit.unit))
     _time_axis(axes, fit)
     who, plain = fit.who_saves

@@ -68,13 +68,17 @@ def money_figure(fit: JudgedWays) -> Figure:
             lines.locator_params(axis="x", nbins=_TICKS)
             lines.grid(visible=False, axis="y")
             lines.set_ylabel("way to decide")
+        foresight = f"{_CLIMATOLOGY}, foresight" if "climatology" in ways else "Foresight is"
         caption = (
-            "First: mean cost per test case; less is better. Climatology is the one action that was best for the "
-            "training outcomes, foresight the best action for each outcome known beforehand: no forecast can do better."
+            f"First: mean cost per test case; less is better. {foresight} the best action for each outcome known "
+            "beforehand: no forecast can do better."
         )
         if rivals:
             caption += f" Second: the change from {first}, case by case, with paired 95 % intervals."
         return figure_of_panels("money", "What each way to decide costs", caption, panels, fit.settings)
+
+
+_CLIMATOLOGY = "Climatology is the one action that was best for the training outcomes"
 
 
 def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], base: str = "") -> Figure:

@@ -9,7 +9,7 @@ import numpy as np
 from stakes.data.quality import DataQuality
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.ladder import Ladder
+from stakes.evaluation.ladder import Ladder, rung_words
 from stakes.evaluation.weight_frontier import Frontier
 from stakes.number_text import amount_text, fixed_text, interval_text
 from stakes.reports.fit_case_groups import CaseGroup
@@ -19,7 +19,7 @@ from stakes.reports.ladder_words import cost_decimals, rung_standing, rung_with_
 from stakes.reports.page import Cell, Column, ShownCell, Table
 
 __all__ = ["calibration_table", "columns_table", "frontier_table", "left_out_table", "money_table"]
-__all__ += ["case_groups_table", "ladder_table", "settings_table"]
+__all__ += ["case_groups_table", "interval_cell", "ladder_table", "settings_table"]
 
 _RANGE = ("min", "mean", "max")  # what is known of a column
 _PAIRED = "Intervals are paired 95 % ones, bold where they leave out zero."
@@ -43,7 +43,7 @@ def ladder_table(ladder: Ladder, unit: str) -> Table:
                 ShownCell(rung_with_parameters(rung), strong=rung is ladder.taken),
                 rung_standing(ladder, rung),
                 rung.cost,
-                _interval(rung.cost_change, decimals=decimals),
+                interval_cell(rung.cost_change, decimals=decimals),
                 None if score is None else ShownCell(fixed_text(score.mean, 1, signed=True), score.mean),
                 tested.get(rung.name),
             )
@@ -56,13 +56,13 @@ def ladder_table(ladder: Ladder, unit: str) -> Table:
         Column("Δ score", "%", "number", "in per cent of that of the rung held below it; a lower score is better"),
         Column("test cost", unit, "number", "mean realised cost per test case"),
     )
-    return Table("ladder", "Every rung of the ladder", columns, tuple(rows), f"{_CLIMBING} {_PAIRED}")
+    note = f"From {rung_words(ladder.rungs[0].name)} upwards {_CLIMBING} {_PAIRED}"
+    return Table("ladder", "Every rung of the ladder", columns, tuple(rows), note)
 
 
 _CLIMBING = (
-    "From climatology upwards each forecast was tried on the one held so far, on validation cases. It was climbed "
-    "where it was cheaper beyond doubt, all steps tested together, or better in score beyond doubt and not more "
-    "expensive."
+    "each forecast was tried on the one held so far, on validation cases. It was climbed where it was cheaper beyond "
+    "doubt, all steps tested together, or better in score beyond doubt and not more expensive."
 )
 
 
@@ -78,10 +78,11 @@ def money_table(fit: JudgedWays) -> Table:
     totals = [float(way.cost[cases].sum()) for way, cases in zip(fit.ways, known, strict=True)]
     rows: list[tuple[Cell, ...]] = []
     for way, cases, mean, total in zip(fit.ways, known, means, totals, strict=True):
-        change = None if way is fit.ways[0] else _interval(fit.change(way))
+        change = None if way is fit.ways[0] else interval_cell(fit.change(way))
         value = None if span is None or not cases.all() else 100 * (span[0] - mean) / (span[0] - span[1])
-        rows.append((way.name, int(cases.sum()), _amount(mean, means), _amount(total, totals), change, value))
-    columns = (
+        row = (way.name, int(cases.sum()), _amount(mean, means), _amount(total, totals), change)
+        rows.append(row if span is None else (*row, value))
+    columns: tuple[Column, ...] = (
         Column("way to decide"),
         Column("cases", kind="number", help="test cases in which the action is known"),
         Column("cost per case", fit.unit, "number"),
@@ -89,8 +90,9 @@ def money_table(fit: JudgedWays) -> Table:
         Column(
             f"change from {fit.ways[0].short}", fit.unit, "number", "per case, over the cases in which both are known"
         ),
-        Column("value", "%", "number", "0: climatology's action; 100: perfect foresight"),
     )
+    if span is not None:
+        columns += (Column("value", "%", "number", "0: climatology's action; 100: perfect foresight"),)
     return Table("money", "What each way to decide costs", columns, tuple(rows), _PAIRED)
 
 
@@ -116,9 +118,9 @@ def frontier_table(frontier: Frontier, unit: str, base: str = "") -> Table:
         (
             ShownCell(weight_label(point, base), point.weight, strong=point.weight == frontier.chosen),
             point.cost,
-            _interval(point.cost_change),
+            interval_cell(point.cost_change),
             point.score,
-            _interval(point.score_change),
+            interval_cell(point.score_change),
             *(() if limit is None else ("failed" if point.failed else "yes" if point.allowed else "no",)),
         )
         for point in frontier.points
@@ -148,8 +150,8 @@ def calibration_table(fit: JudgedFit) -> Table:
         sides = calibration_sides(fit.study, weight)
         means = [float(fit.values(name, weight).mean()) for name in scores]
         ratio = fit.stated(spread_skill(fit.study, weight))
-        gap = _interval(fit.stated(sides.gap))
-        rows.append((weight, *means, sides.predicted.estimate, sides.realised.estimate, gap, _interval(ratio, 1.0)))
+        gap = interval_cell(fit.stated(sides.gap))
+        rows.append((weight, *means, sides.predicted.estimate, sides.realised.estimate, gap, interval_cell(ratio, 1.0)))
     columns = (
         Column("weight", kind="number", help="the decision weight"),
         *(Column(_SCORES[name], kind="number", help="lower is better") for name in scores),
@@ -191,7 +193,7 @@ def case_groups_table(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Table:
 
 
 def _taken(fit: JudgedFit, group: CaseGroup) -> tuple[Cell, ...]:
-    return (group.cost, _interval(group.change)) if fit.weight else ()
+    return (group.cost, interval_cell(group.change)) if fit.weight else ()
 
 
 def left_out_table(quality: DataQuality) -> Table:
@@ -248,8 +250,14 @@ def _amount(value: float, beside: Sequence[float]) -> ShownCell:
     return ShownCell(amount_text(value, beside=beside), value)
 
 
-def _interval(change: Difference | None, right: float = 0.0, decimals: int | None = None) -> Cell:
-    """With its interval where there is one, strong where that leaves out what is right."""
+def interval_cell(change: Difference | None, right: float = 0.0, decimals: int | None = None) -> Cell:
+    """A number with its interval where there is one, strong where that leaves out what is right.
+
+    Args:
+        change: The number; None for an empty cell.
+        right: What is right.
+        decimals: How many decimals are shown; None for as many as it takes.
+    """
     if change is None:
         return None
     strong = not math.isnan(change.low) and not change.low <= right <= change.high

@@ -38,25 +38,32 @@ _KINDS: dict[str, dict[str, Any]] = {
 _TAKEN = _KINDS["taken"]
 
 
-def ladder_figure(fit: JudgedWays, ladder: Ladder) -> Figure:
+def ladder_figure(fit: JudgedWays, ladder: Ladder, *, refitted: bool = True) -> Figure:
     """What each rung costs on the test cases, and how sure its distance from the forecast that was taken is.
 
     Args:
         fit: What is reported.
         ladder: Its ladder, with test cases.
+        refitted: Whether the forecast that was taken was fitted again before the test cases, and has a line of its own.
     """
     rungs = ladder.tested
     parts = [rungs, rungs[1:]] if _dwarfed([rung.cost for rung in rungs]) else [rungs]
     caption = (
         f"Mean cost of each rung on {count_text(fit.cases, 'test case')}, which chose nothing; less is better, and "
-        "each rung is tried on the one below that was climbed. The last line of the figure is the forecast that was "
-        "taken, fitted again on all rows before the test cases. A bar is the paired 95 % interval of the distance from "
-        "it: where the bar does not touch the orange line, the rung differs from the forecast beyond doubt."
+        f"each rung is tried on the one below that was climbed. {_REFITTED if refitted else _LEARNED} A bar is the "
+        "paired 95 % interval of the distance from it: where the bar does not touch the orange line, the rung differs "
+        "from the forecast beyond doubt."
     )
     caption += f" Second: the same without {rung_title(rungs[0].name)}." if len(parts) > 1 else ""
     with drawing_style():
-        panels = [_panel(fit, ladder, part) for part in parts]
+        panels = [_panel(fit, ladder, part, refitted) for part in parts]
         return figure_of_panels("ladder", "What each rung costs", caption, panels, fit.settings)
+
+
+_REFITTED = (
+    "The last line of the figure is the forecast that was taken, fitted again on all rows before the test cases."
+)
+_LEARNED = "Each was learned from the cases before these. The orange line is the forecast that was taken."
 
 
 def _dwarfed(costs: Sequence[float]) -> bool:
@@ -64,20 +71,21 @@ def _dwarfed(costs: Sequence[float]) -> bool:
     return len(costs) > 2 and np.ptp(costs) > _DWARFED * np.ptp(costs[1:])
 
 
-def _panel(fit: JudgedWays, ladder: Ladder, rungs: Sequence[RungOnTest]) -> Drawing:
-    panel, (axes,) = new_panel(height=_ROOM + _ROW * (1 + len(rungs)))
+def _panel(fit: JudgedWays, ladder: Ladder, rungs: Sequence[RungOnTest], refitted: bool) -> Drawing:
+    titles = [*(rung_title(rung.name) for rung in rungs), *(["fitted again"] if refitted else [])]
+    panel, (axes,) = new_panel(height=_ROOM + _ROW * len(titles))
     final = rungs[0].cost + rungs[0].cost_change.mean
     beside = [rung.cost for rung in ladder.tested]
     axes.axvline(final, color=COLOURS["orange"], linewidth=1.0, zorder=1)
-    axes.plot(final, len(rungs), **_TAKEN)
-    _amount(axes, final, len(rungs), beside)
+    if refitted:
+        axes.plot(final, len(rungs), **_TAKEN)
+        _amount(axes, final, len(rungs), beside)
     for place, rung in enumerate(rungs):
         kind, stated = _kind(ladder, rung.name), fit.stated(rung.cost_change)
         apart = Difference(final - stated.mean, final - stated.high, final - stated.low)
         bar = None if np.isnan(apart.low) else reach([apart])
         axes.errorbar(rung.cost, place, xerr=bar, elinewidth=1.0, **_KINDS[kind])
         _amount(axes, rung.cost, place, beside, COLOURS["grey"] if kind == "tried, not taken" else "black")
-    titles = [*(rung_title(rung.name) for rung in rungs), "fitted again"]
     axes.set_yticks(range(len(titles)), titles)
     axes.set_ylim(len(titles) - 0.4, -0.8)  # from above, as the table has them
     axes.locator_params(axis="x", nbins=_TICKS)

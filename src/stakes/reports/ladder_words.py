@@ -6,12 +6,20 @@ from stakes.evaluation.ladder import Ladder, Rung, rung_words
 from stakes.evaluation.weight_frontier import FrontierPoint
 from stakes.number_text import fixed_text, interval_text, shared_decimals
 
-__all__ = ["forecast_words", "has_network", "rung_standing", "rung_title", "rung_with_parameters", "shown_ladder"]
+__all__ = [
+    "correction_words",
+    "forecast_words",
+    "has_network",
+    "rung_standing",
+    "rung_title",
+    "rung_with_parameters",
+    "shown_ladder",
+]
 __all__ += ["cost_decimals", "weight_label"]
 
 _TITLES = {
     "climatology": "climatology",
-    "raw": "as it came",
+    "raw": "raw",
     "bias_and_spread": "bias and spread",
     "linear": "linear",
     "network": "network",
@@ -19,6 +27,14 @@ _TITLES = {
     "total_score": "score of the total",
     "dependence": "dependence",
     "decision": "decision",
+}
+_CORRECTIONS = {
+    "raw": "as it came",
+    "bias_and_spread": "corrected in bias and spread",
+    "linear": "corrected by further numbers of the forecast",
+    "fresh_errors": "corrected by its errors, newer ones counting more",
+    "dependence": "corrected, with outcomes that go together as past errors did",
+    "decision": "corrected for the decision",
 }
 
 
@@ -47,6 +63,18 @@ def forecast_words(ladder: Ladder, rung: Rung | None = None) -> str:
         weight = rung.parameters.get("decision weight")
         return f"the decision-aware forecast{'' if weight is None else f' (weight {weight:g})'}"
     return rung_words(rung.name)
+
+
+def correction_words(ladder: Ladder) -> str:
+    """What became of a forecast that somebody else makes, in a sentence.
+
+    Args:
+        ladder: The ladder, of rungs in `stakes.evaluation.ladder.GIVEN_RUNGS`.
+    """
+    taken = ladder.taken
+    words = _CORRECTIONS[taken.name]
+    weight = taken.parameters.get("decision weight")
+    return f"{words} (weight {weight:g})" if isinstance(weight, float) else words
 
 
 def has_network(ladder: Ladder) -> bool:

@@ -1,0 +1,73 @@
+"""Recalibrations of invented numbers, for their report: a forecast that lies too low, and the same corrected."""
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from stakes.cost_text.written_cost import CostSpec
+from stakes.data.given_forecasts import GivenForecasts
+from stakes.evaluation.intervals import Difference
+from stakes.evaluation.judged_correction import judge_correction
+from stakes.evaluation.ladder import JudgedCases, Ladder, Rung, first_rung, rung_on_test
+from stakes.reports.judged_recalibration import JudgedRecalibration
+
+SPEC = CostSpec.parse("newsvendor:underage=9,overage=1,upper=40,unit=EUR,action_unit=kg")
+
+
+def invented_recalibration(
+    taken: Literal["raw", "bias_and_spread", "linear"] = "linear",
+    form: Literal["members", "quantiles", "points"] = "members",
+    *,
+    cases: int = 300,
+    block: int = 7,
+    bias: float = -3.0,
+    correction: float = 3.0,
+    spread: float = 1.0,
+    times: bool = True,
+    today: float | None = 13.0,
+) -> JudgedRecalibration:
+    """Members lie off by `bias`, are moved by `correction` and get a spread of so much of the right one."""
+    generator = np.random.default_rng(0)
+    centre = 10 + generator.normal(size=(cases, 1, 1))
+    outcomes = (centre + generator.normal(size=(cases, 1, 1)))[:, 0]
+    noise = np.linspace(-2, 2, 41)[None, :, None]
+    given = GivenForecasts(
+        centre + bias + (0.0 if form == "points" else 0.5 * noise[:, ::4]),
+        weights=np.linspace(1, 2, 11) if form == "quantiles" else None,
+        targets=("bread",),
+        times=np.datetime64("2023-01-01", "D") + np.arange(cases) if times else None,
+        outcomes=outcomes,
+        today=None if today is None else np.full(cases, today),
+    )
+    if form == "points":
+        given = replace(given, members=given.members[:, :1])
+    corrected = given.members if taken == "raw" else centre + bias + correction + spread * noise
+    weights = given.weights if taken == "raw" else None
+    cost = SPEC.build()
+    judged = judge_correction(given, corrected, cost, block, weights)
+    return JudgedRecalibration(
+        judged,
+        _ladder(taken, judged.values("cost", "raw"), judged.values("cost", "corrected"), block),
+        form,
+        given.targets,
+        cost,
+        SPEC,
+        outcomes,
+        settings={"test_fraction": 0.25},
+        provenance={"data": "past.csv"},
+        notes=("3 rows lack an outcome and are left out",),
+    )
+
+
+def _ladder(taken: str, raw: np.ndarray, corrected: np.ndarray, block: int) -> Ladder:
+    worth = {"raw": JudgedCases(raw, raw), taken: JudgedCases(corrected, corrected)}
+    rungs = [first_rung("raw", worth["raw"])]
+    if taken != "raw":
+        change = Difference(*(float((corrected - raw).mean()) + step for step in (0.0, -0.1, 0.1)))
+        costs = float(corrected.mean())
+        rungs.append(
+            Rung(taken, "raw", {}, costs, costs, change, change, -0.1, -0.1, climbed=True, why="it is cheaper")
+        )
+    tested = [rung_on_test(name, each, worth[taken], block) for name, each in worth.items()]
+    return Ladder(tuple(rungs), 500, block, tuple(tested))
