@@ -95,9 +95,8 @@ def python(*words: str) -> str:
 # Help
 
 
-COMMANDS = (
-    "fit decide evaluate report check-cost backtest refit serve demo train sweep resume reproduce completion data"
-)
+COMMANDS = "fit decide evaluate recalibrate report check-cost backtest refit serve demo"
+COMMANDS += " train sweep resume reproduce completion data"
 HEAVY = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.training")
 
 

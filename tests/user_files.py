@@ -8,8 +8,11 @@ import pytest
 from load_tables import load_table
 
 from stakes.bundle import save_bundle
+from stakes.bundle.recalibration_folder import RecalibratorSettings
 from stakes.cost_text.written_cost import CostSpec
+from stakes.data.forecast_layout import ForecastLayout
 from stakes.data.layout import TableLayout
+from stakes.fitting.recalibrate import RecalibrateRequest, run_recalibrate
 from stakes.forecaster import DecisionAwareForecaster
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 
@@ -53,3 +56,27 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not forecaster.baseline_models_:  # weight 0 was chosen; the commands are to see both
         forecaster.baseline_models_ = forecaster.models_
     return save_bundle(folder / "load", forecaster, cost_spec=spec, layout=layout)
+
+
+def past_forecasts(cases: int = 160, start: str = "2020-01-01") -> pd.DataFrame:
+    """Eight members a day, two too low and too sure of themselves, what happened, and what was done."""
+    generator = np.random.default_rng(cases)
+    centre = generator.normal(10, 3, cases)
+    members = centre[:, None] + generator.normal(0, 0.4, (cases, 8)) - 2
+    table = pd.DataFrame(members.round(3), columns=[f"m{place}" for place in range(1, 9)])
+    table.insert(0, "time", pd.date_range(start, periods=cases, freq="D"))
+    return table.assign(power=(centre + generator.normal(0, 1, cases)).round(3), done=12.0)
+
+
+@pytest.fixture(scope="session")
+def recalibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder `wind` of a small recalibration, beside past.csv that it learned from; read it only."""
+    folder = tmp_path_factory.mktemp("recalibrated")
+    past_forecasts().to_csv(folder / "past.csv", index=False)
+    request = RecalibrateRequest(
+        folder / "past.csv",
+        "newsvendor:underage=9,overage=1,upper=30,unit=EUR",
+        ForecastLayout(("power",), ("m1:m8",), lead_hours=24.0, today="done"),
+        settings=RecalibratorSettings(decision_weights=()),
+    )
+    return run_recalibrate(request, folder / "wind", quiet=True).folder

@@ -28,6 +28,8 @@ _COMMANDS: dict[Group | None, dict[str, str]] = {
         "already have.",
         "evaluate": "What a fitted forecaster, or an ensemble that you already have, was worth where the outcomes are "
         "known.",
+        "recalibrate": "Correct a forecast that somebody else makes, an ensemble, quantiles or single numbers, by its "
+        "own past errors, as far as that is proven to pay.",
         "report": "Write the report of a fit again: one HTML file that needs no network.",
         "check-cost": "Whether a cost is fit for training, and where it will act: over the members of an ensemble, "
         "the outcomes of a table, or, without either, draws where it makes a difference.",

@@ -13,15 +13,18 @@ from stakes.settings import shown
 
 __all__ = ["checked_words", "chosen_cost", "words_for"]
 
+_CONSTANT = ", and the constant action it is compared with is still that of the former"
+
 
 def chosen_cost(
-    record: Mapping[str, Any] | None, given: Cost | CostSpec | None
+    record: Mapping[str, Any] | None, given: Cost | CostSpec | None, beside: str = _CONSTANT
 ) -> tuple[Cost, CostSpec | None, tuple[str, ...]]:
     """The cost to decide for, its words where there are any, and what the user should know about it.
 
     Args:
         record: What the manifest says of the cost; None where it has no words.
         given: The cost that the user gives, as an object or in words; None takes the one on record.
+        beside: What else is to be said where it is another than the one on record.
     """
     kept = None if record is None else checked_words(CostSpec.from_record(record))
     if given is None:
@@ -35,7 +38,7 @@ def chosen_cost(
         return cost, kept if kept is not None and kept.is_own else words, ()
     if words.name.endswith(kept.name):  # the units that it was fitted with
         words = replace(words, unit=words.unit or kept.unit, action_unit=words.action_unit or kept.action_unit)
-    return cost, words, _differences(kept, words)
+    return cost, words, _differences(kept, words, beside)
 
 
 def words_for(cost: Cost) -> CostSpec | None:
@@ -71,13 +74,10 @@ def checked_words(words: CostSpec) -> CostSpec:
     return words
 
 
-def _differences(kept: CostSpec, given: CostSpec) -> tuple[str, ...]:
+def _differences(kept: CostSpec, given: CostSpec, beside: str) -> tuple[str, ...]:
     before, now = kept.record(), given.record()
     if now == before:
         return ()
     if now | {"sha256": ""} == before | {"sha256": ""}:
         return (f"the file of the cost {shown(kept.name)} has changed since the forecaster was fitted",)
-    return (
-        f"the forecaster was fitted for the cost {shown(str(kept))}; it now decides for {given}, and the constant "
-        "action it is compared with is still that of the former",
-    )
+    return (f"the forecaster was fitted for the cost {shown(str(kept))}; it now decides for {given}{beside}",)

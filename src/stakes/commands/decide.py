@@ -65,10 +65,6 @@ def _decided(
     last: bool,
 ) -> "DecidedCases":
     """With a fitted forecaster or over an ensemble, by what is given."""
-    from stakes.cost_text.written_cost import CostSpec
-    from stakes.data.tables import read_table
-    from stakes.fitting.decide import decide_folder, decide_members
-
     if files.members is None:
         if folder is None or data is None:
             raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
@@ -77,10 +73,15 @@ def _decided(
                 "--target, --columns, --read-as, --sites, --time and --variable belong to --members; the folder knows "
                 "its own columns"
             )
-        return decide_folder(folder, read_table(data, **files.csv_options), cost, levels, last)
+        from stakes.fitting.any_folder import decide_with  # not needed where there are members already
+
+        return decide_with(folder, data, cost, levels, last, **files.csv_options)
     if folder is not None:
         raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")
     if cost is None:
         raise SettingError("--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150")
+    from stakes.cost_text.written_cost import CostSpec
+    from stakes.fitting.decide import decide_members
+
     spec = CostSpec.parse(cost)
     return decide_members(files.read_these(targets, spec.build()), spec, levels, last)

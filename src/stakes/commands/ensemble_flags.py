@@ -12,21 +12,14 @@ from stakes.errors import SettingError
 if TYPE_CHECKING:
     from stakes.data.members import MembersFile
 
-__all__ = ["NO_ENSEMBLE", "EnsembleFlags"]
+__all__ = ["NO_ENSEMBLE", "EnsembleFlags", "ReadingFlags"]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class EnsembleFlags:
-    """The ensemble that a user already has, if any, and how its file, those of its outcomes and tables are read."""
+class ReadingFlags:
+    """How forecasts that a user already has are read, and tables beside them."""
 
-    members: Annotated[
-        Path | None,
-        Parameter(
-            help="a forecast that you already have: CSV or parquet with a column a member or quantile, or NetCDF with "
-            "`number`"
-        ),
-    ] = None
     columns: Annotated[
         str | None,
         Parameter(help="the members in a table with a column each, names or ranges such as m1:m50; found by default"),
@@ -68,6 +61,25 @@ class EnsembleFlags:
         return {"separator": self.separator, "encoding": self.encoding}
 
     @property
+    def grid_points(self) -> list[tuple[float, float]]:
+        """The points of a grid that are named."""
+        return _points(self.point)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EnsembleFlags(ReadingFlags):
+    """The ensemble that a user already has, if any, and how its file, those of its outcomes and tables are read."""
+
+    members: Annotated[
+        Path | None,
+        Parameter(
+            help="a forecast that you already have: CSV or parquet with a column a member or quantile, or NetCDF with "
+            "`number`"
+        ),
+    ] = None
+
+    @property
     def describes_members(self) -> bool:
         """Whether there is a flag that only an ensemble needs."""
         return replace(self, members=None, separator=None, encoding=None) != NO_ENSEMBLE
@@ -84,7 +96,7 @@ class EnsembleFlags:
             site=self.site,
             variable=self.variable,
             dimension=self.member_dimension,
-            points=_points(self.point),
+            points=self.grid_points,
             columns=flag.names(self.columns),
             targets=targets,
             read_as=self.read_as,

@@ -58,18 +58,21 @@ def evaluate(
     if files.members is None:
         if folder is None:
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
-        if outcomes is not None or targets or files.describes_members:
+        if targets or files.describes_members:
             raise SettingError(
-                "--outcomes, --target, --columns, --read-as, --sites, --time and --variable belong to --members, not "
-                "to a folder"
+                "--target, --columns, --read-as, --sites, --time and --variable belong to --members, not to a folder"
             )
         if is_run(folder):
-            _require_none(folder, {"DATA": data, "--cost": cost, "--baseline-action": baseline_action})
+            given = {"DATA": data, "--outcomes": outcomes, "--cost": cost, "--baseline-action": baseline_action}
+            _require_none(folder, given)
             result = _of_run(folder, block)
         elif data is None:
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
         else:
-            result = _of_folder(folder, data, files, cost, block, baseline_action)
+            from stakes.fitting.any_folder import evaluate_with
+
+            csv = files.csv_options
+            result = evaluate_with(folder, data, outcomes, cost, block, baseline_action, **csv)
     else:
         if folder is not None:
             raise SettingError(f"evaluate takes --members or a folder, not both; got {str(folder)!r} besides --members")
@@ -98,17 +101,6 @@ def _of_run(folder: Path, block: int | None) -> "Evaluation":
     from stakes.fitting.evaluate_run import evaluate_run
 
     return evaluate_run(folder, block)
-
-
-def _of_folder(
-    folder: Path, data: Path, files: EnsembleFlags, cost: str | None, block: int | None, baseline_action: str | None
-) -> "Evaluation":
-    from stakes.data.tables import read_table
-    from stakes.files import content_digest
-    from stakes.fitting.evaluate import evaluate_folder
-
-    table = read_table(data, **files.csv_options)
-    return evaluate_folder(folder, table, cost, block, content_digest(data), baseline_action)
 
 
 def _of_members(

@@ -67,8 +67,8 @@ def whole(about: str) -> Parameter:
 
 
 _TABLE = Parameter(help="table, CSV, parquet, NetCDF or Zarr, one row a case or a time")
-_FOLDER = Parameter(help="folder of a fit")
-_FIT_OR_RUN = Parameter(help="folder of a fit, or of a run of `stakes train`")
+_FOLDER = Parameter(help="folder of a fit, or of a recalibration")
+_FIT_OR_RUN = Parameter(help="folder of a fit, of a recalibration, or of a run of `stakes train`")
 TableFile = Annotated[Path, _TABLE]
 SomeTable = Annotated[Path | None, _TABLE]
 Folder = Annotated[Path, _FOLDER]

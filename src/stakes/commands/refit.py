@@ -1,6 +1,9 @@
 """`stakes refit`: the same layout, cost and settings, fitted to new data."""
 
-from cyclopts import App
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
 
 from stakes.commands import flags as flag
 
@@ -19,6 +22,9 @@ def refit(
     /,
     *,
     out: flag.NewFolder,
+    forecast: Annotated[
+        Path | None, Parameter(help="newer file of forecasts, of a recalibration that has learned from such a file")
+    ] = None,
     cost: flag.CostWords = None,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
@@ -26,7 +32,7 @@ def refit(
     json: flag.Json = False,
 ) -> None:
     from stakes.commands.output import print_fit
-    from stakes.fitting.refit import run_refit
+    from stakes.fitting.any_folder import refit_with
     from stakes.training.execution import Execution
 
-    print_fit(run_refit(folder, data, out, cost, Execution(device, workers, quiet)), json)
+    print_fit(refit_with(folder, data, forecast, out, cost, Execution(device, workers, quiet)), json)

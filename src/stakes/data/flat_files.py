@@ -13,10 +13,13 @@ from stakes.data.columns import check_header
 from stakes.data.csv_files import parse_delimited
 from stakes.errors import TableError, nearest_hint, one_line
 
-__all__ = ["PARQUET", "file_suffix", "read_flat_file"]
+__all__ = ["PARQUET", "TABLES", "file_suffix", "read_flat_file"]
 
 PARQUET = (".parquet", ".pq")
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+TABLES = (*_TEXT, *PARQUET)
+"""How the names of tables in files end."""
+
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
@@ -57,7 +60,7 @@ def _content(path: Path) -> bytes:
         raise TableError(f"there is no file {name}{nearest_hint(path.name, same)}")
     if suffix in _SHEETS:
         raise TableError(f"{name} is a spreadsheet; export the sheet as CSV and give that file")
-    if suffix not in (*_TEXT, *PARQUET):
+    if suffix not in TABLES:
         raise TableError(f"{name} must end in .csv, .tsv, .txt (or these with .gz), .parquet, .nc or .zarr")
     try:
         return path.read_bytes()

@@ -80,7 +80,12 @@ def read_past(
         require_one_unit(cases.found.values, source.name)
     require_unit_of_outcomes(cases.found.values, cases.outcomes, cases.found.targets, f"the forecast in {source.name}")
     layout = replace(layout, bounds=_bounds(cases, found.levels, bounds, cost))
-    return _given(layout, cases), layout
+    given = _given(layout, cases)
+    assert given.outcomes is not None
+    if given.weights is None:
+        require_one_unit(given.members, source.name)
+    require_unit_of_outcomes(given.members, given.outcomes, given.targets, source.name)
+    return given, layout
 
 
 def read_new(

@@ -8,9 +8,10 @@ import numpy as np
 from stakes.bundle.about_fit import AboutFit, FittedSpan
 from stakes.data.layout import TableCases, TableLayout
 from stakes.data.quality import DataQuality
+from stakes.data.time_axis import Times
 from stakes.number_text import number_text
 
-__all__ = ["part_of_fit_notes", "unlike_fit_notes"]
+__all__ = ["overlap_notes", "part_of_fit_notes", "unlike_fit_notes"]
 
 _RANGES = 3.0  # so many times the range of a column away from it is far
 _SHARE = 1 / 3  # of the smallest value: a column that stays below may be in another unit
@@ -27,21 +28,32 @@ def part_of_fit_notes(about: Mapping[str, Any], cases: TableCases, sha256: str |
     known = AboutFit.read(about)
     if known.data is None:
         return ()
-    same = known.data.sha256 == sha256
     fitted = known.fitted or FittedSpan(len(cases))
-    if cases.times is None or fitted.first is None or fitted.last is None:
-        count = min(fitted.cases, len(cases)) if same else 0
+    return overlap_notes(fitted, cases.times, len(cases), known.data.sha256 == sha256)
+
+
+def overlap_notes(fitted: FittedSpan, times: Times | None, cases: int, same: bool) -> tuple[str, ...]:
+    """A sentence where cases, or others of the same times, were learned from.
+
+    Args:
+        fitted: Which cases were learned from.
+        times: The times of the cases, (N,); None where they have none.
+        cases: How many cases there are.
+        same: Whether they come from the very file that was learned from.
+    """
+    if times is None or fitted.first is None or fitted.last is None:
+        count = min(fitted.cases, cases) if same else 0
     else:
-        count = int(((cases.times >= np.datetime64(fitted.first)) & (cases.times <= np.datetime64(fitted.last))).sum())
+        count = int(((times >= np.datetime64(fitted.first)) & (times <= np.datetime64(fitted.last))).sum())
     if not count:
         return ()
     if same:
         return (
-            f"this is the table of the fit: {count} of {len(cases)} cases were part of the fit, and what they cost "
+            f"this is the table of the fit: {count} of {cases} cases were part of the fit, and what they cost "
             "says little about new cases",
         )
     return (
-        f"{count} of {len(cases)} cases lie in the time of the fit, {fitted.first} to {fitted.last}; what they "
+        f"{count} of {cases} cases lie in the time of the fit, {fitted.first} to {fitted.last}; what they "
         "cost says little about new cases if they were part of the fit",
     )
 

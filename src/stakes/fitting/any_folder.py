@@ -1,0 +1,109 @@
+"""A folder that a user names, whatever it holds: a fit, or a recalibrated forecast. Here, and only here, it is told."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stakes.bundle.folder_kinds import is_recalibration
+from stakes.data.tables import read_table
+from stakes.errors import SettingError
+from stakes.files import content_digest
+from stakes.fitting.decide import DecidedCases, decide_folder
+
+if TYPE_CHECKING:  # importing them for real takes a second, and only one kind of folder needs each
+    from stakes.fitting.evaluate import Evaluation
+    from stakes.fitting.fit import FitResult
+    from stakes.fitting.recalibrate import RecalibrateResult
+    from stakes.training.execution import Execution
+
+__all__ = ["decide_with", "evaluate_with", "refit_with"]
+
+
+def decide_with(
+    folder: Path,
+    data: Path,
+    cost: str | None,
+    levels: Sequence[float],
+    last: bool = False,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> DecidedCases:
+    """The actions for new data, or for new forecasts.
+
+    Args:
+        folder: Of a fit or a recalibration.
+        data: The table of the new data, or the file of the new forecasts.
+        cost: The cost in words; None takes that of the folder.
+        levels: Levels of the quantiles in the table, between 0 and 1.
+        last: Whether only the newest time, or the last row, is decided for.
+        separator: The character between the fields of text files; None finds it out.
+        encoding: The encoding of text files; None finds it out.
+    """
+    csv = {"separator": separator, "encoding": encoding}
+    if is_recalibration(folder):
+        from stakes.fitting.recalibrated import decide_recalibrated
+
+        return decide_recalibrated(folder, data, cost, levels, last, **csv)
+    return decide_folder(folder, read_table(data, **csv), cost, levels, last)
+
+
+def evaluate_with(
+    folder: Path,
+    data: Path,
+    outcomes: Path | None,
+    cost: str | None,
+    block: int | None = None,
+    baseline_action: str | None = None,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> "Evaluation":
+    """What the decisions of a folder were worth where outcomes are known.
+
+    Args:
+        folder: Of a fit or a recalibration.
+        data: The table of the data, or the file of the forecasts.
+        outcomes: The table of the outcomes, of a recalibration whose forecasts have a file of their own; None for any
+            other.
+        cost: The cost in words; None takes that of the folder.
+        block: How many neighbouring cases depend on each other; None tells by their times.
+        baseline_action: The column of today's action; None takes that of the folder.
+        separator: The character between the fields of text files; None finds it out.
+        encoding: The encoding of text files; None finds it out.
+    """
+    csv = {"separator": separator, "encoding": encoding}
+    if is_recalibration(folder):
+        from stakes.fitting.recalibrated import evaluate_recalibrated
+
+        return evaluate_recalibrated(folder, data, outcomes, cost, block, baseline_action, **csv)
+    if outcomes is not None:
+        raise SettingError("--outcomes belong to --members, or to a recalibration of a file of forecasts, not to a fit")
+    from stakes.fitting.evaluate import evaluate_folder
+
+    return evaluate_folder(folder, read_table(data, **csv), cost, block, content_digest(data), baseline_action)
+
+
+def refit_with(
+    folder: Path, data: Path, forecasts: Path | None, out: Path, cost: str | None, execution: "Execution"
+) -> "FitResult | RecalibrateResult":
+    """The same again, with newer data.
+
+    Args:
+        folder: Of the old fit or recalibration.
+        data: The newer table.
+        forecasts: The newer file of forecasts, of a recalibration whose forecasts have a file of their own; None for
+            any other.
+        out: The folder to make.
+        cost: Takes the place of the old cost; None for the old one, if it is of the library.
+        execution: Where and how models are trained; a recalibration is only told to be quiet by it.
+    """
+    if is_recalibration(folder):
+        from stakes.fitting.recalibrate import recalibrate_again
+
+        return recalibrate_again(folder, data, out, forecasts=forecasts, cost=cost, quiet=execution.quiet)
+    if forecasts is not None:
+        raise SettingError(f"{folder} is a fit, which forecasts itself, got --forecast {str(forecasts)!r}")
+    from stakes.fitting.refit import run_refit
+
+    return run_refit(folder, data, out, cost, execution)

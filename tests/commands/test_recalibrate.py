@@ -1,0 +1,156 @@
+"""`stakes recalibrate`, and the other commands on its folder."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import called, complaint
+from user_files import past_forecasts
+
+import stakes
+from stakes.bundle.recalibration_folder import load_recalibration
+from stakes.files import read_json, write_json
+
+COST = "newsvendor:underage=9,overage=1,upper=30,unit=EUR"
+ASKED = ("--forecast", "m1:m8", "--outcome", "power", "--cost", COST, "--decision-weights", "none")
+
+
+def kept(past: Path | str = "past.csv", **columns: object) -> Path:
+    past_forecasts().assign(**columns).to_csv(past, index=False)
+    return Path(past)
+
+
+def test_a_folder_is_made_and_told_of() -> None:
+    kept()
+    code, output, errors = called("recalibrate", "past.csv", *ASKED, "--lead", "24", "--out", "wind")
+    assert code == 0
+    assert output.startswith("the ladder on ")
+    assert output.splitlines()[-1] == "wind"
+    assert "as it came" in output
+    assert "bias and spread" in output
+    assert errors == "learning from the errors of 160 past forecasts\n"
+    names = {path.name for path in Path("wind").iterdir()}
+    assert {"recalibration.json", "state.json", "ladder.json", "judged.parquet"} <= names
+    again = complaint("recalibrate", "past.csv", *ASKED, "--out", "wind")
+    assert again == "wind holds a recalibration already; --force replaces it, another folder keeps both"
+    code, output, errors = called(
+        "recalibrate", "past.csv", *ASKED, "--today", "done", "--out", "wind", "--force", "--json", "--quiet"
+    )
+    assert (code, errors) == (0, "")
+    record = json.loads(output)
+    assert record["rung"] in ("bias_and_spread", "linear")
+    assert load_recalibration(Path("wind")).layout.today == "done"
+
+
+def test_what_is_saved_decides_as_what_was_fitted(recalibrated: Path) -> None:
+    opened = load_recalibration(recalibrated)
+    table = past_forecasts()
+    fresh = stakes.Recalibrator(opened.recalibrator.cost, decision_weights=())
+    fresh.fit(table.filter(like="m").drop(columns="time"), table["power"], times=table["time"], leads=24.0)
+    table.drop(columns=["power", "done"]).to_csv("new.csv", index=False)
+    code, _, errors = called("decide", str(recalibrated), "new.csv", "--out", "actions.csv")
+    assert (code, errors) == (0, "")
+    found = pd.read_csv("actions.csv")
+    expected = fresh.decide(table.filter(regex="^m"), times=table["time"], leads=24.0)
+    np.testing.assert_allclose(found["action"], expected, rtol=1e-9)
+    assert found["time"][0] == "2020-01-01T00:00:00Z"
+
+
+def test_the_newest_case_for_another_cost(recalibrated: Path) -> None:
+    past_forecasts().to_csv("new.csv", index=False)
+    words = ("decide", str(recalibrated), "new.csv", "--last")
+    code, output, _ = called(*words)
+    assert (code, len(output.splitlines())) == (0, 2)
+    other = called(*words, "--cost", "newsvendor:underage=1,overage=9,upper=30")
+    assert "it now decides for newsvendor:underage=1" in other[2]
+    action = [float(text.splitlines()[1].split(",")[1]) for text in (output, other[1])]
+    assert action[1] < action[0]
+
+
+def test_evaluation_beside_the_forecast_as_it_came_and_today(recalibrated: Path) -> None:
+    past_forecasts(90, "2021-01-01").to_csv("later.csv", index=False)
+    code, output, errors = called("evaluate", str(recalibrated), "later.csv", "--json", "--cases", "cases.csv")
+    assert (code, errors[:36]) == (0, "note: baseline is the forecast as it")
+    rows = {row["metric"]: row for row in json.loads(output)["metrics"]}
+    assert rows["cost"]["value"] < rows["cost"]["baseline"]
+    assert rows["spread_skill"]["baseline"] < 0.5 < rows["spread_skill"]["value"]
+    cases = pd.read_csv("cases.csv")
+    members = past_forecasts(90, "2021-01-01")
+    highest = np.sort(members.filter(regex="^m"), axis=1)[:, 7]  # 9 : 1 takes the eighth of eight
+    np.testing.assert_allclose(cases["raw_action"], highest)
+    assert {"today_cost", "raw_cost", "cost", "power"} <= set(cases.columns)
+    shutil.copy(recalibrated.parent / "past.csv", "past.csv")
+    assert "this is the table of the fit" in called("evaluate", str(recalibrated), "past.csv")[2]
+
+
+def test_a_refit_is_compared_with_the_former(recalibrated: Path) -> None:
+    longer = pd.concat([past_forecasts(), past_forecasts(120, "2020-06-09")])
+    longer.to_csv("longer.csv", index=False)
+    code, output, _ = called("refit", str(recalibrated), "longer.csv", "--out", "newer", "--quiet")
+    assert code == 0
+    assert "newer than the old correction the new one" in output
+    assert load_recalibration(Path("newer")).fitted.cases == 280
+    assert "needs a folder of its own" in complaint(
+        "refit", str(recalibrated), "longer.csv", "--out", str(recalibrated)
+    )
+
+
+def test_a_file_of_forecasts_beside_outcomes() -> None:
+    table = past_forecasts()
+    table[["time", "power"]].to_csv("seen.csv", index=False)
+    table.drop(columns=["power", "done"]).melt("time", var_name="member", value_name="ahead").to_csv(
+        "f.csv", index=False
+    )
+    asked = ("--forecast", "f.csv", *ASKED[2:])
+    assert called("recalibrate", "seen.csv", *asked, "--out", "wind", "--quiet")[0] == 0
+    assert called("decide", "wind", "f.csv", "--out", "a.csv", "--quiet")[0] == 0
+    assert len(pd.read_csv("a.csv")) == 160
+    assert "--outcomes names it" in complaint("evaluate", "wind", "f.csv")
+    assert called("evaluate", "wind", "f.csv", "--outcomes", "seen.csv", "--quiet")[0] == 0
+    assert "--forecast names a newer one" in complaint("refit", "wind", "seen.csv", "--out", "newer")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--forecast", "m1:m99"), "has no column 'm99'"),
+        (("--forecast", "none.csv"), "there is no file 'none.csv'"),
+        (("--forecast", "m1:m8", "--columns", "m1"), "--columns are those of a file of forecasts"),
+        (("--outcome", "powr"), "did you mean 'power'?"),
+        (("--lead", "-3"), "leads must not be negative"),
+        (("--lead", "ahead"), "no column 'ahead'"),
+        (("--cost", "nonsense"), "nonsense"),
+        (("--decision-weights", "a"), "decision_weights must be numbers"),
+        (("--decision-weights", "1.5"), "decision_weight must lie in [0, 1), got 1.5"),
+        (("--test-fraction", "2"), "test_fraction"),
+        (("--outcome-bounds", "0,5"), "outcome_bounds must hold all outcomes"),
+        (("--read-as", "quantiles"), "quantile"),
+        (("--sites", "north"), "has no site 'north'"),
+        (("--out", "past.csv"), "is a file"),
+        (("--out", "."), "is not empty; choose another folder"),
+    ],
+)
+def test_what_cannot_be_recalibrated_is_one_line_and_leaves_nothing(words: tuple[str, ...], said: str) -> None:
+    kept()
+    before = sorted(path.name for path in Path().iterdir())
+    pairs = [*zip(ASKED[::2], ASKED[1::2], strict=True), ("--out", "wind"), *zip(words[::2], words[1::2], strict=True)]
+    flat = [word for pair in dict(pairs).items() for word in pair]
+    assert said in complaint("recalibrate", "past.csv", *flat, "--quiet")
+    assert sorted(path.name for path in Path().iterdir()) == before
+
+
+def test_damaged_folders_are_refused_by_name(recalibrated: Path) -> None:
+    past_forecasts().to_csv("new.csv", index=False)
+    for name in ("state.json", "ladder.json", "recalibration.json", "judged.parquet"):
+        shutil.rmtree("copy", ignore_errors=True)
+        shutil.copytree(recalibrated, "copy")
+        content = (Path("copy") / name).read_bytes()
+        (Path("copy") / name).write_bytes(content[:-40] + b"0" * 40)
+        assert f"copy/{name}" in complaint("decide", "copy", "new.csv")
+    shutil.copytree(recalibrated, "newer")
+    manifest = Path("newer/recalibration.json")
+    write_json(manifest, read_json(manifest) | {"format": 99})
+    assert "was made by a newer version of stakes" in complaint("decide", "newer", "new.csv")
