@@ -32,6 +32,7 @@ browser:
 # The site, in build/docs/index.html; needs no network, and a warning is an error.
 docs: $(READY)
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --fresh-env --write-all --quiet docs build/docs
+	$(BIN)/python -m pytest --quiet -m site tests/test_site.py
 
 reproduce: $(INSTALLED)
 	$(BIN)/stakes reproduce all --quick
