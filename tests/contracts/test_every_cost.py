@@ -1,5 +1,6 @@
 """One battery for every built-in cost; the oracle bisects slopes written here, in float64, without the library."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -217,7 +218,6 @@ SETTINGS = {
 TOLERANCE = {torch.float32: 2e-6, DOUBLE: 1e-10}
 every_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
-every_dtype = pytest.mark.parametrize("dtype", [torch.float32, DOUBLE], ids=["float32", "float64"])
 
 
 def expected_cost(cost: Cost, action: Tensor, samples: Tensor) -> Tensor:
@@ -227,57 +227,59 @@ def expected_cost(cost: Cost, action: Tensor, samples: Tensor) -> Tensor:
 
 
 def assert_near(values: Tensor, expected: Tensor, dtype: torch.dtype, scale: float = 1.0) -> None:
-    torch.testing.assert_close(values.double(), expected, rtol=0.0, atol=TOLERANCE[dtype] * scale)
+    atol = TOLERANCE[dtype] * scale
+    torch.testing.assert_close(values.double(), expected, rtol=0.0, atol=atol, msg=lambda text: f"{dtype}: {text}")
 
 
 @every_setting
-@every_dtype
-@pytest.mark.parametrize("members", [1, 2, 9, 50])
-def test_action_equals_brute_force(setting: Setting, dtype: torch.dtype, members: int) -> None:
-    samples = setting.members(dtype, members, seed=members)
-    action = optimal_action(setting.cost(dtype), samples)
-    assert action.shape == (CASES, 1)
-    assert action.dtype == dtype
-    assert_near(action[:, 0], setting.oracle(samples), dtype)
+def test_action_equals_brute_force(setting: Setting) -> None:
+    for dtype, members in itertools.product(TOLERANCE, (1, 2, 9, 50)):
+        samples = setting.members(dtype, members, seed=members)
+        action = optimal_action(setting.cost(dtype), samples)
+        assert action.shape == (CASES, 1)
+        assert action.dtype == dtype
+        assert_near(action[:, 0], setting.oracle(samples), dtype)
 
 
 @every_setting
-@every_dtype
-def test_closed_form_equals_newton(setting: Setting, dtype: torch.dtype) -> None:
+def test_closed_form_equals_newton(setting: Setting) -> None:
     if not setting.family.curved:
         pytest.skip("the expected cost has no curvature")
-    samples, cost = setting.members(dtype, seed=1), setting.cost(dtype)
-    solution = solve_action(cost, samples, NewtonBisection())
-    assert solution.converged.all()
-    assert_near(solution.action[:, 0], setting.oracle(samples), dtype)
-    assert_near(solution.action[:, 0], optimal_action(cost, samples)[:, 0].double(), dtype)
+    for dtype in TOLERANCE:
+        samples, cost = setting.members(dtype, seed=1), setting.cost(dtype)
+        solution = solve_action(cost, samples, NewtonBisection())
+        assert solution.converged.all()
+        assert_near(solution.action[:, 0], setting.oracle(samples), dtype)
+        assert_near(solution.action[:, 0], optimal_action(cost, samples)[:, 0].double(), dtype)
 
 
 @every_setting
-@every_dtype
-def test_certificate(setting: Setting, dtype: torch.dtype) -> None:
-    samples, cost = setting.members(dtype, seed=2), setting.cost(dtype)
-    solution = solve_action(cost, samples)
-    assert solution.converged.all()
-    assert torch.equal(solution.interior, (solution.action[:, 0] > cost.lower) & (solution.action[:, 0] < cost.upper))
-    torch.testing.assert_close(solution.expected_cost, expected_cost(cost, solution.action, samples))
-    assert torch.equal(solution.action, optimal_action(cost, samples))
-    assert not solution.action.requires_grad
-    if setting.family.curved:
-        assert (solution.curvature > 0).all()
+def test_certificate(setting: Setting) -> None:
+    for dtype in TOLERANCE:
+        samples, cost = setting.members(dtype, seed=2), setting.cost(dtype)
+        solution = solve_action(cost, samples)
+        assert solution.converged.all()
+        assert torch.equal(
+            solution.interior, (solution.action[:, 0] > cost.lower) & (solution.action[:, 0] < cost.upper)
+        )
+        torch.testing.assert_close(solution.expected_cost, expected_cost(cost, solution.action, samples))
+        assert torch.equal(solution.action, optimal_action(cost, samples))
+        assert not solution.action.requires_grad
+        if setting.family.curved:
+            assert (solution.curvature > 0).all()
 
 
 @every_setting
-@every_dtype
-def test_no_grid_action_is_better(setting: Setting, dtype: torch.dtype) -> None:
-    samples, cost = setting.members(dtype, seed=3), setting.cost(dtype)
-    action = optimal_action(cost, samples)
-    assert ((action >= cost.lower) & (action <= cost.upper)).all()
-    cost, samples = setting.cost(DOUBLE), samples.double()
-    least = expected_cost(cost, action.double(), samples)
-    grid = cost.lower + torch.linspace(0, 1, 200, dtype=DOUBLE) * (cost.upper - cost.lower)
-    others = grid[:, None, None].expand(-1, CASES, 1)
-    assert (least <= expected_cost(cost, others, samples) + 10 * TOLERANCE[dtype]).all()
+def test_no_grid_action_is_better(setting: Setting) -> None:
+    for dtype in TOLERANCE:
+        samples, cost = setting.members(dtype, seed=3), setting.cost(dtype)
+        action = optimal_action(cost, samples)
+        assert ((action >= cost.lower) & (action <= cost.upper)).all()
+        cost, samples = setting.cost(DOUBLE), samples.double()
+        least = expected_cost(cost, action.double(), samples)
+        grid = cost.lower + torch.linspace(0, 1, 200, dtype=DOUBLE) * (cost.upper - cost.lower)
+        others = grid[:, None, None].expand(-1, CASES, 1)
+        assert (least <= expected_cost(cost, others, samples) + 10 * TOLERANCE[dtype]).all()
 
 
 @every_setting
@@ -290,23 +292,23 @@ def test_order_of_members_does_not_matter(setting: Setting) -> None:
 
 
 @every_setting
-@every_dtype
-def test_tied_members(setting: Setting, dtype: torch.dtype) -> None:
-    samples = setting.members(dtype, 3, seed=5).repeat_interleave(4, -2).requires_grad_()
-    action = optimal_action(setting.cost(dtype), samples)
-    assert_near(action[:, 0], setting.oracle(samples), dtype)
-    (gradient,) = torch.autograd.grad(action.sum(), samples)
-    assert gradient.isfinite().all()
+def test_tied_members(setting: Setting) -> None:
+    for dtype in TOLERANCE:
+        samples = setting.members(dtype, 3, seed=5).repeat_interleave(4, -2).requires_grad_()
+        action = optimal_action(setting.cost(dtype), samples)
+        assert_near(action[:, 0], setting.oracle(samples), dtype)
+        (gradient,) = torch.autograd.grad(action.sum(), samples)
+        assert gradient.isfinite().all()
 
 
 @every_setting
-@every_dtype
-def test_all_members_alike(setting: Setting, dtype: torch.dtype) -> None:
-    samples = setting.members(dtype, 1, seed=6).expand(-1, 10, -1).clone().requires_grad_()
-    action = optimal_action(setting.cost(dtype), samples)
-    assert_near(action[:, 0], setting.oracle(samples), dtype)
-    (gradient,) = torch.autograd.grad(action.sum(), samples)
-    assert gradient.isfinite().all()
+def test_all_members_alike(setting: Setting) -> None:
+    for dtype in TOLERANCE:
+        samples = setting.members(dtype, 1, seed=6).expand(-1, 10, -1).clone().requires_grad_()
+        action = optimal_action(setting.cost(dtype), samples)
+        assert_near(action[:, 0], setting.oracle(samples), dtype)
+        (gradient,) = torch.autograd.grad(action.sum(), samples)
+        assert gradient.isfinite().all()
 
 
 @every_setting
@@ -317,26 +319,23 @@ def test_gradcheck(setting: Setting) -> None:
 
 
 @every_setting
-@every_dtype
-def test_gradient_equals_differences_of_brute_force(setting: Setting, dtype: torch.dtype) -> None:
-    samples = setting.members(dtype, 7, seed=8).requires_grad_()
-    (gradient,) = torch.autograd.grad(optimal_action(setting.cost(dtype), samples).sum(), samples)
-    step = 1e-6
-    moves = step * torch.eye(samples[0].numel(), dtype=DOUBLE).reshape(-1, 1, *samples.shape[1:])  # (M D, 1, M, D)
-    ahead, behind = (setting.oracle(samples.double() + sign * moves) for sign in (1, -1))  # (M D, CASES)
-    differences = ((ahead - behind) / (2 * step)).T.reshape(samples.shape)
-    scale = differences.abs().max().item()
-    assert scale > 0
-    torch.testing.assert_close(gradient.double(), differences, rtol=1e-5, atol=1e-5 * scale)
+def test_gradient_equals_differences_of_brute_force(setting: Setting) -> None:
+    for dtype in TOLERANCE:
+        samples = setting.members(dtype, 7, seed=8).requires_grad_()
+        (gradient,) = torch.autograd.grad(optimal_action(setting.cost(dtype), samples).sum(), samples)
+        step = 1e-6
+        moves = step * torch.eye(samples[0].numel(), dtype=DOUBLE).reshape(-1, 1, *samples.shape[1:])  # (M D, 1, M, D)
+        ahead, behind = (setting.oracle(samples.double() + sign * moves) for sign in (1, -1))  # (M D, CASES)
+        differences = ((ahead - behind) / (2 * step)).T.reshape(samples.shape)
+        scale = differences.abs().max().item()
+        assert scale > 0
+        torch.testing.assert_close(gradient.double(), differences, rtol=1e-5, atol=1e-5 * scale)
 
 
 @every_setting
-@every_dtype
-@pytest.mark.parametrize("solver", [None, NewtonBisection()], ids=["default", "newton"])
-def test_no_gradient_at_the_bounds(setting: Setting, dtype: torch.dtype, solver: NewtonBisection | None) -> None:
-    if solver is not None and not setting.family.curved:
-        pytest.skip("the expected cost has no curvature")
-    for value, bound in setting.family.pinned:
+def test_no_gradient_at_the_bounds(setting: Setting) -> None:
+    solvers = (None, NewtonBisection()) if setting.family.curved else (None,)
+    for dtype, solver, (value, bound) in itertools.product(TOLERANCE, solvers, setting.family.pinned):
         samples = torch.full((CASES, 4, setting.family.sites), value, dtype=dtype, requires_grad=True)
         cost = setting.cost(dtype)
         action = optimal_action(cost, samples, solver)
@@ -439,18 +438,17 @@ def test_autocast_solves_in_float32(family: Family, solver: NewtonBisection | No
 
 
 @every_setting
-@every_dtype
-@pytest.mark.parametrize("scale", [1e4, 1e8])
-def test_large_magnitudes_stay_finite(setting: Setting, dtype: torch.dtype, scale: float) -> None:
-    samples = (setting.members(dtype, seed=14) * scale).requires_grad_()
-    cost = setting.cost(dtype)
-    action = optimal_action(cost, samples)
-    assert action.isfinite().all()
-    assert ((action >= cost.lower) & (action <= cost.upper)).all()
-    assert_near(action[:, 0], setting.oracle(samples), dtype)
-    if action.requires_grad:
-        (gradient,) = torch.autograd.grad(action.sum(), samples, allow_unused=True, materialize_grads=True)
-        assert gradient.isfinite().all()
+def test_large_magnitudes_stay_finite(setting: Setting) -> None:
+    for dtype, scale in itertools.product(TOLERANCE, (1e4, 1e8)):
+        samples = (setting.members(dtype, seed=14) * scale).requires_grad_()
+        cost = setting.cost(dtype)
+        action = optimal_action(cost, samples)
+        assert action.isfinite().all()
+        assert ((action >= cost.lower) & (action <= cost.upper)).all()
+        assert_near(action[:, 0], setting.oracle(samples), dtype)
+        if action.requires_grad:
+            (gradient,) = torch.autograd.grad(action.sum(), samples, allow_unused=True, materialize_grads=True)
+            assert gradient.isfinite().all()
 
 
 @pytest.mark.parametrize("make", [NewsvendorCost, ImbalanceCost])

@@ -77,10 +77,10 @@ def test_not_finite_is_named(rule: ScoringRule, bad: float) -> None:
 
 
 @every_rule
-@pytest.mark.parametrize("shape", [(3,), (3, 1), (2, 2), (1, 2), (3, 6, 2), ()])
-def test_outcome_of_wrong_shape_is_named(rule: ScoringRule, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ShapeError, match=r"outcome must have shape \(3, 2\)"):
-        rule(torch.rand(3, 6, 2), torch.rand(shape))
+def test_outcome_of_wrong_shape_is_named(rule: ScoringRule) -> None:
+    for shape in ((3,), (3, 1), (2, 2), (1, 2), (3, 6, 2), ()):
+        with pytest.raises(ShapeError, match=r"outcome must have shape \(3, 2\)"):
+            rule(torch.rand(3, 6, 2), torch.rand(shape))
 
 
 @every_rule

@@ -16,7 +16,7 @@ MEMORY = 200 * 2**20  # bytes beyond what is there before
 
 
 class BoundedLoads:
-    """How the load of the latest checkpoint of a folder ends, 0 where all goes well; one fork until a load is its end."""
+    """How the load of the latest checkpoint of a folder ends, 0 where all goes well; one fork until a load ends it."""
 
     def __init__(self) -> None:
         self.process: ForkedCommand | None = None
