@@ -101,3 +101,15 @@ def test_arrays_that_are_no_forecasts(
 ) -> None:
     with pytest.raises(error, match=message):
         decide_array(array, COST, **options)
+
+
+def test_what_becomes_a_dataset_is_decided_for_like_its_variable() -> None:
+    array = xr.DataArray(np.random.default_rng(0).uniform(size=(4, 20)), dims=("time", "number"), name="power")
+    expected = decide_array(array, stakes.ShortfallCost(5.0))
+
+    class Fields:
+        def to_xarray(self) -> xr.Dataset:
+            return array.to_dataset().assign(orography=("time", np.zeros(4)))
+
+    for forecast in (Fields(), Fields().to_xarray()):
+        xr.testing.assert_identical(decide_array(forecast, stakes.ShortfallCost(5.0)), expected)

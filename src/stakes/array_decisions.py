@@ -8,7 +8,7 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.data.member_grids import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
+from stakes.data.member_grids import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS, forecast_array
 from stakes.data.outcome_bounds import Pair
 from stakes.data.quantile_members import TailShape
 from stakes.data.weighted_quantiles import weighted_quantiles
@@ -25,7 +25,7 @@ _NUMBERS_AT_ONCE = 1 << 21  # members of all sites
 
 
 def decide_array(
-    forecast: xr.DataArray,
+    forecast: Any,
     cost: Cost,
     levels: Sequence[float] = (0.1, 0.5, 0.9),
     *,
@@ -46,7 +46,8 @@ def decide_array(
 
     Args:
         forecast: Members along the dimension `number`, `member`, `realization`, `ensemble` or `sample`, or quantiles
-            along `quantile`, whose coordinate holds the levels; all other dimensions but that of sites are of cases.
+            along `quantile`, whose coordinate holds the levels; all other dimensions but that of sites are of cases. A
+            DataArray, a Dataset with one such variable, or what `to_xarray()` makes one, as fields of earthkit-data.
         cost: What a decision costs.
         levels: Levels of the quantiles in the result, between 0 and 1.
         member: The dimension of the members where it has another name; None looks for the usual ones.
@@ -55,6 +56,7 @@ def decide_array(
         bounds: What outcomes cannot cross, for the tails of quantiles; "auto" takes what the cost knows, or quantiles
             show, None none.
     """
+    forecast = _as_array(forecast, member)
     number = member or _known_dimension(forecast)
     sites = [] if site is None else [site]
     for dim in (number, *sites):
@@ -77,6 +79,11 @@ def decide_array(
     if each:
         found["quantile"] = xr.concat(each, xr.IndexVariable("level", list(levels))).transpose(..., "level")
     return xr.Dataset(found, attrs={"cost": repr(cost), "missing_cases": int((~complete).sum())})
+
+
+def _as_array(forecast: Any, member: str | None) -> xr.DataArray:
+    given = forecast.to_xarray() if hasattr(forecast, "to_xarray") else forecast
+    return forecast_array(given, "forecast", dimension=member)[0] if isinstance(given, xr.Dataset) else given
 
 
 def _complete_cases(forecast: xr.DataArray, cases: int) -> tuple[Floats, NDArray[np.bool_]]:

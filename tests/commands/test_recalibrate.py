@@ -29,7 +29,7 @@ def test_a_folder_is_made_and_told_of() -> None:
     assert code == 0
     assert output.startswith("the ladder on ")
     assert output.splitlines()[-1] == "wind"
-    assert "as it came" in output
+    assert "\nraw " in output
     assert "bias and spread" in output
     assert errors == "learning from the errors of 160 past forecasts\n"
     names = {path.name for path in Path("wind").iterdir()}

@@ -68,7 +68,10 @@ def test_members_at_a_point_of_a_grid(tmp_path: Path) -> None:
     found = read_members(path, points=[(51.2, 5.9)])
     np.testing.assert_allclose(found.members[..., 0], VALUES[1:, :, 1, 2].T, atol=0.01)  # packed into few bits
     assert found.index.tolist() == [pd.Timestamp("2020-01-02"), pd.Timestamp("2020-01-03")]
-    assert (found.targets, found.notes[1]) == (("t2m",), "t2m is in K, as the file says")
+    assert (found.targets, found.notes[1]) == (
+        ("t2m",),
+        "t2m is in K, as the file says; --unit degC turns it into degrees Celsius",
+    )
     assert [each.name for each in tmp_path.iterdir()] == ["a.grib2"]  # no index beside it
 
 

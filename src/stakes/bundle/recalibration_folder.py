@@ -112,7 +112,7 @@ class Recalibration:
         judged: The test cases as they came and corrected by what was learned before them; None without any.
         created: When it was made, as ISO text in UTC.
         versions: The versions of stakes, torch and Python that made it.
-        said: Sentences for the user from when it was made, such as about bounds.
+        said: What the user was told when it was made, such as about cases that were left out, and bounds.
         notes: Sentences for the user from when it was loaded, such as that its cost is another.
         changed_files: A sentence for each file beside what was learned, such as the report, that is not as recorded.
     """

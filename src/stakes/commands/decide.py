@@ -24,6 +24,9 @@ app = App(
     ),
 )
 
+_GRIDS = (".nc", ".nc4")
+_NO_COST = "--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150"
+
 
 @app.default
 def decide(
@@ -38,21 +41,65 @@ def decide(
     last: Annotated[
         bool, Parameter(help="decide for the newest time only, or the last row", negative="", show_default=False)
     ] = False,
-    out: Annotated[Path | None, Parameter(help="write the table to this file, .csv or .parquet")] = None,
+    out: Annotated[
+        Path | None,
+        Parameter(help="write to this file, .csv or .parquet; or .nc, of members in a NetCDF file"),
+    ] = None,
     force: flag.Force = False,
     json: flag.Json = False,
     quiet: flag.Quiet = False,
 ) -> None:
-    from stakes.commands.output import print_notes, print_or_write_table, require_writable
+    from stakes.commands.output import (
+        TABLE_FILES,
+        print_json,
+        print_notes,
+        print_or_write_table,
+        print_text,
+        require_writable,
+    )
 
-    require_writable(out, force, inputs=(newdata, files.members))
+    to_grid = out is not None and out.name.lower().endswith(_GRIDS)
+    require_writable(out, force, (*TABLE_FILES, *_GRIDS), inputs=(newdata, files.members))
     levels = flag.numbers_of("quantiles", quantiles)
     for level in levels:
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
+    if out is not None and to_grid:
+        _write_grid(files, cost, levels, out, last or target is not None or folder is not None)
+        print_json({"out": str(out)}) if json else print_text(str(out))
+        return
     result = _decided(folder, newdata, files, cost, levels, flag.names(target), last)
     print_notes(result.notes, quiet)
     print_or_write_table(result.table, result.record(), out, json)
+
+
+def _write_grid(files: EnsembleFlags, cost: str | None, levels: Sequence[float], out: Path, others: bool) -> None:
+    """The decisions of a gridded file, as one."""
+    from stakes.cost_text.written_cost import CostSpec
+    from stakes.data.outcome_bounds import written_pair
+    from stakes.data.xarray_files import is_dataset, write_netcdf
+    from stakes.fitting.decide import decide_grid
+
+    if files.members is None or not is_dataset(files.members) or others or files.sites not in ("together", "each"):
+        raise SettingError(
+            f"decisions are written to a NetCDF file, {str(out)!r}, where --members is one, for all its cases; any "
+            "other to .csv or .parquet"
+        )
+    if cost is None:
+        raise SettingError(_NO_COST)
+    decided = decide_grid(
+        files.members,
+        CostSpec.parse(cost),
+        levels,
+        variable=files.variable,
+        dimension=files.member_dimension,
+        points=files.grid_points,
+        unit=files.unit,
+        together=files.sites == "together",
+        tails=files.tails,
+        bounds=written_pair(files.outcome_bounds),
+    )
+    write_netcdf(decided, out)
 
 
 def _decided(
@@ -79,7 +126,7 @@ def _decided(
     if folder is not None:
         raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")
     if cost is None:
-        raise SettingError("--members needs --cost, as in --cost imbalance:short=10,long=1,upper=150")
+        raise SettingError(_NO_COST)
     from stakes.cost_text.written_cost import CostSpec
     from stakes.fitting.decide import decide_members
 

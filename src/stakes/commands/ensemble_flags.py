@@ -52,6 +52,9 @@ class ReadingFlags:
     point: Annotated[
         str | None, Parameter(help="points of a grid in a NetCDF file, LATITUDE,LONGITUDE;... the nearest are taken")
     ] = None
+    unit: Annotated[
+        str | None, Parameter(help="unit that is wanted of a NetCDF file that says its own, such as degC in place of K")
+    ] = None
     separator: flag.Separator = None
     encoding: flag.Encoding = None
 
@@ -97,6 +100,7 @@ class EnsembleFlags(ReadingFlags):
             variable=self.variable,
             dimension=self.member_dimension,
             points=self.grid_points,
+            unit=self.unit,
             columns=flag.names(self.columns),
             targets=targets,
             read_as=self.read_as,

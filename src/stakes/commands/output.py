@@ -16,14 +16,15 @@ from stakes.errors import SettingError, short_line
 from stakes.json_values import json_value
 from stakes.number_text import number_text
 
-__all__ = ["print_fit", "print_json", "print_notes", "print_or_write_table", "print_table", "print_text"]
+__all__ = ["TABLE_FILES", "print_fit", "print_json", "print_notes", "print_or_write_table", "print_table", "print_text"]
 __all__ += ["require_writable"]
 
-_TABLE_FILES = (".csv", ".csv.gz", ".parquet")
+TABLE_FILES = (".csv", ".csv.gz", ".parquet")
+"""How the names of files end that tables are written to."""
 
 
 def require_writable(
-    path: Path | None, force: bool, endings: Sequence[str] = _TABLE_FILES, inputs: Iterable[Path | None] = ()
+    path: Path | None, force: bool, endings: Sequence[str] = TABLE_FILES, inputs: Iterable[Path | None] = ()
 ) -> None:
     """Raise, before any work is done, unless a file may be written there.
 

@@ -103,6 +103,7 @@ def recalibrate(
         variable=files.variable,
         member_dimension=files.member_dimension,
         points=tuple(files.grid_points),
+        unit=files.unit,
         **roles,
     )
     request = RecalibrateRequest(past, cost, layout, file, settings, files.separator, files.encoding)

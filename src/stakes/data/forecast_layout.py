@@ -49,6 +49,7 @@ class ForecastLayout:
         variable: The variable of a NetCDF file; None takes the only one with members.
         member_dimension: The dimension of the members in a NetCDF file; None looks for the usual names.
         points: Latitudes and longitudes of the points of a grid that are wanted.
+        unit: The unit that is wanted of a NetCDF file that says its own; None takes it as it is.
     """
 
     outcomes: tuple[str, ...]
@@ -70,6 +71,7 @@ class ForecastLayout:
     variable: str | None = None
     member_dimension: str | None = None
     points: tuple[GridPoint, ...] = ()
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("outcomes", "columns", "features", "targets"):
@@ -94,6 +96,11 @@ class ForecastLayout:
     def runs(self) -> tuple[str, ...]:
         """The column that tells the forecasts of one time apart, if any."""
         return tuple(name for name in (self.issued, self.lead) if name is not None)
+
+    @property
+    def in_grid(self) -> tuple[str | None, str | None, tuple[GridPoint, ...], str | None]:
+        """What is wanted of a gridded file, as `stakes.data.member_grids.dataset_forecast` takes it."""
+        return self.variable, self.member_dimension, self.points, self.unit
 
     @property
     def beside(self) -> tuple[str, ...]:

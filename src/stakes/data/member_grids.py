@@ -10,12 +10,14 @@ import pandas as pd
 from stakes.data.case_index import ROW, require_once
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.time_axis import Times
+from stakes.data.unit_conversion import in_unit
 from stakes.errors import TableError, did_you_mean, listed, one_line
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a NetCDF file needs
     from xarray import DataArray, Dataset
 
-__all__ = ["LEVEL_DIMENSIONS", "MEMBER_DIMENSIONS", "GridPoint", "dataset_forecast"]
+__all__ = ["LEVEL_DIMENSIONS", "MEMBER_DIMENSIONS", "GridPoint", "dataset_forecast", "forecast_array"]
+__all__ += ["site_dimension"]
 
 GridPoint = tuple[float, float]
 """Latitude and longitude, in degrees."""
@@ -40,6 +42,7 @@ def dataset_forecast(
     variable: str | None = None,
     dimension: str | None = None,
     points: Sequence[GridPoint] = (),
+    unit: str | None = None,
 ) -> ForecastValues:
     """The members or quantiles in a dataset.
 
@@ -49,13 +52,10 @@ def dataset_forecast(
         variable: The variable; None takes the only one with members.
         dimension: The dimension of the members; None looks for the usual names.
         points: The points of a grid that are wanted, each the nearest to it; none where there is no grid.
+        unit: The unit that is wanted; None takes that of the file.
     """
-    array = _forecast_variable(
-        dataset, name, variable, (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
-    )
-    number = dimension or _only_known(array, name)
-    array = _at_points(array, name, points)
-    site = next((str(dim) for dim in array.dims if dim in _SITES), _SITE)
+    array, number = forecast_array(dataset, name, variable, dimension, points, unit)
+    site = site_dimension(array) or _SITE
     array = array.squeeze([dim for dim in array.dims if array.sizes[dim] == 1 and dim != number])
     cases = _case_dimensions(array, (number, site), name)
     array = array if cases else array.expand_dims(_CASE)
@@ -81,11 +81,56 @@ def dataset_forecast(
     return replace(found, times=times, issued=issued)
 
 
+def forecast_array(
+    dataset: "Dataset",
+    name: str,
+    variable: str | None = None,
+    dimension: str | None = None,
+    points: Sequence[GridPoint] = (),
+    unit: str | None = None,
+) -> "tuple[DataArray, str]":
+    """The variable of members or quantiles in a dataset, and the dimension of these.
+
+    Args:
+        dataset: The dataset.
+        name: What messages call the file.
+        variable: The variable; None takes the only one with members.
+        dimension: The dimension of the members; None looks for the usual names.
+        points: The points of a grid that are wanted, each the nearest to it; none where there is no grid.
+        unit: The unit that is wanted; None takes that of the file.
+    """
+    array = _forecast_variable(
+        dataset, name, variable, (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
+    )
+    number = dimension or _only_known(array, name)
+    array = _at_points(array, name, points)
+    return array if unit is None else _in_unit(array, unit, name), number
+
+
+def site_dimension(array: "DataArray") -> str | None:
+    """The dimension of sites; None where there is none.
+
+    Args:
+        array: The variable of a forecast.
+    """
+    return next((str(dim) for dim in array.dims if dim in _SITES), None)
+
+
+def _in_unit(array: "DataArray", unit: str, name: str) -> "DataArray":
+    given = array.attrs.get("units")
+    if not isinstance(given, str) or not given:
+        raise TableError(
+            f"variable {array.name!r} of {name} does not say its unit, so it cannot be turned into {unit!r}"
+        )
+    return in_unit(array.astype(np.float64), given, unit).assign_attrs(units=unit)
+
+
 def _told(array: "DataArray", cases: Sequence[str]) -> tuple[str, ...]:
     """Notes about the unit, and about cases of several dimensions."""
     unit, notes = array.attrs.get("units"), []
     if isinstance(unit, str) and unit:
-        notes.append(f"{array.name} is in {unit}, as the file says")
+        hint = "; --unit degC turns it into degrees Celsius" if unit in ("K", "kelvin", "Kelvin") else ""
+        notes.append(f"{array.name} is in {unit}, as the file says{hint}")
     if len(cases) > 1:
         every = " and ".join(cases)
         notes.append(f"there is a case for every {every}; --point LATITUDE,LONGITUDE chooses points of a grid")

@@ -90,6 +90,7 @@ def read_members(
     variable: str | None = None,
     dimension: str | None = None,
     points: Sequence[GridPoint] = (),
+    unit: str | None = None,
     columns: Sequence[str] = (),
     targets: Sequence[str] = (),
     read_as: ReadAs = "auto",
@@ -111,6 +112,7 @@ def read_members(
         variable: The variable of a NetCDF file; None takes the only one with members.
         dimension: The dimension of the members in a NetCDF file; None looks for `number`, `member` and the like.
         points: Latitudes and longitudes of the points of a grid that are wanted; none where there is no grid.
+        unit: The unit that is wanted of a NetCDF file that says its own; None takes it as it is.
         columns: The members or quantiles of a wide table, also as ranges such as m1:m50; none for all that look so.
         targets: The columns of values of a long table; none for the only one.
         read_as: Whether the columns of a wide table are "members", "quantiles", or "points", one forecast a site, or
@@ -131,10 +133,10 @@ def read_members(
         if columns:
             raise TableError(f"columns choose the members of a table, but {name} is a NetCDF file or like one")
         with open_dataset(str(path)) as dataset:
-            found = dataset_forecast(dataset, name, variable, dimension, points)
+            found = dataset_forecast(dataset, name, variable, dimension, points, unit)
     else:
-        if dimension is not None or points:
-            raise TableError(f"the dimension of members and points are of NetCDF files, but {name} is a table")
+        if dimension is not None or points or unit is not None:
+            raise TableError(f"a dimension of members, points and a unit are of NetCDF files, but {name} is a table")
         table = read_table(path, separator=separator, encoding=encoding)
         found = table_forecast(table, name, time=time, site=site, columns=columns, targets=targets, read_as=read_as)
     kept = _complete(_of_sites(found, sites, name), name)

@@ -144,11 +144,11 @@ def _found(layout: ForecastLayout, source: _Source) -> tuple[ForecastValues, Cas
     if table is None:
         _require_no_columns(layout, name)
         with open_dataset(str(source.path)) as dataset:
-            found = dataset_forecast(dataset, name, layout.variable, layout.member_dimension, layout.points)
+            found = dataset_forecast(dataset, name, *layout.in_grid)
         rows = None
     else:
-        if layout.member_dimension is not None or layout.points:
-            raise TableError(f"the dimension of members and points are of NetCDF files, but {name} is a table")
+        if layout.member_dimension is not None or layout.points or layout.unit is not None:
+            raise TableError(f"a dimension of members, points and a unit are of NetCDF files, but {name} is a table")
         forecasts = table.drop(columns=[column for column in layout.beside if column in table.columns])
         found = table_forecast(
             forecasts,

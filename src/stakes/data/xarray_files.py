@@ -16,12 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 from stakes.data.grib_files import read_grib
 from stakes.errors import NetCDFError, one_line
+from stakes.files import write_atomically
 
 if TYPE_CHECKING:  # importing them for real takes a second, which only a file needs
     import pandas as pd
     from xarray import DataArray, Dataset
 
-__all__ = ["COMPONENTS", "GRIB", "GRIDDED", "SPEEDS", "is_dataset", "is_gridded", "one_version", "open_dataset"]
+__all__ = [
+    "COMPONENTS",
+    "GRIB",
+    "GRIDDED",
+    "SPEEDS",
+    "is_dataset",
+    "is_gridded",
+    "one_version",
+    "open_dataset",
+    "write_netcdf",
+]
 
 GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
 """How the names of NetCDF files and Zarr stores end."""
@@ -79,6 +90,16 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
         dataset = _opened(path, "NetCDF", "open_dataset", engine=engine, decode_timedelta=False)
     with dataset:
         yield dataset
+
+
+def write_netcdf(dataset: "Dataset", path: Path) -> None:
+    """Write a dataset to a NetCDF file, atomically.
+
+    Args:
+        dataset: The dataset.
+        path: The file.
+    """
+    write_atomically(path, bytes(dataset.to_netcdf(engine="h5netcdf")))
 
 
 def one_version(array: "DataArray") -> "DataArray":

@@ -3,19 +3,27 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.case_labels import case_labels, in_utc, newest_cases
 from stakes.data.layout import TableLayout
+from stakes.data.member_grids import GridPoint
 from stakes.data.members import MembersFile
+from stakes.data.outcome_bounds import Pair
 from stakes.data.quality import DataQuality, left_out_notes
+from stakes.data.quantile_members import TailShape
 from stakes.data.table_columns import zone_notes
+from stakes.data.xarray_files import open_dataset
 from stakes.decisions import decision_table, uncertified_notes
 
-__all__ = ["DecidedCases", "decide_folder", "decide_members", "decided_notes"]
+if TYPE_CHECKING:  # importing it for real takes a second, which only a gridded file needs
+    from xarray import Dataset
+
+__all__ = ["DecidedCases", "decide_folder", "decide_grid", "decide_members", "decided_notes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +100,44 @@ def decided_notes(
         *unlike_fit_notes(about, layout, quality),
         *uncertified_notes(decided),
     )
+
+
+def decide_grid(
+    path: Path,
+    spec: CostSpec,
+    levels: Sequence[float],
+    *,
+    variable: str | None = None,
+    dimension: str | None = None,
+    points: Sequence[GridPoint] = (),
+    unit: str | None = None,
+    together: bool = True,
+    tails: TailShape = "exponential",
+    bounds: Pair | Literal["auto"] | None = "auto",
+) -> "Dataset":
+    """The actions for every time and place of a gridded file, on its own dimensions.
+
+    Args:
+        path: A NetCDF or GRIB file or a Zarr store.
+        spec: The cost in words.
+        levels: Levels of the quantiles, between 0 and 1.
+        variable: The variable; None takes the only one with members.
+        dimension: The dimension of the members; None looks for the usual names.
+        points: The points of a grid that are wanted, each the nearest to it; none for the whole grid.
+        unit: The unit that is wanted; None takes that of the file.
+        together: Whether one decision is about all sites; otherwise each site has one of its own.
+        tails: What lies beyond the outermost quantiles.
+        bounds: What outcomes cannot cross, for the tails of quantiles.
+    """
+    from stakes.array_decisions import decide_array
+    from stakes.data.member_grids import forecast_array, site_dimension
+
+    with open_dataset(str(path)) as dataset:
+        array, member = forecast_array(dataset, repr(str(path)), variable, dimension, points, unit)
+        site = site_dimension(array) if together else None
+        cost = spec.build()
+        with naming_own_cost(cost):
+            return decide_array(array.load(), cost, levels, member=member, site=site, tails=tails, bounds=bounds)
 
 
 def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float], last: bool = False) -> DecidedCases:

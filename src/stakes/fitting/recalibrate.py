@@ -170,13 +170,14 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
         encoding=request.encoding,
     )
     assert given.outcomes is not None
-    for note in (*given.notes, *spec.doubts(given.outcomes, given.targets)):
+    notes = (*given.notes, *spec.doubts(given.outcomes, given.targets))
+    for note in notes:
         say(f"note: {note}")
     say(f"learning from the errors of {len(given):,} past forecasts")
     recalibrator = request.settings.recalibrator(cost)
     with naming_own_cost(cost):
         recalibrator.fit(given)
-    said = tuple(note for note in recalibrator.notes_ if note not in given.notes)
+    found = tuple(note for note in recalibrator.notes_ if note not in given.notes)
     made = Recalibration(
         recalibrator,
         spec,
@@ -185,10 +186,10 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
         tuple(_fingerprint(path, given) for path in request.files),
         _span(given),
         recalibrator.judged_,
-        said=said,
+        said=(*notes, *found),
     )
     save_recalibration(out, made)
-    return RecalibrateResult(out, made, (recalibrator.ladder_.reason, *said)), given
+    return RecalibrateResult(out, made, (recalibrator.ladder_.reason, *found)), given
 
 
 def _require_free(out: Path, force: bool) -> None:
