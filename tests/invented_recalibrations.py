@@ -53,7 +53,6 @@ def invented_recalibration(
         given.targets,
         cost,
         SPEC,
-        outcomes,
         settings={"test_fraction": 0.25},
         provenance={"data": "past.csv"},
         notes=("3 rows lack an outcome and are left out",),

@@ -95,7 +95,7 @@ def python(*words: str) -> str:
 # Help
 
 
-COMMANDS = "fit decide evaluate recalibrate report check-cost backtest refit serve demo"
+COMMANDS = "fit decide evaluate recalibrate monitor report check-cost backtest refit serve demo"
 COMMANDS += " train sweep resume reproduce completion data"
 HEAVY = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.training")
 

@@ -30,7 +30,9 @@ _COMMANDS: dict[Group | None, dict[str, str]] = {
         "known.",
         "recalibrate": "Correct a forecast that somebody else makes, an ensemble, quantiles or single numbers, by its "
         "own past errors, as far as that is proven to pay.",
-        "report": "Write the report of a fit again: one HTML file that needs no network.",
+        "monitor": "Whether the errors of a recalibrated forecast have left what was learned; ends with exit code 3 "
+        "where they have. It may be asked as often as one likes.",
+        "report": "Write the report of a fit or a recalibration again: one HTML file that needs no network.",
         "check-cost": "Whether a cost is fit for training, and where it will act: over the members of an ensemble, "
         "the outcomes of a table, or, without either, draws where it makes a difference.",
         "backtest": "Fit and judge as time goes on: at each origin on all cases before it, judged on those up to the "

@@ -5,7 +5,10 @@ from collections.abc import Callable
 
 from stakes.errors import StakesError, short_line
 
-__all__ = ["complain", "exit_code_of"]
+__all__ = ["ALARM", "complain", "exit_code_of"]
+
+ALARM = 3
+"""How `stakes monitor` ends where errors have left what was learned: nothing went wrong, but somebody should look."""
 
 
 def exit_code_of(command: Callable[[], object]) -> int:

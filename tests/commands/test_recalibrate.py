@@ -18,6 +18,13 @@ COST = "newsvendor:underage=9,overage=1,upper=30,unit=EUR"
 ASKED = ("--forecast", "m1:m8", "--outcome", "power", "--cost", COST, "--decision-weights", "none")
 
 
+@pytest.fixture(autouse=True)
+def _undrawn(recalibrated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder that all tests read has a report; to draw one for each folder that they make would take seconds."""
+    assert (recalibrated / "report.html").is_file()
+    monkeypatch.setattr("stakes.fitting.recalibrate.write_recalibration_report", lambda *_: None)
+
+
 def kept(past: Path | str = "past.csv", **columns: object) -> Path:
     past_forecasts().assign(**columns).to_csv(past, index=False)
     return Path(past)
@@ -31,6 +38,7 @@ def test_a_folder_is_made_and_told_of() -> None:
     assert output.splitlines()[-1] == "wind"
     assert "\nraw " in output
     assert "bias and spread" in output
+    assert "following the raw forecast cost" in output
     assert errors == "learning from the errors of 160 past forecasts\n"
     names = {path.name for path in Path("wind").iterdir()}
     assert {"recalibration.json", "state.json", "ladder.json", "judged.parquet"} <= names
@@ -154,3 +162,13 @@ def test_damaged_folders_are_refused_by_name(recalibrated: Path) -> None:
     manifest = Path("newer/recalibration.json")
     write_json(manifest, read_json(manifest) | {"format": 99})
     assert "was made by a newer version of stakes" in complaint("decide", "newer", "new.csv")
+
+
+def test_the_report_is_written_again(recalibrated: Path) -> None:
+    page = (recalibrated / "report.html").read_text("utf-8")
+    assert "Decisions on power from a forecast that exists" in page
+    code, output, _ = called("report", str(recalibrated), "--out", "again.html")
+    assert (code, output.strip()) == (0, "again.html")
+    assert "following the raw forecast cost" in Path("again.html").read_text("utf-8")
+    other = complaint("report", str(recalibrated), "--cost", "newsvendor:underage=1,overage=1,upper=30")
+    assert other.startswith("the cost must be that of the fit")

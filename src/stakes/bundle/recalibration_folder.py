@@ -38,7 +38,7 @@ from stakes.settings import from_plain, shown, to_plain
 from stakes.training.model_folder import versions_here
 
 __all__ = ["Recalibration", "RecalibratorSettings", "load_recalibration", "record_in_recalibration"]
-__all__ += ["save_recalibration"]
+__all__ += ["recorded_cost", "save_recalibration"]
 
 _STATE, _LADDER, _JUDGED = "state.json", "ladder.json", "judged.parquet"
 _FORMAT = 1
@@ -161,6 +161,17 @@ def save_recalibration(folder: Path, made: Recalibration) -> Path:
         )
         write_json(stage / RECALIBRATION, json_value(to_plain(manifest)))
     return folder
+
+
+def recorded_cost(folder: Path) -> CostSpec:
+    """The cost that a recalibration was made and judged with, in words.
+
+    Args:
+        folder: Where it was saved.
+    """
+    manifest = _manifest(folder)
+    with errors_name(folder / RECALIBRATION):
+        return checked_words(CostSpec.from_record(manifest.cost))
 
 
 def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibration:

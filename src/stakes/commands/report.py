@@ -1,4 +1,4 @@
-"""`stakes report`: the report of a fit, written again, or that of a run of `stakes train`."""
+"""`stakes report`: the report of a fit or a recalibration, written again, or that of a run of `stakes train`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -42,14 +42,9 @@ def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
 
     The report tells what was measured with the cost of the fit, so that no other cost may be given.
     """
-    from stakes.bundle import load_bundle
-    from stakes.bundle.manifest import errors_name, read_manifest
-    from stakes.cost_text.cost_on_record import cost_again
-    from stakes.cost_text.own_cost_file import naming_own_cost
-    from stakes.cost_text.written_cost import CostSpec
-    from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
+    from stakes.fitting.any_folder import report_of
+    from stakes.reports.fit_report import REPORT
     from stakes.reports.run_report import write_run_report
-    from stakes.training.model_folder import MANIFEST
     from stakes.training.run_folder import is_run
 
     if out is not None and out.resolve() == (folder / REPORT).resolve():
@@ -58,11 +53,4 @@ def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
         if cost is not None:
             raise SettingError(f"{folder} is the run of a task, whose cost is the task's; got --cost {cost!r}")
         return write_run_report(folder, out)
-    manifest = read_manifest(folder)
-    if manifest.cost is None:
-        raise SettingError(f"{folder} was not made by `stakes fit`: it does not say what its cost is")
-    with errors_name(folder / MANIFEST):
-        kept = CostSpec.from_record(manifest.cost)
-    fitted_cost = cost_again(kept, cost).build()
-    with naming_own_cost(fitted_cost):
-        return write_fit_report(judged_fit_of(load_bundle(folder, cost=fitted_cost), folder), folder, out)
+    return report_of(folder, cost, out)

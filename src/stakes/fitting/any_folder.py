@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # importing them for real takes a second, and only one kind o
     from stakes.fitting.recalibrate import RecalibrateResult
     from stakes.training.execution import Execution
 
-__all__ = ["decide_with", "evaluate_with", "refit_with"]
+__all__ = ["decide_with", "evaluate_with", "refit_with", "report_of"]
 
 
 def decide_with(
@@ -107,3 +107,33 @@ def refit_with(
     from stakes.fitting.refit import run_refit
 
     return run_refit(folder, data, out, cost, execution)
+
+
+def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
+    """Write FOLDER/report.html again, or, where asked, another file in its place; returns where it is.
+
+    Args:
+        folder: Of a fit or a recalibration.
+        cost: The user's own cost, again, and no other; None takes the one on record.
+        out: The other file; None for the folder's own.
+    """
+    if is_recalibration(folder):
+        from stakes.fitting.recalibrated import report_recalibrated
+
+        return report_recalibrated(folder, cost, out)
+    from stakes.bundle import load_bundle
+    from stakes.bundle.manifest import errors_name, read_manifest
+    from stakes.cost_text.cost_on_record import cost_again
+    from stakes.cost_text.own_cost_file import naming_own_cost
+    from stakes.cost_text.written_cost import CostSpec
+    from stakes.reports.fit_report import judged_fit_of, write_fit_report
+    from stakes.training.model_folder import MANIFEST
+
+    manifest = read_manifest(folder)
+    if manifest.cost is None:
+        raise SettingError(f"{folder} was not made by `stakes fit`: it does not say what its cost is")
+    with errors_name(folder / MANIFEST):
+        kept = CostSpec.from_record(manifest.cost)
+    fitted_cost = cost_again(kept, cost).build()
+    with naming_own_cost(fitted_cost):
+        return write_fit_report(judged_fit_of(load_bundle(folder, cost=fitted_cost), folder), folder, out)

@@ -28,6 +28,8 @@ from stakes.evaluation.ladder import Ladder
 from stakes.files import content_digest
 from stakes.number_text import amount_text, change_text, count_text
 from stakes.reports.ladder_words import shown_ladder
+from stakes.reports.recalibration_report import judged_recalibration_of, write_recalibration_report
+from stakes.reports.recalibration_sentences import summary_sentences
 from stakes.settings import to_plain
 from stakes.status_lines import StatusLines
 
@@ -189,7 +191,17 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
         said=(*notes, *found),
     )
     save_recalibration(out, made)
-    return RecalibrateResult(out, made, (recalibrator.ladder_.reason, *found)), given
+    return RecalibrateResult(out, made, (*_worth(made, out), recalibrator.ladder_.reason, *found)), given
+
+
+def _worth(made: Recalibration, out: Path) -> tuple[str, ...]:
+    """What the test cases say, which the report tells at length; it is written here."""
+    if made.judged is None:
+        return (
+            "There are too few past cases to put any aside: nobody knows what this is worth, and there is no report.",
+        )
+    write_recalibration_report(made, out)
+    return summary_sentences(judged_recalibration_of(made))
 
 
 def _require_free(out: Path, force: bool) -> None:

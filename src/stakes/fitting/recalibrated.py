@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.bundle.recalibration_folder import Recalibration, load_recalibration
+from stakes.bundle.recalibration_folder import Recalibration, load_recalibration, recorded_cost
+from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.case_labels import case_labels, in_utc, newest_cases
@@ -22,7 +23,7 @@ from stakes.fitting.decide import DecidedCases
 from stakes.fitting.evaluate import Evaluation
 from stakes.fitting.notes_on_cases import overlap_notes
 
-__all__ = ["decide_recalibrated", "evaluate_recalibrated"]
+__all__ = ["decide_recalibrated", "evaluate_recalibrated", "opened_for_its_cost", "report_recalibrated"]
 
 Floats = NDArray[np.float64]
 
@@ -90,6 +91,31 @@ def evaluate_recalibrated(
     notes = (*opened.notes, *given.notes, *overlap_notes(opened.fitted, given.times, len(given), same))
     cases = metrics.table().rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
     return Evaluation(metrics.summary(block), in_utc(cases), opened.cost_spec, block, (*notes, _BASELINE))
+
+
+def report_recalibrated(folder: Path, cost: str | None, out: Path | None = None) -> Path:
+    """Write the report of a recalibration again; returns where it is.
+
+    Args:
+        folder: Of the recalibration.
+        cost: The user's own cost, again, and no other; None takes the one on record.
+        out: Another file than FOLDER/report.html; None for that.
+    """
+    from stakes.reports.recalibration_report import write_recalibration_report
+
+    opened = opened_for_its_cost(folder, cost)
+    with naming_own_cost(opened.recalibrator.cost):
+        return write_recalibration_report(opened, folder, out)
+
+
+def opened_for_its_cost(folder: Path, cost: str | None) -> Recalibration:
+    """A recalibration with the cost that it was judged with.
+
+    Args:
+        folder: Of the recalibration.
+        cost: The user's own cost, again, and no other; None takes the one on record.
+    """
+    return load_recalibration(folder, cost_again(recorded_cost(folder), cost))
 
 
 _BASELINE = (

@@ -47,7 +47,6 @@ class JudgedRecalibration(JudgedWays):
         targets: The names of the outcomes.
         cost: What a decision costs.
         cost_spec: The same as it was written; None for a cost given in Python.
-        outcomes: Some of the past outcomes, (N, D).
         settings: The settings of the recalibration, nested by name.
         provenance: What it was made with and from, by name.
         notes: What the user was told of the past cases.
@@ -59,7 +58,6 @@ class JudgedRecalibration(JudgedWays):
     targets: tuple[str, ...]
     cost: Cost
     cost_spec: CostSpec | None
-    outcomes: Floats
     settings: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -90,6 +88,11 @@ class JudgedRecalibration(JudgedWays):
     def times(self) -> NDArray[np.datetime64] | None:
         """The times of the test cases, (N,); None where they have none."""
         return self.judged.times
+
+    @property
+    def outcomes(self) -> Floats | None:
+        """The outcomes of the test cases, (N, 1); None where a decision is about several, whose sum alone is kept."""
+        return self.judged.values("outcome")[:, None] if len(self.targets) == 1 else None
 
     @property
     def versions(self) -> tuple[Version, ...]:

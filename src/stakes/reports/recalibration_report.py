@@ -1,29 +1,36 @@
 """The report of a recalibration, one page: what was following the forecast worth, and what is correcting it?"""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stakes.errors import SettingError
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS
 from stakes.number_text import count_text
 from stakes.reports.cost_section import cost_section
 from stakes.reports.decisions_figure import decisions_figure
 from stakes.reports.fit_figures import money_figure
+from stakes.reports.fit_report import REPORT
 from stakes.reports.fit_sentences import cost_words
 from stakes.reports.fit_tables import interval_cell, ladder_table, money_table, settings_table
 from stakes.reports.judged_recalibration import JudgedRecalibration
 from stakes.reports.ladder_figure import ladder_figure
-from stakes.reports.page import Cell, Column, Report, Section, Table
+from stakes.reports.page import Cell, Column, Report, Section, Table, write_report
 from stakes.reports.recalibration_figures import reliability_figure
 from stakes.reports.recalibration_sentences import (
-    recalibration_alarms,
     reliability_sentences,
     spread_and_error_ratio,
-    today_words,
-    worth_sentence,
+    summary_sentences,
 )
+from stakes.settings import to_plain
+from stakes.training.model_folder import versions_here
 
-__all__ = ["build_recalibration_report"]
+if TYPE_CHECKING:
+    from stakes.bundle.recalibration_folder import Recalibration
+
+__all__ = ["build_recalibration_report", "judged_recalibration_of", "write_recalibration_report"]
 
 _TARGETS_NAMED = 3  # in the title
 
@@ -40,10 +47,61 @@ def build_recalibration_report(fit: JudgedRecalibration) -> Report:
     return Report(
         title=f"Decisions on {targets} from a forecast that exists",
         subtitle=f"{cost}Judged on {count_text(fit.cases, 'test case')}{_span(fit)} that taught nothing.",
-        summary=(*recalibration_alarms(fit), worth_sentence(fit), *today_words(fit)),
+        summary=summary_sentences(fit),
         sections=tuple(_sections(fit)),
         provenance=fit.provenance,
     )
+
+
+def write_recalibration_report(made: "Recalibration", folder: Path, out: Path | None = None) -> Path:
+    """Write the report of a recalibration to FOLDER/report.html, recorded there, or to another file; returns where.
+
+    Args:
+        made: The recalibration, with test cases.
+        folder: Where it was saved.
+        out: The other file; None for the folder's own.
+    """
+    from stakes.bundle.recalibration_folder import record_in_recalibration
+
+    write_report(build_recalibration_report(judged_recalibration_of(made)), out or folder / REPORT)
+    if out is None:
+        record_in_recalibration(folder, REPORT)
+    return out or folder / REPORT
+
+
+def judged_recalibration_of(made: "Recalibration") -> JudgedRecalibration:
+    """What the report tells of.
+
+    Args:
+        made: The recalibration, with test cases.
+    """
+    if made.judged is None:
+        raise SettingError("there are no test cases to report of; recalibrate with more past cases")
+    recalibrator, files = made.recalibrator, ", ".join(each.file for each in made.data)
+    settings = {"layout": to_plain(made.layout), **to_plain(made.settings)}
+    provenance = {
+        "made": made.created,
+        "data": files,
+        "learned from": _learned_from(made),
+        **(made.versions or versions_here()),
+    }
+    return JudgedRecalibration(
+        made.judged,
+        recalibrator.ladder_,
+        recalibrator.state_.form,
+        recalibrator.state_.targets,
+        recalibrator.cost,
+        made.cost_spec,
+        settings,
+        {name: text for name, text in provenance.items() if text},
+        made.said,
+    )
+
+
+def _learned_from(made: "Recalibration") -> str:
+    span = made.fitted
+    when = "" if span.first is None else f" from {span.first} to {span.last}"
+    return f"{count_text(span.cases, 'case')}{when}"
 
 
 def _sections(fit: JudgedRecalibration) -> Iterator[Section]:
@@ -57,7 +115,8 @@ def _sections(fit: JudgedRecalibration) -> Iterator[Section]:
     )
     figure = decisions_figure(fit)
     yield Section("decisions", figure.title, figures=(figure,))
-    yield cost_section(fit.cost, fit.outcomes, fit.cost_spec, fit.settings)
+    if fit.outcomes is not None:
+        yield cost_section(fit.cost, fit.outcomes, fit.cost_spec, fit.settings)
     if fit.notes:
         yield Section("notes", "About the past forecasts", fit.notes)
     if fit.settings:

@@ -13,10 +13,20 @@ from stakes.reports.judged_recalibration import JudgedRecalibration
 from stakes.reports.judged_ways import WayToDecide
 from stakes.reports.ladder_words import correction_words
 
-__all__ = ["recalibration_alarms", "reliability_sentences", "spread_and_error_ratio", "today_words", "worth_sentence"]
+__all__ = ["recalibration_alarms", "reliability_sentences", "spread_and_error_ratio", "summary_sentences"]
+__all__ += ["today_words", "worth_sentence"]
 
 _SERIOUS = 0.25  # of what the decisions cost more than perfect foresight: by so much it errs about its own cost
 _TOO_SURE = 0.8  # spread over error
+
+
+def summary_sentences(fit: JudgedRecalibration) -> tuple[str, ...]:
+    """What speaks against the correction, what it was worth, and how that compares with today's action.
+
+    Args:
+        fit: The recalibration that is reported.
+    """
+    return (*recalibration_alarms(fit), worth_sentence(fit), *today_words(fit))
 
 
 def worth_sentence(fit: JudgedRecalibration) -> str:

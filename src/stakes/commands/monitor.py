@@ -1,0 +1,48 @@
+"""`stakes monitor`: have the errors of a recalibrated forecast left what was learned?"""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from stakes.commands import flags as flag
+
+__all__ = ["app"]
+
+app = App(
+    name="monitor",
+    help_epilogue=flag.examples(
+        "stakes monitor wind longer.csv || stakes refit wind longer.csv --out wind-2025",
+        "stakes monitor frost observed.csv --forecast members.nc --alpha 0.01 --json",
+    ),
+)
+
+
+@app.default
+def monitor(
+    folder: Annotated[Path, Parameter(help="folder of a recalibration")],
+    new: Annotated[
+        Path, Parameter(help="table of what happened since; of the forecasts, too, unless --forecast is given")
+    ],
+    /,
+    *,
+    forecast: Annotated[Path | None, Parameter(help="file of the forecasts, where the recalibration had one")] = None,
+    alpha: Annotated[
+        float, Parameter(help="the most likely a false alarm may be, over all looks that are ever taken")
+    ] = 0.05,
+    cost: flag.CostWords = None,
+    separator: flag.Separator = None,
+    encoding: flag.Encoding = None,
+    json: flag.Json = False,
+    quiet: flag.Quiet = False,
+) -> None:
+    from stakes.commands.output import print_json, print_notes, print_text
+    from stakes.exit_codes import ALARM
+    from stakes.fitting.monitor import monitor_folder
+
+    csv = {"separator": separator, "encoding": encoding}
+    seen = monitor_folder(folder, new, forecast, alpha=alpha, cost=cost, **csv)
+    print_notes(seen.notes, quiet)
+    print_json(seen.record()) if json else print_text(seen.sentence)
+    if seen.watch.left:
+        raise SystemExit(ALARM)
