@@ -1,0 +1,87 @@
+"""`stakes decide --members` on a table of 10,000 cases and 50 members: what the command itself takes, beside imports.
+
+    python -m benchmarks.decide_members [--json FILE]
+
+Seconds of one core: of the whole command in a process of its own, of an interpreter that imports torch and pandas and
+does nothing, and of the command's work in this process, where all is imported; medians over the turns.
+"""
+
+import argparse
+import io
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from benchmarks.timing import processor
+from stakes.cli import main as stakes_command
+
+CASES, MEMBERS, TURNS = 10_000, 50, 3
+COSTS = {
+    "shortfall": "shortfall:penalty=5",
+    "newsvendor": "newsvendor:underage=9,overage=1,upper=50",
+    "imbalance": "imbalance:short=10,long=1,upper=50",
+    "protection": "protection:threshold=3,false_alarm_ratio=0.3",
+}
+
+
+def child_seconds(*words: str) -> float:
+    """Seconds of one core that an interpreter takes, with one thread."""
+    before = os.times()
+    alone = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, *words], check=True, capture_output=True, env=alone)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def own_seconds(words: Sequence[str]) -> float:
+    start = time.process_time()
+    with redirect_stdout(io.StringIO()):
+        assert stakes_command(words) == 0
+    return time.process_time() - start
+
+
+def measured(folder: Path) -> dict[str, dict[str, float]]:
+    values = np.random.default_rng(0).gamma(3.0, size=(CASES, MEMBERS)).round(4)
+    times = pd.date_range("2000-01-01", periods=CASES, freq="h", name="time")
+    pd.DataFrame(values, times, [f"m{number}" for number in range(MEMBERS)]).to_csv(folder / "members.csv")
+    table = {}
+    for name, cost in COSTS.items():
+        words = ["decide", "--members", str(folder / "members.csv"), "--cost", cost, "--out", str(folder / "out.csv")]
+        words += ["--force", "--quiet"]
+        own_seconds(words)
+        turns = [
+            (own_seconds(words), child_seconds("-m", "stakes.cli", *words), child_seconds("-c", "import torch, pandas"))
+            for _ in range(TURNS)
+        ]
+        work, whole, imports = (round(statistics.median(each), 2) for each in zip(*turns, strict=True))
+        table[name] = {"work, s": work, "whole command, s": whole, "import of torch and pandas, s": imports}
+        print(name, table[name], flush=True)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.decide_members")
+    parser.add_argument("--json", type=Path, help="file to write")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        table = measured(Path(folder))
+    machine = f"{processor()}, 1 thread, torch {torch.__version__}, pandas {pd.__version__}"
+    record = {"machine": machine, "cases": CASES, "members": MEMBERS, "turns": TURNS, "costs": table}
+    if options.json is not None:
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
