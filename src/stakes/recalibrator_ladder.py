@@ -121,7 +121,7 @@ class _Tried(NamedTuple):
 
 
 def past_parts(past: GivenForecasts, test_fraction: float, gap: int) -> PastParts:
-    """Which cases judge what was learned from which.
+    """Which cases judge what was learned from which; too few cases are refused.
 
     Args:
         past: All cases, in the order of issue.
@@ -137,6 +137,11 @@ def past_parts(past: GivenForecasts, test_fraction: float, gap: int) -> PastPart
     parts = [_part(past, start, end, gap) for start, end in pairwise(edges.tolist())]
     test = _part(past, first_test, cases, gap) if first_test < cases else None
     enough = tuple(part for part in parts if len(part.known) >= LEAST_CASES)
+    if not enough:
+        raise ShapeError(
+            f"past forecasts with outcomes must be at least {LEAST_CASES} to learn from, beside those that judge what "
+            f"was learned, got {cases} in all"
+        )
     return PastParts(enough, test if test is not None and len(test.known) >= LEAST_CASES else None)
 
 
@@ -157,11 +162,6 @@ def climb_given_ladder(past: GivenForecasts, settings: ClimbSettings) -> Recalib
         settings: How the ladder is climbed.
     """
     parts = past_parts(past, settings.test_fraction, settings.gap)
-    if not parts.blocks:
-        raise ShapeError(
-            f"past forecasts with outcomes must be at least {LEAST_CASES} to learn from, beside those that judge what "
-            f"was learned, got {len(past)} in all"
-        )
     return _Climb(past, settings, parts).run()
 
 

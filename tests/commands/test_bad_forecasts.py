@@ -135,3 +135,110 @@ def test_a_forecast_over_itself() -> None:
     said = complaint("decide", "--members", "members.csv", "--cost", COST, "--out", "members.csv", "--force")
     assert "members.csv" in said
     assert Path("members.csv").read_text().startswith("time,m0,")
+
+
+PAST = [f"{day % 5},{day % 5 + 1},{day % 5 + 2},{day % 4 + 1}" for day in range(14)]  # three members and the outcome
+BARE = [line.rsplit(",", 1)[0] for line in PAST]
+HEAD = "m1,m2,m3,y"
+ISSUED = "time,issued,m1,m2,m3,y\n"
+
+PASTS: dict[str, tuple[str, str, str]] = {
+    "one_past_case": (rows(HEAD, *PAST[:1]), "", "at least 50 to learn from"),
+    "few_past_cases": (rows(HEAD, *PAST), "", "at least 50 to learn from"),
+    "no_outcome_yet": (rows(HEAD, *(f"{line}," for line in BARE)), "", "has no outcome in y for any of the forecasts"),
+    "outcomes_where_forecasts_are_missing": (
+        rows(HEAD, "1,2,3,", ",,,4"),
+        "",
+        "no case has all of members and an outcome",
+    ),
+    "outcomes_in_words": (rows(HEAD, "1,2,3,wet"), "", "column 'y' must hold numbers, got 'wet' in data row 1"),
+    "an_infinite_outcome": (rows(HEAD, "1,2,3,inf"), "", "column 'y' must be finite, got inf in data row 1"),
+    "an_outcome_among_the_members": (rows(HEAD, *PAST), "--forecast m1:y", "'y' was given two"),
+    "an_outcome_among_the_features": (rows(HEAD, *PAST), "--features y", "'y' was given two"),
+    "an_outcome_that_is_not_there": (rows(HEAD, *PAST), "--outcome z", "has no column 'z'"),
+    "members_that_are_not_there": (rows(HEAD, *PAST), "--forecast m1:m9", "has no column 'm9'"),
+    "two_outcomes_of_one_forecast": (
+        rows(f"{HEAD},z", *(f"{line},1" for line in PAST)),
+        "--outcome y,z",
+        "got 2: y, z",
+    ),
+    "features_in_words": (
+        rows(f"{HEAD},f", *(f"{line},calm" for line in PAST)),
+        "--features f",
+        "got 'calm' in data row 1",
+    ),
+    "a_past_time_twice": (f"time,{HEAD}\n" + 2 * "2020-01-01,1,2,3,2\n", "", "more than once"),
+    "one_run_twice": (ISSUED + 2 * "2020-01-02,2020-01-01,1,2,3,2\n", "--issued issued", "the time and issued"),
+    "issued_after_the_outcome": (
+        f"{ISSUED}2020-01-01,2020-01-02,1,2,3,2\n",
+        "--issued issued",
+        "may have seen its outcome",
+    ),
+    "found_to_be_issued_after_the_outcome": (
+        f"{ISSUED}2020-01-01,2020-01-02,1,2,3,2\n",
+        "",
+        "may have seen its outcome",
+    ),
+    "issued_in_words": (f"{ISSUED}2020-01-02,yesterday,1,2,3,2\n", "--issued issued", "got 'yesterday' in data row 1"),
+    "a_negative_lead": (rows(HEAD, *PAST), "--lead=-24", "leads must not be negative"),
+    "leads_in_words": (
+        rows(f"lead,{HEAD}", *(f"soon,{line}" for line in PAST)),
+        "--lead lead",
+        "got 'soon' in data row 1",
+    ),
+    "leads_that_contradict": (
+        f"time,issued,lead,{HEAD}\n2020-01-02,2020-01-01,6,1,2,3,2\n",
+        "--issued issued --lead lead",
+        "leads must be times less issued",
+    ),
+    "kelvin_against_celsius": (
+        rows(HEAD, *(f"{270 + day % 5},{271 + day % 5},{272 + day % 5},{day % 4}" for day in range(14))),
+        "",
+        "forecast around 273 and happens around 1;",
+    ),
+    "megawatts_against_gigawatts": (
+        rows(HEAD, *(f"{1000 * (day % 5)},{900 * (day % 5)},{800 * (day % 5)},{day % 4}" for day in range(14))),
+        "",
+        "cannot be in the unit of its outcomes",
+    ),
+    "past_quantiles_that_fall": (
+        rows("q10,q50,q90,y", *("9,5,1,4" for _ in range(14))),
+        "--forecast q10,q50,q90",
+        "fall where their levels rise, in 14 of 14 cases",
+    ),
+    "a_site_that_is_nowhere": (rows(HEAD, *PAST), "--site place", "has no column 'place'"),
+}
+
+
+@pytest.mark.parametrize("name", PASTS)
+def test_a_past_that_cannot_be_used(name: str) -> None:
+    content, extra, message = PASTS[name]
+    Path("given.csv").write_text(content)
+    usual = {"--forecast": "m1:m3", "--outcome": "y"}
+    words = [word for flag, value in usual.items() if flag not in extra for word in (flag, value)]
+    assert message in complaint("recalibrate", "given.csv", *words, *extra.split(), "--cost", COST, "--out", "new")
+
+
+OUTCOMES = {
+    "outcomes_of_other_years": ("time,y\n1999-01-01,1\n", "forecasts and outcomes never overlap"),
+    "outcomes_by_label": ("case,y\na,1\n", "cases by label, but the forecasts theirs by time"),
+    "outcomes_without_times": ("y\n1\n", "cases by their place, but the forecasts theirs by time"),
+    "two_outcomes_at_one_time": ("time,y\n2020-01-01,1\n2020-01-01,2\n", "must have one 'y' a case"),
+    "an_empty_file_of_outcomes": ("", "is empty"),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_outcomes_that_do_not_fit_the_forecasts(name: str) -> None:
+    content, message = OUTCOMES[name]
+    Path("given.csv").write_text(content)
+    words = ["--forecast", "members.csv", "--outcome", "y", "--cost", COST, "--out", "new"]
+    assert message in complaint("recalibrate", "given.csv", *words)
+
+
+def test_a_recalibration_is_not_replaced_by_nothing(recalibrated: Path) -> None:
+    before = {path.name: path.read_bytes() for path in recalibrated.iterdir() if path.is_file()}
+    Path("given.csv").write_text(rows(HEAD, *PAST))
+    words = ["--forecast", "m1:m3", "--outcome", "y", "--cost", COST, "--out", str(recalibrated), "--force"]
+    assert "at least 50 to learn from" in complaint("recalibrate", "given.csv", *words)
+    assert {path.name: path.read_bytes() for path in recalibrated.iterdir() if path.is_file()} == before
