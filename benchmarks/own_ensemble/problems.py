@@ -27,6 +27,7 @@ _RATIOS = (0.1, 0.3, 1.0)  # of a false alarm's cost to the damage
 _ENSEMBLES = "ensembles_with_observations_single_site.npz"
 _PENALTIES = (5.0, 20.0)  # of missing wind power
 _RISK, _IMPACT = 1.0, 2.0  # of buying ahead
+_EVERY = 4  # hours, of the two records of many places: neighbouring hours err alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +166,7 @@ def new_york(name: str, folder: Path) -> Problem:
     table = pd.read_csv(
         folder / "load_nyiso_11zones_dayahead_hourly_2018_2019.csv.gz", parse_dates=["time_utc", "issue_time_utc"]
     )
+    table = table[table["time_utc"].dt.hour % _EVERY == 0]
     zones = [column.removeprefix("load_") for column in table.columns if column.startswith("load_")]
     load, forecast = (table[[f"{kind}_{zone}" for zone in zones]].to_numpy() / 1000 for kind in ("load", "dayahead"))
     return Problem(
@@ -221,7 +223,7 @@ def wind(name: str, folder: Path) -> Problem:
     table = table.assign(**speeds)
     power = table[[f"power_{farm}" for farm in farms]]
     before = power.shift(24)
-    whole = power.notna().all(axis=1) & before.notna().all(axis=1)
+    whole = power.notna().all(axis=1) & before.notna().all(axis=1) & (table["time"].dt.hour % _EVERY == 0)
     times = table["time"].to_numpy("datetime64[ns]")[whole]
     hour = np.timedelta64(1, "h")
     return Problem(
