@@ -8,7 +8,7 @@ import torch
 
 import stakes
 from stakes.data.given_forecasts import GivenForecasts
-from stakes.recalibrator_decision import DecisionTraining, trained_on_decision
+from stakes.recalibrator_decision import DecisionTraining, ordered_crps, trained_on_decision
 from stakes.recalibrator_learning import RungPlan, learned
 from stakes.recalibrator_state import RecalibratorState
 
@@ -69,3 +69,11 @@ def test_weight_counts_cases():
     trained = [trained_on_decision(state, each, COST, 0.5, half.astype(float)) for each in (given, spoiled)]
     assert trained[0] == trained[1]
     assert trained[0].models != state.models
+
+
+def test_crps_of_ordered_members_is_the_plain_one():
+    random = torch.manual_seed(0)
+    members = torch.randn(20, 7, 3, generator=random, dtype=torch.float64).clip(min=-0.5).sort(1).values
+    outcome = torch.randn(20, 3, generator=random, dtype=torch.float64).clip(min=-0.5)
+    expected = stakes.PointwiseCRPS("biased")(members, outcome)
+    torch.testing.assert_close(ordered_crps(members, outcome), expected)

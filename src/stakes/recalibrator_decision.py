@@ -14,12 +14,12 @@ from stakes.method.costs import Cost
 from stakes.method.decision_score import DecisionScore
 from stakes.method.models.sample_model import TrainingDraw
 from stakes.method.objective import DecisionAwareObjective
-from stakes.method.scores import PointwiseCRPS
 from stakes.recalibrator_state import RecalibratorState
 
-__all__ = ["DecisionTraining", "trained_on_decision"]
+__all__ = ["DecisionTraining", "ordered_crps", "trained_on_decision"]
 
 _MOST_CASES = 2000
+_MOST_NUMBERS = 1 << 20  # of members, at least for 500 cases
 _ITERATIONS = 20
 _PULL = 10.0  # cases' worth, by which further terms are drawn to what the score has taught
 
@@ -36,8 +36,9 @@ def trained_on_decision(
         decision_weight: How much the decision counts, from 0 to below 1.
         weight: How much each case counts, (N,).
     """
-    if len(past) > _MOST_CASES:
-        kept = np.sort(np.random.default_rng(0).choice(len(past), _MOST_CASES, replace=False))
+    most = min(_MOST_CASES, max(500, _MOST_NUMBERS // sum(len(model.shape) for model in state.models)))
+    if len(past) > most:
+        kept = np.sort(np.random.default_rng(0).choice(len(past), most, replace=False))
         past, weight = past.rows(kept), weight[kept]
     training = DecisionTraining(state, past, cost, decision_weight, weight)
     moved = training.start().requires_grad_()
@@ -94,7 +95,7 @@ class DecisionTraining:
         pull = torch.from_numpy(self._terms[0].pull(_PULL))
         self._pull = pull * float((self._share**2).sum())  # one over the number of cases that count
         self._units = torch.tensor([model.unit for model in state.models])
-        objective = DecisionAwareObjective(PointwiseCRPS("biased"), DecisionScore(cost), decision_weight)
+        objective = DecisionAwareObjective(ordered_crps, DecisionScore(cost), decision_weight)
         terms = objective(self._draw(self.start()))
         assert terms.decision is not None
         score, decision = (float((self._share * term.abs()).sum()) or 1.0 for term in (terms.score, terms.decision))
@@ -110,6 +111,10 @@ class DecisionTraining:
         Args:
             moved: How far the coefficients of location and log scale have moved, (D, 2, P).
         """
+        return self._quantiles(moved).gather(1, self._places)
+
+    def _quantiles(self, moved: Tensor) -> Tensor:
+        """The quantiles (N, K, D) of each outcome, ascending."""
         quantiles = []
         for model, columns, (location, log_scale), (by, scaled) in zip(
             self._state.models, self._columns, self._starts, moved, strict=True
@@ -118,7 +123,7 @@ class DecisionTraining:
             shape = torch.tensor(model.shape, dtype=torch.float64)
             modelled = (location + model.unit * (columns @ by))[:, None] + scale[:, None] * shape
             quantiles.append(model.in_outcome_unit(modelled))
-        return torch.stack(quantiles, -1).gather(1, self._places)
+        return torch.stack(quantiles, -1)
 
     def loss(self, moved: Tensor) -> Tensor:
         """The mixture of score and cost, with the pull to where the coefficients started.
@@ -145,5 +150,19 @@ class DecisionTraining:
         return replace(self._state, models=tuple(models))
 
     def _draw(self, moved: Tensor) -> TrainingDraw:
-        members = self.members(moved)
-        return TrainingDraw(members / self._units, self._outcome / self._units, members, self._outcome)
+        quantiles = self._quantiles(moved)
+        members = quantiles.gather(1, self._places)
+        return TrainingDraw(quantiles / self._units, self._outcome / self._units, members, self._outcome)
+
+
+def ordered_crps(samples: Tensor, outcome: Tensor) -> Tensor:
+    """The mean over the outcomes of the plain CRPS of members in ascending order: that of their quantile scores, (...).
+
+    Args:
+        samples: Members (..., M, D), ascending along M.
+        outcome: Outcomes (..., D).
+    """
+    count = samples.shape[-2]
+    levels = (torch.arange(count, dtype=samples.dtype, device=samples.device)[:, None] + 0.5) / count
+    above = samples - outcome[..., None, :]
+    return 2 * (above * ((above > 0).to(samples.dtype) - levels)).mean((-2, -1))

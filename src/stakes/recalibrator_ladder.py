@@ -300,7 +300,9 @@ class _Climb:
 
     def _learned_in_time(self, plan: RungPlan) -> _Tried:
         """What is learned before each block, and what it is worth there."""
-        states = [self._learned(self.past.rows(part.known), plan) for part in self.parts.blocks]
+        states: list[RecalibratorState] = []
+        for part in self.parts.blocks:
+            states.append(self._learned(self.past.rows(part.known), plan, states[-1] if states else None))
         return self._judged_in_time(plan, states)
 
     def _judged_in_time(self, plan: RungPlan, states: Sequence[RecalibratorState]) -> _Tried:
@@ -308,8 +310,8 @@ class _Climb:
         joined = (np.concatenate([getattr(each, name) for each in worth]) for name in JudgedCases._fields)
         return _Tried(plan, states, JudgedCases(*joined))
 
-    def _learned(self, past: GivenForecasts, plan: RungPlan) -> RecalibratorState:
-        return learned(past, plan, self.settings.bounds, self.settings.cost)
+    def _learned(self, past: GivenForecasts, plan: RungPlan, like: RecalibratorState | None) -> RecalibratorState:
+        return learned(past, plan, self.settings.bounds, self.settings.cost, like)
 
     def _worth(self, state: RecalibratorState, rows: Rows) -> JudgedCases:
         given = self.past.rows(rows)
@@ -325,16 +327,12 @@ class _Climb:
     def _climbed(self) -> Recalibrated:
         plan = self._held.plan
         ladder = Ladder(tuple(self.rungs), len(self.rows), min(self.block, len(self.rows)))
-        state = self._learned(self.past, plan)
+        state = self._learned(self.past, plan, self._held.states[-1])
         test = self.parts.test
         if test is None:
             return Recalibrated(ladder, plan, state, None)
         known, block = self.past.rows(test.known), self._block(test.rows)
-        states = {
-            rung.name: self._learned(known, self.tried[rung.name].plan)
-            for rung in self.rungs
-            if rung.name in self.tried
-        }
+        states = {name: self._learned(known, tried.plan, tried.states[-1]) for name, tried in self.tried.items()}
         worth = {name: self._worth(state, test.rows) for name, state in states.items()}
         taken = self._taken.name
         tested = tuple(rung_on_test(name, each, worth[taken], block) for name, each in worth.items())

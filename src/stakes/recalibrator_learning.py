@@ -42,7 +42,13 @@ class RungPlan:
     decision_weight: float = 0.0
 
 
-def learned(past: GivenForecasts, plan: RungPlan, bounds: tuple[Pair, ...], cost: Cost) -> RecalibratorState:
+def learned(
+    past: GivenForecasts,
+    plan: RungPlan,
+    bounds: tuple[Pair, ...],
+    cost: Cost,
+    like: RecalibratorState | None = None,
+) -> RecalibratorState:
     """What past cases teach.
 
     Args:
@@ -50,6 +56,8 @@ def learned(past: GivenForecasts, plan: RungPlan, bounds: tuple[Pair, ...], cost
         plan: What is learned.
         bounds: What each outcome cannot cross.
         cost: What an action costs at an outcome, where the decision counts.
+        like: What the same plan taught from fewer cases, whose choices are kept if it had more than half as many; None
+            chooses anew.
     """
     terms = ForecastTerms.for_cases(past, linear=plan.margins == "linear")
     state = RecalibratorState(
@@ -58,7 +66,10 @@ def learned(past: GivenForecasts, plan: RungPlan, bounds: tuple[Pair, ...], cost
     weight = case_weights(past, plan.half_life)
     if plan.margins != "raw":
         count = _member_count(past, plan)
-        models = [fit_error_model(past, place, terms, pair, count, weight) for place, pair in enumerate(bounds)]
+        before = like.models if like is not None else (None,) * len(bounds)
+        models = [
+            fit_error_model(past, place, terms, pair, count, weight, before[place]) for place, pair in enumerate(bounds)
+        ]
         state = replace(state, models=tuple(models))
     if state.models and plan.dependence == "errors" and len(bounds) > 1:
         state = replace(state, order=tuple(map(tuple, _ranks(past, state, weight).tolist())))

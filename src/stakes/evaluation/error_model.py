@@ -58,6 +58,9 @@ class ErrorModel:
         log_scale: By how much each term moves the logarithm of the scale.
         log_scale_range: The log scales that were seen, and a little more: none lies outside.
         shape: Quantiles of the standardised errors, (K,), as members.
+        pull: How strongly further terms were drawn to 0, in cases.
+        by_errors: Whether the shape is that of past errors; otherwise it is that of the family.
+        chosen_from: From how many cases family, power, pull and shape were chosen; 0 where they were too few.
     """
 
     family: Family
@@ -70,6 +73,9 @@ class ErrorModel:
     log_scale: dict[str, float]
     log_scale_range: tuple[float, float]
     shape: tuple[float, ...]
+    pull: float = 0.0
+    by_errors: bool = False
+    chosen_from: int = 0
 
     def quantiles(self, given: GivenForecasts, outcome: int, terms: ForecastTerms) -> Floats:
         """The quantiles (N, K) of cases, as members that count alike.

@@ -1,7 +1,8 @@
 """How the correction of one outcome is learned: its coefficients by the least CRPS, all else by the last past cases.
 
 What is taken of the families, of the outcomes or their roots, of shapes, and how strongly further terms are drawn to 0,
-is what had the least CRPS on the last quarter of the past cases, learned from those before it.
+is what had the least CRPS on the last quarter of the past cases, learned from those before it. It is chosen anew once
+there are twice as many cases.
 """
 
 from dataclasses import replace
@@ -25,7 +26,7 @@ _FAMILIES: tuple[Family, ...] = ("normal", "logistic")
 _PULLS = (10.0, 1.0, 100.0)  # cases' worth, by which further terms are drawn to 0
 _LEAST_SPREAD = 0.1  # of the mean one
 _MOST_AT_BOUND = 0.05  # of the outcomes, or errors have no shape that could be seen
-_MOST_CASES = 5000  # to learn from
+_MOST_CASES = 4000  # to learn from
 _CHOOSING_SHARE = 4  # the last one of so many parts chooses
 _CHOOSING_QUANTILES = 50
 _BEYOND = 0.5  # of the log scales seen
@@ -41,24 +42,36 @@ class _Choice(NamedTuple):
 
 
 def fit_error_model(
-    past: GivenForecasts, outcome: int, terms: ForecastTerms, bounds: Pair, count: int, weight: Floats
+    past: GivenForecasts,
+    outcome: int,
+    terms: ForecastTerms,
+    bounds: Pair,
+    count: int,
+    weight: Floats,
+    like: ErrorModel | None = None,
 ) -> ErrorModel:
     """Learn the correction of one outcome.
 
     Args:
-        past: At least 50 past cases, with outcomes, in order; of more than 5,000 so many are drawn, always the same.
+        past: At least 50 past cases, with outcomes, in order; of more than 4,000 so many are drawn, always the same.
         outcome: Which outcome it is.
         terms: What its errors may depend on.
         bounds: What it cannot cross.
         count: K, how many quantiles are wanted.
         weight: How much each case counts, (N,).
+        like: What earlier cases taught, whose choices are kept if there were more than half as many; None chooses.
     """
+    cases = len(past)
     if len(past) > _MOST_CASES:
         kept = np.sort(np.random.default_rng(0).choice(len(past), _MOST_CASES, replace=False))
         past, weight = past.rows(kept), weight[kept]
     problem = _Problem(past, outcome, terms, bounds, weight / weight.mean())
-    choice = problem.choice() if len(past) >= 2 * LEAST_CASES else _Choice()
-    return problem.learned(choice, count)
+    if like is not None and cases < 2 * like.chosen_from:
+        choice = _Choice(like.family, like.power, like.pull, like.by_errors)
+        return replace(problem.learned(choice, count), chosen_from=like.chosen_from)
+    if cases < 2 * LEAST_CASES:
+        return problem.learned(_Choice(), count)
+    return replace(problem.learned(problem.choice(), count), chosen_from=cases)
 
 
 class _Problem(NamedTuple):
@@ -116,6 +129,7 @@ class _Problem(NamedTuple):
     def _start(self, choice: _Choice) -> ErrorModel:
         """The forecast as it came: no term moves it."""
         model = ErrorModel(choice.family, choice.power, self.bounds, 0.0, 1.0, 0.0, {}, {}, (-np.inf, np.inf), ())
+        model = replace(model, pull=choice.pull, by_errors=choice.by_errors)
         mean, spread = mean_and_spread(model.modelled(self.past.members[..., self.outcome]), self.past.weights)
         errors = model.modelled(self.seen) - mean
         unit = float(np.abs(errors - np.median(errors)).mean()) or 1.0
