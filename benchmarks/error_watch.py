@@ -4,11 +4,11 @@
 
 Daily errors are standard normal, independent or with a correlation that falls to 1/e in two days, and the forecast is
 right about them: PITs are uniform, and the excess of the cost is the error itself, less its mean, where it is above 0
-(an error below costs nothing). 500 past cases are known, and one looks after every new case for a year: by the watch
-with alpha = 0.05, with blocks of one case and of a week; and by what takes five minutes to write, Student's test of the
-mean error or the test of Kolmogorov and Smirnov of all new PITs so far against all past ones, each at 5 %. A change is
-there from the first new case, or from day 183 on: the mean moves by half a standard deviation, the errors are 1.5 times
-as wide as the forecast says, or two thirds. Eight minutes on one core.
+(an error below costs nothing). 500 past cases are known, or 140, and one looks after every new case for a year: by the
+watch with alpha = 0.05, with blocks of one case and of a week; and by what takes five minutes to write, Student's test
+of the mean error or the test of Kolmogorov and Smirnov of all new PITs so far against all past ones, each at 5 %. A
+change is there from the first new case, or from day 183 on: the mean moves by half a standard deviation, the errors are
+1.5 times as wide as the forecast says, or two thirds. Eight minutes on one core.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from benchmarks.false_choices import independent_paths
 from benchmarks.timing import processor
 from stakes.evaluation.sequential_test import SeenErrors, watch_errors
 
-PAST, NEW, LATE = 500, 365, 182
+PAST, FEW, NEW, LATE = 500, 140, 365, 182
 RESULTS = Path(__file__).parent / "results" / "error_watch.json"
 SLOWER, FEWER = 20, 10  # draws of repeated tests, which are wrong so often that few tell, and of changes
 
@@ -79,11 +79,13 @@ CHANGES: dict[str, Callable[[Floats], Floats]] = {
 }
 
 
-def paths(generator: np.random.Generator, change: str, days: int, first: int) -> tuple[Floats, Floats]:
+def paths(
+    generator: np.random.Generator, change: str, days: int, first: int, past: int = PAST
+) -> tuple[Floats, Floats]:
     """Past errors, and new ones that are changed from one of them on."""
-    path = errors(generator, days, PAST + NEW)
-    path[PAST + first :] = CHANGES[change](path[PAST + first :])
-    return path[:PAST], path[PAST:]
+    path = errors(generator, days, past + NEW)
+    path[past + first :] = CHANGES[change](path[past + first :])
+    return path[:past], path[past:]
 
 
 def false_alarms(way: str, days: int, draws: int) -> dict[str, Any]:
@@ -94,17 +96,18 @@ def false_alarms(way: str, days: int, draws: int) -> dict[str, Any]:
     return {"way": way, "days to 1/e": days, "draws": draws, "false alarms in a year, %": share}
 
 
-def delays(way: str, change: str, days: int, first: int, draws: int) -> dict[str, Any]:
+def delays(way: str, change: str, days: int, first: int, draws: int, past: int = PAST) -> dict[str, Any]:
     """After how many changed cases a way notices; those who gave a false alarm before are not counted."""
     generator = np.random.default_rng((days, first, len(change)))
-    found = [WAYS[way](*paths(generator, change, days, first)) for _ in range(draws)]
+    found = [WAYS[way](*paths(generator, change, days, first, past)) for _ in range(draws)]
     after = np.array([math.inf if each is None else each - first for each in found])
     quantiles = np.quantile(after[after > 0], (0.25, 0.5, 0.9), method="lower")
     noticed = {
         f"{share} % after": int(count) if math.isfinite(count) else None
         for share, count in zip((25, 50, 90), quantiles, strict=True)
     }
-    return {"way": way, "change": change, "days to 1/e": days, "from case": first, "draws": draws, **noticed}
+    about = {"way": way, "change": change, "days to 1/e": days, "from case": first, "past cases": past, "draws": draws}
+    return about | noticed
 
 
 def run(draws: int) -> dict[str, Any]:
@@ -118,6 +121,9 @@ def run(draws: int) -> dict[str, Any]:
             for first in (0, LATE):
                 noticed.append(delays(way, change, days, first, draws // FEWER))
                 print(noticed[-1], flush=True)
+    for change in list(CHANGES)[1:]:
+        noticed.append(delays("watch, blocks of 7", change, 0, 0, draws // FEWER, FEW))
+        print(noticed[-1], flush=True)
     seconds = round(time.process_time() - began)
     return {"machine": processor(), "CPU seconds": seconds, "false alarms": alarms, "delays": noticed}
 

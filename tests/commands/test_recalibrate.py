@@ -166,7 +166,7 @@ def test_damaged_folders_are_refused_by_name(recalibrated: Path) -> None:
 
 def test_the_report_is_written_again(recalibrated: Path) -> None:
     page = (recalibrated / "report.html").read_text("utf-8")
-    assert "Decisions on power from a forecast that exists" in page
+    assert "Decisions on power with a recalibrated forecast" in page
     code, output, _ = called("report", str(recalibrated), "--out", "again.html")
     assert (code, output.strip()) == (0, "again.html")
     assert "following the raw forecast cost" in Path("again.html").read_text("utf-8")

@@ -62,7 +62,7 @@ def test_the_first_line_tells_the_worth_per_case_and_per_year() -> None:
         f"On the 300 test cases following the raw forecast cost {raw:.1f} EUR per case; corrected"
     )
     assert f"it costs {corrected:.2f} EUR: {raw - corrected:.1f} EUR less per case (95 % interval " in sentence
-    yearly = 365.25 * (raw - corrected)
+    yearly = float(f"{365.25 * (raw - corrected):.3g}")
     assert f", {yearly:,.0f} EUR (" in sentence
     assert sentence.endswith(") a year at 365 cases a year, were all of the year like them.")
 

@@ -392,5 +392,6 @@ def _columns(name: str, change: Difference | None) -> dict[str, float | None]:
 
 
 def _parameter_words(parameters: Mapping[str, str | float]) -> str:
-    said = ", ".join(f"{name} {value}" for name, value in parameters.items())
+    values = parameters.items()
+    said = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in values)
     return f" ({said})" if said else ""

@@ -1,12 +1,14 @@
 """The reliability of a forecast before and after: ranks, spread and error, expected and realised cost."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
+from stakes.evaluation.intervals import Difference
 from stakes.evaluation.judged_correction import Version
 from stakes.number_text import count_text
 from stakes.reports.binned_means import binned_means
@@ -18,6 +20,7 @@ from stakes.reports.page import Figure
 __all__ = ["pit_shares", "reliability_figure"]
 
 Floats = NDArray[np.float64]
+Sides = list[list[Difference]]  # of both axes
 
 _TICKS = 5  # on axes whose numbers may be long
 _NO_WIDTH = 1e-9  # of a PIT that is known exactly
@@ -26,31 +29,26 @@ _NO_WIDTH = 1e-9  # of a PIT that is known exactly
 def reliability_figure(fit: JudgedRecalibration) -> Figure:
     """Where outcomes lie among the members, spread and error, expected and realised cost, before and after.
 
+    Not of a point forecast as it came, which knows of no uncertainty.
+
     Args:
         fit: The recalibration that is reported.
     """
-    spread = [version for version in fit.versions if version == "corrected" or fit.form != "points"]
+    versions = [version for version in fit.versions if version == "corrected" or fit.form != "points"]
     bins = max(2, min(10, fit.cases // 20))
+    point = " A point forecast has none of this as it comes." if fit.form == "points" else ""
     with drawing_style():
-        panels = [_draw_ranks(fit, spread), _draw_spread(fit, spread, bins)] if spread else []
-        panels.append(_draw_costs(fit, bins))
-        captions = iter(("First", "Second", "Third"))
-        caption = f"On {count_text(fit.cases, 'test case')}."
-        if spread:
-            point = " A point forecast has neither as it comes." if fit.form == "points" else ""
-            caption += (
-                f" {next(captions)}: how often the outcome has each place among the members, flat for a forecast that "
-                "is right; a slope is a bias, a valley says that members lie too close together, a hill that they lie "
-                "too far apart. The grey band is where 95 % of the bars of a right forecast would lie, were cases "
-                f"independent. {next(captions)}: root mean squared error of the members' mean against their spread, in "
-                f"{bins} bins of the spread; above the diagonal the forecast is too sure of itself.{point}"
-            )
-        caption += (
-            f" {next(captions)}: mean realised against mean expected cost, in {bins} bins of the expected cost; above "
-            "the diagonal decisions turn out more expensive than expected. Bars are 95 % intervals."
+        panels = [_draw_ranks(fit, versions), _draw_spread(fit, versions, bins), _draw_costs(fit, versions, bins)]
+        caption = (
+            f"On {count_text(fit.cases, 'test case')}. First: how often the outcome has each place among the members, "
+            "flat for a forecast that is right; a slope is a bias, a valley says that members lie too close together, "
+            "a hill that they lie too far apart. The grey band is where 95 % of the bars of a right forecast would "
+            "lie, were cases independent. Second: root mean squared error of the members' mean against their spread, "
+            f"in {bins} bins of the spread; above the diagonal the forecast is too sure of itself. Third: mean "
+            f"realised against mean expected cost, in {bins} bins of the expected cost; above the diagonal decisions "
+            f"turn out more expensive than expected. Bars are 95 % intervals.{point}"
         )
-        title = "Reliability before and after" if fit.has_left_plain else "Reliability of the raw forecast"
-        return figure_of_panels("reliability", title, caption, panels, fit.settings)
+        return figure_of_panels("reliability", "Reliability", caption, panels, fit.settings)
 
 
 def pit_shares(lower: Floats, upper: Floats, bins: int) -> Floats:
@@ -88,28 +86,33 @@ def _draw_ranks(fit: JudgedRecalibration, versions: Sequence[Version]) -> Drawin
 
 
 def _draw_spread(fit: JudgedRecalibration, versions: Sequence[Version], bins: int) -> Drawing:
-    panel, (axes,) = new_panel(height=3.0)
+    sides = {}
     for version in versions:
         spread, error = (fit.judged.values(name, version) for name in ("spread", "error"))
         squares = binned_means(fit.resampling, spread, (spread**2, error**2), bins)
-        roots = ([fit.stated(each.applied(np.sqrt)) for each in means] for means in squares)
-        crosses(axes, *roots, **_look(fit, version))
-    axes.set(xlabel="spread", ylabel="error of the mean")
-    return _with_diagonal(panel)
+        sides[version] = [[fit.stated(each.applied(np.sqrt)) for each in means] for means in squares]
+    return _draw_sides(fit, sides, "spread", "error of the mean")
 
 
-def _draw_costs(fit: JudgedRecalibration, bins: int) -> Drawing:
-    panel, (axes,) = new_panel(height=3.0)
-    for version in fit.versions:
+def _draw_costs(fit: JudgedRecalibration, versions: Sequence[Version], bins: int) -> Drawing:
+    sides = {}
+    for version in versions:
         expected, realised = (fit.judged.values(name, version) for name in ("expected_cost", "cost"))
         means = binned_means(fit.resampling, expected, (expected, realised), bins)
-        crosses(axes, *([fit.stated(each) for each in side] for side in means), **_look(fit, version))
-    axes.set(xlabel=axis_label("expected cost", fit.unit), ylabel=axis_label("realised cost", fit.unit))
-    return _with_diagonal(panel)
+        sides[version] = [[fit.stated(each) for each in side] for side in means]
+    return _draw_sides(fit, sides, *(axis_label(f"{name} cost", fit.unit) for name in ("expected", "realised")))
 
 
-def _with_diagonal(panel: Drawing) -> Drawing:
-    axes = panel.axes[0]
+def _draw_sides(fit: JudgedRecalibration, sides: Mapping[Version, Sides], x: str, y: str) -> Drawing:
+    """Two sides that should be equal; an interval that is much longer than the axes is cut off."""
+    panel, (axes,) = new_panel(height=3.0)
+    for version, both in sides.items():
+        crosses(axes, *both, **_look(fit, version))
+    means = [each.mean for both in sides.values() for side in both for each in side]
+    span = max(means) - min(means) or 1.0
+    lowest = max(min(means) - 0.2 * span, -0.05 * span if min(means) >= 0 else -math.inf)
+    ends = lowest, max(means) + 0.2 * span
+    axes.set(xlim=ends, ylim=ends, xlabel=x, ylabel=y)
     diagonal(axes)
     axes.locator_params(axis="x", nbins=_TICKS)
     legend_below_panel(panel)

@@ -45,7 +45,7 @@ def build_recalibration_report(fit: JudgedRecalibration) -> Report:
     targets = ", ".join(named) + (f" and {more} more" if more > 0 else "")
     cost = f"Cost: {cost_words(fit.cost_spec)}. " if fit.cost_spec else ""
     return Report(
-        title=f"Decisions on {targets} from a forecast that exists",
+        title=f"Decisions on {targets} with a {'recalibrated' if fit.has_left_plain else 'raw'} forecast",
         subtitle=f"{cost}Judged on {count_text(fit.cases, 'test case')}{_span(fit)} that taught nothing.",
         summary=summary_sentences(fit),
         sections=tuple(_sections(fit)),
@@ -109,10 +109,9 @@ def _sections(fit: JudgedRecalibration) -> Iterator[Section]:
         figure, table = ladder_figure(fit, fit.ladder, refitted=False), ladder_table(fit.ladder, fit.unit)
         yield Section("ladder", "What is each step worth?", (fit.ladder.reason,), (figure,), (table,))
     yield Section("ways", "What each way to decide costs", _doubts(fit), (money_figure(fit),), (money_table(fit),))
-    reliability = reliability_figure(fit)
-    yield Section(
-        "reliability", reliability.title, reliability_sentences(fit), (reliability,), (_reliability_table(fit),)
-    )
+    figures = (reliability_figure(fit),) if fit.has_left_plain or fit.form != "points" else ()
+    title = "Reliability before and after" if fit.has_left_plain else "Reliability of the raw forecast"
+    yield Section("reliability", title, reliability_sentences(fit), figures, (_reliability_table(fit),))
     figure = decisions_figure(fit)
     yield Section("decisions", figure.title, figures=(figure,))
     if fit.outcomes is not None:

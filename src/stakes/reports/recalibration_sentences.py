@@ -58,14 +58,14 @@ def _difference(fit: JudgedRecalibration, change: Difference) -> str:
         return words if yearly is None else f"{words}, {_yearly_sizes(fit, change, yearly.cases)}{_at(fit)}"
     words = f"{between_words(change, fit.unit)} per case{doubt_words(change)}"
     if yearly is not None:
-        each_year = Difference(*(yearly.cases * value for value in change))
+        each_year = Difference(*(_rough(yearly.cases * value) for value in change))
         words += f", {between_words(each_year, fit.unit)} a year{_at(fit)}"
     doubt = "" if math.isnan(change.low) else ". The interval holds zero, so do not count on a gain"
     return f"a change of {words}{doubt}"
 
 
 def _yearly_sizes(fit: JudgedRecalibration, change: Difference, count: float) -> str:
-    mean, *ends = (count * abs(value) for value in change)
+    mean, *ends = (_rough(count * abs(value)) for value in change)
     decimals = shared_decimals([mean, *ends])
     shown, low, high = (fixed_text(value, decimals) for value in (mean, *sorted(ends)))
     return f"{shown}{f' {fit.unit}' if fit.unit else ''} ({low} to {high}) a year"
@@ -73,7 +73,12 @@ def _yearly_sizes(fit: JudgedRecalibration, change: Difference, count: float) ->
 
 def _in_a_year(fit: JudgedRecalibration, cost: float) -> str:
     yearly = fit.yearly
-    return "" if yearly is None else f", {amount_text(yearly.cases * cost, fit.unit)} a year{_at(fit)}"
+    return "" if yearly is None else f", {amount_text(_rough(yearly.cases * cost), fit.unit)} a year{_at(fit)}"
+
+
+def _rough(value: float) -> float:
+    """To three digits: more of a year that is reckoned from some of its cases would mean nothing."""
+    return float(f"{value:.3g}")
 
 
 def _at(fit: JudgedRecalibration) -> str:
