@@ -13,6 +13,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
+from stakes.serving.app import create_app
+from stakes.serving.served import open_served
 from stakes.serving.settings import ServiceSettings
 
 ACTION = ".forecast:first-child .answers div:first-child dd"
@@ -243,3 +245,19 @@ def test_a_service_with_a_token_asks_for_it(chrome: webdriver.Chrome, fit: Path)
         assert not one(chrome, "#token").is_displayed()
         chrome.get("about:blank")
     chrome.get_log("browser")
+
+
+def test_a_forecast_that_is_typed_is_corrected(chrome: webdriver.Chrome, recalibrated: Path) -> None:
+    resize(chrome, 1280, 900)
+    settings = ServiceSettings(workers=1)
+    with listening(create_app(open_served([recalibrated], None), settings), settings) as found:
+        chrome.get(found)
+        wait(chrome, lambda: len(every(chrome, "textarea[name=members]")) == 1)
+        one(chrome, "textarea[name=members]").send_keys("8, 9, 8.5, 9.5, 9, 9, 8, 9.2")
+        wait(chrome, lambda: len(every(chrome, ".chart svg")) == 4)
+        titles = [text(chrome, f".forecast:nth-child({place}) h3") for place in (1, 2)]
+        assert titles[0].startswith("Corrected (")
+        assert titles[1] == "As it came"
+        actions = [float(text(chrome, f".forecast:nth-child({place}) .answers dd")) for place in (1, 2)]
+        assert actions[0] > actions[1] == 9.5
+        assert text(chrome, "#trouble") == ""

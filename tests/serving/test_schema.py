@@ -36,7 +36,8 @@ def answerable(address: str) -> schemathesis.BaseSchema:
     requests["CurveRequest"]["properties"]["features"] = ROW
     requests["DecideRequest"]["required"] = requests["CurveRequest"]["required"] = ["features"]
     for name in ("DecideRequest", "CurveRequest"):
-        del requests[name]["properties"]["members"]
+        for other in ("members", "known"):
+            del requests[name]["properties"][other]
         requests[name]["properties"]["cost"] = COST
     return schema_of(found, address)
 

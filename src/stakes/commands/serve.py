@@ -53,9 +53,9 @@ def serve(
     )
     from stakes.commands.output import print_notes
     from stakes.serving.app import create_app
-    from stakes.serving.served_forecasts import open_fits
+    from stakes.serving.served import open_served
     from stakes.serving.server import run_service
 
-    fits = open_fits([folder] if other is None else [folder, other], cost)
-    print_notes(fits.notes)
-    run_service(partial(create_app, fits, settings), settings)
+    served = open_served([folder] if other is None else [folder, other], cost)
+    print_notes(served.notes)
+    run_service(partial(create_app, served, settings), settings)

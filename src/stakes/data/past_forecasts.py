@@ -27,7 +27,7 @@ from stakes.data.xarray_files import is_dataset, open_dataset
 from stakes.errors import SettingError, TableError, did_you_mean, listed
 from stakes.number_text import number_text
 
-__all__ = ["read_new", "read_past"]
+__all__ = ["forecasts_in_table", "members_of", "read_new", "read_past"]
 
 Floats = NDArray[np.float64]
 
@@ -113,6 +113,27 @@ def read_new(
     if outcomes is not None and not layout.own_file:
         raise SettingError(f"forecasts and outcomes share a table here, got {str(outcomes)!r} for the outcomes besides")
     source = _source(forecasts, csv)
+    found, rows = _found_alike(layout, source)
+    if not judged:
+        return _given(layout, forecast_cases(replace(layout, today=None), found, rows, None))
+    outcome_rows = _outcome_rows(layout, rows, source if outcomes is None else _source(outcomes, csv))
+    return _given(layout, forecast_cases(layout, found, rows, outcome_rows))
+
+
+def forecasts_in_table(layout: ForecastLayout, table: pd.DataFrame, name: str) -> GivenForecasts:
+    """New forecasts in a table, as those of the past were read, in the order of issue.
+
+    Args:
+        layout: As `read_past` has returned it.
+        table: The table.
+        name: What messages call it.
+    """
+    found, rows = _found_alike(layout, _Source(Path(name), name, table))
+    return _given(layout, forecast_cases(replace(layout, today=None), found, rows, None))
+
+
+def _found_alike(layout: ForecastLayout, source: "_Source") -> tuple[ForecastValues, CaseRows | None]:
+    """The forecasts, refused where their levels are not those of the past ones."""
     found, rows = _found(layout, source)
     if (levels := found.levels or ()) != layout.levels:
         kinds = [
@@ -120,10 +141,7 @@ def read_new(
             for each in (layout.levels, levels)
         ]
         raise TableError(f"{source.name} must have {kinds[0]}, as the past forecasts, got {kinds[1]}")
-    if not judged:
-        return _given(layout, forecast_cases(replace(layout, today=None), found, rows, None))
-    outcome_rows = _outcome_rows(layout, rows, source if outcomes is None else _source(outcomes, csv))
-    return _given(layout, forecast_cases(layout, found, rows, outcome_rows))
+    return found, rows
 
 
 class _Source(NamedTuple):
@@ -238,7 +256,7 @@ def _bounds(
 
 def _given(layout: ForecastLayout, cases: ForecastCases) -> GivenForecasts:
     found = cases.found
-    members, weights, notes = _members(layout, found)
+    members, weights, notes = members_of(layout, found)
     index, times, issued, leads = _moments(layout, found)
     one_of_sites = len(layout.outcomes) < len(layout.targets)
     together = layout.targets if one_of_sites else layout.outcomes
@@ -258,8 +276,13 @@ def _given(layout: ForecastLayout, cases: ForecastCases) -> GivenForecasts:
     ).in_order()
 
 
-def _members(layout: ForecastLayout, found: ForecastValues) -> tuple[Floats, Floats | None, tuple[str, ...]]:
-    """Members (N, M, D), their weights where they were made of quantiles, and what to know about these."""
+def members_of(layout: ForecastLayout, found: ForecastValues) -> tuple[Floats, Floats | None, tuple[str, ...]]:
+    """Members (N, M, D), their weights where they were made of quantiles, and what to know about these.
+
+    Args:
+        layout: As `read_past` has returned it.
+        found: Forecasts of its targets, or of one where each site is decided by itself.
+    """
     width = found.values.shape[2]
     pairs = layout.bounds if len(layout.bounds) == width else layout.bounds[:1] * width
     if found.levels is None:

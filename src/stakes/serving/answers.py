@@ -9,8 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from stakes.serving import schemas
 from stakes.serving.refusals import RefusedError, against_schema, refused_response
+from stakes.serving.served import ServedRecalibration, service_of
 from stakes.serving.served_forecasts import ServedFits
-from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
 from stakes.serving.worker_processes import Reply
 
@@ -29,13 +29,13 @@ class Answers:
     """Replies to requests.
 
     Args:
-        fits: What is served.
+        served: What is served.
         settings: The bounds on requests.
     """
 
-    def __init__(self, fits: ServedFits, settings: ServiceSettings) -> None:
+    def __init__(self, served: ServedFits | ServedRecalibration, settings: ServiceSettings) -> None:
         torch.set_num_threads(1)  # this process is forked, which threads would not survive
-        self._service, self._threads = Service(fits, settings), settings.threads_each
+        self._service, self._threads = service_of(served, settings), settings.threads_each
 
     def __call__(self, name: str, content: bytes) -> Reply:
         """The answer, or a refusal that names the field.

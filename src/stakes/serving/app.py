@@ -19,8 +19,8 @@ from stakes.serving.answers import QUESTIONS, Answers
 from stakes.serving.bodies import Bodies
 from stakes.serving.page import page
 from stakes.serving.refusals import ErrorAnswer, RefusedError, refusal, refused, require_json, unknown_route
+from stakes.serving.served import ServedRecalibration, service_of
 from stakes.serving.served_forecasts import ServedFits
-from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
 from stakes.serving.worker_pool import WorkerPool
 from stakes.serving.worker_processes import Answering
@@ -42,16 +42,18 @@ _WORDS = {
 _READ = (400, 401, 500)
 
 
-def create_app(fits: ServedFits, settings: ServiceSettings, make: Callable[[], Answering] | None = None) -> ASGIApp:
+def create_app(
+    served: ServedFits | ServedRecalibration, settings: ServiceSettings, make: Callable[[], Answering] | None = None
+) -> ASGIApp:
     """The application; its workers are there when it is, and end with the server.
 
     Args:
-        fits: What is served.
+        served: What is served.
         settings: The token, and the bounds on requests.
-        make: Makes what answers requests, in a process of its own; None for answers from the fits.
+        make: Makes what answers requests, in a process of its own; None for answers from what is served.
     """
-    service, bodies = Service(fits, settings), Bodies(settings)
-    pool = WorkerPool(make or partial(Answers, fits, settings), settings)
+    service, bodies = service_of(served, settings), Bodies(settings)
+    pool = WorkerPool(make or partial(Answers, served, settings), settings)
 
     @asynccontextmanager
     async def closing(app: FastAPI) -> AsyncIterator[None]:

@@ -16,10 +16,16 @@ from stakes.serving.refusals import RefusedError, naming_field
 from stakes.serving.settings import ServiceSettings
 from stakes.settings import shown
 
-__all__ = ["GivenMembers", "feature_row", "given_members", "require_either", "require_rows"]
+__all__ = ["LONGEST_HEADER", "GivenMembers", "PostedMembers", "feature_row", "given_members", "member_array"]
+__all__ += ["require_either", "require_nothing_known", "require_rows"]
 
 Floats = NDArray[np.float64]
-MemberRow = Sequence[float] | Sequence[Sequence[float]]
+PostedMembers = Sequence[float] | Sequence[Sequence[float]]
+"""The members of one row: numbers, or lists of one number per outcome."""
+
+LONGEST_HEADER = 100_000
+"""How many characters the names of a table's columns may have: many more take too long to read."""
+
 _HARDLY_BY_CHANCE = math.log(1000)
 
 
@@ -33,6 +39,16 @@ def require_either(features: object, members: object) -> None:
     if (features is None) == (members is None):
         came = "none" if features is None else "both"
         raise RefusedError("features", f"a request has either features or members, got {came}")
+
+
+def require_nothing_known(known: object) -> None:
+    """Raise where something is told of members that only a recalibrated forecast could use.
+
+    Args:
+        known: Of the request, or None.
+    """
+    if known is not None:
+        raise RefusedError("known", "known belongs to a recalibrated forecast; a fit decides from members as they are")
 
 
 def require_rows(field: str, rows: int, settings: ServiceSettings) -> None:
@@ -74,7 +90,7 @@ class GivenMembers:
 
 
 def given_members(
-    rows: Sequence[MemberRow],
+    rows: Sequence[PostedMembers],
     levels: Sequence[float] | None,
     cost: Cost,
     settings: ServiceSettings,
@@ -89,7 +105,7 @@ def given_members(
         settings: How many members a row may have.
         outcomes: How many outcomes the fit has, D.
     """
-    array = _member_array(rows, settings, outcomes)
+    array = member_array(rows, settings, outcomes)
     if levels is None:
         return GivenMembers(torch.from_numpy(array), notes=_look_like_quantiles(array))
     if outcomes > 1:
@@ -111,8 +127,14 @@ def _look_like_quantiles(array: Floats) -> tuple[str, ...]:
     return ("the members of every row ascend, as quantiles do; if they are quantiles, give their member_levels",)
 
 
-def _member_array(rows: Sequence[MemberRow], settings: ServiceSettings, outcomes: int) -> Floats:
-    """Members (N, M, D), as many for each row."""
+def member_array(rows: Sequence[PostedMembers], settings: ServiceSettings, outcomes: int) -> Floats:
+    """Members (N, M, D), as many for each row.
+
+    Args:
+        rows: Each a list of members: numbers, or lists of one number per outcome.
+        settings: How many members a row may have.
+        outcomes: How many outcomes there are, D.
+    """
     count = len(rows[0])
     if count > settings.max_members:
         raise RefusedError("members", f"members must be at most {settings.max_members} a row, got {count}")

@@ -9,6 +9,7 @@ __all__ = [
     "CaseAnswer",
     "CasesAnswer",
     "Certificate",
+    "CorrectsAnswer",
     "CostAnswer",
     "CurveAnswer",
     "CurveRequest",
@@ -21,6 +22,7 @@ __all__ = [
     "ForecastRequest",
     "ForecastRow",
     "HealthAnswer",
+    "KnownRow",
     "LimitsAnswer",
     "MemberRow",
     "ModelAnswer",
@@ -35,6 +37,7 @@ T = TypeVar("T")
 Items = Annotated[list[T], Field(fail_fast=True)]  # of millions of wrong values the first is told
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Level = Annotated[float, Field(gt=0, lt=1)]
+Moment = Annotated[str, Field(max_length=40)]
 Levels = Annotated[Items[Level], Field(max_length=99)]
 
 
@@ -88,12 +91,23 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class KnownRow(_Request):
+    """What else is known of a forecast that a recalibration corrects; /v1/model tells what it depends on."""
+
+    time: Moment | None = Field(None, description="when the outcome happens, ISO, in UTC unless it has a zone")
+    issued: Moment | None = Field(None, description="when the forecast was made, likewise")
+    lead: Number | None = Field(None, description="hours between the two")
+    site: Annotated[str, Field(max_length=200)] | None = Field(None, description="of which site it is")
+    features: Row | None = Field(None, description=f"the features of the recalibration, {_FEATURES}")
+
+
 class DecideRequest(_Request):
     """Features to forecast from, or members of a forecast that is there already: one of both."""
 
     features: Items[Row] | None = Field(None, description=f"rows to forecast from, each {_FEATURES}")
     members: Items[MemberRow] | None = Field(None, description="(rows, members) or (rows, members, outcomes)")
     member_levels: MemberLevels = None
+    known: Items[KnownRow] | None = Field(None, description="beside members, of a recalibrated forecast: one a row")
     cost: Costs = {}
     member_count: MemberCount = None
     quantiles: Quantiles = [0.1, 0.5, 0.9]
@@ -116,6 +130,7 @@ class CurveRequest(_Request):
     features: Row | None = Field(None, description=f"what to forecast from: {_FEATURES}")
     members: MemberRow | None = Field(None, description="in place of features: (members) or (members, outcomes)")
     member_levels: MemberLevels = None
+    known: KnownRow | None = Field(None, description="beside members, of a recalibrated forecast")
     cost: Costs = {}
     member_count: MemberCount = None
     forecasts: list[ForecastName] | None = Field(
@@ -251,7 +266,7 @@ class ServedAnswer(BaseModel):
     name: str = Field(description="what requests call it")
     title: str = Field(description="what people call it")
     decision_weight: float = Field(description="that of its training; 0 is trained with the score alone")
-    member_count: int = Field(description="how many members it has unless a request says otherwise")
+    member_count: int = Field(description="how many members it has unless a request says otherwise; 0 for those sent")
 
 
 class BundleAnswer(BaseModel):
@@ -274,6 +289,15 @@ class LimitsAnswer(BaseModel):
     timeout: float = Field(description="seconds after which a request is given up")
 
 
+class CorrectsAnswer(BaseModel):
+    """What a recalibrated forecast corrects."""
+
+    form: Literal["members", "quantiles", "points"] = Field(description="in which form forecasts are sent")
+    member_levels: list[float] | None = Field(description="the levels of quantiles; null where there are none")
+    known: list[str] = Field(description="of time, lead and site those that the correction depends on")
+    features: list[str] = Field(description="the names of the features, in the order of a list")
+
+
 class ModelAnswer(BaseModel):
     """All about the service."""
 
@@ -286,6 +310,7 @@ class ModelAnswer(BaseModel):
     takes_tables: bool = Field(description="whether /v1/table can be asked")
     table_columns: list[str] = Field(description="the columns that a table must have; empty where none is taken")
     limits: LimitsAnswer = Field(description="how much may be asked at once")
+    corrects: CorrectsAnswer | None = Field(description="what is corrected; null for a fit, which forecasts itself")
 
 
 class CaseAnswer(BaseModel):

@@ -21,7 +21,15 @@ from stakes.serving import schemas
 from stakes.serving.answer_rows import decision_rows, forecast_rows, require_finite_answer
 from stakes.serving.case_curves import action_grid, expected_costs, member_density, outcome_grid
 from stakes.serving.refusals import RefusedError, naming_field
-from stakes.serving.request_arrays import GivenMembers, feature_row, given_members, require_either, require_rows
+from stakes.serving.request_arrays import (
+    LONGEST_HEADER,
+    GivenMembers,
+    feature_row,
+    given_members,
+    require_either,
+    require_nothing_known,
+    require_rows,
+)
 from stakes.serving.served_cost import ServedCost
 from stakes.serving.served_forecasts import ServedFits, ServedForecast
 from stakes.serving.service_description import cases_answer, model_answer
@@ -33,7 +41,6 @@ __all__ = ["Service"]
 _MOST_NUMBERS = 1_000_000  # of members in one answer
 _ROWS_AT_ONCE = 1 << 20  # numbers
 _LEVELS = (0.1, 0.5, 0.9)  # of the quantiles beside a curve
-_LONGEST_HEADER = 100_000  # characters, of some thousand names: many more columns take too long to read
 _CASES_KEPT = 32  # whose members the next move of a slider finds again
 
 
@@ -56,6 +63,7 @@ class Service:
     def decide(self, request: schemas.DecideRequest) -> schemas.DecideAnswer:
         """The action of least expected cost for every row."""
         require_either(request.features, request.members)
+        require_nothing_known(request.known)
         priced = self._cost.priced(request.cost)
         field = "features" if request.members is None else "members"
         rows: list[schemas.Decision] = []
@@ -90,6 +98,7 @@ class Service:
     def curve(self, request: schemas.CurveRequest) -> schemas.CurveAnswer:
         """Decision, expected cost over the action and density of one case, for one forecast or several."""
         require_either(request.features, request.members)
+        require_nothing_known(request.known)
         priced = self._cost.priced(request.cost)
         field = "features" if request.members is None else "members"
         rows = None if request.members is None else [request.members]
@@ -123,8 +132,8 @@ class Service:
         if layout is None:
             raise RefusedError("csv", "the fit was saved without the layout of its table; send features instead")
         priced, forecast = self._cost.priced(request.cost), self._forecast(request.forecast)
-        if len(request.csv.partition("\n")[0]) > _LONGEST_HEADER:
-            raise RefusedError("csv", f"the names of the columns must have at most {_LONGEST_HEADER} characters in all")
+        if len(request.csv.partition("\n")[0]) > LONGEST_HEADER:
+            raise RefusedError("csv", f"the names of the columns must have at most {LONGEST_HEADER} characters in all")
         with naming_field("csv"):
             given = parse_delimited(request.csv.encode("utf-8", "replace"), "the table")
             if not len(given):

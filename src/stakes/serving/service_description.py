@@ -51,6 +51,7 @@ def model_answer(
             max_body_mb=settings.max_body_mb,
             timeout=settings.timeout,
         ),
+        corrects=None,
     )
 
 

@@ -76,7 +76,42 @@ function takeFeature(input) {
   update();
 }
 
+// A forecast that is sent, to be corrected
+
+/** What is typed of it, as a request has it; null where that is not all numbers yet. */
+function typedForecast() {
+  const { member_levels: levels, features } = state.model.corrects;
+  const typed = (name) => by("features").querySelector(`[name="${name}"]`)?.value.trim() ?? "";
+  const members = typed("members").split(/[\s,;]+/).filter(Boolean).map(Number);
+  if (!members.length || !members.every(Number.isFinite)) return null;
+  const known = Object.fromEntries(["time", "site"].filter((name) => typed(name)).map((name) => [name, typed(name)]));
+  if (typed("lead")) known.lead = Number(typed("lead"));
+  if (features.length) known.features = Object.fromEntries(features.map((name) => [name, Number(typed(name))]));
+  return { members, ...(levels ? { member_levels: levels } : {}), ...(Object.keys(known).length ? { known } : {}) };
+}
+
+function showTyping() {
+  const { form, member_levels: levels, known, features } = state.model.corrects;
+  const what = { members: "Members, with commas between them", points: "The forecast", quantiles: `Quantiles at ${levels?.join(", ")}, with commas between them` }[form];
+  const field = (name, label, input) => {
+    Object.assign(input, { name });
+    input.dataset.field = name === "members" ? "members" : "known";
+    input.addEventListener("input", update);
+    return element("label", { className: name === "members" ? "field wide" : "field" }, element("span", { textContent: label }), input);
+  };
+  const labels = { time: "Time of the outcome, UTC, as 2020-02-01T13:00", lead: "Hours ahead", site: "Site" };
+  by("features").replaceChildren(
+    field("members", what, element("textarea", { rows: 3, required: true })),
+    ...known.map((name) => field(name, labels[name], element("input", { type: "text" }))),
+    ...features.map((name) => field(name, name, element("input", { type: "number", step: "any" }))),
+  );
+  by("typed").firstElementChild.textContent = "Type a forecast";
+  by("typed").open = true;
+  by("cases").hidden = true;
+}
+
 function showCases() {
+  if (state.model.corrects) return showTyping();
   const typed = element("option", { textContent: "features as typed", hidden: true });
   by("case").replaceChildren(...state.cases.map(({ label }) => element("option", { textContent: readable(label) })), typed);
   by("cases").hidden = !state.cases.length;
@@ -160,7 +195,8 @@ function showForecast(article, curve, ranges) {
   const weight = forecasts.find(({ name }) => name === curve.forecast).decision_weight;
   const unit = cost.action_is_outcome ? cost.action_unit : "";
   title.textContent = curve.title;
-  trained.textContent = weight ? "Trained to be accurate and to make cheap decisions" : "Trained to be accurate alone";
+  const sent = curve.forecast === "raw" ? "The forecast as it is typed" : "The forecast corrected by past errors";
+  trained.textContent = state.model.corrects ? sent : weight ? "Trained to be accurate and to make cheap decisions" : "Trained to be accurate alone";
   answers.replaceChildren(
     fact(certificate.interior ? "Best action" : "Best action, at its bound", withUnit(action, cost.action_unit)),
     fact("Expected cost", withUnit(expected, cost.unit)),
@@ -199,8 +235,10 @@ function show() {
 
 const update = latest(async () => {
   const forecasts = ["chosen", ...(by("compare").checked ? [by("other").value] : [])];
+  const given = state.model.corrects ? typedForecast() : { features: state.features };
+  if (!given) return;
   by("forecasts").ariaBusy = "true";
-  const answer = await ask("v1/curve", { features: state.features, cost: state.parameters, forecasts, points: 201 });
+  const answer = await ask("v1/curve", { ...given, cost: state.parameters, forecasts, points: 201 });
   by("forecasts").ariaBusy = "false";
   by("forecasts").classList.toggle("stale", !answer);
   if (!answer) return;
@@ -275,11 +313,12 @@ function showAbout() {
   for (const id of ["comparing", "other"]) by(id).hidden = !others.length;
   by("compare").checked = others.length > 0;
   by("reset").hidden = !cost.parameters.some((each) => each.slider);
+  for (const id of ["section-case", "section-decision"]) by(id).hidden = Boolean(state.model.corrects) && targets.length > 1; // too much to type
   by("section-table").hidden = by("link-table").hidden = !state.model.takes_tables;
   by("columns").textContent = `Its columns, in any order: ${state.model.table_columns.join(", ")}.`;
   by("cost").textContent = [cost.about && `The cost: ${cost.about}.`, by("reset").hidden ? "" : "Move a slider to decide for another cost."].filter(Boolean).join(" ");
-  const told = [["Features", features.map(({ name }) => name).join(", ")], ["Cost of the fit", cost.text]];
-  told.push(["Forecasts", forecasts.map(({ title, member_count: count }) => `${title}, ${count} members`).join("; ")]);
+  const told = [...(features.length ? [["Features", features.map(({ name }) => name).join(", ")]] : []), ["Cost of the fit", cost.text]];
+  told.push(["Forecasts", forecasts.map(({ title, member_count: count }) => (count ? `${title}, ${count} members` : title)).join("; ")]);
   for (const bundle of bundles) {
     const paid = bundle.metrics.cost?.value;
     const parts = [bundle.reason, bundle.data && `${bundle.data.file}, ${bundle.data.rows} rows.`, paid != null && `Mean cost on the test cases ${withUnit(paid, cost.unit)}.`];

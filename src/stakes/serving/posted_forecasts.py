@@ -1,0 +1,106 @@
+"""Forecasts that come with a request, as a recalibrated forecast corrects them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stakes.bundle.recalibration_folder import Recalibration
+from stakes.data.forecast_values import ForecastValues
+from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.past_forecasts import members_of
+from stakes.data.time_axis import to_utc
+from stakes.errors import listed
+from stakes.number_text import number_text
+from stakes.recalibrator_state import CorrectedMembers
+from stakes.serving.refusals import RefusedError, naming_field
+from stakes.serving.request_arrays import PostedMembers, feature_row, member_array
+from stakes.serving.schemas import KnownRow
+from stakes.serving.settings import ServiceSettings
+
+__all__ = ["corrected_members", "posted_forecasts"]
+
+
+def posted_forecasts(
+    rows: Sequence[PostedMembers],
+    levels: Sequence[float] | None,
+    known: Sequence[KnownRow] | None,
+    opened: Recalibration,
+    settings: ServiceSettings,
+) -> GivenForecasts:
+    """The forecasts of a request, in its order.
+
+    Args:
+        rows: Each a list of members, or of quantiles: numbers, or lists of one number per outcome.
+        levels: The levels of the quantiles; None where there are members.
+        known: What else is known of each row; None for nothing.
+        opened: What corrects them.
+        settings: How many members a row may have.
+    """
+    layout, targets = opened.layout, opened.recalibrator.state_.targets
+    values = member_array(rows, settings, len(targets))
+    _require_levels(tuple(levels or ()), layout.levels, values.shape[1])
+    index = pd.RangeIndex(len(values), name="row")
+    names = layout.targets if len(targets) > 1 else ("outcome",)
+    with naming_field("members"):
+        members, weights, notes = members_of(layout, ForecastValues(values, index, names, layout.levels or None))
+    beside = {} if known is None else _beside(known, len(values), layout.features)
+    with naming_field("known"):
+        return GivenForecasts(members, weights, targets, index, **beside, notes=notes)
+
+
+def _require_levels(given: tuple[float, ...], past: tuple[float, ...], count: int) -> None:
+    if given != past:
+        words = [f"the levels {listed([*map(number_text, each)])}" if each else "none" for each in (past, given)]
+        raise RefusedError("member_levels", f"member_levels must be {words[0]}, as in the past, got {words[1]}")
+    if past and len(past) != count:
+        raise RefusedError("member_levels", f"there must be a level for each of {count}, got {len(past)}")
+
+
+def corrected_members(opened: Recalibration, given: GivenForecasts) -> CorrectedMembers:
+    """The corrected members, or a refusal that names the field.
+
+    Args:
+        opened: What corrects them.
+        given: The forecasts of a request.
+    """
+    with naming_field("members" if _complete(opened, given) else "known"):
+        return opened.recalibrator.state_.apply(given)
+
+
+def _complete(opened: Recalibration, given: GivenForecasts) -> bool:
+    """Whether all is there that the correction depends on besides members."""
+    terms = opened.recalibrator.state_.terms
+    needed = {
+        "times": terms.season or terms.hour_waves,
+        "leads": terms.lead,
+        "sites": terms.sites,
+        "features": terms.features,
+    }
+    return not any(need and getattr(given, name) is None for name, need in needed.items())
+
+
+def _beside(known: Sequence[KnownRow], rows: int, features: Sequence[str]) -> dict[str, Any]:
+    if len(known) != rows:
+        raise RefusedError("known", f"known must have an entry for each of {rows} rows, got {len(known)}")
+    found: dict[str, Any] = {}
+    for name, field in (("time", "times"), ("issued", "issued"), ("lead", "leads"), ("site", "sites")):
+        if (values := _all_or_none(known, name)) is not None:
+            found[field] = values
+    for field in ("times", "issued"):
+        if field in found:
+            with naming_field("known"):
+                found[field] = to_utc(found[field], field)
+    if (table := _all_or_none(known, "features")) is not None:
+        each = [feature_row(row, features, f"known.{place}.features") for place, row in enumerate(table)]
+        found["features"] = pd.DataFrame(np.array(each, dtype=np.float64), columns=list(features))
+    return found
+
+
+def _all_or_none(known: Sequence[KnownRow], name: str) -> list[Any] | None:
+    values = [getattr(row, name) for row in known]
+    missing = [place for place, value in enumerate(values) if value is None]
+    if missing and len(missing) < len(values):
+        raise RefusedError(f"known.{missing[0]}.{name}", f"{name} must be there for all rows or for none")
+    return None if missing else values
