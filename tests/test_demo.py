@@ -9,6 +9,8 @@ from stakes import demo
 from stakes.fitting import fit
 from stakes.fitting.inputs import FitInputs
 
+pytestmark = pytest.mark.usefixtures("unarranged_figures")
+
 
 def test_the_demo_goes_from_tables_to_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_MEMBERS", 10)

@@ -16,7 +16,7 @@ from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 
 COST = stakes.ImbalanceCost(short=9.0, long=1.0, lower=-50.0, upper=50.0)
 SMALL = ImplicitSettings(noise=2, hidden=8, layers=1)
-QUICK = TrainingSettings(epochs=2, pretraining_epochs=0, validate_every=1, batch=64, members=4, validation_members=4)
+QUICK = TrainingSettings(epochs=2, pretraining_epochs=0, validate_every=1, batch=400, members=4, validation_members=4)
 LONGER = TrainingSettings(epochs=12, pretraining_epochs=0, validate_every=3, batch=64, learning_rate=2e-2, members=6)
 
 

@@ -9,6 +9,8 @@ import pytest
 from calls import called
 from page_blocks import ROOT, blocks, commands
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 SHORTER = {
     "head -n 10229": "head -n 1501",
     "stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --no-headroom --workers 1",

@@ -9,6 +9,8 @@ import pytest
 from calls import called, complaint
 from golden.make_run import FOLDER
 
+pytestmark = pytest.mark.usefixtures("unarranged_figures")
+
 VERSIONS = sorted(path.name for path in FOLDER.glob("run-*"))
 
 

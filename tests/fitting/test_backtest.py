@@ -20,6 +20,8 @@ from stakes.method.solvers import NewtonBisection
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 from stakes.training.execution import Execution
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 COST = "imbalance:short=10,long=1,upper=20,unit=EUR"
 COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "24", "--baseline-action", "bought"]
 WORDS = ["backtest", "load.csv", *COLUMNS, "--cost", COST, "--origins", "3", "--out", "out", "--device", "cpu"]

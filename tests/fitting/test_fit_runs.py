@@ -21,6 +21,8 @@ from stakes.fitting.request import read_request
 from stakes.method import actions
 from stakes.method.solvers import NewtonBisection
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 OWN = "def paid(action, outcome):\n    return (action - outcome) ** 2\n"
 COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "12", "--baseline-action", "bought"]
 LITTLE = ["--decision-weight", "0.5", "--epochs", "2", "--members", "10", "--no-headroom"]

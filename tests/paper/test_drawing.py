@@ -9,6 +9,8 @@ from invented_studies import invented_studies
 from stakes.paper.drawing import _settings_of_studies, draw_figure
 from stakes.paper.study_collection import Studies
 
+pytestmark = pytest.mark.usefixtures("unarranged_figures")
+
 DIFFERS = ", where it differs"
 
 

@@ -28,6 +28,8 @@ from stakes.settings import to_plain
 from stakes.status_lines import StatusLines
 from stakes.training.run_folder import RunFolder
 
+pytestmark = pytest.mark.usefixtures("unarranged_figures")
+
 WANTED = {
     "synthetic": Reproduction("synthetic", quick=True),
     "wind": Reproduction("wind", quick=True, model="implicit"),

@@ -16,7 +16,7 @@ from invented_fits import SPEC, invented_fit, invented_ladder
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError, StudyError
-from stakes.reports import fit_report
+from stakes.reports import fit_report, style
 from stakes.reports.cost_section import cost_section
 from stakes.reports.decisions_figure import _broken
 from stakes.reports.fit_case_figures import _draw_group
@@ -32,6 +32,8 @@ from stakes.reports.fit_sentences import (
 from stakes.reports.fit_tables import calibration_table, case_groups_table, frontier_table, money_table, settings_table
 from stakes.reports.page import Figure, Report, Section, ShownCell, Table, render
 from stakes.settings import to_plain
+
+pytestmark = pytest.mark.usefixtures("unarranged_figures")
 
 HOSTILE = "</text><script>alert('x')</script> $a$ <b> & 日本 \x1b {{ 7 * 7 }}"
 SECTIONS = ["verdict", "weights", "calibration", "decisions", "parts", "cost", "data", "settings"]
@@ -330,12 +332,13 @@ def test_no_line_crosses_a_gap() -> None:
 def test_no_line_crosses_months_without_a_case() -> None:
     told = fit("kept")
     month = next(group for group in case_groups(told) if group.kind == MONTH)
-    for places, style in (((3, 4, 5), "-"), ((1, 8, 9), "None")):
+    for places, dashes in (((3, 4, 5), "-"), ((1, 8, 9), "None")):
         drawn = _draw_group(told, [month._replace(place=place) for place in places], "month")
-        assert drawn.axes[0].lines[0].get_linestyle() == style
+        assert drawn.axes[0].lines[0].get_linestyle() == dashes
 
 
-def test_ticks_of_long_numbers_keep_apart() -> None:
+def test_ticks_of_long_numbers_keep_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(style._SETTINGS, "figure.constrained_layout.use", True)  # as readers see them
     figure = calibration_figure(invented_fit(CostSpec.parse("imbalance:short=90000,long=1,upper=150"), cases=300))
     for place in (0, 1):
         drawn = str(figure.drawing(place))

@@ -1,0 +1,31 @@
+"""Figures for tests that do not look at them: arranging and rendering takes most of the time of a report."""
+
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+import pytest
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+from stakes.reports import style
+
+BLANK = '<svg xmlns="http://www.w3.org/2000/svg" width="1pt" height="1pt" viewBox="0 0 1 1" version="1.1"></svg>\n'
+
+
+@pytest.fixture(scope="module")
+def unarranged_figures() -> Iterator[None]:
+    """Figures of a module that are rendered as they are: nothing moves to make room for its neighbours."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(style._SETTINGS, "figure.constrained_layout.use", False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def blank_figures() -> Iterator[None]:
+    """Figures of a module that are made as always and come out as an empty page."""
+
+    def print_blank(canvas: FigureCanvasSVG, file: TextIO, **options: Any) -> None:
+        file.write(BLANK)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FigureCanvasSVG, "print_svg", print_blank)
+        yield
