@@ -25,7 +25,7 @@ def _installed(*names: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+def started_chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = _installed(*_BROWSERS)
     for flag in (*_FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
@@ -34,6 +34,17 @@ def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrom
     driver = webdriver.Chrome(options=options, service=Service(_installed("chromedriver")))
     yield driver
     driver.quit()
+
+
+@pytest.fixture(scope="module")
+def chrome(started_chrome: webdriver.Chrome) -> webdriver.Chrome:
+    """One browser for all, which takes seconds to start, with nothing left of what another module did in it."""
+    started_chrome.get("about:blank")
+    started_chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    emulate(started_chrome)
+    for log in ("browser", "performance"):
+        started_chrome.get_log(log)
+    return started_chrome
 
 
 def resize(browser: webdriver.Chrome, width: int, height: int) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-FIXTURES = ("forked_processes", "quick_figures", "sample_reports", "small_studies")  # the modules that define them
+# the modules that define them
+FIXTURES = ("browsers", "forked_processes", "quick_figures", "sample_reports", "small_studies")
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 8 << 30:  # a disk takes milliseconds for each of 11,000 files
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))

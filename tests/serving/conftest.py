@@ -6,7 +6,6 @@ from pathlib import Path
 import httpx
 import pytest
 import torch
-from browsers import chrome  # noqa: F401  a fixture
 from live_services import forked_nursery, golden_fit, golden_service, listening
 from user_files import recalibrated  # noqa: F401  a fixture
 
