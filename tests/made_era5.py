@@ -1,8 +1,10 @@
 """ERA5 as the stores would send it, made by a formula: every value says which variable, time and point it is of."""
 
+import json
 import zipfile
 from calendar import monthrange
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,15 +54,19 @@ class RecordingClient:
         if len(self.requests) in self.faults:
             raise self.faults[len(self.requests)]
         names = [SHORT[long] for long in request["variable"]]
+        asked = json.dumps(request)
         if not self.zipped:
-            downloaded(request, names, self.layout).to_netcdf(target, engine="h5netcdf")
+            Path(target).write_bytes(netcdf_file(asked, tuple(names), self.layout))
             return
         with zipfile.ZipFile(target, "w") as archive:
             for place, name in enumerate(names):
-                part = Path(f"{target}.part")
-                downloaded(request, [name], self.layout).to_netcdf(part, engine="h5netcdf")
-                archive.write(part, f"../data_stream-oper_stepType-{place}.nc")
-                part.unlink()
+                archive.writestr(f"../data_stream-oper_stepType-{place}.nc", netcdf_file(asked, (name,), self.layout))
+
+
+@cache
+def netcdf_file(request: str, names: tuple[str, ...], layout: Layout) -> bytes:
+    """The answer to a request, which is JSON here, as a file; most tests make the same ones."""
+    return bytes(downloaded(json.loads(request), names, layout).to_netcdf(engine="h5netcdf"))
 
 
 def downloaded(request: Mapping[str, Any], names: Sequence[str], layout: Layout) -> xr.Dataset:
