@@ -9,14 +9,18 @@ READY := $(VENV)/.ready
 # The tests start many interpreters, which would else compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test lint browser docs reproduce bench forecast-quality soak clean
+.PHONY: install demo test tests lint browser docs reproduce bench forecast-quality soak clean
 
 install: $(INSTALLED)
 
 demo: $(INSTALLED)
 	$(BIN)/stakes demo
 
-test: lint browser
+# The types are checked beside the tests: by itself that would leave all cores but one idle.
+test: $(READY) browser
+	@$(MAKE) --no-print-directory --jobs 2 lint tests
+
+tests: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY)
