@@ -1,5 +1,7 @@
 """Whether errors have left what was learned: false alarms, and what is noticed."""
 
+from collections import Counter
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.sequential_test import SeenErrors, watch_errors
+from stakes.evaluation.sequential_test import SeenErrors, _capital, _ranks, watch_errors
 
 
 def seen(errors: Any, excess: Any = None) -> SeenErrors:
@@ -26,6 +28,25 @@ def test_false_alarms_are_no_more_than_stated() -> None:
         past, new = generator.normal(size=40), generator.normal(size=60)
         alarms += bool(watch_errors(seen(past, past**2), seen(new, new**2), alpha=0.3).left)
     assert 0 < alarms <= 0.3 * 100
+
+
+def test_ranks_of_exchangeable_blocks_are_uniform_and_independent() -> None:
+    """Two past numbers and three new ones in every order: each new one's place among all before it is any, alike."""
+    places = Counter(
+        tuple(np.ceil(_ranks(np.array(order[:2]), np.array(order[2:])) * [3, 4, 5]).astype(int).tolist())
+        for order in permutations([1.0, 2.0, 3.0, 4.0, 5.0])
+    )
+    assert len(places) == 3 * 4 * 5
+    assert set(places.values()) == {2}
+
+
+@pytest.mark.parametrize("shifts", [(0.5, 1.0, 2.0), (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)])
+def test_the_game_is_fair(shifts: tuple[float, ...]) -> None:
+    """Over uniform ranks the capital is 1 on average, after one bet and after two."""
+    places, weights = np.polynomial.hermite_e.hermegauss(24)
+    ranks, share = ndtr(places), weights / weights.sum()
+    capital = np.array([[_capital(np.array([first, second]), shifts) for second in ranks] for first in ranks])
+    assert np.einsum("ijk,i,j->k", capital, share, share) == pytest.approx([1.0, 1.0], rel=1e-6)
 
 
 def test_it_needs_no_calibrated_forecast() -> None:

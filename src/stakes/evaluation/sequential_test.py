@@ -34,6 +34,7 @@ _SHIFTS = (0.5, 1.0, 2.0)  # in deviations of a block's number
 _IDLE = 0.5  # of the capital, at the start and of what is spread again
 _SPREAD_AGAIN = 0.01  # of the capital, after each block
 _MOST = 700.0  # the logarithm of the largest capital that is counted
+_EDGE = 1e-12  # of ranks, which rounding may put at 0 or 1
 _OUTERMOST = 0.005  # the PIT beyond all of 100 members
 
 
@@ -155,7 +156,7 @@ def _capital(ranks: Floats, shifts: tuple[float, ...]) -> Floats:
 
     bets = np.array([0.0, *shifts])
     start = np.array([_IDLE, *[(1 - _IDLE) / len(shifts)] * len(shifts)])
-    gains = np.exp(np.outer(ndtri(ranks), bets) - bets**2 / 2)  # each with a mean of 1
+    gains = np.exp(np.outer(ndtri(ranks.clip(_EDGE, 1 - _EDGE)), bets) - bets**2 / 2)  # each with a mean of 1
     shares, growth = start, np.empty(len(ranks))
     for place, gain in enumerate(gains):
         growth[place] = (shares * gain).sum()
