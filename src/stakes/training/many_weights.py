@@ -3,8 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -34,6 +33,7 @@ from stakes.training.processes import outcomes, stop_asked
 from stakes.training.progress import Display, StackDisplay
 from stakes.training.replicas import Replica
 from stakes.training.results import Observer, Trained
+from stakes.training.threads import one_thread
 from stakes.training.trainer import train
 from stakes.training.validation_history import ValidationHistory
 
@@ -244,7 +244,7 @@ def train_weights(
     plans = {place: replace(plan, weights=group) for place, group in enumerate(groups)}
     folders = [None if checkpoints is None else Path(checkpoints) / f"{place + 1}-of-{len(groups)}" for place in plans]
     if len(groups) == 1:
-        with Display(quiet) as display, _one_thread():
+        with Display(quiet) as display, one_thread():
             if about:
                 display.note(about)
             fitted = _trained(plans[0], folders[0], stop or (lambda: False), [StackDisplay(display)])
@@ -267,17 +267,6 @@ def without_failures(fitted: Sequence[FittedWeight]) -> list[FittedWeight]:
         sentence = f"a model of weight {record['decision_weight']:g} failed and is left out: {record['failure']}"
         warnings.warn(sentence, StakesWarning, stacklevel=3)
     return sound
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Small networks are fastest with one; the user's setting comes back."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _trained(
