@@ -22,6 +22,7 @@ from stakes.method.costs import Cost, require_cost
 from stakes.recalibrator_input import given_of_arrays
 from stakes.recalibrator_ladder import ClimbSettings, climb_given_ladder
 from stakes.recalibrator_state import CorrectedMembers, RecalibratorState
+from stakes.training.threads import one_thread
 
 __all__ = ["Recalibrator"]
 
@@ -124,7 +125,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             raise ShapeError("y must be given: outcomes are what a recalibrator learns from")
         found = outcome_bounds(self.outcome_bounds, self.cost, torch.from_numpy(past.outcomes))
         bounds = ((None, None),) * len(past.targets) if found is None else found.pairs
-        climbed = climb_given_ladder(past.in_order(), self._settings(bounds))
+        with one_thread():
+            climbed = climb_given_ladder(past.in_order(), self._settings(bounds))
         self.ladder_, self.state_, self.judged_ = climbed.ladder, climbed.state, climbed.judged
         self.notes_ = past.notes + (() if found is None else found.sentences(past.targets))
         return self
