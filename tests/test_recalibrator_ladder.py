@@ -63,11 +63,11 @@ def test_without_a_test_part_all_cases_choose():
 
 def test_outcomes_that_were_not_known_yet_change_no_judged_member():
     """Whatever happens later, what a part is corrected by stays the same to the bit."""
-    leads = np.tile([24.0, 96.0], 120)
-    given = made(240, times=DAYS[:240], leads=leads, features=np.arange(240.0)[:, None]).in_order()
-    plan = RungPlan("fresh_errors", "linear", half_life=90.0, decision_weight=0.5)
+    leads = np.tile([24.0, 96.0], 80)
+    given = made(160, times=DAYS[:160], leads=leads, features=np.arange(160.0)[:, None]).in_order()
     parts = past_parts(given, 0.25, 0)
-    for part in (parts.blocks[0], parts.test):
+    for part, weight in ((parts.blocks[0], 0.5), (parts.test, 0.0)):
+        plan = RungPlan("fresh_errors", "linear", half_life=90.0, decision_weight=weight)
         later = given.times >= given.issued[part.rows].min()
         other = replace(given, outcomes=np.where(later[:, None], 1e3, given.outcomes))
         states = [learned(each.rows(part.known), plan, ((None, None),), COST) for each in (given, other)]

@@ -44,7 +44,7 @@ __all__ = ["ClimbSettings", "PastParts", "Recalibrated", "climb_given_ladder", "
 _BLOCKS = 5
 _HALF_LIVES = (90.0, 365.0)  # days
 _DAY = 86400  # seconds
-_FIRST_SHARE = 0.4  # of the cases before the test, which only teach
+_FIRST_SHARE = 1 / 3  # of the cases before the test, which only teach
 
 Rows = NDArray[np.int64]
 

@@ -23,7 +23,7 @@ __all__ = ["fit_error_model"]
 Floats = NDArray[np.float64]
 
 _FAMILIES: tuple[Family, ...] = ("normal", "logistic")
-_PULLS = (10.0, 1.0, 100.0)  # cases' worth, by which further terms are drawn to 0
+_PULLS = (10.0, 1.0, 100.0, 1000.0)  # cases' worth, by which further terms are drawn to 0
 _LEAST_SPREAD = 0.1  # of the mean one
 _MOST_AT_BOUND = 0.05  # of the outcomes, or errors have no shape that could be seen
 _MOST_CASES = 4000  # to learn from
