@@ -1,5 +1,6 @@
 """Past forecasts and their outcomes: one table or two files, points, members and quantiles, sites together or each."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +215,35 @@ def test_tables_that_lack_something_are_refused(
 ) -> None:
     with pytest.raises(StakesError, match=said):
         read_past(laid(**fields), written(tmp_path, table))
+
+
+def test_rows_of_members_and_sites_at_several_leads(tmp_path: Path) -> None:
+    wide = pd.concat([WIDE.assign(site=site, ahead=ahead) for site in ("a", "b") for ahead in (24, 48)])
+    seen = written(tmp_path, WIDE[["time", "y"]].merge(pd.DataFrame({"site": ["a", "b"]}), how="cross"))
+    long = wide.drop(columns="y").melt(["time", "site", "ahead"], var_name="member", value_name="power")
+    for name, table in (("wide.csv", wide.drop(columns="y")), ("long.csv", long)):
+        layout = ForecastLayout(("y",), own_file=True, lead="ahead")
+        together, _ = read_past(layout, seen, written(tmp_path, table, name))
+        assert together.members.shape == (6, 2, 2)
+        assert together.targets == ("a", "b")
+        each, _ = read_past(replace(layout, each_site=True), seen, tmp_path / name)
+        assert each.members.shape == (12, 2, 1)
+        assert each.leads is not None
+        assert each.leads[:2].tolist() == [48, 48]
+        assert each.index is not None
+        assert each.index.names == ["time", "ahead", "site"]
+
+
+def test_outcomes_of_one_place_are_not_those_of_a_grid(tmp_path: Path) -> None:
+    import xarray as xr
+
+    values = 273.15 + np.arange(36.0).reshape(3, 2, 2, 3)
+    coordinates = {"time": pd.to_datetime(DAYS).as_unit("ns"), "latitude": [50.0, 51], "longitude": [1.0, 2]}
+    grid = xr.DataArray(values, coordinates, (*coordinates, "number"), "t2m", attrs={"units": "K"})
+    grid.to_netcdf(tmp_path / "grid.nc", engine="h5netcdf")
+    seen, layout = written(tmp_path, WIDE[["time", "y"]]), ForecastLayout(("y",), own_file=True, unit="degC")
+    with pytest.raises(StakesError, match="for every time, latitude, longitude, and nothing says which place"):
+        read_past(layout, seen, tmp_path / "grid.nc")
+    given, _ = read_past(replace(layout, points=((51.0, 2.0),)), seen, tmp_path / "grid.nc")
+    np.testing.assert_allclose(given.members[0, :, 0], [9, 10, 11])
+    assert given.notes[0] == "t2m is turned from K into degC"

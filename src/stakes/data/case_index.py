@@ -9,7 +9,7 @@ import pandas as pd
 from stakes.data.table_columns import column_times, require_columns
 from stakes.errors import TableError
 
-__all__ = ["ROW", "case_index", "require_once", "time_level"]
+__all__ = ["ROW", "as_index", "case_index", "require_once", "time_level"]
 
 ROW = "row"
 """The name of an index that counts the rows of a file, from 0."""
@@ -62,6 +62,15 @@ def _times_or_labels(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | 
     if len(missing := np.flatnonzero(table[time].isna().to_numpy())):
         raise TableError(f"column {time!r} must hold a label in every row, but data row {missing[0] + 1} has none")
     return pd.Index(table[time].astype("str"), name=time)
+
+
+def as_index(labels: Any) -> "pd.Index[Any]":
+    """Labels as an index; one of several levels as it is, since `pd.Index` would make tuples of them.
+
+    Args:
+        labels: An index, or an array of labels.
+    """
+    return labels if isinstance(labels, pd.Index) else pd.Index(labels)
 
 
 def time_level(index: "pd.Index[Any] | None") -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from stakes.data.case_index import as_index
 from stakes.data.estimator_input import outcome_names
 from stakes.data.time_axis import Times, to_utc
 from stakes.errors import NonFiniteError, SettingError, ShapeError
@@ -61,7 +62,7 @@ class GivenForecasts:
         cases, count, width = members.shape
         self._set("members", members)
         self._set("targets", tuple(map(str, self.targets)) or outcome_names(None, width))
-        self._set("index", pd.RangeIndex(cases, name="row") if self.index is None else _as_index(self.index))
+        self._set("index", pd.RangeIndex(cases, name="row") if self.index is None else as_index(self.index))
         if self.weights is not None:
             self._set("weights", _checked_weights(self.weights, count))
         for name in ("outcomes", "today", "leads"):
@@ -142,11 +143,6 @@ def _of_cases(forecasts: GivenForecasts) -> list[str]:
     shared = ("weights", "targets", "notes")
     names = [field.name for field in fields(forecasts) if field.name not in shared]
     return [name for name in names if getattr(forecasts, name) is not None]
-
-
-def _as_index(labels: Any) -> "pd.Index[Any]":
-    """As it is, since `pd.Index` makes tuples of several levels."""
-    return labels if isinstance(labels, pd.Index) else pd.Index(labels)
 
 
 def _taken(values: Any, chosen: NDArray[np.int64]) -> Any:

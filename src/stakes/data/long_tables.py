@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.data.case_index import case_index, time_level
+from stakes.data.case_index import as_index, case_index, time_level
 from stakes.data.forecast_columns import ReadAs
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.member_columns import RUN_COLUMNS, target_columns, without_coordinates
@@ -145,7 +145,7 @@ def _key_labels(rows: _Rows, name: str) -> "pd.Index[Any]":
 def _coded(labels: "pd.Index[Any]", sort: bool = True) -> "tuple[pd.Index[Any], NDArray[np.intp]]":
     """The labels that there are, in ascending order or as they come, and the place of each row's among them."""
     codes, there = pd.factorize(labels, sort=sort)
-    return pd.Index(there), codes
+    return as_index(there), codes
 
 
 def _require_once(

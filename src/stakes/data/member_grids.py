@@ -122,13 +122,15 @@ def _in_unit(array: "DataArray", unit: str, name: str) -> "DataArray":
         raise TableError(
             f"variable {array.name!r} of {name} does not say its unit, so it cannot be turned into {unit!r}"
         )
-    return in_unit(array.astype(np.float64), given, unit).assign_attrs(units=unit)
+    return in_unit(array.astype(np.float64), given, unit).assign_attrs(units=unit, turned_from=given)
 
 
 def _told(array: "DataArray", cases: Sequence[str]) -> tuple[str, ...]:
     """Notes about the unit, and about cases of several dimensions."""
-    unit, notes = array.attrs.get("units"), []
-    if isinstance(unit, str) and unit:
+    unit, turned_from, notes = array.attrs.get("units"), array.attrs.get("turned_from"), []
+    if turned_from is not None:
+        notes.append(f"{array.name} is turned from {turned_from} into {unit}")
+    elif isinstance(unit, str) and unit:
         hint = "; --unit degC turns it into degrees Celsius" if unit in ("K", "kelvin", "Kelvin") else ""
         notes.append(f"{array.name} is in {unit}, as the file says{hint}")
     if len(cases) > 1:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stakes.data.case_index import ROW, case_index, require_once, time_level
+from stakes.data.case_index import ROW, as_index, case_index, require_once, time_level
 from stakes.data.forecast_columns import ForecastColumns, ReadAs, forecast_columns
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.long_tables import long_forecast
@@ -96,7 +96,7 @@ def _by_site(
     site_codes, sites = pd.factorize(labels)
     placed = np.full((len(cases), values.shape[1], len(sites)), np.nan)
     placed[case_codes, :, site_codes] = values[..., 0]
-    cases = pd.Index(cases).set_names(index.names)
+    cases = as_index(cases).set_names(index.names)
     return ForecastValues(placed, cases, tuple(map(str, sites)), found.levels, sited=True)
 
 

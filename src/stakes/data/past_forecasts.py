@@ -163,6 +163,7 @@ def _found(layout: ForecastLayout, source: _Source) -> tuple[ForecastValues, Cas
         _require_no_columns(layout, name)
         with open_dataset(str(source.path)) as dataset:
             found = dataset_forecast(dataset, name, *layout.in_grid)
+        _require_one_place(found, name)
         rows = None
     else:
         if layout.member_dimension is not None or layout.points or layout.unit is not None:
@@ -179,6 +180,19 @@ def _found(layout: ForecastLayout, source: _Source) -> tuple[ForecastValues, Cas
         )
         rows = CaseRows.of(table, name, layout.time, layout.runs, layout.site)
     return _of_targets(layout, found, name), rows
+
+
+def _require_one_place(found: ForecastValues, name: str) -> None:
+    """Raise where a grid has several forecasts of one time by one run, which are of several places."""
+    if found.times is None or found.index.nlevels == 1:
+        return
+    runs = found.times if found.issued is None else found.issued
+    if pd.MultiIndex.from_arrays([found.times, runs]).duplicated().any():
+        levels = listed([str(level) for level in found.index.names])
+        raise TableError(
+            f"{name} has forecasts for every {levels}, and nothing says which place outcomes are of; --point "
+            "LATITUDE,LONGITUDE takes the nearest, several are sites"
+        )
 
 
 def _of_targets(layout: ForecastLayout, found: ForecastValues, name: str) -> ForecastValues:
