@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.costs import Cost as Cost
     from stakes.method.costs import cost_function as cost_function
     from stakes.method.decision_score import DecisionScore as DecisionScore
+    from stakes.method.interior_point import InteriorPoint as InteriorPoint
     from stakes.method.loss import DecisionAwareLoss as DecisionAwareLoss
     from stakes.method.models.diffusion import DiffusionModel as DiffusionModel
     from stakes.method.models.implicit import ImplicitModel as ImplicitModel
@@ -29,6 +30,9 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.objective import DecisionAwareObjective as DecisionAwareObjective
     from stakes.method.objective import ObjectiveTerms as ObjectiveTerms
     from stakes.method.power_curve import PowerCurve as PowerCurve
+    from stakes.method.programs import ScenarioProgram as ScenarioProgram
+    from stakes.method.schedules import AllocationCost as AllocationCost
+    from stakes.method.schedules import ScheduleCost as ScheduleCost
     from stakes.method.score_mixture import ScoreMixture as ScoreMixture
     from stakes.method.scores import EnergyScore as EnergyScore
     from stakes.method.scores import PointwiseCRPS as PointwiseCRPS
@@ -46,6 +50,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ActionSolution": "method.actions",
+    "AllocationCost": "method.schedules",
     "Correction": "evaluation.corrections",
     "Cost": "method.costs",
     "CostCheck": "method.check_cost",
@@ -57,6 +62,7 @@ _HOME = {
     "EnergyScore": "method.scores",
     "ImbalanceCost": "method.named_costs",
     "ImplicitModel": "method.models.implicit",
+    "InteriorPoint": "method.interior_point",
     "LinearModel": "method.models.linear",
     "NewsvendorCost": "method.named_costs",
     "NewtonBisection": "method.solvers",
@@ -67,6 +73,8 @@ _HOME = {
     "ProtectionCost": "method.named_costs",
     "Recalibrator": "recalibrator",
     "SampleModel": "method.models.sample_model",
+    "ScenarioProgram": "method.programs",
+    "ScheduleCost": "method.schedules",
     "ScoreMixture": "method.score_mixture",
     "ScoringRule": "method.scores",
     "ShortfallCost": "method.named_costs",

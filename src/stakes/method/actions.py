@@ -21,7 +21,9 @@ from stakes.errors import CostError, SettingError, ShapeError
 from stakes.method.argument_checks import check_finite, check_samples, working_precision
 from stakes.method.costs import Cost, TotalCost, require_cost, states_convexity
 from stakes.method.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of, with_gradient
+from stakes.method.interior_point import InteriorPoint
 from stakes.method.member_weights import mean_of_members, relative_weights
+from stakes.method.program_actions import ProgramCost, program_action
 from stakes.method.solvers import Located, NewtonBisection, Solver
 from stakes.method.thorough_search import spot_check_convexity, thorough_search
 
@@ -57,6 +59,12 @@ class ActionSolution:
         curvature: H = f''(a*), (...).
         certified: Whether it is proven that no action has a lower expected cost, (...), bool. Always False for a cost
             that is not known to be convex in the action.
+        gap: For an action of many parts, by how much a better one could lower the expected cost at most, (...), but for
+            the residual; None for one number.
+
+    For an action of many parts, A > 1, `interior` says that no limit of any part binds, `residual` how far limits and
+    the conditions of a minimum are violated, in units of the case, and `curvature` is the least of the action's own
+    cost in any direction.
     """
 
     action: Tensor
@@ -66,12 +74,13 @@ class ActionSolution:
     converged: Tensor
     curvature: Tensor
     certified: Tensor
+    gap: Tensor | None = None
 
 
 def solve_action(
     cost: Cost,
     samples: Tensor,
-    solver: Solver | None = None,
+    solver: Solver | InteriorPoint | None = None,
     *,
     weights: Tensor | None = None,
     check: bool | None = None,
@@ -108,6 +117,8 @@ def solve_action(
             return solve_action(cost, samples.clone(), solver, weights=weights, check=check, thorough=thorough)
     with torch.no_grad(), _full_precision(samples):
         samples, weights = _prepare(cost, samples, weights, check)
+        if isinstance(cost, ProgramCost):
+            return _program_solution(cost, samples, weights, solver)
         convex = states_convexity(cost)
         closed_form = _closed_form(cost, samples, weights) if solver is None else None
         if closed_form is not None:
@@ -122,7 +133,7 @@ def solve_action(
 def optimal_action(
     cost: Cost,
     samples: Tensor,
-    solver: Solver | None = None,
+    solver: Solver | InteriorPoint | None = None,
     *,
     weights: Tensor | None = None,
     check: bool | None = None,
@@ -155,6 +166,8 @@ def optimal_action(
             return optimal_action(cost, samples.clone(), solver, weights=weights, check=check, thorough=thorough)
     with _full_precision(samples):
         samples, weights = _prepare(cost, samples, weights, check)
+        if isinstance(cost, ProgramCost):
+            return program_action(cost, samples, weights, solver, gradient=True).action.to(samples.dtype)
         closed_form = _closed_form(cost, samples, weights) if solver is None else None
         if closed_form is not None:
             return closed_form.to(samples.dtype)
@@ -180,9 +193,11 @@ def check_stated_convexity(cost: Cost, samples: Tensor, weights: Tensor | None =
         spot_check_convexity(_expected_cost(cost, double, weights), *_bounds(cost, double))
 
 
-def _solve(cost: Cost, samples: Tensor, weights: Tensor | None, solver: Solver) -> tuple[ActionSolution, Tensor]:
+def _solve(
+    cost: Cost, samples: Tensor, weights: Tensor | None, solver: Solver | InteriorPoint
+) -> tuple[ActionSolution, Tensor]:
     """A solver's answer with its certificate, and the Jacobian d a*/d y_m (..., M, D)."""
-    if isinstance(solver, type) or not (callable(solver) and hasattr(solver, "tolerance")):
+    if isinstance(solver, type | InteriorPoint) or not (callable(solver) and hasattr(solver, "tolerance")):
         raise SettingError(f"solver must be a solver such as NewtonBisection(), got {solver!r}")
     f, (lower, upper) = _expected_cost(cost, samples, weights), _bounds(cost, samples)
     action, sound, typical_curvature = solver(f, lower, upper)
@@ -195,6 +210,20 @@ def _solve(cost: Cost, samples: Tensor, weights: Tensor | None, solver: Solver) 
     jacobian = torch.where(moves, -1 / torch.where(moves, curvature, 1.0), 0.0)[..., None, None] * cross
     unproven = torch.zeros_like(converged)
     return ActionSolution(action[..., None], value, interior, residual, converged, curvature, unproven), jacobian
+
+
+def _program_solution(
+    cost: ProgramCost, samples: Tensor, weights: Tensor | None, solver: Solver | InteriorPoint | None
+) -> ActionSolution:
+    """The solution of a decision with many parts."""
+    found = program_action(cost, samples, weights, solver)
+    action = found.action.to(samples.dtype)
+    shares = None if weights is None else weights.movedim(-1, 0)
+    value = mean_of_members(cost(action, samples.movedim(-2, 0)), shares, 0)
+    least = cost.program(samples.shape[-1], samples.device).least_curvature.to(value.dtype).expand_as(value)
+    return ActionSolution(
+        action, value, found.interior, found.residual.to(value.dtype), found.solved, least, found.solved, found.gap
+    )
 
 
 def _default_solver(cost: Cost, samples: Tensor, thorough: bool) -> Solver:
@@ -286,8 +315,9 @@ def _in_inference_mode() -> bool:
 
 def _prepare(cost: Cost, samples: Tensor, weights: Tensor | None, check: bool | None) -> tuple[Tensor, Tensor | None]:
     check_samples(samples)
-    require_cost(cost)
-    _require_batch_shape(cost, samples.shape[:-2])
+    if not isinstance(cost, ProgramCost):
+        require_cost(cost)
+        _require_batch_shape(cost, samples.shape[:-2])
     check_finite(samples, "samples", check)
     samples = working_precision(samples)
     return samples, relative_weights(weights, samples)

@@ -1,10 +1,12 @@
 """What a cost is, and how a function of action and outcome becomes one.
 
 A cost is called with members in front, action (..., A) against outcome (M, ..., D), so that parameters of the batch
-shape (...) broadcast untouched. Actions are scalars, A = 1. A cost that knows its closed form has `best_action`; one
-whose author knows that it is convex in the action says so by `convex = True`, on which every certificate rests.
+shape (...) broadcast untouched. Actions are scalars, A = 1, but for those of a scenario program
+(`stakes.method.program_actions`). A cost that knows its closed form has `best_action`; one whose author knows that it
+is convex in the action says so by `convex = True`, on which every certificate rests.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -20,6 +22,7 @@ __all__ = [
     "FunctionCost",
     "Parameter",
     "TotalCost",
+    "at_bounds",
     "cost_function",
     "has_closed_form",
     "require_bounds",
@@ -136,6 +139,24 @@ def cost_function(
     return FunctionCost(function, lower, upper, convex)
 
 
+def at_bounds(cost: Cost, action: Tensor) -> tuple[Tensor, Tensor]:
+    """Whether each action, or any part of it, is at the lower and at the upper bound, (...) each, bool.
+
+    Args:
+        cost: Whose bounds these are; an upper one that is None is none.
+        action: Actions (..., A).
+    """
+    several = action.shape[-1] > 1
+
+    def bound(value: Parameter | None, otherwise: float) -> Parameter:
+        if not isinstance(value, Tensor):
+            return otherwise if value is None else value
+        return value.to(action.dtype) if several else value.to(action.dtype)[..., None]
+
+    lower, upper = bound(cost.lower, -math.inf), bound(cost.upper, math.inf)
+    return (action <= lower).any(-1), (action >= upper).any(-1)
+
+
 def has_closed_form(cost: Cost, samples: Tensor) -> bool:
     """Whether the cost states the best action of such members by a formula, with the parameters that it has.
 
@@ -173,7 +194,8 @@ def require_cost(cost: object) -> None:
         raise CostError(f"cost must be a cost, got the class {cost.__name__}: make one, as in {cost.__name__}(...)")
     if not (callable(cost) and hasattr(cost, "lower") and hasattr(cost, "upper")):
         raise CostError(f"cost must have lower, upper and be callable as c(action, outcome), got {type(cost).__name__}")
-    require_bounds(cost.lower, cost.upper)
+    if not hasattr(cost, "program"):  # which has limits of its own, and checks them
+        require_bounds(cost.lower, cost.upper)
 
 
 def require_bounds(lower: Parameter, upper: Parameter) -> None:

@@ -1,0 +1,261 @@
+"""A step of the interior-point method: Mehrotra's, with one of Gondzio's corrections, members eliminated."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stakes.method.member_blocks import MemberBlocks
+from stakes.method.scenario_data import ScenarioData, beside, times
+
+__all__ = ["Iterate", "Products", "Residuals", "StepSystem", "either", "gap_of", "limited", "residuals_of", "stepped"]
+
+_TO_THE_LIMIT = 0.99  # of the way to the nearest limit
+_HOPED_FOR = 0.3  # by how much a correction is to lengthen the step
+_CENTRED = 10.0  # how far a product of slack and price may lie from its target before it is corrected
+_TINY = 1e-300
+_REFINED = 1  # how often a step is refined
+_RIDGE = 1e-15  # what keeps a factorisation positive, as a share of the diagonal
+
+
+class Iterate(NamedTuple):
+    """Where a method stands: the action, slacks and prices; all slacks and all prices but nu are positive.
+
+    Attributes:
+        a: The action, (B, A).
+        s: What the limits leave, d - C a, (B, K).
+        price: That of the limits, (B, K).
+        nu: That of the equations, (B, J).
+        z: The recourse, (B, M, Z).
+        v: What the recourse reaches beyond its rows, (B, M, R).
+        mu: The price of a row of a member, over its weight, (B, M, R).
+        zeta: The price of z >= 0, likewise, (B, M, Z).
+    """
+
+    a: Tensor
+    s: Tensor
+    price: Tensor
+    nu: Tensor
+    z: Tensor
+    v: Tensor
+    mu: Tensor
+    zeta: Tensor
+
+
+class Residuals(NamedTuple):
+    """What an iterate violates.
+
+    Attributes:
+        a: The slope of the cost by the action, (B, A).
+        c: The limits, (B, K).
+        e: The equations, (B, J).
+        z: The slope of the cost by the recourse, (B, M, Z).
+        v: The rows of the recourse, (B, M, R).
+    """
+
+    a: Tensor
+    c: Tensor
+    e: Tensor
+    z: Tensor
+    v: Tensor
+
+
+def residuals_of(data: ScenarioData, x: Iterate) -> Residuals:
+    """What an iterate violates.
+
+    Args:
+        data: The programs.
+        x: The iterate.
+    """
+    recourse = data.recourse
+    priced = (data.weights[:, None] @ x.mu)[:, 0]  # (B, R)
+    return Residuals(
+        a=times(data.P, x.a) + data.p + x.price @ data.C + x.nu @ data.E - priced @ recourse.T,
+        c=limited(data, x.a @ data.C.mT + x.s - data.d),
+        e=x.a @ data.E.mT - data.e,
+        z=data.curvature * recourse.curved(x.z) + data.q - recourse.priced(x.mu) - x.zeta,
+        v=recourse.reached(x.z) + (x.a @ recourse.T.mT)[:, None] - x.v - data.h,
+    )
+
+
+def limited(data: ScenarioData, values: Tensor) -> Tensor:
+    """The values of the limits there are, 0 elsewhere, (B, K).
+
+    Args:
+        data: The programs.
+        values: One for each limit, (B, K).
+    """
+    return torch.where(torch.isfinite(data.d), values, 0.0)
+
+
+def gap_of(data: ScenarioData, x: Iterate) -> Tensor:
+    """The sum of slacks times prices, (B,): the duality gap where nothing is violated.
+
+    Args:
+        data: The programs.
+        x: The iterate.
+    """
+    members = (x.v * x.mu).sum(-1) + (x.z * x.zeta).sum(-1)
+    return (x.s * x.price).sum(-1) + (data.weights * members).sum(-1)
+
+
+class Products(NamedTuple):
+    """Slacks times prices, less what they are to become.
+
+    Attributes:
+        s: Of the limits, (B, K).
+        v: Of the rows of the recourse, (B, M, R).
+        z: Of its parts, (B, M, Z).
+    """
+
+    s: Tensor
+    v: Tensor
+    z: Tensor
+
+
+class StepSystem:
+    """The linear system of a step at one iterate, factorised.
+
+    Args:
+        data: The programs.
+        x: The iterate.
+    """
+
+    def __init__(self, data: ScenarioData, x: Iterate) -> None:
+        self.data, self.x = data, x
+        self.blocks = MemberBlocks(data.recourse, data.curvature, x.zeta / x.z, x.v / x.mu)
+        limits = data.C.mT @ ((x.price / x.s)[..., None] * data.C)
+        self.matrix = data.P + limits + self.blocks.on_actions(data.weights)  # (B, A, A)
+        self.shape = self.matrix.diagonal(dim1=-2, dim2=-1).clamp(min=_TINY).rsqrt()
+        even = self.shape[..., None] * self.matrix * self.shape[:, None]
+        self.factor = torch.linalg.cholesky_ex(even + _RIDGE * torch.eye(even.shape[-1]).to(even)).L
+        if len(data.E):
+            self.across = torch.cholesky_solve(data.E.mT.expand(len(even), -1, -1) * self.shape[..., None], self.factor)
+            self.across = self.shape[..., None] * self.across  # (B, A, J)
+            self.equations = torch.linalg.cholesky_ex(data.E @ self.across).L
+
+    def step(self, residuals: Residuals, products: Products) -> Iterate:
+        """The step that would remove the residuals and the products, were the problem linear.
+
+        Args:
+            residuals: What the iterate violates.
+            products: Slacks times prices, less what they are to become.
+        """
+        step = self._once(residuals, products)
+        if self.data.recourse.simple:
+            return step
+        for _ in range(_REFINED):  # a member's matrix may have lost the digits that its small pivots need
+            step = Iterate(*map(torch.add, step, self._once(*self._left(step, residuals, products))))
+        return step
+
+    def _left(self, step: Iterate, residuals: Residuals, products: Products) -> tuple[Residuals, Products]:
+        """What a step leaves of the residuals and the products."""
+        x, data = self.x, self.data
+        p, e, q, h = (torch.zeros_like(each) for each in (data.p, data.e, data.q, data.h))
+        linear = replace(data, p=p, d=torch.where(torch.isfinite(data.d), 0.0, torch.inf), e=e, q=q, h=h)
+        left = Residuals(*map(torch.add, residuals_of(linear, step), residuals))
+        return left, Products(
+            products.s + x.s * step.price + x.price * step.s,
+            products.v + x.v * step.mu + x.mu * step.v,
+            products.z + x.z * step.zeta + x.zeta * step.z,
+        )
+
+    def _once(self, residuals: Residuals, products: Products) -> Iterate:
+        """The step as the factors give it."""
+        x, data, blocks, recourse = self.x, self.data, self.blocks, self.data.recourse
+        slope = residuals.z + products.z / x.z
+        b = recourse.reached(blocks.theta(slope)) - residuals.v - products.v / x.mu
+        pull = (data.weights[:, None] @ blocks.solve(b))[:, 0] @ recourse.T
+        pushed = (x.price * residuals.c - products.s) / x.s
+        a, nu = self.actions(pull - residuals.a - pushed @ data.C, residuals.e)
+        mu = blocks.solve(b - (a @ recourse.T.mT)[:, None])
+        z = blocks.theta(recourse.priced(mu) - slope)
+        s = limited(data, -residuals.c - a @ data.C.mT)
+        return Iterate(
+            a,
+            s,
+            -(products.s + x.price * s) / x.s,
+            nu,
+            z,
+            -(products.v + x.v * mu) / x.mu,
+            mu,
+            -(products.z + x.zeta * z) / x.z,
+        )
+
+    def actions(self, slope: Tensor, off: Tensor) -> tuple[Tensor, Tensor]:
+        """The a and nu with K a + E'nu = slope and E a = -off, (B, A) and (B, J).
+
+        Args:
+            slope: (B, A).
+            off: (B, J).
+        """
+        a = self._solved(slope)
+        a = a + self._solved(slope - times(self.matrix, a))
+        if not len(self.data.E):
+            return a, off
+        nu = torch.cholesky_solve((a @ self.data.E.mT + off)[..., None], self.equations)
+        return a - (self.across @ nu)[..., 0], nu[..., 0]
+
+    def _solved(self, slope: Tensor) -> Tensor:
+        return self.shape * torch.cholesky_solve((self.shape * slope)[..., None], self.factor)[..., 0]
+
+
+def _length(x: Iterate, step: Iterate) -> Tensor:
+    """How far all slacks and prices stay positive, at most 1, (B,)."""
+    pairs = [(getattr(x, name), getattr(step, name)) for name in ("s", "z", "v", "mu", "zeta")]
+    pairs.append((torch.where(x.price > 0, x.price, 1.0), step.price))  # there is none where there is no limit
+    fastest = [(change / value).flatten(1).amin(1) for value, change in pairs if value[0].numel()]
+    return -1 / torch.stack(fastest).amin(0).clamp(max=-1.0)
+
+
+def _moved(x: Iterate, step: Iterate, length: Tensor) -> Iterate:
+    return Iterate(*(torch.addcmul(one, beside(length, one), change) for one, change in zip(x, step, strict=True)))
+
+
+def either(chosen: Tensor, x: Iterate, other: Iterate) -> Iterate:
+    """The one iterate where it is chosen, else the other.
+
+    Args:
+        chosen: Which cases, (B,), bool.
+        x: The one.
+        other: The other.
+    """
+    return Iterate(*(torch.where(beside(chosen, one), one, two) for one, two in zip(x, other, strict=True)))
+
+
+def stepped(data: ScenarioData, x: Iterate, residuals: Residuals) -> Iterate:
+    """One step of Mehrotra's method, with one of Gondzio's corrections where it lengthens the step.
+
+    Args:
+        data: The programs.
+        x: Where it starts.
+        residuals: What that violates.
+    """
+    system, share = StepSystem(data, x), 1 / data.h.shape[1]
+    count = share * torch.isfinite(data.d).sum(-1) + x.v.shape[-1] + x.z.shape[-1]
+    products = Products(x.s * x.price, x.v * x.mu, x.z * x.zeta)
+    straight = system.step(residuals, products)
+    target = (1 - _length(x, straight)) ** 3 * gap_of(data, x) / count  # (B,)
+    goals = (share * target[:, None], target[:, None, None], target[:, None, None])
+    bent = Products(
+        limited(data, products.s + straight.s * straight.price - goals[0]),
+        products.v + straight.v * straight.mu - goals[1],
+        products.z + straight.z * straight.zeta - goals[2],
+    )
+    step = system.step(residuals, bent)
+    length = _length(x, step)
+    hoped = _moved(x, step, (length + _HOPED_FOR).clamp(max=1.0))
+    pairs = ((hoped.s, hoped.price), (hoped.v, hoped.mu), (hoped.z, hoped.zeta))
+    wrong = [_off_centre(slack * price, goal) for (slack, price), goal in zip(pairs, goals, strict=True)]
+    wrong[0] = limited(data, wrong[0])
+    centred = system.step(residuals, Products(*(part - off for part, off in zip(bent, wrong, strict=True))))
+    other = _length(x, centred)
+    longer = other > length
+    return _moved(x, either(longer, centred, step), _TO_THE_LIMIT * torch.where(longer, other, length))
+
+
+def _off_centre(products: Tensor, goal: Tensor) -> Tensor:
+    """By how much products have to change to come near to their goal; large ones by as much as the goal allows."""
+    within = products.clamp(goal / _CENTRED, goal * _CENTRED)
+    return torch.maximum(within - products, -_CENTRED * goal)

@@ -1,0 +1,332 @@
+# ruff: noqa: N806 the letters are those of the formula
+"""Decisions with many parts as scenario programs: their matrices, their best action and its gradient.
+
+    minimise over a   1/2 a'Pa + p(y)'a + sum_m w_m r(a, y_m)   subject to   G a <= g,  E a = e,  lower <= a <= upper
+    r(a, y) = minimum over z >= 0 of   1/2 z'Qz + q(y)'z        subject to   W z >= h(y) - T a
+
+p, q and h are affine in the outcome y; of p only the mean over the members counts. The gradient is that of the implicit
+function theorem: with S, Theta and K of the last step (`stakes.method.interior_point`),
+
+    K da + E'dnu = sum_m w_m T'S^-1 (W Theta dq_m + dh_m) - dp,   E da = 0.
+
+Limits that bind do not move, so that they block it; and where all costs are linear it is almost everywhere that of an
+action which stays at a corner, without any gradient by p and q.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from stakes.errors import CostError, ShapeError
+from stakes.method.argument_checks import check_finite
+from stakes.method.interior_point import InteriorPoint, ProgramSolution, system_at
+from stakes.method.member_blocks import Recourse
+from stakes.method.scenario_data import ScenarioData
+
+__all__ = ["ScenarioProgram", "SolvedProgram"]
+
+_OF_ACTION, _OF_RECOURSE, _OF_ROWS = ("p", "lower", "upper"), ("q",), ("h",)
+
+
+class SolvedProgram(NamedTuple):
+    """The best actions of a batch of cases (...).
+
+    Attributes:
+        action: The best action, (..., A), or (n, A) of some cases, in double precision, with its gradient by the
+            members where one was asked for.
+        solution: All that the solver says, with the cases in one axis (B,).
+    """
+
+    action: Tensor
+    solution: ProgramSolution
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioProgram:
+    """The matrices of a decision with A parts about D outcomes, with Z parts of recourse in R rows.
+
+    Vectors may have a batch (...) of their own in front, one for each case; matrices are the same for all cases, but
+    for P and p_y. Whatever is None is zero, or no limit.
+
+    Attributes:
+        T: What the action does in the rows of the recourse, (R, A).
+        W: What the recourse does there: (R, Z), or (R,) where it is diagonal.
+        h_y: What the outcome asks of the rows, (R, D).
+        h: The same, whatever the outcome, (..., R).
+        q: What the recourse costs, (..., Z).
+        q_y: What it costs by the outcome, (Z, D).
+        Q: The curvature of that cost, positive semidefinite: (Z, Z), or (Z,) where it is diagonal.
+        p: What the action costs, (..., A).
+        p_y: What it costs by the mean outcome, (..., A, D).
+        P: The curvature of that cost, (..., A, A), positive semidefinite.
+        G: Limits of the action, (K, A).
+        g: What they allow, (..., K).
+        E: Equations of the action, (J, A).
+        e: What they equal, (..., J).
+        lower: What no part of the action falls below, (..., A).
+        upper: What no part of the action exceeds, (..., A).
+    """
+
+    T: Tensor
+    W: Tensor
+    h_y: Tensor
+    q: Tensor
+    h: Tensor | None = None
+    q_y: Tensor | None = None
+    Q: Tensor | None = None
+    p: Tensor | None = None
+    p_y: Tensor | None = None
+    P: Tensor | None = None
+    G: Tensor | None = None
+    g: Tensor | None = None
+    E: Tensor | None = None
+    e: Tensor | None = None
+    lower: Tensor | None = None
+    upper: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if (value := getattr(self, field.name)) is not None:
+                object.__setattr__(self, field.name, torch.as_tensor(value, dtype=torch.float64))
+        self._require_shapes()
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and field.name not in ("g", "lower", "upper"):
+                check_finite(value, field.name)
+
+    @property
+    def parts(self) -> int:
+        """A, how many parts an action has."""
+        return self.T.shape[1]
+
+    @property
+    def outcomes(self) -> int:
+        """D, how many outcomes a case has."""
+        return self.h_y.shape[1]
+
+    @property
+    def least_curvature(self) -> Tensor:
+        """The smallest curvature of the action's own cost in any direction, (...)."""
+        return self.T.new_zeros(()) if self.P is None else torch.linalg.eigvalsh(self.P)[..., 0]
+
+    @property
+    def recourse(self) -> Recourse:
+        """Q, W and T."""
+        Q = self.Q if self.Q is not None else self.T.new_zeros(self.W.shape[-1])
+        return Recourse(Q, self.W, self.T)
+
+    def solve(
+        self,
+        samples: Tensor,
+        weights: Tensor | None = None,
+        solver: InteriorPoint | None = None,
+        *,
+        gradient: bool = False,
+        places: Tensor | None = None,
+    ) -> SolvedProgram:
+        """The best action of each forecast.
+
+        Args:
+            samples: Members (..., M, D).
+            weights: What each member weighs, (..., M), in any unit; None where all count alike.
+            solver: How the program is solved; None for `InteriorPoint()`.
+            gradient: Whether the actions are to be differentiable in the members; those that are not solved have no
+                gradient.
+            places: Of which cases only, (n,), counted in one axis; None for all.
+        """
+        if samples.shape[-1] != self.outcomes:
+            raise ShapeError(f"samples must have {self.outcomes} outcomes, got shape {tuple(samples.shape)}")
+        cases, double = samples.shape[:-2], samples.double()
+        with torch.no_grad():
+            data = self.data(double.detach(), weights)
+            data = data if places is None else data.rows(places)
+            solution = (solver or InteriorPoint()).solve(data)
+        action = solution.iterate.a
+        if gradient:
+            change = (double - double.detach()).reshape(cases.numel(), *samples.shape[-2:])
+            p_y = self._batch(self.p_y, cases, 2)
+            if places is not None:
+                change, p_y = change[places], p_y if p_y is None or len(p_y) == 1 else p_y[places]
+            action = action + self._moved(data, solution, change, p_y)
+        return SolvedProgram(action if places is not None else action.reshape(*cases, self.parts), solution)
+
+    def data(self, samples: Tensor, weights: Tensor | None = None) -> ScenarioData:
+        """The programs of a batch of forecasts, cases in one axis.
+
+        Args:
+            samples: Members (..., M, D).
+            weights: What each member weighs, (..., M); None where all count alike.
+        """
+        *cases, members, width = samples.shape
+        shape = torch.Size(cases)
+        y = samples.reshape(-1, members, width)
+        shares = y.new_ones(len(y), members) if weights is None else weights.double().expand(*cases, members)
+        shares = shares.reshape(-1, members) / shares.reshape(-1, members).sum(-1, keepdim=True)
+        mean = (shares[:, None] @ y)[:, 0]
+        p = self._vector("p", shape, self.parts) + _by_outcome(self._batch(self.p_y, shape, 2), mean)
+        q = self._vector("q", shape, self.recourse.parts)[:, None]
+        q = q if self.q_y is None else q + y @ self.q_y.mT
+        h = self._vector("h", shape, self.recourse.rows)[:, None] + y @ self.h_y.mT
+        C, d = self._limits(shape)
+        E = y.new_zeros(0, self.parts) if self.E is None else self.E
+        P = self._batch(self.P, shape, 2)
+        return ScenarioData(
+            P=y.new_zeros(1, self.parts, self.parts) if P is None else P,
+            p=p.expand(len(y), -1),
+            C=C,
+            d=d,
+            E=E,
+            e=self._vector("e", shape, len(E)),
+            recourse=self.recourse,
+            q=q,
+            h=h,
+            weights=shares,
+            curvature=y.new_ones(len(y), 1, 1),
+        )
+
+    def slack(self, action: Tensor, places: Tensor | None, cases: torch.Size) -> Tensor:
+        """The distance of each action from its nearest limit, relative to its size; infinite without any limit, (...).
+
+        Args:
+            action: Actions (..., A) of all cases, or (n, A) of those at some places.
+            places: Which cases, (n,); None for all.
+            cases: The shape (...) of all cases.
+        """
+        C, d = self._limits(cases)
+        if not len(C):
+            return torch.full_like(action[..., 0], torch.inf)
+        flat = action.reshape(-1, self.parts)
+        left = (d if places is None else d[places]) - flat @ C.mT
+        size = flat.abs().amax(-1).clamp(min=torch.finfo(flat.dtype).tiny)
+        return (left.amin(-1) / size).reshape(action.shape[:-1])
+
+    def recourse_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """What the best recourse r(a, y) costs, (...), differentiable by its prices; infinite where there is none.
+
+        Args:
+            action: Actions (..., A).
+            outcome: Outcomes (..., D).
+        """
+        asked = outcome.double() @ self.h_y.mT - action.double() @ self.T.mT  # (..., R)
+        price = self.q if self.q_y is None else self.q + outcome.double() @ self.q_y.mT
+        asked = asked if self.h is None else asked + self.h
+        recourse = self.recourse
+        if recourse.simple:
+            least = (asked / recourse.W).clamp(min=0.0)
+            z = torch.maximum(least, torch.where(recourse.Q > 0, -price / recourse.Q, 0.0))
+            return ((0.5 * recourse.Q * z + price) * z).sum(-1)
+        cases = asked.shape[:-1]
+        price = price.expand(*cases, recourse.parts)
+        with torch.no_grad():
+            solution = InteriorPoint().solve(_recourse_alone(recourse, price.detach(), asked.detach()))
+        z, mu = (part[:, 0].reshape(*cases, -1) for part in (solution.iterate.z, solution.iterate.mu))
+        value = torch.where(solution.solved, solution.objective, torch.inf).reshape(cases)
+        return value + ((price - price.detach()) * z).sum(-1) + ((asked - asked.detach()) * mu).sum(-1)
+
+    def own_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """What the action itself costs, 1/2 a'Pa + p(y)'a, (...).
+
+        Args:
+            action: Actions (..., A).
+            outcome: Outcomes (..., D).
+        """
+        a, y = action.double(), outcome.double()
+        slope = a.new_zeros(()) if self.p is None else self.p
+        slope = slope if self.p_y is None else slope + (self.p_y @ y[..., None])[..., 0]
+        bent = a.new_zeros(()) if self.P is None else 0.5 * (self.P @ a[..., None])[..., 0]
+        return ((slope + bent) * a).sum(-1)
+
+    # Inside
+
+    def _moved(self, data: ScenarioData, solution: ProgramSolution, change: Tensor, p_y: Tensor | None) -> Tensor:
+        """How the action moves with the members (B, M, D), (B, A)."""
+        with torch.no_grad():
+            sound, system = solution.solved[:, None], system_at(data, solution)
+        rows = change @ self.h_y.mT
+        if self.q_y is not None:
+            rows = rows + data.recourse.reached(system.blocks.theta(change @ self.q_y.mT))
+        pull = (data.weights[:, None] @ system.blocks.solve(rows))[:, 0] @ self.T
+        if p_y is not None:
+            pull = pull - (p_y @ (data.weights[:, None] @ change).mT)[..., 0]
+        moved = system.actions(torch.where(sound, pull, 0.0), torch.zeros_like(data.e))[0]
+        return torch.where(sound, moved, 0.0)
+
+    def _limits(self, shape: torch.Size) -> tuple[Tensor, Tensor]:
+        """All limits C a <= d, the bounds among them."""
+        eye = torch.eye(self.parts, dtype=torch.float64, device=self.T.device)
+        rows, allowed = [], []
+        if self.G is not None:
+            rows.append(self.G)
+            allowed.append(self._vector("g", shape, len(self.G)))
+        if self.upper is not None:
+            rows.append(eye)
+            allowed.append(self._vector("upper", shape, self.parts))
+        if self.lower is not None:
+            rows.append(-eye)
+            allowed.append(-self._vector("lower", shape, self.parts))
+        if not rows:
+            return eye[:0], eye.new_zeros(shape.numel(), 0)
+        return torch.cat(rows), torch.cat(allowed, -1)
+
+    def _vector(self, name: str, shape: torch.Size, size: int) -> Tensor:
+        """A vector of each case, (B, size); zeros where there is none."""
+        value = getattr(self, name)
+        value = self.T.new_zeros(size) if value is None else value
+        _require_batch(name, value.shape[:-1], shape)
+        return value.expand(*shape, size).reshape(shape.numel(), size)
+
+    def _batch(self, value: Tensor | None, shape: torch.Size, axes: int) -> Tensor | None:
+        """A matrix of each case, (B, ...), or (1, ...) where all share it."""
+        if value is None or value.dim() == axes:
+            return None if value is None else value[None]
+        own = value.shape[-axes:]
+        _require_batch("P and p_y", value.shape[:-axes], shape)
+        return value.expand(*shape, *own).reshape(-1, *own)
+
+    def _require_shapes(self) -> None:
+        A, R, D = self.T.shape[-1], self.T.shape[0], self.h_y.shape[-1]
+        Z = self.W.shape[-1]
+        K, J = (0 if each is None else len(each) for each in (self.G, self.E))
+        expected: dict[str, tuple[int, ...]] = {
+            "T": (R, A), "h_y": (R, D), "q": (Z,), "h": (R,), "q_y": (Z, D), "p": (A,), "p_y": (A, D), "P": (A, A),
+            "G": (K, A), "g": (K,), "E": (J, A), "e": (J,), "lower": (A,), "upper": (A,),
+        }  # fmt: skip
+        for name, shape in expected.items():
+            value = getattr(self, name)
+            if value is not None and tuple(value.shape[-len(shape) :]) != shape:
+                raise ShapeError(f"{name} must end in the shape {shape}, got {tuple(value.shape)}")
+        if self.W.dim() not in (1, 2) or self.W.shape[0] != R:
+            raise ShapeError(f"W must have the shape ({R},) or ({R}, Z), got {tuple(self.W.shape)}")
+        if self.Q is not None and tuple(self.Q.shape) not in ((Z,), (Z, Z)):
+            raise ShapeError(f"Q must have the shape ({Z},) or ({Z}, {Z}), got {tuple(self.Q.shape)}")
+        for matrix, vector in (("G", "g"), ("E", "e")):
+            if (getattr(self, matrix) is None) != (getattr(self, vector) is None):
+                raise CostError(f"{matrix} and {vector} go together, got one of them")
+
+
+def _require_batch(name: str, batch: torch.Size, cases: torch.Size) -> None:
+    sizes = zip(reversed(batch), reversed(cases), strict=False)
+    if len(batch) > len(cases) or any(size not in (1, wanted) for size, wanted in sizes):
+        raise CostError(f"{name} must broadcast to the cases {tuple(cases)}, got {tuple(batch)} before its own axes")
+
+
+def _by_outcome(matrix: Tensor | None, mean: Tensor) -> Tensor | float:
+    return 0.0 if matrix is None else (matrix @ mean[..., None])[..., 0]
+
+
+def _recourse_alone(recourse: Recourse, price: Tensor, asked: Tensor) -> ScenarioData:
+    """Each case's own recourse as a program whose action, of one part, does nothing."""
+    blank = asked.reshape(-1, recourse.rows)[:, :1]
+    nothing: dict[str, Any] = {"C": blank[:0], "d": blank[:, :0], "E": blank[:0], "e": blank[:, :0]}
+    return ScenarioData(
+        P=torch.ones_like(blank[:1])[None],
+        p=torch.zeros_like(blank),
+        recourse=replace(recourse, T=torch.zeros_like(recourse.T[:, :1])),
+        q=price.reshape(-1, 1, recourse.parts),
+        h=asked.reshape(-1, 1, recourse.rows),
+        weights=torch.ones_like(blank),
+        curvature=torch.ones_like(blank)[..., None],
+        **nothing,
+    )

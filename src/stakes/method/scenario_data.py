@@ -1,0 +1,117 @@
+"""The numbers of a batch of scenario programs, and the units in which each case has numbers of the order of one."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stakes.method.member_blocks import Recourse
+
+__all__ = ["ScenarioData", "Units", "beside", "largest", "scaled", "times"]
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioData:
+    """B programs of one shape, with M members each, in double precision.
+
+    Attributes:
+        P: The curvature of the action's own cost, (B, A, A) or (1, A, A), positive semidefinite.
+        p: The slope of it, (B, A).
+        C: The limits of the action, (K, A).
+        d: What they allow, (B, K); infinite where a case has no such limit.
+        E: The equations of the action, (J, A).
+        e: What they equal, (B, J).
+        recourse: Q, W and T.
+        q: What the recourse costs, (B, M, Z) or (B, 1, Z).
+        h: What it has to reach, (B, M, R).
+        weights: What each member weighs, (B, M), adding up to 1 in every case.
+        curvature: By what Q is multiplied in each case, (B, 1, 1).
+    """
+
+    P: Tensor
+    p: Tensor
+    C: Tensor
+    d: Tensor
+    E: Tensor
+    e: Tensor
+    recourse: Recourse
+    q: Tensor
+    h: Tensor
+    weights: Tensor
+    curvature: Tensor
+
+    def rows(self, places: Tensor) -> "ScenarioData":
+        """Some of the cases.
+
+        Args:
+            places: Which, (n,).
+        """
+        names = ("p", "d", "e", "q", "h", "weights", "curvature")
+        chosen = {name: getattr(self, name)[places] for name in names}
+        return replace(self, P=self.P if len(self.P) == 1 else self.P[places], **chosen)
+
+
+class Units(NamedTuple):
+    """The units of each case.
+
+    Attributes:
+        action: Of the action and the recourse, (B,).
+        cost: Of prices, (B,).
+    """
+
+    action: Tensor
+    cost: Tensor
+
+
+def scaled(data: ScenarioData) -> tuple[ScenarioData, Units]:
+    """The same programs with numbers of the order of one, and their units.
+
+    Args:
+        data: The programs.
+    """
+    allowed = torch.where(torch.isfinite(data.d), data.d, 0.0)
+    reach = largest(data.h, data.e)
+    action = _positive(torch.where(reach > 0, reach, largest(allowed)))
+    curved = largest(data.P.expand(len(action), -1, -1), data.curvature * data.recourse.Q.abs().amax())
+    cost = _positive(torch.maximum(largest(data.q, data.p), action * curved))
+    of_action, of_cost = (lambda value: value / beside(action, value)), (lambda value: value / beside(cost, value))
+    changed = {name: of_action(getattr(data, name)) for name in ("d", "e", "h")}
+    changed |= {name: of_cost(getattr(data, name)) for name in ("p", "q")}
+    ratio = action / cost
+    changed |= {"P": beside(ratio, data.P) * data.P, "curvature": beside(ratio, data.curvature) * data.curvature}
+    return replace(data, **changed), Units(action, cost)
+
+
+def _positive(values: Tensor) -> Tensor:
+    return torch.where(values > 0, values, 1.0)
+
+
+def largest(*values: Tensor) -> Tensor:
+    """The largest absolute value in each case, (B,).
+
+    Args:
+        values: Numbers (B, ...) of the cases.
+    """
+    sizes = [value.abs().flatten(1).amax(1) for value in values if value[0].numel()]
+    return torch.stack(sizes).amax(0) if sizes else values[0].new_zeros(len(values[0]))
+
+
+def beside(values: Tensor, other: Tensor) -> Tensor:
+    """One number a case, to be broadcast against other numbers of the cases.
+
+    Args:
+        values: The numbers (B,).
+        other: The others, (B, ...).
+    """
+    return values.reshape(-1, *[1] * (other.dim() - 1))
+
+
+def times(matrix: Tensor, vector: Tensor) -> Tensor:
+    """The product of each matrix and its vector, (..., n).
+
+    Args:
+        matrix: (..., n, m).
+        vector: (..., m).
+    """
+    return (matrix @ vector[..., None])[..., 0]
