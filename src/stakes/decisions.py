@@ -14,7 +14,7 @@ from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
 from stakes.method.actions import solve_action
-from stakes.method.costs import Cost
+from stakes.method.costs import Cost, at_bounds
 from stakes.method.thorough_search import ACTIONS_LOOKED_AT
 
 __all__ = ["Decisions", "decision_table", "solve_decisions", "uncertified_notes"]
@@ -143,7 +143,7 @@ def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, 
         solution = solve_action(cost, samples, weights=weights)
         quantiles = _quantiles(cost, samples, levels, double, weights)
     action = solution.action[..., 0] if solution.action.shape[-1] == 1 else solution.action
-    at_lower, at_upper = _at_bounds(cost, action)
+    at_lower, at_upper = at_bounds(cost, solution.action)
     return Decisions(
         action=_within_bounds(cost, action) if double else action.numpy(),
         expected_cost=_numbers(solution.expected_cost, double),
@@ -168,16 +168,10 @@ def _quantiles(cost: Cost, samples: Tensor, levels: Sequence[float], double: boo
     return np.quantile(total, list(levels), axis=1, method="inverted_cdf", weights=shares).T
 
 
-def _at_bounds(cost: Cost, action: Tensor) -> tuple[Tensor, Tensor]:
-    """Whether actions (n,) or (n, A) are, or any part of them is, at the lower and at the upper bound: (n,) each."""
-    lower, upper = (torch.as_tensor(bound, dtype=action.dtype) for bound in (cost.lower, cost.upper))
-    at_lower, at_upper = action <= lower, action >= upper
-    return (at_lower, at_upper) if action.dim() == 1 else (at_lower.any(-1), at_upper.any(-1))
-
-
 def _within_bounds(cost: Cost, action: Tensor) -> Floats:
     """In double precision, where a bound that was rounded to single precision may lie on its other side."""
-    lower, upper = (np.asarray(bound, dtype=np.float64) for bound in (cost.lower, cost.upper))
+    given = (cost.lower, cost.upper)
+    lower, upper = (None if bound is None else np.asarray(bound, dtype=np.float64) for bound in given)
     return np.clip(_numbers(action, True), lower, upper)
 
 

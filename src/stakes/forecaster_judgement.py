@@ -32,13 +32,14 @@ class JudgedAnswers(MemberAnswers):
         members: How many members a forecast has.
         block: How many neighbouring rows belong together; "auto" tells by their times.
         baseline_models_: The models of weight 0; none where there is no such forecast.
-        climatology_action_: The constant action that was best for the rows of the fit.
+        climatology_action_: The constant action that was best for the rows of the fit, a number for each of its parts
+            where it has several.
     """
 
     members: int
     block: int | Literal["auto"]
     baseline_models_: list[nn.Module]
-    climatology_action_: float
+    climatology_action_: float | tuple[float, ...]
 
     @abstractmethod
     def _validated(self, X: Any, y: Any, times: Any, fitting: bool = False) -> Rows:
@@ -104,5 +105,6 @@ class JudgedAnswers(MemberAnswers):
         assessor = Assessor(self.cost, regions or {})
         parts = [assessor(members, outcome[rows]) for rows, members in self._forecast(features, which)]
         metrics = {name: torch.cat([part[name] for part in parts]).double().numpy() for name in parts[0]}
-        constant = torch.full_like(outcome[:, :1], self.climatology_action_)
+        numbers = torch.tensor(self.climatology_action_, dtype=outcome.dtype, device=outcome.device)
+        constant = numbers.expand(len(outcome), max(1, numbers.numel()))
         return metrics | {"climatology_cost": self.cost(constant, outcome).double().numpy()}

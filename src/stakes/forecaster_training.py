@@ -241,7 +241,8 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         self.models_, self.baseline_models_ = kept_models(fitted, self.decision_weight_)
         self.place_on(trees)
         self.noise_seed_, self.outcome_bounds_ = plan.noise_seed, plan.bounds
-        self.climatology_action_ = float(optimal_action(self.cost, plan.train.outcome, thorough=True))
+        constant = optimal_action(self.cost, plan.train.outcome, thorough=True).tolist()
+        self.climatology_action_ = constant[0] if len(constant) == 1 else tuple(constant)
         return self
 
     def _forecast(

@@ -50,7 +50,8 @@ class FittedState:
         target_names: The names of the outcomes.
         single_output: Whether the outcomes came without a second axis.
         decision_weight: The weight that was taken.
-        climatology_action: The constant action that was best for the training outcomes.
+        climatology_action: The constant action that was best for the training outcomes, a number for each of its parts
+            where it has several.
         noise_seed: What the noise of the forecasts is drawn from.
         validation_cases: How many cases decided when to stop, or which weight to take.
         models: How many models the forecast is pooled from.
@@ -71,7 +72,7 @@ class FittedState:
     target_names: tuple[str, ...]
     single_output: bool
     decision_weight: float
-    climatology_action: float
+    climatology_action: float | tuple[float, ...]
     noise_seed: int
     validation_cases: int
     models: int

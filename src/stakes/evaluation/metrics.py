@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stakes.errors import SettingError, ShapeError
 from stakes.method.actions import optimal_action
-from stakes.method.costs import Cost
+from stakes.method.costs import Cost, at_bounds
 from stakes.method.member_weights import in_order, mean_of_members, relative_weights
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 from stakes.method.scores import EnergyScore, ThresholdWeightedCRPS, VariogramScore
@@ -110,15 +110,15 @@ class Assessor:
         weights = None if relative is None else relative.movedim(-1, 0)
         expected = mean_of_members(self.cost(action, members.movedim(-2, 0)), weights, 0)
         foresight = self.cost(optimal_action(self.cost, outcome[..., None, :], thorough=True), outcome)
-        level = action.squeeze(-1)
+        at_lower, at_upper = at_bounds(self.cost, action)
         return {
-            "action": level,
+            "action": action.mean(-1),
             "cost": cost,
             "expected_cost": expected,
             "gap": expected - cost,
             "miscalibration": (expected - cost).abs(),
             "foresight_regret": cost - foresight,
-            "interior": ((level > self.cost.lower) & (level < self.cost.upper)).to(cost.dtype),
+            "interior": (~at_lower & ~at_upper).to(cost.dtype),
             "gradient": pull.abs().sum((-2, -1)),
         }
 

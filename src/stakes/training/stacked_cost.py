@@ -9,6 +9,7 @@ from torch import Tensor
 
 from stakes.errors import SettingError
 from stakes.method.costs import Cost, Parameter
+from stakes.method.program_actions import ProgramCost
 
 __all__ = ["cost_structure", "stacked_cost"]
 
@@ -26,7 +27,7 @@ def cost_structure(cost: Cost) -> tuple[object, ...]:
 
 
 def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype) -> Cost:
-    """One cost whose parameters are tensors (R, 1), a row for each of the costs.
+    """One cost whose parameters are tensors (R, 1), or (R, 1, 1) of a program, a row for each of the costs.
 
     Args:
         costs: R costs of one kind.
@@ -44,7 +45,8 @@ def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype
         for value in values:
             if isinstance(value, Tensor) and value.numel() != 1:
                 raise SettingError(f"{name} of a replica's cost must be one number, got shape {tuple(value.shape)}")
-        columns[name] = torch.tensor([float(value) for value in values], dtype=dtype, device=device)[:, None]
+        column = torch.tensor([float(value) for value in values], dtype=dtype, device=device)[:, None]
+        columns[name] = column[..., None] if isinstance(first, ProgramCost) else column
     return cast(Cost, replace(cast(Any, first), **columns))
 
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from stakes.method.actions import solve_action
 from stakes.method.argument_checks import unwatched
-from stakes.method.costs import Cost
+from stakes.method.costs import Cost, at_bounds
 from stakes.method.models.sample_model import TrainingDraw
 from stakes.method.objective import DecisionAwareObjective
 from stakes.method.scores import energy_score
@@ -55,14 +55,14 @@ def _values(objective: DecisionAwareObjective, cost: Cost, draw: TrainingDraw) -
     if terms.decision is None:
         return values
     solution = solve_action(cost, members, check=False, thorough=False)
-    action = solution.action.squeeze(-1)
+    at_lower, at_upper = at_bounds(cost, solution.action)
     return values | {
         "decision": terms.decision,
         "cost": cost(solution.action, outcome),
         "expected_cost": solution.expected_cost,
-        "at_lower": (action <= cost.lower).to(action),
-        "at_upper": (action >= cost.upper).to(action),
-        "flagged": (~solution.converged).to(action),
+        "at_lower": at_lower.to(members),
+        "at_upper": at_upper.to(members),
+        "flagged": (~solution.converged).to(members),
     }
 
 
