@@ -41,7 +41,7 @@ def few_iterations() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def done(few_iterations: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(few_iterations: None, blank_figures: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with load.csv, costs.py and `old`, a fit of them, how many epochs it took; read it only."""
     folder = tmp_path_factory.mktemp("runs")
     table = load_table()

@@ -57,7 +57,7 @@ def test_random_costs_that_are_not_convex() -> None:
 
 
 def test_a_saturating_penalty_is_not_certified_and_its_best_minimum_found() -> None:
-    samples = two_clusters()
+    samples = two_clusters(60)
     solution = solve_action(cost_function(saturating, 0.0, 100.0), samples)
     assert not solution.certified.any()
     grid = torch.linspace(0, 100, 20_001)
