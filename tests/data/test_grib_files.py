@@ -1,6 +1,7 @@
 """GRIB files, written by ecCodes message by message, as the weather centres have them."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,7 @@ from stakes.data.grib_files import read_grib
 from stakes.data.members import read_members
 from stakes.errors import NetCDFError, StakesError
 
-eccodes = pytest.importorskip("eccodes")
-pytest.importorskip("cfgrib")
+pytestmark = pytest.mark.skipif(not (find_spec("eccodes") and find_spec("cfgrib")), reason="needs eccodes and cfgrib")
 GRID = {
     "Ni": 3,
     "Nj": 2,
@@ -28,6 +28,8 @@ VALUES = 270 + np.random.default_rng(0).random((4, 2, 2, 3))  # members, steps, 
 
 def message(member: int, hours: int, values: np.ndarray, kind: str = "pf") -> bytes:
     """One field of the 2 m temperature, of a run at 2020-01-01 00 UTC."""
+    import eccodes  # here, since it takes half a second
+
     handle = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
     surface = {
         "typeOfFirstFixedSurface": 103,

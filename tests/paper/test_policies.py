@@ -19,7 +19,7 @@ SETTINGS = Assessment(parameter="false_alarm_ratio")
 @pytest.fixture(scope="module", autouse=True)
 def few_epochs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policies, "_SETTINGS", replace(policies._SETTINGS, epochs=30))
+        patch.setattr(policies, "_SETTINGS", replace(policies._SETTINGS, epochs=15))
         yield
 
 

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import cvxpy
 import pytest
 import torch
-from cvxpylayers.torch import CvxpyLayer
 from torch import Tensor
 
 from stakes import NewtonBisection, PowerCurve, ShortfallCost, WindDispatchCost, optimal_action
@@ -26,6 +24,9 @@ def penalty(request: pytest.FixtureRequest) -> float:
 @pytest.fixture(scope="module")
 def layer(penalty: float) -> Any:
     """minimise -a + penalty mean(s^2) subject to s >= a - p, s >= 0, 0 <= a <= 1."""
+    import cvxpy  # here, since it takes a second
+    from cvxpylayers.torch import CvxpyLayer
+
     power, action = cvxpy.Parameter(MEMBERS), cvxpy.Variable(1)
     missing = cvxpy.Variable(MEMBERS, nonneg=True)
     expected_cost = -cvxpy.sum(action) + penalty / MEMBERS * cvxpy.sum_squares(missing)

@@ -80,8 +80,8 @@ def model(kind: str = "implicit", outcomes: int = 1, initial: int = 0, **setting
     """A fresh model, its weights drawn from the seed `initial`."""
     if kind not in ("own", "linear"):
         settings = {"layers": 2} | settings
-    with torch.random.fork_rng():
-        torch.manual_seed(initial)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(initial)  # that of other devices would note where it was called from
         return MODELS[kind](outcomes, **settings)
 
 
