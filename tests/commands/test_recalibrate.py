@@ -119,6 +119,8 @@ def test_a_file_of_forecasts_beside_outcomes() -> None:
     assert "--outcomes names it" in complaint("evaluate", "wind", "f.csv")
     assert called("evaluate", "wind", "f.csv", "--outcomes", "seen.csv", "--quiet")[0] == 0
     assert "--forecast names a newer one" in complaint("refit", "wind", "seen.csv", "--out", "newer")
+    assert called("monitor", "wind", "seen.csv", "--forecast", "f.csv", "--quiet")[0] == 0
+    assert "--forecast names the new one" in complaint("monitor", "wind", "seen.csv")
 
 
 @pytest.mark.parametrize(

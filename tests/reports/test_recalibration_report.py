@@ -103,8 +103,8 @@ def test_a_gain_that_may_be_chance_is_not_praised() -> None:
 def test_a_correction_that_costs_more_is_told_first() -> None:
     told = invented_recalibration(bias=0.0, correction=-3.0, today=None)
     first = recalibration_alarms(told)[0]
-    assert first.startswith("Take care: the raw forecast was cheaper on the test cases, ")
-    assert "than corrected, beyond doubt" in first
+    assert first.startswith("Take care: the raw forecast was cheaper on the test cases than the corrected one, ")
+    assert " EUR, beyond doubt. " in first
 
 
 def test_actions_of_today_that_cost_less_are_told_first() -> None:

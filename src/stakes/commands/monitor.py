@@ -12,7 +12,7 @@ __all__ = ["app"]
 app = App(
     name="monitor",
     help_epilogue=flag.examples(
-        "stakes monitor wind longer.csv; test $? = 3 && stakes refit wind longer.csv --out newer",
+        "stakes monitor wind longer.csv",
         "stakes monitor frost observed.csv --forecast members.nc --alpha 0.01 --json",
     ),
 )

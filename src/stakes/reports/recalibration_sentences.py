@@ -124,8 +124,9 @@ def _dearer(fit: JudgedRecalibration) -> Iterator[str]:
     if fit.has_left_plain and (change := fit.change(fit.taken)).mean > 0:
         doubt = "beyond doubt" if change.significant else "which may be chance"
         yield (
-            f"Take care: {_cheaper(fit, fit.ways[0])} than corrected, {doubt}. Past cases said otherwise: something "
-            "may have changed. Follow the raw forecast before you know what."
+            f"Take care: the raw forecast was cheaper on the test cases than the corrected one, "
+            f"{_costs(fit, fit.ways[0])}, {doubt}. Past cases said otherwise: something may have changed. Follow the "
+            "raw forecast before you know what."
         )
     elif (rung := _cheaper_rung(fit)) is not None:
         paid = rung.cost + rung.cost_change.mean
@@ -137,16 +138,17 @@ def _dearer(fit: JudgedRecalibration) -> Iterator[str]:
         )
     today = fit.way("today")
     if today is not None and fit.change(fit.taken, today).low > 0:
-        yield f"Take care: {_cheaper(fit, today)}, beyond doubt. Do not change how you decide before you know why."
+        yield (
+            f"Take care: today's actions were cheaper on the test cases than those of the forecast, "
+            f"{_costs(fit, today)}, beyond doubt. Do not change how you decide before you know why."
+        )
 
 
-def _cheaper(fit: JudgedRecalibration, way: WayToDecide) -> str:
-    """That a way was cheaper than the forecast that was taken."""
+def _costs(fit: JudgedRecalibration, way: WayToDecide) -> str:
+    """What a way costs, and what the forecast that was taken does."""
     ours, others = (sampled.estimate for sampled in fit.pair(fit.taken, way))
     paid, less = (amount_text(cost, fit.unit, beside=[ours, others]) for cost in (ours, others))
-    who = "today's actions were" if way.short == "today" else "the raw forecast was"
-    than = " than those of the forecast" if way.short == "today" else ""
-    return f"{who} cheaper on the test cases{than}, {less} per case against {paid}"
+    return f"{less} per case against {paid}"
 
 
 def _cheaper_rung(fit: JudgedRecalibration) -> RungOnTest | None:
