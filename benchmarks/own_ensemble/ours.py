@@ -39,7 +39,7 @@ def recalibrated(problem: Problem, cost: Cost, features: bool = True) -> Recalib
         return {"times": problem.times[rows], "issued": problem.issued[rows], "features": table}
 
     known, test = problem.known, problem.test
-    recalibrator = stakes.Recalibrator(cost, outcome_bounds=problem.bounds, random_state=0)
+    recalibrator = stakes.Recalibrator(cost, outcome_bounds=problem.bounds)
     start = time.process_time()
     recalibrator.fit(problem.members[known], problem.outcomes[known], **told(known))
     seconds = time.process_time() - start

@@ -21,14 +21,14 @@ from stakes.method.argument_checks import require_decision_weight, require_finit
 from stakes.method.costs import Cost, require_cost
 from stakes.recalibrator_input import given_of_arrays
 from stakes.recalibrator_ladder import ClimbSettings, climb_given_ladder
-from stakes.recalibrator_state import CorrectedMembers, RecalibratorState
+from stakes.recalibrator_state import RecalibratorState
 from stakes.training.threads import one_thread
 
 __all__ = ["Recalibrator"]
 
 Floats = NDArray[np.float64]
 
-_NUMBERS_AT_ONCE = 1 << 21  # members of all outcomes
+_AT_ONCE = 2000  # cases whose corrected members are held
 
 
 class Recalibrator(BaseEstimator):  # type: ignore[misc]
@@ -50,7 +50,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         gap: How many cases before a forecast have outcomes that were not known yet when it was issued; 0 where times
             and leads tell, or where a forecast is issued just before its outcome.
         block: How many neighbouring cases depend on each other; "auto" tells by their times.
-        random_state: Nothing is random; it is there as scikit-learn's tools expect it.
 
     Attributes:
         ladder_: How each rung was judged, and which one was taken.
@@ -83,7 +82,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         test_fraction: float = 0.25,
         gap: int = 0,
         block: int | Literal["auto"] = "auto",
-        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.cost = cost
         self.outcome_bounds = outcome_bounds
@@ -92,7 +90,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         self.test_fraction = test_fraction
         self.gap = gap
         self.block = block
-        self.random_state = random_state
 
     def fit(
         self,
@@ -138,7 +135,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             X: New forecasts, as in `fit`.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
-        return self._corrected(X, beside).equal_members
+        given = self._known(X, None, beside)
+        return self.state_.apply(given).equal_members
 
     def solve(self, X: Any, **beside: Any) -> Decisions:
         """The action of least expected cost for each case, what it is expected to cost, and whether it is certified.
@@ -147,10 +145,14 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             X: New forecasts, as in `fit`.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
-        members, weights = self._corrected(X, beside)
-        shared = None if weights is None else torch.from_numpy(weights)
-        size = max(1, _NUMBERS_AT_ONCE // (members.shape[1] * members.shape[2]))
-        return solve_decisions(self.cost, torch.from_numpy(members).split(size), double=True, weights=shared)
+        given = self._known(X, None, beside)
+        parts = (
+            self.state_.apply(given.rows(slice(first, first + _AT_ONCE))) for first in range(0, len(given), _AT_ONCE)
+        )
+        shared = None if self.state_.models or given.weights is None else torch.from_numpy(given.weights)
+        return solve_decisions(
+            self.cost, (torch.from_numpy(part.members) for part in parts), double=True, weights=shared
+        )
 
     def decide(self, X: Any, **beside: Any) -> Floats:
         """The action of least expected cost for each case: (N,), or (N, A) where an action has A > 1 parts.
@@ -194,10 +196,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             require_finite("tolerance", self.tolerance)
         gap = whole_number("gap", self.gap, 0)
         return ClimbSettings(self.cost, bounds, decision_weights, self.tolerance, self.test_fraction, gap, self.block)
-
-    def _corrected(self, X: Any, beside: dict[str, Any]) -> CorrectedMembers:
-        given = self._known(X, None, beside)
-        return self.state_.apply(given)
 
     def _known(self, X: Any, y: Any, beside: dict[str, Any]) -> GivenForecasts:
         check_is_fitted(self, "state_")

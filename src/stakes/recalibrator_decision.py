@@ -36,26 +36,26 @@ def trained_on_decision(
         decision_weight: How much the decision counts, from 0 to below 1.
         weight: How much each case counts, (N,).
     """
+    from scipy.optimize import minimize  # type: ignore[import-untyped]  # not at once: deciding needs none of it
+
     most = min(_MOST_CASES, max(500, _MOST_NUMBERS // sum(len(model.shape) for model in state.models)))
     if len(past) > most:
         kept = np.sort(np.random.default_rng(0).choice(len(past), most, replace=False))
         past, weight = past.rows(kept), weight[kept]
     training = DecisionTraining(state, past, cost, decision_weight, weight)
-    moved = training.start().requires_grad_()
-    optimiser = torch.optim.LBFGS([moved], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
+    start = training.start()
 
-    def closure() -> float:
-        optimiser.zero_grad()
+    def loss_and_slopes(coefficients: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        moved = torch.from_numpy(coefficients).reshape(start.shape).requires_grad_()
         loss = training.loss(moved)
-        loss.backward()
-        return float(loss.detach())
+        (slopes,) = torch.autograd.grad(loss, moved)
+        return float(loss.detach()), slopes.reshape(-1).numpy()
 
-    before = float(training.loss(training.start()))
-    optimiser.step(closure)
-    with torch.no_grad():
-        better = bool(torch.isfinite(moved).all()) and float(training.loss(moved)) < before
-    found = training.state(moved.detach() if better else training.start())
-    return replace(found, decision_weight=decision_weight)
+    options = {"maxiter": _ITERATIONS}
+    found = minimize(loss_and_slopes, start.reshape(-1).numpy(), jac=True, method="L-BFGS-B", options=options)
+    moved = torch.from_numpy(found.x).reshape(start.shape)
+    better = bool(torch.isfinite(moved).all()) and found.fun < loss_and_slopes(start.reshape(-1).numpy())[0]
+    return replace(training.state(moved if better else start), decision_weight=decision_weight)
 
 
 class DecisionTraining:
