@@ -1,6 +1,7 @@
 """Figures for tests that do not look at them: arranging and rendering takes most of the time of a report."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 import pytest
@@ -22,6 +23,13 @@ def unarranged_figures() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def blank_figures() -> Iterator[None]:
     """Figures of a module that are made as always and come out as an empty page."""
+    with figures_left_blank():
+        yield
+
+
+@contextmanager
+def figures_left_blank() -> Iterator[None]:
+    """The same within."""
 
     def print_blank(canvas: FigureCanvasSVG, file: TextIO, **options: Any) -> None:
         file.write(BLANK)

@@ -1,11 +1,13 @@
 """Small files of a user: an ensemble, its outcomes, and a table; every test in a folder of its own."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from load_tables import load_table
+from quick_figures import figures_left_blank
 
 from stakes.bundle import save_bundle
 from stakes.bundle.recalibration_folder import RecalibratorSettings
@@ -36,7 +38,12 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small fit of both weights, load 12 h ahead, and the action of today; read it only."""
-    folder = tmp_path_factory.mktemp("fitted")
+    return small_fit(tmp_path_factory.getbasetemp())
+
+
+@cache
+def small_fit(base: Path) -> Path:
+    """Made once, though every room that imports the fixture has one of its own."""
     table = load_table()
     layout = TableLayout(("load",), time="time", lags=(0, 12), lead=12, baseline_action="bought").resolved(table)
     cases = layout.cases(table)
@@ -55,7 +62,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     forecaster.fit(cases.features, cases.outcomes, times=cases.times)
     if not forecaster.baseline_models_:  # weight 0 was chosen; the commands are to see both
         forecaster.baseline_models_ = forecaster.models_
-    return save_bundle(folder / "load", forecaster, cost_spec=spec, layout=layout)
+    return save_bundle(base / "fitted" / "load", forecaster, cost_spec=spec, layout=layout)
 
 
 def past_forecasts(cases: int = 160, start: str = "2020-01-01") -> pd.DataFrame:
@@ -71,7 +78,14 @@ def past_forecasts(cases: int = 160, start: str = "2020-01-01") -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def recalibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder `wind` of a small recalibration, beside past.csv that it learned from; read it only."""
-    folder = tmp_path_factory.mktemp("recalibrated")
+    return small_recalibration(tmp_path_factory.getbasetemp())
+
+
+@cache
+def small_recalibration(base: Path) -> Path:
+    """Made once, like `small_fit`, with a report whose figures nobody looks at."""
+    folder = base / "recalibrated"
+    folder.mkdir()
     past_forecasts().to_csv(folder / "past.csv", index=False)
     request = RecalibrateRequest(
         folder / "past.csv",
@@ -79,4 +93,5 @@ def recalibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ForecastLayout(("power",), ("m1:m8",), lead_hours=24.0, today="done"),
         settings=RecalibratorSettings(decision_weights=()),
     )
-    return run_recalibrate(request, folder / "wind", quiet=True).folder
+    with figures_left_blank():
+        return run_recalibrate(request, folder / "wind", quiet=True).folder

@@ -14,6 +14,8 @@ import stakes
 from stakes.bundle.recalibration_folder import load_recalibration
 from stakes.files import read_json, write_json
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 COST = "newsvendor:underage=9,overage=1,upper=30,unit=EUR"
 ASKED = ("--forecast", "m1:m8", "--outcome", "power", "--cost", COST, "--decision-weights", "none")
 

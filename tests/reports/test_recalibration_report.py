@@ -22,6 +22,8 @@ from stakes.reports.recalibration_sentences import (
     worth_sentence,
 )
 
+pytestmark = pytest.mark.usefixtures("unarranged_figures")
+
 KINDS: dict[str, dict[str, Any]] = {
     "corrected": {},
     "raw": {"taken": "raw", "bias": 0.0},

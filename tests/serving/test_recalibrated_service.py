@@ -19,6 +19,8 @@ from stakes.serving.refusals import RefusedError
 from stakes.serving.served import open_served, service_of
 from stakes.serving.settings import ServiceSettings
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 SETTINGS = ServiceSettings(max_rows=200, max_members=20)
 
 
