@@ -44,6 +44,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.solvers import NewtonBisection as NewtonBisection
     from stakes.method.solvers import ProjectedGradient as ProjectedGradient
     from stakes.method.solvers import Solver as Solver
+    from stakes.method.storage import ArbitrageCost as ArbitrageCost
+    from stakes.method.storage import StorageCost as StorageCost
     from stakes.recalibrator import Recalibrator as Recalibrator
 
 __version__ = "0.1.0"
@@ -51,6 +53,7 @@ __version__ = "0.1.0"
 _HOME = {
     "ActionSolution": "method.actions",
     "AllocationCost": "method.schedules",
+    "ArbitrageCost": "method.storage",
     "Correction": "evaluation.corrections",
     "Cost": "method.costs",
     "CostCheck": "method.check_cost",
@@ -80,6 +83,7 @@ _HOME = {
     "ShortfallCost": "method.named_costs",
     "Solver": "method.solvers",
     "StakesError": "errors",
+    "StorageCost": "method.storage",
     "ThresholdWeightedCRPS": "method.scores",
     "TotalCRPS": "method.scores",
     "TrainingDraw": "method.models.sample_model",

@@ -16,7 +16,7 @@ from stakes.method.costs import Parameter
 from stakes.method.member_weights import relative_weights
 from stakes.method.programs import ScenarioProgram
 
-__all__ = ["AllocationCost", "FreeAction", "ScheduleCost"]
+__all__ = ["AllocationCost", "FreeAction", "ScheduleCost", "parameter_parts", "require_not_negative"]
 
 
 class FreeAction(NamedTuple):
@@ -65,7 +65,7 @@ class ScheduleCost:
 
     def __post_init__(self) -> None:
         _require_prices(self.short, self.long)
-        _require_not_negative("quadratic", self.quadratic)
+        require_not_negative("quadratic", self.quadratic)
         if self.ramp is not None:
             require_positive("ramp", self.ramp, CostError)
         _require_bounds(self.lower, self.upper)
@@ -100,7 +100,7 @@ class ScheduleCost:
             device: Where its numbers are; None for the CPU.
         """
         eye = torch.eye(parts, dtype=torch.float64, device=device)
-        curved = _parts(self.quadratic, eye)
+        curved = parameter_parts(self.quadratic, len(eye), eye.device)
         limits = {}
         if self.ramp is not None:
             steps = eye[1:] - eye[:-1]
@@ -188,15 +188,15 @@ def _imbalance(
 
 def _simple_program(cost: ScheduleCost | AllocationCost, eye: Tensor, **others: Tensor) -> ScenarioProgram:
     """The cost long (a - y) + (short + long) z, z >= y - a, of every part, without what no action changes."""
-    upper = None if cost.upper is None else _parts(cost.upper, eye)
-    long = _parts(cost.long, eye)
+    upper = None if cost.upper is None else parameter_parts(cost.upper, len(eye), eye.device)
+    long = parameter_parts(cost.long, len(eye), eye.device)
     return ScenarioProgram(
         T=eye,
         W=torch.ones_like(eye[0]),
         h_y=eye,
-        q=_parts(cost.short, eye) + long,
+        q=parameter_parts(cost.short, len(eye), eye.device) + long,
         p=long,
-        lower=_parts(cost.lower, eye),
+        lower=parameter_parts(cost.lower, len(eye), eye.device),
         upper=upper,
         **others,
     )
@@ -246,13 +246,19 @@ def _within(action: Tensor, lower: Parameter, upper: Parameter | None) -> Tensor
     return torch.where(action >= most, most, action)
 
 
-def _parts(parameter: Parameter, eye: Tensor) -> Tensor:
-    """A parameter as one number a part, (..., A)."""
-    value = torch.as_tensor(parameter, dtype=torch.float64, device=eye.device)
+def parameter_parts(parameter: Parameter, parts: int, device: torch.device | None) -> Tensor:
+    """A parameter as one number a part, (..., A), in double precision.
+
+    Args:
+        parameter: A number, or a tensor whose last axis is A or 1.
+        parts: A.
+        device: Where the numbers are to be; None for the CPU.
+    """
+    value = torch.as_tensor(parameter, dtype=torch.float64, device=device)
     value = value if value.dim() else value[None]
-    if value.shape[-1] not in (1, len(eye)):
-        raise ShapeError(f"a parameter must be a number or end in an axis of 1 or {len(eye)}, got {tuple(value.shape)}")
-    return value.expand(*value.shape[:-1], len(eye))
+    if value.shape[-1] not in (1, parts):
+        raise ShapeError(f"a parameter must be a number or end in an axis of 1 or {parts}, got {tuple(value.shape)}")
+    return value.expand(*value.shape[:-1], parts)
 
 
 def _beside_members(parameter: Parameter, samples: Tensor) -> Tensor:
@@ -262,13 +268,19 @@ def _beside_members(parameter: Parameter, samples: Tensor) -> Tensor:
 
 
 def _require_prices(short: Parameter, long: Parameter) -> None:
-    _require_not_negative("short", short)
-    _require_not_negative("long", long)
+    require_not_negative("short", short)
+    require_not_negative("long", long)
     if bool((torch.as_tensor(short) + torch.as_tensor(long) <= 0).any()):
         raise CostError("short and long must not both be 0: nothing would be at stake")
 
 
-def _require_not_negative(name: str, value: Parameter) -> None:
+def require_not_negative(name: str, value: Parameter) -> None:
+    """Raise if a parameter of a cost is negative anywhere, or no finite number.
+
+    Args:
+        name: What the message calls it.
+        value: What came.
+    """
     require_finite(name, value, CostError)
     if bool((torch.as_tensor(value) < 0).any()):
         raise CostError(f"{name} must not be negative, got {float(torch.as_tensor(value).min()):g}")

@@ -1,0 +1,230 @@
+"""A battery beside a forecast: commitments that it can repair, and schedules against prices."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stakes.errors import CostError
+from stakes.method.argument_checks import require_finite, require_positive
+from stakes.method.costs import Parameter
+from stakes.method.programs import ScenarioProgram
+from stakes.method.schedules import parameter_parts, require_not_negative
+
+__all__ = ["ArbitrageCost", "StorageCost"]
+
+
+@dataclass(frozen=True)
+class StorageCost:
+    """Sell a_t ahead for every t of T, produce y_t, and let a battery move what is too much to where it is missing:
+
+    c(a, y) = sum_t -price a_t + min sum_t short u_t + long o_t,   y_t + discharge_t - charge_t + u_t - o_t = a_t,
+
+    with u what has to be bought, o what is spilled, and a battery of limited power and energy, whose final charge is
+    worth nothing. The least cost is that of a battery which knows the whole day: `causal_cost` is that of one which
+    knows the hour alone, and never lies below it. A parameter is a number, or a tensor whose last axis is T or 1, with
+    the cases (...) before it; efficiency is a number.
+
+    Attributes:
+        price: What a committed unit earns.
+        short: What a missing unit costs; above the price, or committing would pay without end.
+        long: What a spilled unit costs, not negative.
+        power: The most that is charged or discharged in one t, positive.
+        energy: The most that the battery holds, positive.
+        efficiency: The share of what is charged that can be discharged, above 0 and at most 1.
+        start: What the battery holds at the beginning.
+
+    >>> import torch, stakes
+    >>> made = torch.tensor([[[4.0, 0.0], [4.0, 0.0]]])  # one case, two members, T = 2
+    >>> cost = stakes.StorageCost(price=1.0, short=3.0, long=0.0, power=2.0, energy=2.0, efficiency=1.0)
+    >>> stakes.optimal_action(cost, made).sum().round(decimals=4)
+    tensor(4.)
+    """
+
+    price: Parameter
+    short: Parameter
+    long: Parameter
+    power: Parameter
+    energy: Parameter
+    efficiency: float = 0.9
+    start: Parameter = 0.0
+
+    def __post_init__(self) -> None:
+        require_finite("price", self.price, CostError)
+        require_finite("short", self.short, CostError)
+        require_not_negative("long", self.long)
+        _require_battery(self)
+        if bool((torch.as_tensor(self.short) <= torch.as_tensor(self.price)).any()):
+            raise CostError("short must lie above price, or committing more would pay without end")
+
+    @property
+    def lower(self) -> float:
+        """The least commitment, 0."""
+        return 0.0
+
+    @property
+    def upper(self) -> None:
+        """No largest commitment: what is missing is bought."""
+        return
+
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """The cost of each day, (...), with the best use of the battery.
+
+        Args:
+            action: Commitments (..., T).
+            outcome: Production (..., T) that broadcasts against them.
+        """
+        program = self.program(outcome.shape[-1], outcome.device)
+        spilled = (torch.as_tensor(self.long, device=outcome.device) * outcome).sum(-1)  # what no action changes
+        cost = program.own_cost(action, outcome) + program.recourse_cost(action, outcome) + spilled
+        return cost.to(torch.promote_types(action.dtype, outcome.dtype))
+
+    def causal_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """The cost of each day, (...), where the battery takes every surplus and covers every lack as they come.
+
+        Args:
+            action: Commitments (..., T).
+            outcome: Production (..., T) that broadcasts against them.
+        """
+        surplus = outcome - action
+        named = {name: getattr(self, name) for name in ("power", "energy", "price", "short", "long")}
+        parts = {name: parameter_parts(value, surplus.shape[-1], surplus.device) for name, value in named.items()}
+        power, energy = parts["power"], parts["energy"]
+        start = parameter_parts(self.start, surplus.shape[-1], surplus.device)
+        held = start[..., 0].expand(surplus.shape[:-1])
+        paid = -(parts["price"] * action).sum(-1)
+        for t, left in enumerate(surplus.unbind(-1)):
+            room = (energy[..., t] - held) / self.efficiency
+            charged = torch.minimum(torch.minimum(left.clamp(min=0.0), power[..., t]), room)
+            discharged = torch.minimum(torch.minimum((-left).clamp(min=0.0), power[..., t]), held)
+            held = held + self.efficiency * charged - discharged
+            off = left - charged + discharged
+            paid = paid + parts["short"][..., t] * (-off).clamp(min=0.0) + parts["long"][..., t] * off.clamp(min=0.0)
+        return paid.to(torch.promote_types(action.dtype, outcome.dtype))
+
+    def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
+        """The decision as a scenario program; its recourse is what is charged, discharged and bought.
+
+        Args:
+            outcomes: T.
+            device: Where its numbers are; None for the CPU.
+        """
+        eye = torch.eye(outcomes, dtype=torch.float64, device=device)
+        nothing, so_far = torch.zeros_like(eye), torch.tril(torch.ones_like(eye))
+        blocks = [
+            [-eye, eye, eye],
+            [self.efficiency * so_far, -so_far, nothing],
+            [-self.efficiency * so_far, so_far, nothing],
+            [-eye, nothing, nothing],
+            [nothing, -eye, nothing],
+        ]
+        price, short, long, power, energy = (
+            parameter_parts(value, outcomes, device)
+            for value in (self.price, self.short, self.long, self.power, self.energy)
+        )
+        start = parameter_parts(self.start, outcomes, device)
+        return ScenarioProgram(
+            T=torch.cat([-eye, *[nothing] * 4]),
+            W=torch.cat([torch.cat(row, 1) for row in blocks]),
+            h_y=torch.cat([-eye, *[nothing] * 4]),
+            h=_joined(torch.zeros_like(eye[0]), -start, start - energy, -power, -power),
+            q=_joined(-long, long, short + long),
+            p=-(price + long),
+            lower=torch.zeros_like(eye[0]),
+        )
+
+
+@dataclass(frozen=True)
+class ArbitrageCost:
+    """Charge and discharge a battery against prices y_t that are not known yet, with wear:
+
+    c(a, y) = sum_t y_t (charge_t - discharge_t) + 1/2 quadratic (charge_t^2 + discharge_t^2).
+
+    The action has 2 T parts, what is charged at every t and then what is discharged, each between 0 and the power; the
+    battery is empty at first, and holds between 0 and its energy. Power and energy are numbers, or tensors whose last
+    axis is T or 1, with the cases (...) before it.
+
+    Attributes:
+        power: The most that is charged or discharged in one t, positive.
+        energy: The most that the battery holds, positive.
+        efficiency: The share of what is charged that can be discharged, above 0 and at most 1.
+        quadratic: Twice what the square of the power wears off, not negative, a number.
+
+    >>> import torch, stakes
+    >>> prices = torch.tensor([[[1.0, 9.0], [3.0, 11.0]]])  # one case, two members, T = 2
+    >>> battery = stakes.ArbitrageCost(power=1.0, energy=1.0, efficiency=1.0, quadratic=0.0)
+    >>> stakes.optimal_action(battery, prices).round(decimals=4).abs()
+    tensor([[1., 0., 0., 1.]])
+    """
+
+    power: Parameter
+    energy: Parameter
+    efficiency: float = 0.9
+    quadratic: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_not_negative("quadratic", self.quadratic)
+        _require_battery(self)
+
+    @property
+    def lower(self) -> float:
+        """The least that is charged or discharged, 0."""
+        return 0.0
+
+    @property
+    def upper(self) -> Parameter:
+        """The most that is charged or discharged in one t."""
+        power = self.power
+        return torch.cat([power, power], -1) if isinstance(power, Tensor) and power.shape[-1] > 1 else power
+
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """The cost of each schedule, (...).
+
+        Args:
+            action: What is charged and discharged, (..., 2 T).
+            outcome: Prices (..., T) that broadcast against it.
+        """
+        charged, discharged = action.split(outcome.shape[-1], -1)
+        return (outcome * (charged - discharged)).sum(-1) + 0.5 * self.quadratic * (action**2).sum(-1)
+
+    def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
+        """The decision as a scenario program, without recourse but for a row that asks nothing.
+
+        Args:
+            outcomes: T.
+            device: Where its numbers are; None for the CPU.
+        """
+        eye = torch.eye(outcomes, dtype=torch.float64, device=device)
+        power, energy = (parameter_parts(value, outcomes, device) for value in (self.power, self.energy))
+        so_far = torch.tril(torch.ones_like(eye))
+        held = torch.cat([self.efficiency * so_far, -so_far], 1)  # what the battery holds after each t
+        both = torch.cat([eye, -eye])
+        return ScenarioProgram(
+            T=both.new_zeros(1, 2 * outcomes),
+            W=both.new_ones(1),
+            h_y=both.new_zeros(1, outcomes),
+            q=both.new_ones(1),
+            p_y=both,
+            P=self.quadratic * torch.eye(2 * outcomes, dtype=torch.float64, device=device),
+            G=torch.cat([held, -held]),
+            g=_joined(energy, torch.zeros_like(eye[0])),
+            lower=both.new_zeros(2 * outcomes),
+            upper=_joined(power, power),
+        )
+
+
+def _joined(*vectors: Tensor) -> Tensor:
+    """Vectors (..., n) after each other, each for all cases that another has."""
+    cases = torch.broadcast_shapes(*(vector.shape[:-1] for vector in vectors))
+    return torch.cat([vector.expand(*cases, vector.shape[-1]) for vector in vectors], -1)
+
+
+def _require_battery(cost: Any) -> None:
+    require_positive("power", cost.power, CostError)
+    require_positive("energy", cost.energy, CostError)
+    if isinstance(cost.efficiency, Tensor) or not 0 < cost.efficiency <= 1:
+        raise CostError(f"efficiency must be a number above 0 and at most 1, got {cost.efficiency!r}")
+    start = torch.as_tensor(getattr(cost, "start", 0.0))
+    if bool((start < 0).any()) or bool((start > torch.as_tensor(cost.energy)).any()):
+        raise CostError("start must lie between 0 and energy")

@@ -1,0 +1,101 @@
+"""Batteries against cvxpy: commitments that they repair, and schedules against prices."""
+
+from dataclasses import replace
+from typing import Any
+
+import cvxpy
+import pytest
+import torch
+from torch import Tensor
+
+from stakes import ArbitrageCost, InteriorPoint, StorageCost, optimal_action, solve_action
+from stakes.errors import CostError
+
+STORAGE = StorageCost(price=1.0, short=3.0, long=0.1, power=0.8, energy=1.5, efficiency=0.9, start=0.3)
+EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
+
+
+def members(*shape: int, seed: int = 0) -> Tensor:
+    return (2 + torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)).clamp(min=0.0)
+
+
+def battery(charged: Any, discharged: Any, start: float, power: float, energy: float, efficiency: float) -> list[Any]:
+    """The limits of a battery, (members, T) or (T,)."""
+    axis = len(charged.shape) - 1
+    held = start + cvxpy.cumsum(efficiency * charged - discharged, axis=axis)
+    return [charged <= power, discharged <= power, held >= 0, held <= energy]
+
+
+def test_commitments_against_cvxpy() -> None:
+    samples = members(2, 4, 5)
+    solution = solve_action(STORAGE, samples)
+    assert bool(solution.certified.all())
+    for case, made in enumerate(samples.numpy()):
+        a = cvxpy.Variable(5, nonneg=True)
+        charged, discharged, bought, spilled = (cvxpy.Variable((4, 5), nonneg=True) for _ in range(4))
+        limits = battery(charged, discharged, 0.3, 0.8, 1.5, 0.9)
+        sold = cvxpy.reshape(a, (1, 5), order="C")
+        limits.append(made + discharged - charged + bought - spilled == sold + 0 * bought)
+        paid = -cvxpy.sum(a) + (3.0 * cvxpy.sum(bought) + 0.1 * cvxpy.sum(spilled)) / 4
+        least = cvxpy.Problem(cvxpy.Minimize(paid), limits).solve(solver="CLARABEL")
+        assert float(solution.expected_cost[case]) == pytest.approx(least, rel=1e-6)
+
+
+def test_a_battery_that_knows_the_day_never_pays_more() -> None:
+    action, made = members(40, 6, seed=1), members(40, 6, seed=2)
+    knowing, causal = STORAGE(action, made), STORAGE.causal_cost(action, made)
+    assert bool((knowing <= causal + 1e-7).all())
+    assert bool((knowing < causal - 1e-3).any())
+
+
+def test_a_causal_battery_by_hand() -> None:
+    cost = StorageCost(price=0.0, short=3.0, long=0.5, power=1.0, energy=2.0, efficiency=0.5)
+    action, made = torch.ones(1, 3), torch.tensor([[3.0, 1.0, 0.0]])
+    # 2 are left, of which 1 is charged, as 0.5, and 1 spilled; then 1 is missing, and 0.5 of it are there
+    assert cost.causal_cost(action, made).tolist() == [pytest.approx(0.5 + 3 * 0.5)]
+
+
+def test_gradient_of_commitments() -> None:
+    """With a price of its own for every t: with one price for all, a day has many best commitments."""
+    samples = members(1, 3, 3).requires_grad_()
+    cost = replace(STORAGE, price=torch.tensor([1.0, 1.3, 0.8]))
+    assert torch.autograd.gradcheck(
+        lambda each: optimal_action(cost, each, EXACT), (samples,), eps=1e-4, atol=1e-5, rtol=1e-4, fast_mode=True
+    )
+
+
+def test_schedules_against_prices_against_cvxpy() -> None:
+    cost, prices = ArbitrageCost(power=0.5, energy=1.2, efficiency=0.9, quadratic=0.2), members(2, 4, 6)
+    solution = solve_action(cost, prices)
+    assert bool(solution.certified.all())
+    for case, mean in enumerate(prices.mean(-2).numpy()):
+        charged, discharged = cvxpy.Variable(6, nonneg=True), cvxpy.Variable(6, nonneg=True)
+        paid = mean @ (charged - discharged) + 0.1 * (cvxpy.sum_squares(charged) + cvxpy.sum_squares(discharged))
+        limits = battery(charged, discharged, 0.0, 0.5, 1.2, 0.9)
+        least = cvxpy.Problem(cvxpy.Minimize(paid), limits).solve(solver="CLARABEL")
+        assert float(solution.expected_cost[case]) == pytest.approx(least, rel=1e-6, abs=1e-8)
+
+
+def test_every_case_may_have_a_battery_of_its_own() -> None:
+    samples, power = members(2, 3, 4), torch.tensor([[0.2], [1.0]])
+    together = optimal_action(ArbitrageCost(power, 2.0, quadratic=0.5), samples)
+    for case in range(2):
+        alone = optimal_action(ArbitrageCost(float(power[case]), 2.0, quadratic=0.5), samples[case])
+        torch.testing.assert_close(together[case], alone, rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"short": 1.0}, "pay without end"),
+        ({"long": -1.0}, "long must not be negative"),
+        ({"power": 0.0}, "power"),
+        ({"energy": -1.0}, "energy"),
+        ({"efficiency": 1.2}, "efficiency must be a number"),
+        ({"efficiency": torch.ones(2)}, "efficiency must be a number"),
+        ({"start": 9.0}, "start must lie between"),
+    ],
+)
+def test_wrong_batteries(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(CostError, match=said):
+        StorageCost(**{"price": 1.0, "short": 3.0, "long": 0.1, "power": 1.0, "energy": 1.0} | wrong)
