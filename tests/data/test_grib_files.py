@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stakes.data.forecast_layout import ForecastLayout
 from stakes.data.grib_files import read_grib
 from stakes.data.members import read_members
+from stakes.data.past_forecasts import read_past
 from stakes.errors import NetCDFError, StakesError
 
 pytestmark = pytest.mark.skipif(not (find_spec("eccodes") and find_spec("cfgrib")), reason="needs eccodes and cfgrib")
@@ -106,3 +108,17 @@ def test_files_that_are_refused(tmp_path: Path, content: bytes, expected: str) -
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(NetCDFError, match="cannot be read: "):
         read_grib(str(tmp_path / "a.grib"))
+
+
+def test_past_runs_know_when_they_were_made(tmp_path: Path) -> None:
+    content = ensemble([0, 1, 2, 3])
+    path = written(tmp_path, content)
+    times = ["2020-01-02", "2020-01-03"]
+    pd.DataFrame({"date": times, "t": [-3.0, -2.5]}).to_csv(tmp_path / "seen.csv", index=False)
+    layout = ForecastLayout(("t",), own_file=True, points=((51.0, 6.0),), unit="degC")
+    given, _ = read_past(layout, tmp_path / "seen.csv", path)
+    np.testing.assert_allclose(given.members[..., 0], VALUES[:, :, 1, 2].T - 273.15, atol=0.01)
+    assert given.leads is not None
+    assert given.leads.tolist() == [24, 48]
+    assert given.issued is not None
+    assert [str(moment) for moment in given.issued] == ["2020-01-01T00:00:00"] * 2

@@ -35,7 +35,12 @@ def test_names_that_share_nothing_are_matched_in_the_order_given_and_told() -> N
     [
         (["north", "south"], ["a", "b"], False, "must have the names of the forecasts' targets, north, south"),
         (["north", "south", "west"], ["north", "south", "east"], True, "rename the columns"),
-        (["north", "south"], ["north"], True, "an outcome for each of the 2 targets of the forecasts, north, south"),
+        (
+            ["north", "south"],
+            ["north"],
+            True,
+            "an outcome for each target of the forecasts, north, south, got 1",
+        ),
     ],
 )
 def test_what_may_belong_to_another_is_refused(

@@ -25,8 +25,8 @@ def matched_outcomes(
     """
     if len(targets) != len(outcomes):
         raise TableError(
-            f"there must be an outcome for each of the {len(targets)} targets of the forecasts, {listed(targets)}, got "
-            f"{len(outcomes)}: {listed(outcomes)}"
+            f"there must be an outcome for each target of the forecasts, {listed(targets)}, got {len(outcomes)}: "
+            f"{listed(outcomes)}"
         )
     if len(targets) == 1:
         return tuple(outcomes), ()

@@ -2,7 +2,7 @@ const HEIGHT = 190;
 const EDGES = { left: 52, right: 14, top: 34, bottom: 26 };
 
 const words = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
-const shown = (value) => words.format(value).replace("-", "−");
+const shown = (value) => words.format(value || 0).replace("-", "−"); // and no −0
 
 function svgElement(name, attributes, text) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
