@@ -53,3 +53,8 @@ def test_dry_members_and_few_cases_tell_nothing() -> None:
     few[:, 0] += 273.15
     require_one_unit(few, "f")
     require_unit_of_outcomes(few, few[:, 1] + 273.15, ("a", "b"), "f")
+
+
+def test_members_of_two_clusters_are_in_one_unit() -> None:
+    members = np.where(np.arange(20) < 7, 62, 81) + np.random.default_rng(0).normal(0, 0.5, (20, 20))
+    require_one_unit(members[..., None], "the file")

@@ -15,6 +15,7 @@ __all__ = ["require_one_unit", "require_unit_of_outcomes"]
 Floats = NDArray[np.float64]
 _LEAST_CASES = 10  # to tell units apart
 _FAR = 10.0  # standard deviations between medians: 273 K are 30 of them in most climates
+_OTHER_SIZE = 0.5  # of the larger median: members around 62 and around 81 are two clusters, in one unit
 _WIDE = 50.0  # times the other standard deviation: a hundred for percent among fractions
 
 
@@ -64,7 +65,8 @@ def require_unit_of_outcomes(members: Floats, outcomes: Floats, targets: tuple[s
 def _unlike(medians: Floats, deviations: Floats, centre: Floats, usual: Floats) -> NDArray[np.bool_]:
     """Whether medians lie far from others, or values vary far more or less, where they vary at all."""
     smaller, larger = np.minimum(deviations, usual), np.maximum(deviations, usual)
-    far = np.abs(medians - centre) > _FAR * larger
+    apart, largest = np.abs(medians - centre), np.maximum(np.abs(medians), np.abs(centre))
+    far = (apart > _FAR * larger) & (apart > _OTHER_SIZE * largest)
     return np.asarray((larger > 0) & (far | ((smaller > 0) & (larger > _WIDE * smaller))))
 
 
