@@ -46,7 +46,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.sampling --device cpu --json benchmarks/results/sampling_cpu.json
 	$(BIN)/python -m benchmarks.evaluation --json benchmarks/results/evaluation_cpu.json
 	$(BIN)/python -m benchmarks.decide --json benchmarks/results/decide_cpu.json
-	$(BIN)/python -m benchmarks.decide_members --json benchmarks/results/decide_members_cpu.json
+	$(BIN)/python -m benchmarks.given_forecasts --json benchmarks/results/given_forecasts_cpu.json
 	$(BIN)/python -m benchmarks.sweep_cpu --json benchmarks/results/sweep_cpu.json
 
 # An hour or more on 2 cores; what is there in build/forecast_quality is not run again.

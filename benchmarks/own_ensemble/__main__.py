@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.own_ensemble.judgement import compared, judged, summary
+from benchmarks.own_ensemble.judgement import compared, dependence_lost, judged, summary
 from benchmarks.own_ensemble.ours import recalibrated
 from benchmarks.own_ensemble.page import own_ensemble_markdown
 from benchmarks.own_ensemble.problems import PROBLEMS, Problem
@@ -70,6 +70,7 @@ def on_problem(name: str, label: str, folder: Path, thin: int) -> dict[str, Row]
         forecasts[forecast] = judged(problem, found.members, cost)
         facts[forecast] = {"rung": found.rung, "rungs": found.rungs, "seconds": found.seconds}
     rows = compared(problem, forecasts, OURS)
+    facts |= dependence_lost(problem, forecasts)
     return {forecast: row | facts.get(forecast, {}) for forecast, row in rows.items()}
 
 

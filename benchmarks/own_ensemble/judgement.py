@@ -14,11 +14,15 @@ from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Resampling
 from stakes.method.costs import Cost
 
-__all__ = ["compared", "crps", "judged", "summary"]
+__all__ = ["compared", "crps", "dependence_lost", "judged", "summary"]
 
 Floats = NDArray[np.float64]
 _PART = 2000  # cases at once
 _METRICS = ("cost", "crps", "total_crps")
+_LOST = {
+    "past errors, dependence lost": "past error vectors",
+    "censored regression, order lost": "censored regression, members' order",
+}
 
 
 def crps(members: Floats, outcome: Floats) -> Floats:
@@ -57,8 +61,7 @@ def _costs(cost: Cost, members: Floats, outcomes: Floats) -> Floats:
 
 def compared(problem: Problem, forecasts: Mapping[str, Mapping[str, Floats]], ours: str) -> dict[str, dict[str, Any]]:
     """Every forecast's means, and how each differs from ours, paired by case, with blocks of neighbouring cases."""
-    times = problem.times[problem.test]
-    resampling = Resampling(len(times), block=automatic_block(times))
+    resampling = _resampling(problem)
     table: dict[str, dict[str, Any]] = {}
     for name, values in forecasts.items():
         row: dict[str, Any] = {}
@@ -72,6 +75,23 @@ def compared(problem: Problem, forecasts: Mapping[str, Mapping[str, Floats]], ou
                 row[f"{metric} p"] = p_value(first - second)
         table[name] = row
     return table
+
+
+def dependence_lost(problem: Problem, forecasts: Mapping[str, Mapping[str, Floats]]) -> dict[str, dict[str, Any]]:
+    """What losing the dependence of several outcomes changes: of each that lost it, less the one that kept it."""
+    resampling = _resampling(problem)
+    found: dict[str, dict[str, Any]] = {}
+    for lost, kept in _LOST.items():
+        if lost in forecasts:
+            pairs = {each: (forecasts[lost][each][None, None], forecasts[kept][each][None, None]) for each in _METRICS}
+            means = {metric: resampling.pair(*pair) for metric, pair in pairs.items()}
+            found[lost] = {f"{metric} less kept": list((a - b).interval()) for metric, (a, b) in means.items()}
+    return found
+
+
+def _resampling(problem: Problem) -> Resampling:
+    times = problem.times[problem.test]
+    return Resampling(len(times), block=automatic_block(times))
 
 
 def summary(problems: Mapping[str, Mapping[str, dict[str, Any]]], ours: str) -> dict[str, Any]:

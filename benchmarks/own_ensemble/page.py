@@ -63,5 +63,7 @@ def _from(row: Mapping[str, Any], metric: str) -> str:
 def _interval(values: Sequence[float], row: Mapping[str, Any], metric: str) -> str:
     """Bold where significant by Holm's method."""
     mean, low, high = values
+    if low == high == 0:
+        return "0"
     text = f"{mean:+.2g} [{low:+.2g}, {high:+.2g}]"
     return f"**{text}**" if row[f"{metric} p adjusted"] < LEVEL else text

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scoringrules
 import torch
-from benchmarks.own_ensemble.judgement import compared, crps, judged, summary
+from benchmarks.own_ensemble.judgement import compared, crps, dependence_lost, judged, summary
 from benchmarks.own_ensemble.page import own_ensemble_markdown
 from benchmarks.own_ensemble.problems import Problem, buy_ahead
 from benchmarks.own_ensemble.rivals import (
@@ -111,6 +111,20 @@ def test_dependence_is_kept_or_lost() -> None:
     assert spread(ridge_with_errors(problem)) == pytest.approx(np.sqrt(2), rel=0.1)
     assert spread(error_vectors(problem, kept=False)) == pytest.approx(1, rel=0.1)
     assert spread(normal_errors(problem)) == pytest.approx(1, rel=0.1)
+
+
+def test_what_losing_the_dependence_changes() -> None:
+    problem = made(members=1, outcomes=3)
+    cost = problem.costs[""]
+    names = ("past error vectors", "past errors, dependence lost")
+    forecasts = {name: judged(problem, error_vectors(problem, kept=name == names[0]), cost) for name in names}
+    found = dependence_lost(problem, forecasts)
+    assert list(found) == [names[1]]
+    kept, lost = (forecasts[name]["cost"] for name in names)
+    mean, low, high = found[names[1]]["cost less kept"]
+    assert mean == pytest.approx((lost - kept).mean())
+    assert low < mean < high
+    assert found[names[1]]["crps less kept"][0] == pytest.approx(0, abs=1e-12)
 
 
 def test_members_keep_their_order() -> None:

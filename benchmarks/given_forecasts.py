@@ -1,9 +1,11 @@
-"""`stakes decide --members` on a table of 10,000 cases and 50 members: what the command itself takes, beside imports.
+"""What commands on forecasts that exist already take: deciding for 10,000 cases, and learning from 3,000 past ones.
 
-    python -m benchmarks.decide_members [--json FILE]
+    python -m benchmarks.given_forecasts [--json FILE]
 
-Seconds of one core: of the whole command in a process of its own, of an interpreter that imports torch and pandas and
-does nothing, and of the command's work in this process, where all is imported; medians over the turns.
+`stakes decide --members`, 50 members: seconds of one core of the whole command in a process of its own, of an
+interpreter that imports torch and pandas and does nothing, and of the command's work in this process, where all is
+imported; medians over the turns. `stakes recalibrate`, 50 members, with its report: seconds of one core of the whole
+command, and by the clock.
 """
 
 import argparse
@@ -26,7 +28,7 @@ import torch
 from benchmarks.timing import processor
 from stakes.cli import main as stakes_command
 
-CASES, MEMBERS, TURNS = 10_000, 50, 3
+CASES, PAST_CASES, MEMBERS, TURNS = 10_000, 3_000, 50, 3
 COSTS = {
     "shortfall": "shortfall:penalty=5",
     "newsvendor": "newsvendor:underage=9,overage=1,upper=50",
@@ -51,7 +53,7 @@ def own_seconds(words: Sequence[str]) -> float:
     return time.process_time() - start
 
 
-def measured(folder: Path) -> dict[str, dict[str, float]]:
+def deciding(folder: Path) -> dict[str, dict[str, float]]:
     values = np.random.default_rng(0).gamma(3.0, size=(CASES, MEMBERS)).round(4)
     times = pd.date_range("2000-01-01", periods=CASES, freq="h", name="time")
     pd.DataFrame(values, times, [f"m{number}" for number in range(MEMBERS)]).to_csv(folder / "members.csv")
@@ -70,15 +72,33 @@ def measured(folder: Path) -> dict[str, dict[str, float]]:
     return table
 
 
+def recalibrating(folder: Path) -> dict[str, float]:
+    """A forecast that is too low and too sure, and every rung tried."""
+    random = np.random.default_rng(0)
+    known = random.normal(size=(PAST_CASES, 1))
+    members = pd.DataFrame(9 + 3 * known + random.normal(size=(PAST_CASES, MEMBERS))).add_prefix("m").round(3)
+    outcome = (11 + 3 * known[:, 0] + 2 * random.normal(size=PAST_CASES)).round(3)
+    times = pd.date_range("2015-01-01", periods=PAST_CASES, freq="D")
+    members.assign(time=times, outcome=outcome).to_csv(folder / "past.csv", index=False)
+    words = ["-m", "stakes.cli", "recalibrate", str(folder / "past.csv"), "--forecast", f"m0:m{MEMBERS - 1}"]
+    words += ["--outcome", "outcome", "--lead", "24", "--cost", COSTS["newsvendor"], "--out", str(folder / "made")]
+    start = time.perf_counter()
+    of_core = child_seconds(*words)
+    found = {"whole command, s": round(of_core, 1), "by the clock, s": round(time.perf_counter() - start, 1)}
+    print("recalibrate", found, flush=True)
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.decide_members")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.given_forecasts")
     parser.add_argument("--json", type=Path, help="file to write")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        table = measured(Path(folder))
+        decide, recalibrate = deciding(Path(folder)), recalibrating(Path(folder))
     machine = f"{processor()}, 1 thread, torch {torch.__version__}, pandas {pd.__version__}"
-    record = {"machine": machine, "cases": CASES, "members": MEMBERS, "turns": TURNS, "costs": table}
+    sizes = {"cases": CASES, "past cases": PAST_CASES, "members": MEMBERS, "turns": TURNS}
+    record = {"machine": machine, **sizes, "decide": decide, "recalibrate": recalibrate}
     if options.json is not None:
         options.json.write_text(json.dumps(record, indent=1) + "\n")
 
