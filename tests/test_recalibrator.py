@@ -15,7 +15,7 @@ from stakes.recalibrator_state import RecalibratorState
 COST = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-10.0, upper=10.0)
 
 
-def biased(cases: int = 400, members: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def biased(cases: int = 400, members: int = 20, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Members (N, M) that are 2 too low and half as wide as they should be, and outcomes (N,)."""
     random = np.random.default_rng(seed)
     known = random.normal(size=(cases, 1))

@@ -86,8 +86,8 @@ def test_newer_errors_count_more_where_the_forecast_changed():
     climbed = climb_given_ladder(replace(given, outcomes=given.outcomes + drift), settings())
     rung = climbed.ladder.taken
     assert rung.name == "fresh_errors"
-    assert rung.parameters == {"half-life in days": 90.0}
-    assert climbed.state.half_life == 90.0
+    assert rung.parameters == {"half-life in days": 30.0}
+    assert climbed.state.half_life == 30.0
 
 
 def test_features_are_used_where_they_help():

@@ -42,7 +42,7 @@ from stakes.recalibrator_state import RecalibratorState, form_of
 __all__ = ["ClimbSettings", "PastParts", "Recalibrated", "climb_given_ladder", "past_parts"]
 
 _BLOCKS = 5
-_HALF_LIVES = (90.0, 365.0)  # days
+_HALF_LIVES = (30.0, 90.0, 365.0)  # days
 _DAY = 86400  # seconds
 _FIRST_SHARE = 1 / 3  # of the cases before the test, which only teach
 
@@ -214,8 +214,10 @@ class _Climb:
     def _try_fresh_errors(self) -> None:
         plan = replace(self._corrected, rung="fresh_errors")
         tried = [self._learned_in_time(replace(plan, half_life=days)) for days in self.half_lives]
-        best = min(tried, key=lambda each: float(each.worth.score.mean()))
-        self._judge(best, {"half-life in days": best.plan.half_life or 0.0})
+        rungs = [self._judged(each, {"half-life in days": each.plan.half_life or 0.0}) for each in tried]
+        proven = [place for place, rung in enumerate(rungs) if rung.climbed] or range(len(rungs))
+        best = min(proven, key=lambda place: float(tried[place].worth.score.mean()))
+        self._add(rungs[best], tried[best])
 
     def _try_dependence(self) -> None:
         self._try(replace(self._corrected, rung="dependence", dependence="errors"))
@@ -277,12 +279,13 @@ class _Climb:
         return held if held.margins != "raw" else replace(held, margins="bias_and_spread")
 
     def _try(self, plan: RungPlan, *, presumed: bool = False) -> None:
-        self._judge(self._learned_in_time(plan), presumed=presumed)
+        tried = self._learned_in_time(plan)
+        self._add(self._judged(tried, presumed=presumed), tried)
 
-    def _judge(
+    def _judged(
         self, tried: _Tried, parameters: Mapping[str, str | float] | None = None, *, presumed: bool = False
-    ) -> None:
-        rung = tried_rung(
+    ) -> Rung:
+        return tried_rung(
             tried.plan.rung,
             tried.worth,
             self._taken,
@@ -292,7 +295,6 @@ class _Climb:
             parameters=parameters,
             presumed=presumed,
         )
-        self._add(rung, tried)
 
     def _add(self, rung: Rung, tried: _Tried) -> None:
         self.rungs.append(rung)

@@ -7,6 +7,7 @@ import pytest
 import scoringrules
 
 from stakes.data.given_forecasts import GivenForecasts
+from stakes.errors import ShapeError
 from stakes.evaluation.error_model import ErrorModel, mean_and_spread, quantile_levels
 from stakes.evaluation.error_model_fit import fit_error_model
 from stakes.evaluation.forecast_terms import ForecastTerms
@@ -94,6 +95,19 @@ def test_weighted_members_are_as_members_that_come_as_often():
     for name in ("location", "log_scale"):
         one, other = getattr(weighted, name), getattr(repeated, name)
         np.testing.assert_allclose([one[term] for term in one], [other[term] for term in one], rtol=1e-5, atol=1e-7)
+
+
+def test_members_that_are_better_than_others_count_more():
+    random = np.random.default_rng(5)
+    outcomes = random.normal(size=400)
+    members = outcomes[:, None] + np.array([0.2, 3.0, 3.0]) * random.normal(size=(400, 3))
+    given = GivenForecasts(members[..., None], outcomes=outcomes[:, None])
+    terms = ForecastTerms.for_cases(given, linear=True)
+    model = fit_error_model(given, 0, terms, (None, None), 100, np.ones(400))
+    found = model.quantiles(given, 0, terms)
+    assert np.abs(found.mean(1) - outcomes).mean() < 0.3 < np.abs(members.mean(1) - outcomes).mean()
+    with pytest.raises(ShapeError, match="members must be the 3 of the fit, got 2"):
+        model.quantiles(GivenForecasts(members[:, :2, None]), 0, terms)
 
 
 def test_few_cases_are_normal():

@@ -44,6 +44,19 @@ def test_features_are_terms_of_the_linear_correction_only():
         terms.values(cases(60, features=pd.DataFrame({"rain": np.arange(60)})), numbers(60))
 
 
+def test_few_members_are_told_apart_in_the_linear_correction():
+    few, many = (GivenForecasts(np.ones((60, count, 1))) for count in (12, 13))
+    assert ForecastTerms.for_cases(few, linear=True).members == 12
+    assert ForecastTerms.for_cases(few, linear=False).members == 0
+    assert ForecastTerms.for_cases(many, linear=True).members == 0
+    weighted = GivenForecasts(np.ones((60, 3, 1)), weights=np.ones(3))
+    assert ForecastTerms.for_cases(weighted, linear=True).members == 0
+    said = numbers(60)._replace(members=np.arange(120.0).reshape(60, 2), total=np.arange(60.0))
+    values = ForecastTerms(numbers=True, members=2).values(cases(60), said)
+    np.testing.assert_array_equal(values["member 2"], np.arange(1, 120, 2))
+    np.testing.assert_array_equal(values["mean of all outcomes"], np.arange(60))
+
+
 def test_values_of_all_terms():
     sites = np.where(np.arange(len(HOURS)) % 2, "p", "q")
     given = cases(times=HOURS, leads=np.tile([0.0, 24.0], len(HOURS) // 2), sites=sites)

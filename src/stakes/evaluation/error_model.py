@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.outcome_bounds import Pair
+from stakes.errors import ShapeError
 from stakes.evaluation.forecast_terms import TERM_LEVELS, ForecastNumbers, ForecastTerms
 from stakes.evaluation.location_scale import Family
 
@@ -138,12 +139,17 @@ class ErrorModel:
         """
         mean, log_spread = self.mean_and_log_spread(given, outcome)
         numbers = ForecastNumbers((mean - self.centre) / self.unit, log_spread - np.log(self.unit))
+        if terms.numbers and given.members.shape[2] > 1:
+            numbers = numbers._replace(total=given.members.mean((1, 2)))
         if terms.numbers and terms.spread:
             members = self.modelled(given.members[..., outcome])
+            if terms.members not in (0, members.shape[1]):
+                raise ShapeError(f"members must be the {terms.members} of the fit, got {members.shape[1]}")
             bounds = [bound for bound in self.modelled_bounds if np.isfinite(bound)]
             numbers = numbers._replace(
                 quantiles=_quantiles(members, mean, given.weights, self.unit),
                 at_bound=np.average(np.isin(members, bounds), 1, given.weights) if bounds else None,
+                members=(members - mean[:, None]) / self.unit if terms.members else None,
             )
         return terms.values(given, numbers)
 

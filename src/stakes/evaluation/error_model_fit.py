@@ -1,12 +1,12 @@
 """How the correction of one outcome is learned: its coefficients by the least CRPS, all else by the last past cases.
 
 What is taken of the families, of the outcomes or their roots, of shapes, and how strongly further terms are drawn to 0,
-is what had the least CRPS on the last quarter of the past cases, learned from those before it. It is chosen anew once
-there are twice as many cases.
+is what had the least CRPS on the last two quarters of the past cases, each learned from those before it. It is chosen
+anew once there are twice as many cases.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,10 @@ Floats = NDArray[np.float64]
 
 _FAMILIES: tuple[Family, ...] = ("normal", "logistic")
 _PULLS = (10.0, 1.0, 100.0, 1000.0)  # cases' worth, by which further terms are drawn to 0
+_STEADY = 3.0  # times as strongly those of the scale are
 _LEAST_SPREAD = 0.1  # of the mean one
 _MOST_AT_BOUND = 0.05  # of the outcomes, or errors have no shape that could be seen
 _MOST_CASES = 4000  # to learn from
-_CHOOSING_SHARE = 4  # the last one of so many parts chooses
 _CHOOSING_QUANTILES = 50
 _BEYOND = 0.5  # of the log scales seen
 
@@ -90,24 +90,26 @@ class _Problem(NamedTuple):
         return self.past.outcomes[:, self.outcome]
 
     def choice(self) -> _Choice:
-        """What is best on the last cases, learned from those before them."""
-        split = len(self.past) - len(self.past) // _CHOOSING_SHARE
-        early, late = (
-            self._replace(past=self.past.rows(rows), weight=self.weight[rows])
-            for rows in (slice(split), slice(split, None))
-        )
+        """What is best on the last two quarters of the cases, each learned from those before it."""
+        quarter = len(self.past) // 4
+        ends = len(self.past) - quarter, len(self.past)
+        folds = [(self._part(0, end - quarter), self._part(end - quarter, end)) for end in ends]
         at_lower, at_upper = (0.0 if bound is None else (self.seen == bound).mean() for bound in self.bounds)
         powers = (1.0, 0.5) if at_lower > _MOST_AT_BOUND else (1.0,)
         found: dict[_Choice, float] = {}
 
         def best_of(choices: list[_Choice]) -> _Choice:
             for choice in choices:
-                found[choice] = late.crps(early.learned(choice, _CHOOSING_QUANTILES))
+                found[choice] = sum(late.crps(early.learned(choice, _CHOOSING_QUANTILES)) for early, late in folds)
             return min(found, key=found.__getitem__)
 
         best = best_of([_Choice(family, power) for power in powers for family in _FAMILIES])
         best = best_of([best._replace(pull=pull) for pull in _PULLS[1:]])
         return best if at_lower + at_upper > _MOST_AT_BOUND else best_of([best._replace(by_errors=True)])
+
+    def _part(self, start: int, end: int) -> Self:
+        rows = slice(start, end)
+        return self._replace(past=self.past.rows(rows), weight=self.weight[rows])
 
     def learned(self, choice: _Choice, count: int) -> ErrorModel:
         """The model that was chosen, with so many quantiles as its shape."""
@@ -119,8 +121,8 @@ class _Problem(NamedTuple):
             model.modelled(self.seen), mean, log_spread, terms.columns, terms.columns, self.weight, model.unit,
             lower, upper,
         )  # fmt: skip
-        pull = terms.pull(choice.pull)
-        location, log_scale = fit_coefficients(cases, choice.family, pull, pull).reshape(2, -1)
+        pulls = terms.pull(choice.pull), terms.pull(_STEADY * choice.pull)
+        location, log_scale = fit_coefficients(cases, choice.family, *pulls).reshape(2, -1)
         model = replace(model, location=terms.coefficients(location), log_scale=terms.coefficients(log_scale))
         logs = model.location_and_log_scale(self.past, self.outcome, self.terms)[1]
         model = replace(model, log_scale_range=(float(logs.min()) - _BEYOND, float(logs.max()) + _BEYOND))

@@ -21,6 +21,7 @@ TERM_LEVELS = (0.1, 0.5, 0.9)
 
 _SEASON_WAVES, _MOST_HOUR_WAVES = 2, 3
 _SEASONS = 4
+_MOST_MEMBERS = 12  # that are told apart
 _OWN_TERMS = ("mean", "log spread")
 _LEAST_SIZE = 1e-9
 
@@ -36,12 +37,16 @@ class ForecastNumbers(NamedTuple):
         log_spread: The logarithm of their spread, (N,).
         quantiles: Their quantiles at 10, 50 and 90 % less their mean, (N, 3); None where there are too few of them.
         at_bound: The share of members at a bound, (N,); None where there is no bound.
+        members: Each member less their mean, (N, M); None where they are not told apart.
+        total: The mean over all outcomes, (N,), in any unit; None where there is one outcome.
     """
 
     mean: Floats
     log_spread: Floats
     quantiles: Floats | None = None
     at_bound: Floats | None = None
+    members: Floats | None = None
+    total: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class ForecastTerms:
         sites: The sites with a shift and a slope of their own, where each is decided by itself.
         spread: Whether the forecast has a spread.
         numbers: Whether there are further numbers of the forecast, and the slope changes with the season.
+        members: How many members are terms, each by itself, as those of different models may be; 0 for none.
         features: The features that are terms.
     """
 
@@ -64,6 +70,7 @@ class ForecastTerms:
     sites: tuple[str, ...] = ()
     spread: bool = True
     numbers: bool = False
+    members: int = 0
     features: tuple[str, ...] = ()
 
     @classmethod
@@ -74,7 +81,7 @@ class ForecastTerms:
             past: The past cases.
             linear: Whether there are further numbers of the forecast and features among them.
         """
-        seasons, hours = _counts(past, "season"), _counts(past, "hour")
+        seasons, hours, count = _counts(past, "season"), _counts(past, "hour"), past.members.shape[1]
         sites = np.unique(past.sites, return_counts=True) if past.sites is not None else ((), ())
         enough = tuple(str(name) for name, count in zip(*sites, strict=True) if count >= LEAST_CASES)
         return cls(
@@ -84,6 +91,7 @@ class ForecastTerms:
             sites=enough if len(enough) > 1 else (),
             spread=not past.is_point,
             numbers=linear,
+            members=count if linear and past.weights is None and 1 < count <= _MOST_MEMBERS else 0,
             features=tuple(past.features.columns) if linear and past.features is not None else (),
         )
 
@@ -116,6 +124,10 @@ class ForecastTerms:
             }
         if numbers.at_bound is not None:
             further["share at bound"] = numbers.at_bound
+        if numbers.members is not None:
+            further |= {f"member {place}": column for place, column in enumerate(numbers.members.T, start=1)}
+        if numbers.total is not None:
+            further["mean of all outcomes"] = numbers.total
         return further
 
     def _of_features(self, given: GivenForecasts) -> dict[str, Floats]:
