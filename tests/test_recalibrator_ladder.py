@@ -128,7 +128,7 @@ def test_members_that_belong_together_stay_so():
 
 
 def test_decision_weights_are_tried_as_one_family():
-    climbed = climb_given_ladder(made(200), settings(decision_weights=(0.5, 0.8)))
+    climbed = climb_given_ladder(made(130), settings(block=1, decision_weights=(0.5, 0.8)))
     rung = climbed.ladder.rungs[-1]
     assert rung.name == "decision"
     assert rung.parameters["decision weight"] in (0.5, 0.8)
@@ -151,4 +151,4 @@ def false_climbs(runs: int, cases: int, members: int, *, first: int = 0, weights
 
 
 def test_a_calibrated_forecast_is_rarely_left():
-    assert false_climbs(4, 220, 10) <= 1
+    assert false_climbs(3, 180, 10) <= 1

@@ -20,7 +20,7 @@ __all__ = ["DecisionTraining", "ordered_crps", "trained_on_decision"]
 
 _MOST_CASES = 2000
 _MOST_NUMBERS = 1 << 20  # of members, at least for 500 cases
-_ITERATIONS = 20
+_ITERATIONS, _EVALUATIONS = 20, 40  # at most; a cost with kinks would search long along each line
 _PULL = 10.0  # cases' worth, by which further terms are drawn to what the score has taught
 
 
@@ -51,7 +51,7 @@ def trained_on_decision(
         (slopes,) = torch.autograd.grad(loss, moved)
         return float(loss.detach()), slopes.reshape(-1).numpy()
 
-    options = {"maxiter": _ITERATIONS}
+    options = {"maxiter": _ITERATIONS, "maxfun": _EVALUATIONS}
     found = minimize(loss_and_slopes, start.reshape(-1).numpy(), jac=True, method="L-BFGS-B", options=options)
     moved = torch.from_numpy(found.x).reshape(start.shape)
     better = bool(torch.isfinite(moved).all()) and found.fun < loss_and_slopes(start.reshape(-1).numpy())[0]
