@@ -5,7 +5,8 @@
 A record has 600 daily cases of 20 members about a mean that is known. "raw": the outcome is one of the members, so that
 nothing is to be mended. "one more": it is one more like them, so that only their number is: a smooth distribution is a
 little better than 20 members, and leaving raw is no error. "bias and spread": members are 2 too low and half as wide as
-they should be, and nothing else. Every rung is tried, decision weights among them, by a newsvendor at 9 : 1. Fifteen minutes of one core for 100 draws.
+they should be, and nothing else. Every rung is tried, decision weights among them, by a newsvendor at 9 : 1. A quarter
+of an hour of one core for 100 draws.
 """
 
 import argparse

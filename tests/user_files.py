@@ -15,7 +15,7 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.forecast_layout import ForecastLayout
 from stakes.data.layout import TableLayout
 from stakes.fitting.recalibrate import RecalibrateRequest, run_recalibrate
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 
 CASES, MEMBERS = 60, 12

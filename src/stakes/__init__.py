@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.errors import StakesError as StakesError
     from stakes.evaluation.corrections import Correction as Correction
-    from stakes.forecaster import DecisionAwareForecaster as DecisionAwareForecaster
+    from stakes.forecaster.estimator import DecisionAwareForecaster as DecisionAwareForecaster
     from stakes.method.actions import ActionSolution as ActionSolution
     from stakes.method.actions import optimal_action as optimal_action
     from stakes.method.actions import solve_action as solve_action
@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.solvers import Solver as Solver
     from stakes.method.storage import ArbitrageCost as ArbitrageCost
     from stakes.method.storage import StorageCost as StorageCost
-    from stakes.recalibrator import Recalibrator as Recalibrator
+    from stakes.recalibrator.estimator import Recalibrator as Recalibrator
 
 __version__ = "0.1.0"
 
@@ -57,7 +57,7 @@ _HOME = {
     "Correction": "evaluation.corrections",
     "Cost": "method.costs",
     "CostCheck": "method.check_cost",
-    "DecisionAwareForecaster": "forecaster",
+    "DecisionAwareForecaster": "forecaster.estimator",
     "DecisionAwareLoss": "method.loss",
     "DecisionAwareObjective": "method.objective",
     "DecisionScore": "method.decision_score",
@@ -74,7 +74,7 @@ _HOME = {
     "PowerCurve": "method.power_curve",
     "ProjectedGradient": "method.solvers",
     "ProtectionCost": "method.named_costs",
-    "Recalibrator": "recalibrator",
+    "Recalibrator": "recalibrator.estimator",
     "SampleModel": "method.models.sample_model",
     "ScenarioProgram": "method.programs",
     "ScheduleCost": "method.schedules",

@@ -10,7 +10,7 @@ from golden.make_bundle import LAYOUT, SPEC, table
 
 from stakes import ImplicitModel
 from stakes.bundle import DataFingerprint
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, LinearSettings, TrainingSettings
 
 TRAINING = TrainingSettings(batch=16, members=3, validation_members=4, validate_every=1, learning_rate=0.01)

@@ -10,7 +10,7 @@ from golden.make_bundle import FOLDER
 from kill_injection import install
 
 from stakes.bundle import load_bundle, save_bundle
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 
 OLD, NEW = 11, 22  # noise seeds by which the two are told apart
 SCENARIOS = {("first", "before"): 3, ("again", "before"): 1, ("again", "during"): 1}  # and every how many steps

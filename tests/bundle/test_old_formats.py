@@ -16,7 +16,7 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.errors import BundleError
 from stakes.files import read_json
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 
 
 def test_the_golden_bundles_give_the_golden_decisions() -> None:

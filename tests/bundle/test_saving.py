@@ -15,7 +15,7 @@ from golden.make_bundle import LAYOUT, SPEC
 
 from stakes.bundle import bundle_files, is_bundle, load_bundle, record_file, save_bundle
 from stakes.errors import BundleError, StakesError
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 
 
 def test_a_forecaster_must_be_fitted(tmp_path: Path) -> None:

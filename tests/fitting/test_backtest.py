@@ -13,7 +13,7 @@ from stakes.errors import InterruptedTraining
 from stakes.fitting import backtest
 from stakes.fitting.inputs import FitInputs
 from stakes.fitting.request import FitRequest
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.method import actions
 from stakes.method.costs import Cost
 from stakes.method.solvers import NewtonBisection

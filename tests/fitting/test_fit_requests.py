@@ -18,7 +18,7 @@ from stakes.fitting import fit, refit
 from stakes.fitting.fit import FitResult
 from stakes.fitting.inputs import FitInputs
 from stakes.fitting.request import FitRequest
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.settings import to_plain
 from stakes.training.execution import Execution
 

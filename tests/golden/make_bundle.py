@@ -14,7 +14,7 @@ import torch
 from stakes.bundle import FORMAT, DataFingerprint, save_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 
 FOLDER = Path(__file__).parent

@@ -20,7 +20,7 @@ from stakes.data.layout import TableLayout
 from stakes.data.quantile_members import quantile_members
 from stakes.data.stored_cases import STORED_CASES
 from stakes.fitting.decide import decide_folder
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.serving.refusals import RefusedError
 from stakes.serving.schemas import CurveRequest, DecideRequest, TableRequest
 from stakes.serving.served_forecasts import open_fits

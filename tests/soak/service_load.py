@@ -30,7 +30,7 @@ import torch
 from stakes.bundle import save_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 
 NAMES = ("wind", "sun", "price")
 SPEC = CostSpec.parse("imbalance:short=4,long=1,upper=9")

@@ -26,7 +26,7 @@ from stakes.data.layout import TableLayout
 from stakes.errors import BundleError, SettingError
 from stakes.evaluation.headroom import Headroom
 from stakes.files import write_json
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.json_values import json_value
 from stakes.method.costs import Cost
 from stakes.method.training_settings import ModelSettings

@@ -7,8 +7,8 @@ from numbers import Integral
 from typing import Any, Literal
 
 from stakes.errors import SettingError
-from stakes.forecaster import DecisionAwareForecaster
-from stakes.forecaster_base import Base
+from stakes.forecaster.base import Base
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.json_values import json_value
 from stakes.method.argument_checks import require_count
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, LinearSettings, TrainingSettings

@@ -15,8 +15,9 @@ from stakes.errors import SettingError
 from stakes.evaluation.corrections import Correction
 from stakes.evaluation.ladder import Ladder
 from stakes.evaluation.weight_frontier import Frontier
-from stakes.forecaster import DecisionAwareForecaster
-from stakes.forecaster_base import ForecastKind, based_factory, parameters_of_kind
+from stakes.forecaster.base import ForecastKind, based_factory, parameters_of_kind
+from stakes.forecaster.estimator import DecisionAwareForecaster
+from stakes.forecaster.trees import TreeLocation
 from stakes.method.argument_checks import check_finite, require_count, require_decision_weight
 from stakes.method.costs import Cost
 from stakes.method.models.sample_model import SampleModel
@@ -25,7 +26,6 @@ from stakes.training.all_rows import FoundTraining
 from stakes.training.many_weights import ModelFactory, resolved_device
 from stakes.training.model_folder import load_models, model_keys, state_layout, versions_here
 from stakes.training.tensor_files import HEADER_LIMIT
-from stakes.trees import TreeLocation
 
 __all__ = ["FittedState", "fitted_state", "model_weights", "restored_forecaster"]
 

@@ -32,8 +32,8 @@ from stakes.evaluation.ladder import Ladder
 from stakes.files import JSON_LIMIT, check_sha256, parse_json, read_bytes, write_json
 from stakes.json_values import json_value
 from stakes.method.argument_checks import require_count
-from stakes.recalibrator import Recalibrator
-from stakes.recalibrator_state import RecalibratorState
+from stakes.recalibrator.estimator import Recalibrator
+from stakes.recalibrator.state import RecalibratorState
 from stakes.settings import from_plain, shown, to_plain
 from stakes.training.model_folder import versions_here
 

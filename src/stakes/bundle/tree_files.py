@@ -6,8 +6,8 @@ from pathlib import Path
 from stakes.bundle.fitted_state import FittedState
 from stakes.errors import SettingError
 from stakes.files import check_sha256, read_bytes, write_atomically
+from stakes.forecaster.trees import TreeLocation
 from stakes.settings import shown
-from stakes.trees import TreeLocation
 
 __all__ = ["load_trees", "save_trees"]
 

@@ -38,7 +38,7 @@ from stakes.fitting.fit_settings import FitSettings
 from stakes.fitting.inputs import FitInputs
 from stakes.fitting.judge_forecaster import judge_forecaster
 from stakes.fitting.request import FitRequest, claim_folder, read_request, request_record
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.json_values import json_value
 from stakes.reports.fit_alarms import alarm_sentences
 from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report

@@ -17,8 +17,8 @@ from stakes.errors import TableError
 from stakes.evaluation.weight_frontier import too_few_to_choose
 from stakes.files import content_digest
 from stakes.fitting.request import FitRequest
-from stakes.forecaster import DecisionAwareForecaster
-from stakes.forecaster_plan import divided_rows
+from stakes.forecaster.estimator import DecisionAwareForecaster
+from stakes.forecaster.plan import divided_rows
 from stakes.method.costs import Cost
 from stakes.settings import shown
 from stakes.training.execution import Execution

@@ -16,7 +16,7 @@ from stakes.evaluation.forecast_table import todays_cost
 from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.metrics import LEVELS, Assessor, Region
 from stakes.evaluation.study import AXES, Study
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.tasks.regions import region_between
 
 __all__ = ["ForecasterJudgement", "judge_forecaster"]

@@ -19,7 +19,7 @@ from stakes.data.feature_moments import FEATURE_MOMENTS, FeatureMoments, load_mo
 from stakes.data.layout import MISSING_FEATURE, TableLayout
 from stakes.data.quality import DataQuality
 from stakes.errors import StakesError, listed
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.settings import shown
 
 __all__ = ["DecidableRows", "decidable_rows"]

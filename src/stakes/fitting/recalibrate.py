@@ -27,7 +27,7 @@ from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.ladder import Ladder
 from stakes.files import content_digest
 from stakes.number_text import amount_text, change_text, count_text
-from stakes.recalibrator_ladder import past_parts
+from stakes.recalibrator.ladder import past_parts
 from stakes.reports.ladder_words import shown_ladder
 from stakes.reports.recalibration_report import judged_recalibration_of, write_recalibration_report
 from stakes.reports.recalibration_sentences import summary_sentences

@@ -15,7 +15,7 @@ from stakes.data.outcome_bounds import written_pair
 from stakes.errors import SettingError, StakesError
 from stakes.files import read_json, write_json
 from stakes.fitting.fit_settings import FitSettings
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.method.costs import Cost
 from stakes.settings import canonical_text, from_plain, to_plain
 from stakes.training.execution import Execution

@@ -13,7 +13,7 @@ from stakes.data.past_forecasts import members_of
 from stakes.data.time_axis import to_utc
 from stakes.errors import listed
 from stakes.number_text import number_text
-from stakes.recalibrator_state import CorrectedMembers
+from stakes.recalibrator.state import CorrectedMembers
 from stakes.serving.refusals import RefusedError, naming_field
 from stakes.serving.request_arrays import PostedMembers, feature_row, member_array
 from stakes.serving.schemas import KnownRow

@@ -16,7 +16,7 @@ from stakes.data.stored_cases import STORED_CASES, StoredCases, load_cases
 from stakes.errors import SettingError, StakesError
 from stakes.evaluation.corrections import Correction
 from stakes.evaluation.proven_correction import corrected
-from stakes.forecaster import DecisionAwareForecaster
+from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.method.models.model_ensemble import pooled_members
 from stakes.reports.ladder_words import forecast_words
 from stakes.serving.refusals import naming_field

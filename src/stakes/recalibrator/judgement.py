@@ -10,7 +10,7 @@ from stakes.evaluation.ladder import JudgedCases
 from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
 from stakes.method.scores import energy_score
-from stakes.recalibrator_state import CorrectedMembers
+from stakes.recalibrator.state import CorrectedMembers
 
 __all__ = ["forecast_worth"]
 

@@ -20,12 +20,13 @@ from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.ladder import JudgedCases, Ladder, rung_on_test
 from stakes.evaluation.proven_correction import corrected, proven_correction
 from stakes.evaluation.weight_frontier import Frontier
-from stakes.forecaster_base import ForecastKind, parameters_of_kind
-from stakes.forecaster_choice import choose, kept_models
-from stakes.forecaster_fresh_errors import DrawMembers, NewestRows, Which, fresh_corrections
-from stakes.forecaster_judgement import JudgedAnswers
-from stakes.forecaster_ladder import RungForecast, climb_ladder
-from stakes.forecaster_plan import PlannedFit, plan_fit
+from stakes.forecaster.base import ForecastKind, parameters_of_kind
+from stakes.forecaster.choice import choose, kept_models
+from stakes.forecaster.fresh_errors import DrawMembers, NewestRows, Which, fresh_corrections
+from stakes.forecaster.judgement import JudgedAnswers
+from stakes.forecaster.ladder import RungForecast, climb_ladder
+from stakes.forecaster.plan import PlannedFit, plan_fit
+from stakes.forecaster.trees import TreeLocation
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import whole_number
 from stakes.method.models.model_ensemble import pooled_parts
@@ -33,7 +34,6 @@ from stakes.method.scores import energy_score
 from stakes.training.all_rows import FoundTraining, train_on_all_rows
 from stakes.training.located_model import place_models
 from stakes.training.many_weights import FittedWeight, TrainingPlan, resolved_device, train_weights, without_failures
-from stakes.trees import TreeLocation
 
 __all__ = ["TrainedModels"]
 

@@ -22,8 +22,8 @@ from stakes.data.single_precision import require_single_precision
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.headroom import headroom as policy_headroom
-from stakes.forecaster_base import Base
-from stakes.forecaster_training import TrainedModels
+from stakes.forecaster.base import Base
+from stakes.forecaster.training import TrainedModels
 from stakes.method.costs import Cost, require_cost
 from stakes.method.training_settings import ModelSettings, TrainingSettings
 from stakes.status_lines import StatusLines

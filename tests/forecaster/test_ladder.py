@@ -208,7 +208,7 @@ def test_without_the_ladder_the_network_is_taken_whatever_is_proven() -> None:
 
 
 def test_rows_within_a_lead_time_of_training_judge_nothing() -> None:
-    from stakes.forecaster_plan import plan_fit
+    from stakes.forecaster.plan import plan_fit
 
     features, outcome = (torch.from_numpy(values).float() for values in rows("linear"))
     near, far = (

@@ -16,11 +16,11 @@ from stakes.data.outcome_bounds import outcome_bounds
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.headroom import resolved_block
-from stakes.forecaster_base import based_factory, based_model
+from stakes.forecaster.base import based_factory, based_model
+from stakes.forecaster.trees import TreeLocation, fit_trees
 from stakes.method.argument_checks import require_decision_weight, require_finite, whole_number
 from stakes.method.training_settings import TrainingSettings
 from stakes.training.many_weights import TrainingPlan, automatic_settings, resolved_device
-from stakes.trees import TreeLocation, fit_trees
 
 __all__ = ["DividedRows", "PlannedFit", "divided_rows", "plan_fit"]
 

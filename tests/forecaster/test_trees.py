@@ -13,9 +13,9 @@ from torch import Tensor
 
 import stakes
 from stakes.errors import SettingError, ShapeError
+from stakes.forecaster.trees import TreeLocation, fit_trees
 from stakes.method.models.linear_start import time_blocks
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
-from stakes.trees import TreeLocation, fit_trees
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
 QUICK = TrainingSettings(epochs=3, validate_every=1, batch=32, members=4, validation_members=4)

@@ -31,8 +31,8 @@ from stakes.evaluation.ladder import (
 from stakes.evaluation.proven_correction import ORIGINS
 from stakes.evaluation.shift_and_factor import LEAST_CASES
 from stakes.evaluation.weight_frontier import Frontier, frontier, too_few_to_choose
-from stakes.forecaster_base import ForecastKind, parameters_of_kind
-from stakes.forecaster_plan import PlannedFit, plan_fit
+from stakes.forecaster.base import ForecastKind, parameters_of_kind
+from stakes.forecaster.plan import PlannedFit, plan_fit
 from stakes.method.actions import optimal_action
 from stakes.method.costs import TotalCost
 from stakes.method.models.model_ensemble import pooled_parts

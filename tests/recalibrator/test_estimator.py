@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 import stakes
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.errors import SettingError, ShapeError
-from stakes.recalibrator_state import RecalibratorState
+from stakes.recalibrator.state import RecalibratorState
 
 COST = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-10.0, upper=10.0)
 

@@ -6,8 +6,8 @@ import numpy as np
 
 import stakes
 from stakes.data.given_forecasts import GivenForecasts
-from stakes.recalibrator_ladder import ClimbSettings, climb_given_ladder, past_parts
-from stakes.recalibrator_learning import RungPlan, learned
+from stakes.recalibrator.ladder import ClimbSettings, climb_given_ladder, past_parts
+from stakes.recalibrator.learning import RungPlan, learned
 
 COST = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-20.0, upper=20.0)
 DAYS = np.datetime64("2022-01-01T00:00") + np.arange(400).astype("timedelta64[D]")

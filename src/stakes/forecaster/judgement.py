@@ -16,8 +16,8 @@ from stakes.errors import SettingError
 from stakes.evaluation.forecast_table import forecast_table, todays_cost
 from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.metrics import Assessor, Region
-from stakes.forecaster_answers import MemberAnswers
-from stakes.forecaster_fresh_errors import Which
+from stakes.forecaster.answers import MemberAnswers
+from stakes.forecaster.fresh_errors import Which
 from stakes.method.actions import optimal_action
 
 __all__ = ["JudgedAnswers"]

@@ -34,10 +34,10 @@ from stakes.evaluation.ladder import (
 from stakes.evaluation.shift_and_factor import LEAST_CASES
 from stakes.evaluation.weight_frontier import frontier, too_few_to_choose
 from stakes.method.costs import Cost
-from stakes.recalibrator_decision import trained_on_decision
-from stakes.recalibrator_judgement import forecast_worth
-from stakes.recalibrator_learning import RungPlan, case_weights, learned
-from stakes.recalibrator_state import RecalibratorState, form_of
+from stakes.recalibrator.decision import trained_on_decision
+from stakes.recalibrator.judgement import forecast_worth
+from stakes.recalibrator.learning import RungPlan, case_weights, learned
+from stakes.recalibrator.state import RecalibratorState, form_of
 
 __all__ = ["ClimbSettings", "PastParts", "Recalibrated", "climb_given_ladder", "past_parts"]
 

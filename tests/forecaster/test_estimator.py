@@ -22,7 +22,7 @@ from straight_model import StraightModel
 
 import stakes
 from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError
-from stakes.forecaster_plan import plan_fit
+from stakes.forecaster.plan import plan_fit
 from stakes.method.actions import solve_action
 from stakes.method.models.model_ensemble import member_shares, pooled_members
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings

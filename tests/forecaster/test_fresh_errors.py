@@ -10,7 +10,7 @@ from torch import Tensor
 import stakes
 from stakes.bundle import load_bundle, save_bundle
 from stakes.errors import InterruptedTraining
-from stakes.forecaster_fresh_errors import NewestRows, fresh_corrections
+from stakes.forecaster.fresh_errors import NewestRows, fresh_corrections
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 
 FEATURES, OUTCOME = torch.arange(100.0)[:, None], torch.arange(100.0)[:, None]
@@ -146,7 +146,7 @@ def test_an_interrupted_fit_goes_on_where_it_was(record, tmp_path, monkeypatch) 
     """Every training from a later origin has checkpoints of its own."""
     features, outcome = record[0][:900], record[1][:900]
     monkeypatch.setattr(
-        "stakes.forecaster_training.proven_correction", lambda members, outcome, **_: fit(members, outcome)
+        "stakes.forecaster.training.proven_correction", lambda members, outcome, **_: fit(members, outcome)
     )
     training = TrainingSettings(epochs=4, learning_rate=0.05, validate_every=1, batch=64)
     given = {"model": ImplicitSettings(noise=2, hidden=4, layers=1), "training": training, "base": "none"}

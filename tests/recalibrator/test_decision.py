@@ -8,9 +8,9 @@ import torch
 
 import stakes
 from stakes.data.given_forecasts import GivenForecasts
-from stakes.recalibrator_decision import DecisionTraining, ordered_crps, trained_on_decision
-from stakes.recalibrator_learning import RungPlan, learned
-from stakes.recalibrator_state import RecalibratorState
+from stakes.recalibrator.decision import DecisionTraining, ordered_crps, trained_on_decision
+from stakes.recalibrator.learning import RungPlan, learned
+from stakes.recalibrator.state import RecalibratorState
 
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-30.0, upper=30.0)
 SHARP = stakes.NewsvendorCost(underage=19.0, overage=1.0, lower=-30.0, upper=30.0)

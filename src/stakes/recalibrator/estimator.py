@@ -19,9 +19,9 @@ from stakes.evaluation.judged_correction import JudgedCorrection, judge_correcti
 from stakes.evaluation.ladder import Ladder
 from stakes.method.argument_checks import require_decision_weight, require_finite, whole_number
 from stakes.method.costs import Cost, require_cost
-from stakes.recalibrator_input import given_of_arrays
-from stakes.recalibrator_ladder import ClimbSettings, climb_given_ladder
-from stakes.recalibrator_state import RecalibratorState
+from stakes.recalibrator.input import given_of_arrays
+from stakes.recalibrator.ladder import ClimbSettings, climb_given_ladder
+from stakes.recalibrator.state import RecalibratorState
 from stakes.training.threads import one_thread
 
 __all__ = ["Recalibrator"]
@@ -34,7 +34,7 @@ _AT_ONCE = 2000  # cases whose corrected members are held
 class Recalibrator(BaseEstimator):  # type: ignore[misc]
     """Decisions from a forecast that somebody else makes, corrected by its own past errors where that is proven to pay.
 
-    It climbs a ladder (`stakes.recalibrator_ladder`): the forecast as it came; its bias and spread mended, by season,
+    It climbs a ladder (`stakes.recalibrator.ladder`): the forecast as it came; its bias and spread mended, by season,
     hour, lead and site where there are enough cases; further numbers of the forecast and features; newer errors that
     count more; the dependence of past errors between several outcomes; and training on the decision. Cases come in any
     order: errors that were not known yet when a forecast was issued never judge or correct it.

@@ -14,7 +14,7 @@ from stakes.method.costs import Cost
 from stakes.method.decision_score import DecisionScore
 from stakes.method.models.sample_model import TrainingDraw
 from stakes.method.objective import DecisionAwareObjective
-from stakes.recalibrator_state import RecalibratorState
+from stakes.recalibrator.state import RecalibratorState
 
 __all__ = ["DecisionTraining", "ordered_crps", "trained_on_decision"]
 

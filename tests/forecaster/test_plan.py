@@ -9,7 +9,7 @@ import torch
 
 import stakes
 from stakes.errors import SettingError
-from stakes.forecaster_plan import plan_fit
+from stakes.forecaster.plan import plan_fit
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 
 COST = stakes.ShortfallCost(5.0)

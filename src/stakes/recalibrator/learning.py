@@ -12,8 +12,8 @@ from stakes.evaluation.error_model_fit import fit_error_model
 from stakes.evaluation.forecast_terms import ForecastTerms
 from stakes.evaluation.member_order import vector_ranks
 from stakes.method.costs import Cost
-from stakes.recalibrator_decision import trained_on_decision
-from stakes.recalibrator_state import RecalibratorState, form_of
+from stakes.recalibrator.decision import trained_on_decision
+from stakes.recalibrator.state import RecalibratorState, form_of
 
 __all__ = ["RungPlan", "case_weights", "learned"]
 
