@@ -166,6 +166,33 @@ def test_a_file_of_forecasts_beside_a_table_of_outcomes(tmp_path: Path) -> None:
         read_past(ForecastLayout(outcomes=("y",), own_file=True), late, forecasts)
 
 
+def test_outcomes_without_a_forecast_are_counted(tmp_path: Path) -> None:
+    forecasts = written(tmp_path, WIDE[["time", "m1", "m2"]].iloc[1:], "ahead.csv")
+    seen = written(tmp_path, WIDE[["time", "y"]].assign(y=[1.5, None, 9]), "seen.csv")
+    given, layout = read_past(ForecastLayout(outcomes=("y",), own_file=True), seen, forecasts)
+    told = ("1 of 2 cases lack an outcome and are left out", f"1 of 2 outcomes in {str(seen)!r} have no forecast and ")
+    assert given.notes[1] == told[0]
+    assert given.notes[2].startswith(told[1])
+    assert read_new(layout, forecasts, seen, judged=True).notes == given.notes[1:]
+    rows = pd.concat([WIDE.assign(site="a"), WIDE.assign(site="b").iloc[:2]])
+    forecasts = written(tmp_path, rows.drop(columns="y"), "sites.csv")
+    seen = written(tmp_path, pd.concat([rows, WIDE.assign(site="c")])[["time", "site", "y"]], "of_sites.csv")
+    given, _ = read_past(ForecastLayout(outcomes=("y",), own_file=True, each_site=True), seen, forecasts)
+    assert len(given) == 5
+    assert f"3 of 8 outcomes in {str(seen)!r} have no forecast and are left out" in given.notes
+
+
+def test_a_code_for_a_missing_outcome_is_told(tmp_path: Path) -> None:
+    past = written(tmp_path, WIDE.assign(y=[1.5, -999, 9]))
+    given, layout = read_past(laid(), past)
+    assert f"{str(past)!r} has -999 in 'y', data row 2, beyond all" in given.notes[-1]
+    assert read_new(layout, past, judged=True).notes == given.notes[-1:]
+    table = WIDE.assign(b=[3.0, 9999, 1], ahead_y=2.0, ahead_b=[2.0, 3, 4])
+    points = ForecastLayout(outcomes=("y", "b"), columns=("ahead_y", "ahead_b"))
+    given, _ = read_past(points, written(tmp_path, table))
+    assert [("in 'b', data row 2" in note) for note in given.notes] == [False, True]
+
+
 def test_a_gridded_file_knows_when_its_forecasts_were_made(tmp_path: Path) -> None:
     import xarray as xr
 

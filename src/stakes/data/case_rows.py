@@ -80,6 +80,16 @@ class CaseRows:
         found: NDArray[np.bool_] = wanted.isin(rows)
         return found
 
+    def among(self, cases: "pd.Index[Any]", sites: Sequence[str]) -> NDArray[np.bool_]:
+        """Whether each row, (n,), is of one of some cases, and of one of some sites where a column tells them.
+
+        Args:
+            cases: N cases, of the same kind as those of the table.
+            sites: Names of sites.
+        """
+        found: NDArray[np.bool_] = self.index.isin(cases)
+        return found if self.sites is None else found & self.sites.isin(list(sites)).to_numpy()
+
     def _refuse_twice(self, found: pd.DataFrame) -> None:
         case = found.index[found.index.duplicated()][0]
         several = found.loc[[case]].nunique(dropna=False)

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from stakes.data.case_rows import CaseRows
 from stakes.data.forecast_layout import ForecastLayout
 from stakes.data.forecast_values import ForecastValues
+from stakes.data.missing_codes import missing_code_notes
+from stakes.data.table_columns import column_numbers
 from stakes.errors import TableError, listed
 
 __all__ = ["ForecastCases", "forecast_cases"]
@@ -52,7 +54,11 @@ def forecast_cases(
         outcome_rows: The rows that hold outcomes; None where these are not wanted.
         notes: What is known already that the user should know.
     """
-    outcomes = None if outcome_rows is None else _outcomes(layout, found, outcome_rows)
+    outcomes: Floats | None = None
+    doubts: tuple[str, ...] = ()
+    if outcome_rows is not None:
+        outcomes = _outcomes(layout, found, outcome_rows)
+        doubts = (*_unforecast(layout, found, outcome_rows), *_doubted(layout, found, outcomes, outcome_rows))
     features = None if rows is None or not layout.features else _features(layout, found, rows)
     today = None if outcome_rows is None or layout.today is None else _today(layout, found, outcome_rows)
     sites, there = None, np.full(len(found.index), True)
@@ -81,7 +87,7 @@ def forecast_cases(
         None if features is None else features[complete],
         None if outcomes is None else outcomes[complete],
         None if today is None else today[complete],
-        (*found.notes, *notes, *told),
+        (*found.notes, *notes, *told, *doubts),
     )
 
 
@@ -94,11 +100,18 @@ def _keys(layout: ForecastLayout, found: ForecastValues) -> "pd.Index[Any]":
     return found.index.get_level_values(0)
 
 
+def _columns(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> list[str]:
+    """The column of outcomes of each target, or the only one beside a column of sites."""
+    if rows.sites is not None:
+        return list(layout.outcomes)
+    return [layout.outcomes[layout.targets.index(target)] for target in found.targets]
+
+
 def _outcomes(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> Floats:
     """What happened, (N, D)."""
     keys, targets = _keys(layout, found), found.targets
     if rows.sites is None:
-        outcomes = rows.values([layout.outcomes[layout.targets.index(target)] for target in targets], keys)
+        outcomes = rows.values(_columns(layout, found, rows), keys)
     else:
         sites = np.tile(np.array(targets, dtype=object), len(keys))
         outcomes = rows.values(layout.outcomes, keys.repeat(len(targets)), sites).reshape(len(keys), len(targets))
@@ -111,6 +124,29 @@ def _outcomes(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> 
             f"forecasts and outcomes never overlap: forecasts are of {spans[0]}, {rows.name} of {spans[1]}"
         )
     return outcomes
+
+
+def _unforecast(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> tuple[str, ...]:
+    """How many outcomes in a file of their own have no forecast."""
+    if not layout.own_file:
+        return ()
+    happened = ~np.isnan(column_numbers(rows.table, _columns(layout, found, rows), rows.name)).all(1)
+    without = happened & ~rows.among(_keys(layout, found), found.targets)
+    if not without.any():
+        return ()
+    return (f"{without.sum()} of {happened.sum()} outcomes in {rows.name} have no forecast and are left out",)
+
+
+def _doubted(layout: ForecastLayout, found: ForecastValues, outcomes: Floats, rows: CaseRows) -> tuple[str, ...]:
+    """Outcomes that look like codes for missing ones, in each column."""
+    columns = _columns(layout, found, rows)
+    places = [slice(None)] if rows.sites is not None else [slice(at, at + 1) for at in range(len(columns))]
+    cells = column_numbers(rows.table, columns, rows.name).T
+    return tuple(
+        note
+        for column, at, each in zip(columns, places, cells, strict=True)
+        for note in missing_code_notes(outcomes[:, at], found.values[..., at], column, each, rows.name)
+    )
 
 
 def _today(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> Floats:
