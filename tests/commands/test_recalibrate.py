@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from calls import called, complaint
 from user_files import past_forecasts
 
@@ -176,3 +177,36 @@ def test_the_report_is_written_again(recalibrated: Path) -> None:
     assert "following the raw forecast cost" in Path("again.html").read_text("utf-8")
     other = complaint("report", str(recalibrated), "--cost", "newsvendor:underage=1,overage=1,upper=30")
     assert other.startswith("the cost must be that of the fit")
+
+
+def test_another_unit_than_that_of_the_past_is_noticed(recalibrated: Path) -> None:
+    later = past_forecasts(90, "2021-01-01")
+    members = [f"m{place}" for place in range(1, 9)]
+    later.assign(**{name: later[name] / 1000 for name in members}).to_csv("later.csv", index=False)
+    for command in ("decide", "evaluate", "monitor"):
+        assert "note: forecasts reach 0.00" in called(command, str(recalibrated), "later.csv")[2]
+
+
+def test_a_grid_in_another_unit_is_turned_into_that_of_the_past() -> None:
+    table = past_forecasts()
+    table[["time", "power"]].to_csv("seen.csv", index=False)
+    grid = xr.DataArray(
+        table.filter(regex="^m").to_numpy(),
+        {"time": table["time"].to_numpy("datetime64[ns]")},
+        ("time", "number"),
+        "tp",
+        attrs={"units": "mm"},
+    )
+    grid.to_netcdf("mm.nc", engine="h5netcdf")
+    (grid / 1000).assign_attrs(units="m").to_netcdf("m.nc", engine="h5netcdf")
+    asked = ("--forecast", "mm.nc", *ASKED[2:])
+    assert called("recalibrate", "seen.csv", *asked, "--out", "rain", "--quiet")[0] == 0
+    assert called("decide", "rain", "mm.nc", "--out", "mm.csv")[0] == 0
+    code, _, errors = called("decide", "rain", "m.nc", "--out", "m.csv")
+    assert code == 0
+    assert "note: the forecasts in 'm.nc' are turned from m into mm, the unit of the past ones" in errors
+    np.testing.assert_allclose(pd.read_csv("m.csv")["action"], pd.read_csv("mm.csv")["action"], rtol=1e-9)
+    manifest = read_json(Path("rain/recalibration.json"))
+    del manifest["layout"]["learned"]  # as folders were before
+    write_json(Path("rain/recalibration.json"), manifest)
+    assert called("decide", "rain", "mm.nc", "--out", "old.csv")[0] == 0

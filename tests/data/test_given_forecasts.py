@@ -100,7 +100,16 @@ def test_in_order_is_by_issue_and_then_by_time():
         ({"features": np.ones((4, 0))}, ShapeError, "at least one column"),
         ({"times": ["yesterday"] * 4}, SeriesError, "times must be dates and times"),
         ({"leads": [1, 2, 3, -1]}, SettingError, "leads must not be negative.*made after its outcome"),
-        ({"times": TIMES, "issued": TIMES + 1}, SettingError, "issued must not lie after times.*and 4 such cases"),
+        (
+            {"times": TIMES, "issued": TIMES + 1},
+            SettingError,
+            "issued .* after times.*in case 0, the first of 4 such cases$",
+        ),
+        (
+            {"times": TIMES, "issued": TIMES + np.array([0, 0, 1, 0])},
+            SettingError,
+            "issued .* after times.* in case 2$",
+        ),
         (
             {"times": TIMES, "issued": TIMES - 1, "leads": [1, 1, 2, 1]},
             SettingError,

@@ -1,7 +1,7 @@
 """Where a user keeps forecasts, what is known beside them, and their outcomes: in one table, or in two files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 from stakes.data.case_index import case_index, time_level
 from stakes.data.columns import check_names, first_repeated
 from stakes.data.forecast_columns import ReadAs
+from stakes.data.learned_forecasts import LearnedForecasts
 from stakes.data.member_columns import AHEAD_COLUMNS, RUN_COLUMNS, chosen_columns
 from stakes.data.member_grids import GridPoint
 from stakes.data.outcome_bounds import Pair
@@ -50,6 +51,7 @@ class ForecastLayout:
         member_dimension: The dimension of the members in a NetCDF file; None looks for the usual names.
         points: Latitudes and longitudes of the points of a grid that are wanted.
         unit: The unit that is wanted of a NetCDF file that says its own; None takes it as it is.
+        learned: What the forecasts of the past were like, once they are known; None where nobody has looked.
     """
 
     outcomes: tuple[str, ...]
@@ -72,6 +74,7 @@ class ForecastLayout:
     member_dimension: str | None = None
     points: tuple[GridPoint, ...] = ()
     unit: str | None = None
+    learned: LearnedForecasts | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
         for name in ("outcomes", "columns", "features", "targets"):

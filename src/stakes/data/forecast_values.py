@@ -27,6 +27,7 @@ class ForecastValues:
         notes: Sentences about what the user should know.
         times: When the outcomes happen, (N,), where a gridded file tells; None otherwise, and in tables.
         issued: When the forecasts were made, (N,), where a gridded file tells; None otherwise, and in tables.
+        unit: The unit of the values, where a gridded file tells; None otherwise, and in tables.
     """
 
     values: NDArray[np.float64]
@@ -38,6 +39,7 @@ class ForecastValues:
     notes: tuple[str, ...] = ()
     times: Times | None = None
     issued: Times | None = None
+    unit: str | None = None
 
     def each_by_itself(self) -> Self:
         """The same with every target of every case as a case of its own, known by its case and by its site."""

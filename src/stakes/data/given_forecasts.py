@@ -124,9 +124,10 @@ class GivenForecasts:
             apart = self.times - self.issued
             if (late := np.flatnonzero(apart < np.timedelta64(0, "s"))).size:
                 row = late[0]
+                others = f", the first of {late.size} such cases" if late.size > 1 else ""
                 raise SettingError(
                     f"issued must not lie after times, or a forecast may have seen its outcome, got {self.issued[row]} "
-                    f"for {self.times[row]} in case {row}, and {late.size} such cases"
+                    f"for {self.times[row]} in case {row}{others}"
                 )
             if hours is not None and (odd := np.flatnonzero(hours != apart)).size:
                 row = odd[0]

@@ -78,7 +78,7 @@ def dataset_forecast(
     times = _moments(array, cases, [_VALID if by_run else _TIME])
     issued = _moments(array, cases, [*_ISSUED, *([_TIME] if by_run else [])])
     found = ForecastValues(values, index, tuple(map(str, targets)), levels, notes=_told(array, cases))
-    return replace(found, times=times, issued=issued)
+    return replace(found, times=times, issued=issued, unit=_own_unit(array))
 
 
 def forecast_array(
@@ -117,20 +117,26 @@ def site_dimension(array: "DataArray") -> str | None:
 
 
 def _in_unit(array: "DataArray", unit: str, name: str) -> "DataArray":
-    given = array.attrs.get("units")
-    if not isinstance(given, str) or not given:
+    given = _own_unit(array)
+    if given is None:
         raise TableError(
             f"variable {array.name!r} of {name} does not say its unit, so it cannot be turned into {unit!r}"
         )
     return in_unit(array.astype(np.float64), given, unit).assign_attrs(units=unit, turned_from=given)
 
 
+def _own_unit(array: "DataArray") -> str | None:
+    """The unit that the file says."""
+    unit = array.attrs.get("units")
+    return unit if isinstance(unit, str) and unit else None
+
+
 def _told(array: "DataArray", cases: Sequence[str]) -> tuple[str, ...]:
     """Notes about the unit, and about cases of several dimensions."""
-    unit, turned_from, notes = array.attrs.get("units"), array.attrs.get("turned_from"), []
+    unit, turned_from, notes = _own_unit(array), array.attrs.get("turned_from"), []
     if turned_from is not None:
         notes.append(f"{array.name} is turned from {turned_from} into {unit}")
-    elif isinstance(unit, str) and unit:
+    elif unit is not None:
         hint = "; --unit degC turns it into degrees Celsius" if unit in ("K", "kelvin", "Kelvin") else ""
         notes.append(f"{array.name} is in {unit}, as the file says{hint}")
     if len(cases) > 1:

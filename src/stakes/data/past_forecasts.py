@@ -16,6 +16,7 @@ from stakes.data.forecast_layout import ForecastLayout
 from stakes.data.forecast_units import require_one_unit, require_unit_of_outcomes
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.learned_forecasts import LearnedForecasts
 from stakes.data.matched_outcomes import matched_outcomes
 from stakes.data.member_columns import chosen_columns
 from stakes.data.member_grids import dataset_forecast
@@ -72,7 +73,8 @@ def read_past(
     outcome_rows = _outcome_rows(layout, rows, seen)
     layout, matched = _named_outcomes(layout, found, outcome_rows)
     each = layout.each_site and len(found.targets) > 1
-    layout = replace(layout, targets=found.targets, levels=found.levels or (), each_site=each)
+    learned = LearnedForecasts.of(found)
+    layout = replace(layout, targets=found.targets, levels=found.levels or (), each_site=each, learned=learned)
     notes = (*told, *matched)
     cases = forecast_cases(layout, found, rows, outcome_rows, notes)
     assert cases.outcomes is not None
@@ -157,7 +159,7 @@ def _source(path: Path, csv: dict[str, str | None]) -> _Source:
 
 
 def _found(layout: ForecastLayout, source: _Source) -> tuple[ForecastValues, CaseRows | None]:
-    """The forecasts of the targets that are meant, and the rows of their table, if it is one."""
+    """The forecasts of the targets that are meant, in the unit of past ones, and the rows of their table, if any."""
     table, name = source.table, source.name
     if table is None:
         _require_no_columns(layout, name)
@@ -179,7 +181,12 @@ def _found(layout: ForecastLayout, source: _Source) -> tuple[ForecastValues, Cas
             read_as=_read_as(layout),
         )
         rows = CaseRows.of(table, name, layout.time, layout.runs, layout.site)
-    return _of_targets(layout, found, name), rows
+    found = _of_targets(layout, found, name)
+    if layout.learned is None:
+        return found, rows
+    if rows is None:
+        found = layout.learned.in_its_unit(found, name)
+    return replace(found, notes=(*found.notes, *layout.learned.doubts(found))), rows
 
 
 def _require_one_place(found: ForecastValues, name: str) -> None:

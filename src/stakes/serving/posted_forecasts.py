@@ -43,11 +43,13 @@ def posted_forecasts(
     _require_levels(tuple(levels or ()), layout.levels, values.shape[1])
     index = pd.RangeIndex(len(values), name="row")
     names = layout.targets if len(targets) > 1 else ("outcome",)
+    found = ForecastValues(values, index, names, layout.levels or None)
     with naming_field("members"):
-        members, weights, notes = members_of(layout, ForecastValues(values, index, names, layout.levels or None))
+        members, weights, notes = members_of(layout, found)
+    doubts = () if layout.learned is None else layout.learned.doubts(found)
     beside = {} if known is None else _beside(known, len(values), layout.features)
     with naming_field("known"):
-        return GivenForecasts(members, weights, targets, index, **beside, notes=notes)
+        return GivenForecasts(members, weights, targets, index, **beside, notes=(*notes, *doubts))
 
 
 def _require_levels(given: tuple[float, ...], past: tuple[float, ...], count: int) -> None:
