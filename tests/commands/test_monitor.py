@@ -72,6 +72,7 @@ def test_before_anything_has_happened_nothing_is_said(recalibrated: Path) -> Non
     record = json.loads(output)
     assert (code, record["left"], record["cases"]) == (0, False, 0)
     assert record["questions"][0]["new"] is None
+    assert record["sentence"] == "There is no new case with an outcome, and so nothing to judge yet."
 
 
 def test_what_cannot_be_done_is_named(recalibrated: Path) -> None:

@@ -13,6 +13,7 @@ from user_files import past_forecasts
 
 import stakes
 from stakes.bundle.recalibration_folder import load_recalibration
+from stakes.errors import SettingError
 from stakes.files import read_json, write_json
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
@@ -42,7 +43,7 @@ def test_a_folder_is_made_and_told_of() -> None:
     assert "\nraw " in output
     assert "bias and spread" in output
     assert "following the raw forecast cost" in output
-    assert errors == "learning from the errors of 160 past forecasts\n"
+    assert errors == "learning from the errors of 160 past forecasts, each of 8 members\n"
     names = {path.name for path in Path("wind").iterdir()}
     assert {"recalibration.json", "state.json", "ladder.json", "judged.parquet"} <= names
     again = complaint("recalibrate", "past.csv", *ASKED, "--out", "wind")
@@ -210,3 +211,21 @@ def test_a_grid_in_another_unit_is_turned_into_that_of_the_past() -> None:
     del manifest["layout"]["learned"]  # as folders were before
     write_json(Path("rain/recalibration.json"), manifest)
     assert called("decide", "rain", "mm.nc", "--out", "old.csv")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [("m1", "one number, a point forecast"), ("q10:q90", "3 quantiles, levels 0.1 to 0.9")],
+)
+def test_as_what_forecasts_were_read_is_told(columns: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = past_forecasts()
+    kept(q10=table["m1"] - 1, q50=table["m1"], q90=table["m1"] + 1)
+
+    def unlearned(*_: object) -> None:
+        raise SettingError("enough")
+
+    monkeypatch.setattr("stakes.recalibrator.estimator.Recalibrator.fit", unlearned)
+    words = ("--forecast", columns, *ASKED[2:], "--lead", "24", "--out", "wind")
+    code, _, errors = called("recalibrate", "past.csv", *words)
+    assert code == 2
+    assert f"learning from the errors of 160 past forecasts, each of {said}\n" in errors

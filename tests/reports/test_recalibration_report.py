@@ -18,6 +18,7 @@ from stakes.reports.recalibration_sentences import (
     recalibration_alarms,
     reliability_sentences,
     spread_and_error_ratio,
+    taken_sentences,
     today_words,
     worth_sentence,
 )
@@ -145,3 +146,10 @@ def test_a_time_with_several_cases_is_drawn_once() -> None:
     twice = replace(told, judged=replace(told.judged, cases=halves))
     assert len(twice.case_table) == 150
     assert "A time with several cases is shown by their mean." in decisions_figure(twice).caption
+
+
+def test_newer_errors_that_count_more_need_a_refit_to_be_seen() -> None:
+    ladder = invented_recalibration("linear").ladder
+    assert taken_sentences(ladder) == (ladder.reason,)
+    fresh = replace(ladder, rungs=(ladder.rungs[0], replace(ladder.rungs[1], name="fresh_errors")))
+    assert "`stakes refit`" in taken_sentences(fresh)[1]

@@ -119,11 +119,26 @@ def _outcomes(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> 
         firsts = [each.get_level_values(0) for each in (keys, rows.index)]
         if firsts[0].isin(firsts[1]).any():
             raise TableError(f"{rows.name} has no outcome in {listed(layout.outcomes)} for any of the forecasts")
+        _refuse_other_hours(firsts[0], firsts[1], rows.name)
         spans = [f"{each.min()} to {each.max()}" for each in firsts]
         raise TableError(
             f"forecasts and outcomes never overlap: forecasts are of {spans[0]}, {rows.name} of {spans[1]}"
         )
     return outcomes
+
+
+def _refuse_other_hours(forecasts: "pd.Index[Any]", outcomes: "pd.Index[Any]", name: str) -> None:
+    """Raise where times agree in their days, but never in their hours."""
+    if not (isinstance(forecasts, pd.DatetimeIndex) and isinstance(outcomes, pd.DatetimeIndex)):
+        return
+    both = forecasts.normalize().intersection(outcomes.normalize())
+    if len(both):
+        first = [each[each.normalize() == both[0]][0] for each in (forecasts, outcomes)]
+        raise TableError(
+            f"forecasts and outcomes agree in their days, but never in their hours: on {both[0]:%Y-%m-%d} a forecast "
+            f"is of {first[0]:%H:%M:%S} and {name} of {first[1]:%H:%M:%S}; both must say when the outcome happens, "
+            "in UTC unless a zone is written"
+        )
 
 
 def _unforecast(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> tuple[str, ...]:

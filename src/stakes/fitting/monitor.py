@@ -54,6 +54,8 @@ class Monitored:
     def sentence(self) -> str:
         """What is to be known, in one sentence."""
         watch, left = self.watch, self.watch.left
+        if not self.cases:
+            return "There is no new case with an outcome, and so nothing to judge yet."
         risk = f"false in at most {number_text(100 * watch.alpha)} % of all forecasts that stay as they were"
         if not left:
             most = max(answer.evidence for answer in watch.answers)

@@ -22,15 +22,15 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.forecast_layout import ForecastLayout
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.past_forecasts import read_past
-from stakes.errors import SettingError, StakesError
+from stakes.errors import SettingError, StakesError, listed
 from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.ladder import Ladder
 from stakes.files import content_digest
-from stakes.number_text import amount_text, change_text, count_text
+from stakes.number_text import amount_text, change_text, count_text, number_text
 from stakes.recalibrator.ladder import past_parts
 from stakes.reports.ladder_words import shown_ladder
 from stakes.reports.recalibration_report import judged_recalibration_of, write_recalibration_report
-from stakes.reports.recalibration_sentences import summary_sentences
+from stakes.reports.recalibration_sentences import summary_sentences, taken_sentences
 from stakes.settings import to_plain
 from stakes.status_lines import StatusLines
 
@@ -177,7 +177,7 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
     notes = (*given.notes, *spec.doubts(given.outcomes, given.targets))
     for note in notes:
         say(f"note: {note}")
-    say(f"learning from the errors of {len(given):,} past forecasts")
+    say(f"learning from the errors of {len(given):,} past forecasts, each of {_form(given, layout)}")
     recalibrator = request.settings.recalibrator(cost)
     with naming_own_cost(cost):
         recalibrator.fit(given)
@@ -193,7 +193,18 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
         said=(*notes, *found),
     )
     save_recalibration(out, made)
-    return RecalibrateResult(out, made, (*_worth(made, out), recalibrator.ladder_.reason, *found)), given
+    return RecalibrateResult(out, made, (*_worth(made, out), *taken_sentences(recalibrator.ladder_), *found)), given
+
+
+def _form(given: GivenForecasts, layout: ForecastLayout) -> str:
+    """As what a forecast was read."""
+    targets = f" a target ({listed(given.targets)})" if len(given.targets) > 1 else ""
+    if layout.levels:
+        levels = f"levels {number_text(layout.levels[0])} to {number_text(layout.levels[-1])}"
+        return f"{count_text(len(layout.levels), 'quantile')}{targets}, {levels}"
+    if given.is_point:
+        return f"one number{targets}, a point forecast"
+    return f"{count_text(given.members.shape[1], 'member')}{targets}"
 
 
 def _worth(made: Recalibration, out: Path) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from stakes.reports.recalibration_sentences import (
     reliability_sentences,
     spread_and_error_ratio,
     summary_sentences,
+    taken_sentences,
 )
 from stakes.settings import to_plain
 from stakes.training.model_folder import versions_here
@@ -107,7 +108,7 @@ def _learned_from(made: "Recalibration") -> str:
 def _sections(fit: JudgedRecalibration) -> Iterator[Section]:
     if fit.ladder.tested:
         figure, table = ladder_figure(fit, fit.ladder, refitted=False), ladder_table(fit.ladder, fit.unit)
-        yield Section("ladder", "What is each step worth?", (fit.ladder.reason,), (figure,), (table,))
+        yield Section("ladder", "What is each step worth?", taken_sentences(fit.ladder), (figure,), (table,))
     yield Section("ways", "What each way to decide costs", _doubts(fit), (money_figure(fit),), (money_table(fit),))
     figures = (reliability_figure(fit),) if fit.has_left_plain or fit.form != "points" else ()
     title = "Reliability before and after" if fit.has_left_plain else "Reliability of the raw forecast"

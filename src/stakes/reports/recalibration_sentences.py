@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.ladder import RungOnTest
+from stakes.evaluation.ladder import Ladder, RungOnTest
 from stakes.number_text import amount_text, count_text, fixed_text, number_text, shared_decimals
 from stakes.reports.change_words import apart_words, between_words, doubt_words
 from stakes.reports.judged_recalibration import JudgedRecalibration
@@ -14,7 +14,7 @@ from stakes.reports.judged_ways import WayToDecide
 from stakes.reports.ladder_words import correction_words
 
 __all__ = ["recalibration_alarms", "reliability_sentences", "spread_and_error_ratio", "summary_sentences"]
-__all__ += ["today_words", "worth_sentence"]
+__all__ += ["taken_sentences", "today_words", "worth_sentence"]
 
 _SERIOUS = 0.25  # of what the decisions cost more than perfect foresight: by so much it errs about its own cost
 _TOO_SURE = 0.8  # spread over error
@@ -105,6 +105,21 @@ def today_words(fit: JudgedRecalibration) -> tuple[str, ...]:
         return (f"{said} changes the cost by {between_words(change, fit.unit)} per case{doubt_words(change)}.",)
     less = "less" if change.mean < 0 else "more"
     return (f"{said} costs {apart_words(change, fit.unit)} {less} per case.",)
+
+
+def taken_sentences(ladder: Ladder) -> tuple[str, ...]:
+    """Which rung was taken and why, and what has to be done for newer errors to be seen, where these count more.
+
+    Args:
+        ladder: The rungs that were tried.
+    """
+    if not any(rung.name == "fresh_errors" and rung.climbed for rung in ladder.rungs):
+        return (ladder.reason,)
+    return (
+        ladder.reason,
+        "Newer errors count more, but the correction knows none after the past cases: `stakes refit` with a longer "
+        "table lets it see them.",
+    )
 
 
 def recalibration_alarms(fit: JudgedRecalibration) -> tuple[str, ...]:
