@@ -115,7 +115,8 @@ WORDS = [
     (["decide", "folder", "members.csv", "--members", "members.csv", "--cost", COST], "not both"),
     (["decide", "nowhere", "members.csv"], "nowhere"),
     (["decide", "mine.csv", "members.csv"], "mine.csv"),
-    (["decide", "nowhere", "members.csv", "--time", "t"], "--time and --variable belong to --members"),
+    (["decide", "nowhere", "members.csv", "--time", "t"], "--point and --unit belong to --members"),
+    (["evaluate", "nowhere", "members.csv", "--unit", "mm"], "turns forecasts in a NetCDF file into its own unit"),
     (
         ["decide", "--members", "members.csv", "--cost", COST, "--target", "power"],
         "--target must name columns of values",

@@ -49,6 +49,14 @@ def test_members_are_corrected_as_a_file_of_them_is(service: RecalibratedService
     assert (np.array(decided(service)) > decided(service, cost={"underage": 0.1})).all()
 
 
+def test_another_unit_and_fewer_members_than_in_the_past_are_noted(service: RecalibratedService) -> None:
+    few, small = [row[:3] for row in rows()], (np.array(rows()) / 1000).tolist()
+    for members, said in ((rows(), ""), (few, "has 3 members, and the past ones had 8"), (small, "another unit?")):
+        notes = service.decide(schemas.DecideRequest.model_validate({"members": members})).notes
+        assert len(notes) == bool(said)
+        assert said in "".join(notes)
+
+
 def test_a_table_is_decided_for_as_the_command_does(service: RecalibratedService) -> None:
     csv = past_forecasts(5).drop(columns=["power", "done"]).to_csv(index=False)
     answer = service.table(schemas.TableRequest(csv=csv))
@@ -122,7 +130,7 @@ def test_quantiles_need_their_levels_and_the_lead_that_errors_depend_on(tmp_path
         form="quantiles", member_levels=[0.1, 0.5, 0.9], known=["lead"], features=[]
     )
     asked = {"members": [[9.0, 10.0, 11.0]], "member_levels": [0.1, 0.5, 0.9]}
-    with pytest.raises(RefusedError, match="leads") as refused:
+    with pytest.raises(RefusedError, match=r'the lead of each row, .* as in known: \[{"lead": 24}\]$') as refused:
         decided(service, **asked)
     assert refused.value.field == "known"
     near, far = (decided(service, **asked, known=[{"lead": lead}])[0] for lead in (24.0, 48.0))

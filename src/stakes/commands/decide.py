@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from stakes.commands import flags as flag
-from stakes.commands.ensemble_flags import NO_ENSEMBLE, EnsembleFlags
+from stakes.commands.ensemble_flags import NO_ENSEMBLE, ONLY_OF_MEMBERS, EnsembleFlags
 from stakes.errors import SettingError
 
 if TYPE_CHECKING:
@@ -116,10 +116,7 @@ def _decided(
         if folder is None or data is None:
             raise SettingError("decide needs FOLDER and NEWDATA, or --members and --cost")
         if targets or files.describes_members:
-            raise SettingError(
-                "--target, --columns, --read-as, --sites, --time and --variable belong to --members; the folder knows "
-                "its own columns"
-            )
+            raise SettingError(ONLY_OF_MEMBERS)
         from stakes.fitting.any_folder import decide_with  # not needed where there are members already
 
         return decide_with(folder, data, cost, levels, last, **files.csv_options)

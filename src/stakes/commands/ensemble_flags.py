@@ -1,6 +1,6 @@
 """The flags by which a user gives an ensemble that exists already, and reads it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +12,7 @@ from stakes.errors import SettingError
 if TYPE_CHECKING:
     from stakes.data.members import MembersFile
 
-__all__ = ["NO_ENSEMBLE", "EnsembleFlags", "ReadingFlags"]
+__all__ = ["NO_ENSEMBLE", "ONLY_OF_MEMBERS", "EnsembleFlags", "ReadingFlags"]
 
 
 @Parameter(name="*")
@@ -135,3 +135,9 @@ def _points(text: str | None) -> list[tuple[float, float]]:
 
 
 NO_ENSEMBLE = EnsembleFlags()
+_OF_ANY_TABLE = ("separator", "encoding")
+_FLAGS = [f"--{each.name.replace('_', '-')}" for each in fields(ReadingFlags) if each.name not in _OF_ANY_TABLE]
+ONLY_OF_MEMBERS = (
+    f"--target, {', '.join(_FLAGS[:-1])} and {_FLAGS[-1]} belong to --members; a folder knows its own columns, and "
+    "that of a recalibration turns forecasts in a NetCDF file into its own unit by itself"
+)

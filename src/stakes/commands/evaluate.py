@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from stakes.commands import flags as flag
-from stakes.commands.ensemble_flags import NO_ENSEMBLE, EnsembleFlags
+from stakes.commands.ensemble_flags import NO_ENSEMBLE, ONLY_OF_MEMBERS, EnsembleFlags
 from stakes.errors import SettingError, TableError
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ def evaluate(
         if folder is None:
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
         if targets or files.describes_members:
-            raise SettingError(
-                "--target, --columns, --read-as, --sites, --time and --variable belong to --members, not to a folder"
-            )
+            raise SettingError(ONLY_OF_MEMBERS)
         if is_run(folder):
             given = {"DATA": data, "--outcomes": outcomes, "--cost": cost, "--baseline-action": baseline_action}
             _require_none(folder, given)

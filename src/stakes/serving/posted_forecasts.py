@@ -12,6 +12,7 @@ from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.past_forecasts import members_of
 from stakes.data.time_axis import to_utc
 from stakes.errors import listed
+from stakes.evaluation.forecast_terms import ForecastTerms
 from stakes.number_text import number_text
 from stakes.recalibrator.state import CorrectedMembers
 from stakes.serving.refusals import RefusedError, naming_field
@@ -67,20 +68,31 @@ def corrected_members(opened: Recalibration, given: GivenForecasts) -> Corrected
         opened: What corrects them.
         given: The forecasts of a request.
     """
-    with naming_field("members" if _complete(opened, given) else "known"):
-        return opened.recalibrator.state_.apply(given)
+    state = opened.recalibrator.state_
+    if state.models:
+        _require_known(state.terms, given)
+    with naming_field("members"):
+        return state.apply(given)
 
 
-def _complete(opened: Recalibration, given: GivenForecasts) -> bool:
-    """Whether all is there that the correction depends on besides members."""
-    terms = opened.recalibrator.state_.terms
+def _require_known(terms: ForecastTerms, given: GivenForecasts) -> None:
+    """Refuse where something is not there that the correction depends on besides members."""
     needed = {
-        "times": terms.season or terms.hour_waves,
-        "leads": terms.lead,
-        "sites": terms.sites,
-        "features": terms.features,
+        "time": (terms.season or terms.hour_waves, given.times),
+        "lead": (terms.lead, given.leads),
+        "site": (terms.sites, given.sites),
+        "features": (terms.features, given.features),
     }
-    return not any(need and getattr(given, name) is None for name, need in needed.items())
+    if missing := [name for name, (need, there) in needed.items() if need and there is None]:
+        example = ", ".join(f'"{name}": {_EXAMPLES[name]}' for name in missing)
+        raise RefusedError(
+            "known",
+            f"known must tell the {' and '.join(missing)} of each row, on which the correction depends, as in "
+            f"known: [{{{example}}}]",
+        )
+
+
+_EXAMPLES = {"time": '"2026-01-31T12:00Z"', "lead": "24", "site": '"..."', "features": "[...]"}
 
 
 def _beside(known: Sequence[KnownRow], rows: int, features: Sequence[str]) -> dict[str, Any]:
