@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stakes.evaluation.member_order import error_ranks, reordered, reordered_as_members, vector_ranks
@@ -18,7 +19,7 @@ def test_as_many_error_vectors_as_members_say_who_goes_with_whom() -> None:
     assert found.tolist() == [[[1.0, 30.0], [2.0, 20.0], [3.0, 10.0]]]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@examples(40)
 @given(st.integers(0, 1000), st.integers(1, 30), st.integers(1, 30), st.integers(1, 4))
 def test_members_of_each_outcome_stay_what_they_are(seed: int, count: int, vectors: int, width: int) -> None:
     random = np.random.default_rng(seed)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 import scoringrules
-from hypothesis import given, settings
+from example_counts import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -44,7 +45,7 @@ def test_the_least_crps_of_a_general_minimiser(skewed: bool, shift: float, facto
     assert mean_crps(*found, centred, errors) <= best.fun * (1 + 1e-4)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@examples(30)
 @given(st.integers(0, 10_000), st.floats(0.1, 50.0), st.floats(-100.0, 100.0))
 def test_units_and_the_order_of_members_do_not_matter(seed: int, unit: float, origin: float) -> None:
     members, outcomes = draws(60, 6, seed)

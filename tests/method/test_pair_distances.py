@@ -3,6 +3,7 @@
 import hypothesis
 import pytest
 import torch
+from example_counts import examples
 from hypothesis import strategies
 from torch import Tensor
 
@@ -120,7 +121,7 @@ def test_operator_keeps_its_contract(layout: str) -> None:
     torch.library.opcheck(operator, (LAYOUTS[layout],), test_utils=("test_schema", "test_faketensor"))
 
 
-@hypothesis.settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @hypothesis.given(strategies.lists(strategies.floats(-1e6, 1e6, width=32), min_size=1, max_size=12))
 def test_one_site_equals_the_sum_of_absolute_differences(values: list[float]) -> None:
     total = pair_distance_sum(torch.tensor(values, dtype=DOUBLE)[:, None])

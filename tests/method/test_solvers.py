@@ -6,6 +6,7 @@ from collections.abc import Callable
 import hypothesis
 import pytest
 import torch
+from example_counts import examples
 from hypothesis import strategies
 from torch import Tensor
 
@@ -60,7 +61,7 @@ def test_newton_bisects_where_there_is_no_curvature_to_go_by() -> None:
     torch.testing.assert_close(located.action, lowest, rtol=0.0, atol=1e-12)
 
 
-@hypothesis.settings(max_examples=80, deadline=None, derandomize=True)
+@examples(80)
 @hypothesis.given(
     lowest=strategies.floats(-2.0, 3.0),
     centre=strategies.floats(-1e3, 1e3),

@@ -4,6 +4,7 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
+from example_counts import examples
 from hypothesis import strategies
 from torch import Tensor
 
@@ -54,7 +55,7 @@ def test_order_and_ranks_of_every_shape(shape: tuple[int, ...], dtype: torch.dty
     assert torch.equal(rank_balance(rounded), balance_by_pairs(rounded))
 
 
-@hypothesis.settings(max_examples=80, deadline=None, derandomize=True)
+@examples(80)
 @hypothesis.given(
     strategies.lists(
         strategies.one_of(

@@ -52,8 +52,8 @@ class ScheduleCost:
     >>> members = torch.tensor([[[1.0, 1.0, 4.0], [2.0, 1.0, 5.0], [3.0, 1.0, 6.0]]])  # one case, three members, T = 3
     >>> stakes.optimal_action(stakes.ScheduleCost(short=3.0, long=1.0), members)
     tensor([[3., 1., 6.]])
-    >>> stakes.optimal_action(stakes.ScheduleCost(short=3.0, long=1.0, ramp=2.0), members).round(decimals=4)
-    tensor([[3.0000, 3.0000, 5.0000]])
+    >>> stakes.optimal_action(stakes.ScheduleCost(short=4.0, long=1.0, ramp=1.0), members).round(decimals=3)
+    tensor([[3., 4., 5.]])
     """
 
     short: Parameter

@@ -3,6 +3,7 @@
 import hypothesis
 import pytest
 import torch
+from example_counts import examples
 from hypothesis import strategies
 from torch import Tensor, nn
 
@@ -29,7 +30,7 @@ def test_shares_by_hand(members: int, count: int, shares: list[int]) -> None:
     assert member_shares(members, count) == shares
 
 
-@hypothesis.settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @hypothesis.given(strategies.integers(0, 1000), strategies.integers(1, 50))
 def test_shares_add_up_and_differ_by_one_at_most(members: int, count: int) -> None:
     shares = member_shares(members, count)
