@@ -26,7 +26,8 @@ ORDINARY = st.floats(-1e12, 1e12).filter(lambda value: not value or abs(value) >
     ("value", "text"),
     [
         (11_730.0, "11,730"),
-        (999.7, "1,000"),
+        (999.7, "999.7"),
+        (999.97, "1,000"),
         (99.996, "100"),
         (0.5, "0.5"),
         (1.23456e-5, "0.00001235"),
@@ -45,6 +46,8 @@ def test_a_single_number(value: float, text: str) -> None:
 
 @given(ORDINARY, st.integers(1, 6))
 @example(6.103515625e-05, 6)
+@example(999.5, 5)
+@example(12_345.67, 6)
 def test_the_text_is_the_number_to_its_digits(value: float, digits: int) -> None:
     text = number_text(value, digits)
     assert "e" not in text

@@ -12,7 +12,6 @@ __all__ = ["MISSING", "amount_text", "change_text", "column_texts", "count_text"
 __all__ += ["number_text", "shared_decimals", "signed_interval_text", "tick_texts"]
 
 MISSING = "–"
-_THOUSAND = 999.5  # rounded
 _PLAIN_DIGITS = 1e15  # above, and with more than _MOST_DECIMALS, a power of ten is easier to read
 _MOST_DECIMALS = 9
 _DECIMALS_FOR_SMALL = 6  # in a column, for numbers much smaller than its largest
@@ -28,11 +27,11 @@ def number_text(value: float, digits: int = 4, *, signed: bool = False) -> str:
 
     Args:
         value: The number; NaN is `MISSING`.
-        digits: How many digits are kept; whole numbers from 1,000 on keep all of theirs.
+        digits: How many digits are kept; what stands before the decimal point always is.
         signed: Whether a positive number has a plus sign.
     """
     shown = _without_noise(value)
-    decimals, few = (0 if abs(shown) >= _THOUSAND else _decimals_for(abs(shown), count) for count in (digits, 4))
+    decimals, few = (_decimals_for(abs(shown), count) for count in (digits, 4))
     text = fixed_text(shown, decimals if _is_plain(shown, min(decimals, few)) else None, signed=signed)
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
