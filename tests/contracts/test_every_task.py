@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fake_tables import fake_table
 
 from stakes import optimal_action
 from stakes.data.records.entsoe_wheel import SERIES, PowerReadings
 from stakes.errors import StakesError
-from stakes.tasks import european_wind, task_types
+from stakes.tasks import european_wind, gefcom_wind, new_york_load, task_types
 from stakes.tasks.simulation import KnownTruth
 from stakes.tasks.task import Cases, TaskData
 
@@ -35,8 +36,11 @@ def fake_readings(wheel: str | None) -> dict[str, PowerReadings]:
 
 
 @pytest.fixture(autouse=True)
-def without_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the wheel nor the tables are ours."""
     monkeypatch.setattr(european_wind, "read_wind_power", fake_readings)
+    for module in (gefcom_wind, new_york_load):
+        monkeypatch.setattr(module, "read_reference_table", fake_table)
 
 
 @cache

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 
-import cvxpy
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stakes import ScenarioProgram
+from stakes.method.interior_point import ProgramSolution
 from stakes.method.member_blocks import Recourse
 from stakes.method.scenario_data import ScenarioData
+
+from .quadratic_programs import Answer, Columns, QuadraticProgram, stacked
 
 
 def random_programs(generator: torch.Generator, kind: str, cases: int = 3) -> ScenarioData:
@@ -62,29 +65,78 @@ def _random_recourse(normal: Callable[..., Tensor], number: Callable[[int, int],
     return Recourse(matrix, reach, normal(rows, parts))
 
 
+def random_scenario_program(generator: torch.Generator) -> tuple[ScenarioProgram, Tensor]:
+    """One program in which the outcome moves prices and rows, with its members (1, M, D)."""
+    data = random_programs(generator, "solvable", 1)
+    recourse, parts = data.recourse, data.p.shape[1]
+    outcomes, members = (int(torch.randint(1, 5, (1,), generator=generator)) for _ in range(2))
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    program = ScenarioProgram(
+        T=recourse.T,
+        W=recourse.W,
+        h_y=normal(recourse.rows, outcomes),
+        q=data.q[0].mean(0) + 1,
+        q_y=0.1 * normal(recourse.parts, outcomes),
+        Q=recourse.Q,
+        p=data.p[0],
+        p_y=0.3 * normal(parts, outcomes),
+        P=data.P[0],
+        G=data.C,
+        g=data.d[0],
+        E=data.E if len(data.E) else None,
+        e=data.e[0] if len(data.E) else None,
+    )
+    return program, normal(1, members, outcomes)
+
+
+def whole_program(data: ScenarioData, case: int) -> QuadraticProgram:
+    """One case with the recourse of every member beside the action."""
+    members = data.h.shape[1]
+    parts, size = data.recourse.parts, data.p.shape[1]
+    columns, each = Columns(a=size, z=members * parts), np.eye(members)
+    P, Q, W = (_matrix(each) for each in (data.P[case % len(data.P)], data.recourse.Q, data.recourse.W))  # noqa: N806
+    q, w = data.q.expand(-1, members, -1)[case].numpy(), data.weights[case].numpy()
+    bent = float(data.curvature[case]) * np.kron(np.diag(w), Q)
+    known = torch.isfinite(data.d[case]).numpy()
+    limits = [
+        (columns.rows(a=data.C.numpy()[known]), data.d[case].numpy()[known]),
+        (
+            -columns.rows(a=np.tile(data.recourse.T.numpy(), (members, 1)), z=np.kron(each, W)),
+            -data.h[case].numpy().ravel(),
+        ),
+        (-columns.rows(z=np.eye(members * parts)), np.zeros(members * parts)),
+    ]
+    return QuadraticProgram(
+        columns.square("a", "a", P) + columns.square("z", "z", bent),
+        columns.vector(a=data.p[case].numpy(), z=(w[:, None] * q).ravel()),
+        columns.rows(a=data.E.numpy()),
+        data.e[case].numpy(),
+        *stacked(limits, columns.size),
+    )
+
+
+def our_answer(data: ScenarioData, solution: ProgramSolution, case: int) -> Answer:
+    """What our solver says, as a point and prices of the whole program."""
+    flags = {"optimal": solution.solved, "infeasible": solution.infeasible, "unbounded": solution.unbounded}
+    verdict = next((name for name, flag in flags.items() if bool(flag[case])), "unknown")
+    x, w, known = solution.iterate, data.weights[case][:, None], torch.isfinite(data.d[case])
+    zeta = -data.recourse.priced(x.mu[case]).clamp(max=0.0) if verdict == "infeasible" else x.zeta[case]  # of the ray
+    prices = (x.nu[case], x.price[case][known], w * x.mu[case], w * zeta)
+    return Answer(
+        verdict,
+        torch.cat([x.a[case], x.z[case].flatten()]).numpy(),
+        torch.cat([each.flatten() for each in prices]).numpy(),
+        float(solution.objective[case]),
+    )
+
+
 def clarabel(data: ScenarioData, case: int) -> tuple[float, str]:
     """The least objective and the verdict of Clarabel: optimal, infeasible or unbounded."""
-    P, Q, W = (_matrix(each) for each in (data.P[case % len(data.P)], data.recourse.Q, data.recourse.W))  # noqa: N806
-    members, rows = data.h.shape[1:]
-    q, w = data.q.expand(-1, members, -1)[case].numpy(), data.weights[case].numpy()
-    a, z = cvxpy.Variable(data.p.shape[1]), cvxpy.Variable((members, data.recourse.parts), nonneg=True)
-    cost = (
-        0.5 * cvxpy.quad_form(a, cvxpy.psd_wrap(P))
-        + data.p[case].numpy() @ a
-        + cvxpy.sum(cvxpy.multiply(w[:, None] * q, z))
-    )
-    if Q.any():
-        cost += sum(0.5 * w[m] * cvxpy.quad_form(z[m], cvxpy.psd_wrap(Q)) for m in range(members))
-    reached = z @ W.T + cvxpy.reshape(data.recourse.T.numpy() @ a, (1, rows), order="C")
-    known = torch.isfinite(data.d[case])
-    limits = [reached >= data.h[case].numpy()]
-    if known.any():
-        limits.append(data.C[known].numpy() @ a <= data.d[case][known].numpy())
-    if len(data.E):
-        limits.append(data.E.numpy() @ a == data.e[case].numpy())
-    problem = cvxpy.Problem(cvxpy.Minimize(cost), limits)
-    value = problem.solve(solver="CLARABEL")
-    return float(value), problem.status.replace("_inaccurate", "")
+    answer = whole_program(data, case).clarabel()
+    return answer.objective, answer.verdict
 
 
 def _matrix(values: Tensor) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stakes.method.derivatives import all_derivatives, slope_and_curvature, slope_of, with_gradient
+from stakes.method.derivatives import all_derivatives, slope_and_curvature, slope_and_hessian, slope_of, with_gradient
 
 DOUBLE = torch.float64
 
@@ -166,3 +166,16 @@ def test_stated_gradient_is_a_constant() -> None:
     result = with_gradient((members**2).sum((-2, -1)).detach(), members, 2 * members.detach())
     (gradient,) = torch.autograd.grad(result.sum(), members, create_graph=True)
     assert not gradient.requires_grad
+
+
+def test_slope_and_hessian_of_many_parts() -> None:
+    matrix = torch.tensor([[3.0, 1.0], [1.0, 2.0]], dtype=torch.float64)
+    action = torch.tensor([[1.0, 2.0], [0.5, -1.0], [0.0, 3.0]], dtype=torch.float64)
+
+    def f(a: Tensor) -> Tensor:
+        return 0.5 * (a @ matrix * a).sum(-1) + a[..., 0] ** 3
+
+    slope, hessian = slope_and_hessian(f, action)
+    cubed = torch.stack([action[:, 0], torch.zeros(3, dtype=torch.float64)], -1)
+    torch.testing.assert_close(slope, action @ matrix + 3 * cubed**2)
+    torch.testing.assert_close(hessian, matrix + torch.diag_embed(6 * cubed))

@@ -8,7 +8,8 @@ from method.random_programs import clarabel, random_programs
 
 from stakes.errors import SettingError
 from stakes.method.interior_point import InteriorPoint, ProgramSolution
-from stakes.method.scenario_data import ScenarioData
+from stakes.method.interior_step import Iterate, Residuals, stepped
+from stakes.method.scenario_data import ScenarioData, beside
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:cvxpy")  # that a verdict is inaccurate
 
@@ -72,19 +73,47 @@ def test_cases_without_a_number_do_not_spoil_others() -> None:
     torch.testing.assert_close(solution.iterate.a[1:], plain.iterate.a[1:], rtol=1e-6, atol=1e-9)
 
 
+def test_a_search_that_breaks_down_late_keeps_its_best_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounding may end a search that has all but arrived; by then most of its companions have left."""
+    data = random_programs(torch.Generator().manual_seed(2), "solvable")
+    whole = InteriorPoint().solve(data)
+    taken: list[int] = []
+
+    def breaking(data: ScenarioData, x: Iterate, residuals: Residuals) -> Iterate:
+        step = stepped(data, x, residuals)
+        taken.append(len(data.p))
+        lost = torch.zeros_like(data.p[:, 0], dtype=torch.bool)
+        lost[-1] = len(taken) > whole.iterations - 3
+        return Iterate(*(torch.where(beside(lost, part), torch.nan, part) for part in step))
+
+    monkeypatch.setattr("stakes.method.interior_point.stepped", breaking)
+    broken = InteriorPoint().solve(data)
+    torch.testing.assert_close(broken.objective, whole.objective, rtol=1e-2, atol=1e-2)
+
+
 def test_on_an_accelerator_the_number_of_steps_is_fixed_and_the_answer_the_same() -> None:
     from stakes.method.argument_checks import unwatched
 
     data = random_programs(torch.Generator().manual_seed(5), "solvable")
     with unwatched():
         fixed = InteriorPoint().solve(data)
-    assert fixed.iterations == InteriorPoint().iterations
+    assert fixed.iterations == InteriorPoint().fixed_iterations
     eager = InteriorPoint().solve(data)
     assert eager.iterations < fixed.iterations
     torch.testing.assert_close(fixed.iterate.a, eager.iterate.a, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("wrong", [{"iterations": 0}, {"tolerance": 0.0}])
+@pytest.mark.parametrize("kind", ["solvable", "unlimited"])
+def test_chunks_change_nothing(kind: str) -> None:
+    data = random_programs(torch.Generator().manual_seed(6), kind)
+    whole, chunked = InteriorPoint().solve(data), InteriorPoint(memory=1).solve(data)
+    assert chunked.iterations == whole.iterations
+    assert torch.equal(chunked.solved, whole.solved)
+    torch.testing.assert_close(chunked.objective, whole.objective, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(chunked.iterate.a, whole.iterate.a, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [{"memory": 0}, {"fixed_iterations": 0}, {"iterations": 0}, {"tolerance": 0.0}])
 def test_wrong_settings(wrong: dict[str, float]) -> None:
     with pytest.raises(SettingError, match=next(iter(wrong))):
         InteriorPoint(**wrong)  # type: ignore[arg-type]

@@ -36,3 +36,5 @@ def test_blocks_are_those_of_their_formulas(curved: str, reach: str) -> None:
     torch.testing.assert_close(recourse.reached(rows), rows @ full(W).mT)
     torch.testing.assert_close(recourse.priced(rows), rows @ full(W))
     torch.testing.assert_close(recourse.curved(rows), rows @ full(Q))
+    torch.testing.assert_close(recourse.moved(rows[:, 0, :2])[:, 0], rows[:, 0, :2] @ recourse.T.mT)
+    torch.testing.assert_close(recourse.pull(weights, rows), (weights[..., None] * rows).sum(1) @ recourse.T)

@@ -3,7 +3,15 @@
 import pytest
 import torch
 
-from stakes import DecisionScore, NewtonBisection, ScheduleCost, optimal_action, solve_action
+from stakes import (
+    AllocationCost,
+    DecisionScore,
+    InteriorPoint,
+    NewtonBisection,
+    ScheduleCost,
+    optimal_action,
+    solve_action,
+)
 from stakes.errors import SettingError
 from stakes.method.argument_checks import unwatched
 from stakes.method.program_actions import PartlyFree, ProgramCost, program_action
@@ -28,6 +36,20 @@ def test_nothing_is_looked_at_on_an_accelerator() -> None:
     torch.testing.assert_close(blind, seen, rtol=0.0, atol=1e-6)
     ours, theirs = (torch.autograd.grad(each.square().sum(), samples)[0] for each in (blind, seen))
     torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "cost", [ScheduleCost(4.0, 1.0), AllocationCost(4.0, 1.0, 3.0), AllocationCost(4.0, 1.0, 99.0)]
+)
+@pytest.mark.parametrize("solver", [None, InteriorPoint()])
+def test_costs_on_an_accelerator_with_and_without_limits_that_bind(
+    cost: ScheduleCost | AllocationCost, solver: InteriorPoint | None
+) -> None:
+    samples = members(2, 6, 4).requires_grad_()
+    with unwatched():
+        blind = optimal_action(cost, samples, solver)
+    torch.testing.assert_close(blind, optimal_action(cost, samples, solver), rtol=0.0, atol=1e-6)
+    assert bool(torch.isfinite(torch.autograd.grad(blind.sum(), samples)[0]).all())
 
 
 def test_the_decision_score_charges_the_schedule() -> None:

@@ -17,15 +17,20 @@ from inspect import signature
 import torch
 from torch import Tensor
 
-from stakes.errors import CostError, SettingError, ShapeError
-from stakes.method.argument_checks import check_finite, check_samples, working_precision
+from stakes.errors import CostError, SettingError
+from stakes.method.argument_checks import check_finite, check_samples, known_false, working_precision
+from stakes.method.barrier_newton import BarrierNewton
+from stakes.method.certificates import interior_and_residual, is_enclosed, reach_of
+from stakes.method.convex_actions import ConvexCost
 from stakes.method.costs import Cost, TotalCost, require_cost, states_convexity
 from stakes.method.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of, with_gradient
+from stakes.method.expected_costs import case_bounds, expected_cost_of
 from stakes.method.interior_point import InteriorPoint
 from stakes.method.member_weights import mean_of_members, relative_weights
-from stakes.method.program_actions import ProgramCost, program_action
+from stakes.method.program_actions import PartsCost, ProgramCost, parts_action
 from stakes.method.solvers import Located, NewtonBisection, Solver
 from stakes.method.thorough_search import spot_check_convexity, thorough_search
+from stakes.method.walls import walled
 
 __all__ = ["ActionSolution", "check_stated_convexity", "optimal_action", "solve_action"]
 
@@ -60,11 +65,16 @@ class ActionSolution:
         certified: Whether it is proven that no action has a lower expected cost, (...), bool. Always False for a cost
             that is not known to be convex in the action.
         gap: For an action of many parts, by how much a better one could lower the expected cost at most, (...), but for
-            the residual; None for one number.
+            the residual; None for one number, and NaN for a cost that is not known to be convex in the action.
+        infeasible: For an action of many parts, whether it is proven that no action meets all limits, (...), bool;
+            action, expected cost and gap are NaN there. None for one number.
+        unbounded: Likewise, whether it is proven that the expected cost falls without end. A case that is neither this
+            nor infeasible nor converged is one whose search did not end.
 
     For an action of many parts, A > 1, `interior` says that no limit of any part binds, `residual` how far limits and
     the conditions of a minimum are violated, in units of the case, and `curvature` is the least of the action's own
-    cost in any direction.
+    cost in any direction. A function of your own is then searched from one place: without your word that it is convex,
+    `converged` says that a minimum was reached, and another one may be better.
     """
 
     action: Tensor
@@ -75,12 +85,14 @@ class ActionSolution:
     curvature: Tensor
     certified: Tensor
     gap: Tensor | None = None
+    infeasible: Tensor | None = None
+    unbounded: Tensor | None = None
 
 
 def solve_action(
     cost: Cost,
     samples: Tensor,
-    solver: Solver | InteriorPoint | None = None,
+    solver: Solver | InteriorPoint | BarrierNewton | None = None,
     *,
     weights: Tensor | None = None,
     check: bool | None = None,
@@ -103,7 +115,8 @@ def solve_action(
             where no captured training step could be disturbed.
         thorough: Whether a cost that is not known to be convex is searched thoroughly, and what its author states is
             spot-checked. False takes `NewtonBisection()` for it, as `optimal_action` does, which is several times
-            faster and may miss the best minimum.
+            faster and may miss the best minimum. A decision with many parts then keeps the numbers of its search where
+            there is no solution, so that they spoil no mean; otherwise action and expected cost are NaN there.
 
     >>> import torch, stakes
     >>> power = torch.tensor([[[0.2], [0.4], [0.9]]])  # one case, three members, one site
@@ -117,8 +130,11 @@ def solve_action(
             return solve_action(cost, samples.clone(), solver, weights=weights, check=check, thorough=thorough)
     with torch.no_grad(), _full_precision(samples):
         samples, weights = _prepare(cost, samples, weights, check)
-        if isinstance(cost, ProgramCost):
-            return _program_solution(cost, samples, weights, solver)
+        if isinstance(cost, PartsCost | ProgramCost):
+            if thorough:
+                check_stated_convexity(cost, samples, weights)
+            solution = _parts_solution(cost, samples, weights, solver)
+            return _answered(solution) if thorough else solution
         convex = states_convexity(cost)
         closed_form = _closed_form(cost, samples, weights) if solver is None else None
         if closed_form is not None:
@@ -133,7 +149,7 @@ def solve_action(
 def optimal_action(
     cost: Cost,
     samples: Tensor,
-    solver: Solver | InteriorPoint | None = None,
+    solver: Solver | InteriorPoint | BarrierNewton | None = None,
     *,
     weights: Tensor | None = None,
     check: bool | None = None,
@@ -152,6 +168,8 @@ def optimal_action(
         cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
         samples: Members (..., M, D) of each forecast, in physical units.
         solver: How the minimum is found. None takes the cost's closed form where it has one, else `NewtonBisection()`.
+            `InteriorPoint(smoothing=0.01)` leaves that as it is and takes the gradient of the action between walls,
+            which the bounds do not block.
         weights: What each member weighs, (..., M) or (M,) for all cases, not negative; only ratios matter, and no
             gradient goes to them. None where all count alike. A closed form that takes no `weights` is passed over for
             a solver.
@@ -166,8 +184,10 @@ def optimal_action(
             return optimal_action(cost, samples.clone(), solver, weights=weights, check=check, thorough=thorough)
     with _full_precision(samples):
         samples, weights = _prepare(cost, samples, weights, check)
-        if isinstance(cost, ProgramCost):
-            return program_action(cost, samples, weights, solver, gradient=True).action.to(samples.dtype)
+        if isinstance(cost, PartsCost | ProgramCost):
+            return parts_action(cost, samples, weights, solver, gradient=True).action.to(samples.dtype)
+        if isinstance(solver, InteriorPoint) and solver.smoothing is not None:
+            return _between_walls(cost, samples, weights, solver.smoothing, thorough)
         closed_form = _closed_form(cost, samples, weights) if solver is None else None
         if closed_form is not None:
             return closed_form.to(samples.dtype)
@@ -175,6 +195,17 @@ def optimal_action(
             members = samples.detach()
             solution, jacobian = _solve(cost, members, weights, solver or _default_solver(cost, members, thorough))
         return with_gradient(solution.action[..., 0], samples, jacobian)[..., None]
+
+
+def _between_walls(cost: Cost, samples: Tensor, weights: Tensor | None, smoothing: float, thorough: bool) -> Tensor:
+    """The best action with the gradient of the one between walls; its own where the search for that did not end."""
+    exact = optimal_action(cost, samples, weights=weights, check=False, thorough=thorough)
+    with torch.no_grad():
+        members = samples.detach()
+        inside = walled(cost, expected_cost_of(cost, members, weights), case_bounds(cost, members), smoothing)
+        solution, jacobian = _solve(inside, members, weights, NewtonBisection())
+    smooth = with_gradient(exact[..., 0].detach(), samples, jacobian)[..., None]
+    return torch.where((solution.converged & solution.interior)[..., None], smooth, exact)
 
 
 def check_stated_convexity(cost: Cost, samples: Tensor, weights: Tensor | None = None) -> None:
@@ -187,24 +218,34 @@ def check_stated_convexity(cost: Cost, samples: Tensor, weights: Tensor | None =
         samples: Members (..., M, D) of each forecast.
         weights: What each member weighs, (..., M); None where all count alike.
     """
-    if states_convexity(cost):
+    if isinstance(cost, ConvexCost):
+        if cost.convex and known_false(~cost.seen_bent(samples, relative_weights(weights, samples))):
+            raise CostError(
+                "the cost is stated to be convex in the action, but the expected cost is curved downwards at some "
+                "actions: leave out convex=True"
+            )
+    elif states_convexity(cost) and not isinstance(cost, PartsCost | ProgramCost):
         double = samples.double()  # so that rounding is not taken for a bend
         weights = relative_weights(weights, double)
-        spot_check_convexity(_expected_cost(cost, double, weights), *_bounds(cost, double))
+        spot_check_convexity(expected_cost_of(cost, double, weights), *case_bounds(cost, double))
 
 
 def _solve(
-    cost: Cost, samples: Tensor, weights: Tensor | None, solver: Solver | InteriorPoint
+    cost: Cost, samples: Tensor, weights: Tensor | None, solver: Solver | InteriorPoint | BarrierNewton
 ) -> tuple[ActionSolution, Tensor]:
     """A solver's answer with its certificate, and the Jacobian d a*/d y_m (..., M, D)."""
-    if isinstance(solver, type | InteriorPoint) or not (callable(solver) and hasattr(solver, "tolerance")):
+    if isinstance(solver, type | InteriorPoint | BarrierNewton) or not (
+        callable(solver) and hasattr(solver, "tolerance")
+    ):
         raise SettingError(f"solver must be a solver such as NewtonBisection(), got {solver!r}")
-    f, (lower, upper) = _expected_cost(cost, samples, weights), _bounds(cost, samples)
+    f, (lower, upper) = expected_cost_of(cost, samples, weights), case_bounds(cost, samples)
     action, sound, typical_curvature = solver(f, lower, upper)
-    value, slope, curvature, cross = all_derivatives(lambda a, y: _expected_cost(cost, y, weights)(a), action, samples)
-    interior, residual = _status(action, slope, curvature, lower, upper)
+    value, slope, curvature, cross = all_derivatives(
+        lambda a, y: expected_cost_of(cost, y, weights)(a), action, samples
+    )
+    interior, residual = interior_and_residual(action, slope, curvature, lower, upper)
     curved = (curvature > 0) & (curvature > _CURVATURE_FLOOR * typical_curvature)
-    reached = residual <= _reach(solver.tolerance, action, lower, upper)
+    reached = residual <= reach_of(solver.tolerance, action, lower, upper)
     converged = sound & (curved | ~interior) & reached & torch.isfinite(value)
     moves = interior & converged
     jacobian = torch.where(moves, -1 / torch.where(moves, curvature, 1.0), 0.0)[..., None, None] * cross
@@ -212,17 +253,36 @@ def _solve(
     return ActionSolution(action[..., None], value, interior, residual, converged, curvature, unproven), jacobian
 
 
-def _program_solution(
-    cost: ProgramCost, samples: Tensor, weights: Tensor | None, solver: Solver | InteriorPoint | None
+def _parts_solution(
+    cost: PartsCost | ProgramCost,
+    samples: Tensor,
+    weights: Tensor | None,
+    solver: Solver | InteriorPoint | BarrierNewton | None,
 ) -> ActionSolution:
     """The solution of a decision with many parts."""
-    found = program_action(cost, samples, weights, solver)
-    action = found.action.to(samples.dtype)
+    best = parts_action(cost, samples, weights, solver)
+    action = best.action.to(samples.dtype)
     shares = None if weights is None else weights.movedim(-1, 0)
     value = mean_of_members(cost(action, samples.movedim(-2, 0)), shares, 0)
-    least = cost.program(samples.shape[-1], samples.device).least_curvature.to(value.dtype).expand_as(value)
-    return ActionSolution(
-        action, value, found.interior, found.residual.to(value.dtype), found.solved, least, found.solved, found.gap
+    residual, curvature = best.residual.to(value.dtype), best.curvature.to(value.dtype)
+    proven = not isinstance(cost, ConvexCost) or states_convexity(cost)
+    certified = best.solved & torch.isfinite(value) & proven
+    gap = best.gap if proven else torch.full_like(best.gap, torch.nan)
+    reasons = best.infeasible, best.unbounded
+    return ActionSolution(action, value, best.interior, residual, best.solved, curvature, certified, gap, *reasons)
+
+
+def _answered(solution: ActionSolution) -> ActionSolution:
+    """The solution with no numbers for what has none: they would break limits, or stand for a cost without end."""
+    assert solution.infeasible is not None
+    assert solution.unbounded is not None
+    none = solution.infeasible | solution.unbounded
+    return replace(
+        solution,
+        action=torch.where(none[..., None], torch.nan, solution.action),
+        expected_cost=torch.where(none, torch.nan, solution.expected_cost),
+        interior=solution.interior & ~none,
+        gap=None if solution.gap is None else torch.where(none, torch.nan, solution.gap),
     )
 
 
@@ -253,9 +313,9 @@ def _certify(
     cost: Cost, samples: Tensor, weights: Tensor | None, solution: ActionSolution, tolerance: float
 ) -> ActionSolution:
     """The solution for a convex cost, with its proof: the slope of f changes its sign within the tolerance."""
-    f, (lower, upper) = _expected_cost(cost, samples, weights), _bounds(cost, samples)
+    f, (lower, upper) = expected_cost_of(cost, samples, weights), case_bounds(cost, samples)
     action = solution.action[..., 0]
-    enclosed = _enclosed(f, action, _reach(tolerance, action, lower, upper), lower, upper, torch.zeros_like(action))
+    enclosed = is_enclosed(f, action, reach_of(tolerance, action, lower, upper), lower, upper, torch.zeros_like(action))
     return replace(solution, certified=enclosed & torch.isfinite(solution.expected_cost))
 
 
@@ -263,14 +323,14 @@ def _check_closed_form(
     cost: Cost, samples: Tensor, weights: Tensor | None, action: Tensor, thorough: bool
 ) -> ActionSolution:
     """A formula needs no curvature: a kink of f is a minimum too, if the slopes beside it point to it."""
-    f, (lower, upper) = _expected_cost(cost, samples, weights), _bounds(cost, samples)
+    f, (lower, upper) = expected_cost_of(cost, samples, weights), case_bounds(cost, samples)
     slope, curvature = slope_and_curvature(f, action)
-    interior, residual = _status(action, slope, curvature, lower, upper)
-    reach = _reach(_CLOSED_FORM_TOLERANCE, action, lower, upper)
+    interior, residual = interior_and_residual(action, slope, curvature, lower, upper)
+    reach = reach_of(_CLOSED_FORM_TOLERANCE, action, lower, upper)
     # Where f is flat to one side, as a newsvendor's can be, the sum of the members' slopes is zero but for rounding.
     steepest = torch.maximum(slope_of(f, lower).abs(), slope_of(f, upper).abs())
     rounding = 8 * torch.finfo(action.dtype).eps * steepest.nan_to_num(posinf=0.0)
-    enclosed = _enclosed(f, action, reach, lower, upper, rounding)
+    enclosed = is_enclosed(f, action, reach, lower, upper, rounding)
     residual = torch.where(enclosed, torch.minimum(residual, reach), residual)
     value = f(action)
     converged = (residual <= reach) & (enclosed | (curvature > 0)) & torch.isfinite(value)
@@ -288,34 +348,13 @@ def _unbeaten(f: ExpectedCost, value: Tensor, lower: Tensor, upper: Tensor, plac
     return value - best <= 1e-6 * torch.maximum(scale, best.abs())
 
 
-def _enclosed(f: ExpectedCost, action: Tensor, reach: Tensor, lower: Tensor, upper: Tensor, rounding: Tensor) -> Tensor:
-    """Whether, within reach of the action, f falls before and rises after it, or a bound comes first."""
-    before, after = action - reach, action + reach
-    falls = (before <= lower) | (slope_of(f, torch.maximum(before, lower)) <= rounding)
-    rises = (after >= upper) | (slope_of(f, torch.minimum(after, upper)) >= -rounding)
-    return falls & rises
-
-
-def _status(action: Tensor, slope: Tensor, curvature: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-    """Whether the action is interior, and its residual |f'|/H: none at a bound that the slope pushes against."""
-    pushed = ((action <= lower) & (slope >= 0)) | ((action >= upper) & (slope <= 0)) | (slope == 0)
-    interior = (action > lower) & (action < upper)
-    distance = torch.where(curvature < torch.inf, slope.abs() / curvature.clamp(min=0), torch.inf)
-    return interior, torch.where(pushed, 0.0, distance)
-
-
-def _reach(tolerance: float, action: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """The largest residual that counts as none: a share of the bounds' distance, or the rounding of the action."""
-    return torch.maximum(tolerance * (upper - lower), 8 * torch.finfo(action.dtype).eps * action.abs())
-
-
 def _in_inference_mode() -> bool:
     return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
 
 
 def _prepare(cost: Cost, samples: Tensor, weights: Tensor | None, check: bool | None) -> tuple[Tensor, Tensor | None]:
     check_samples(samples)
-    if not isinstance(cost, ProgramCost):
+    if not isinstance(cost, PartsCost | ProgramCost):
         require_cost(cost)
         _require_batch_shape(cost, samples.shape[:-2])
     check_finite(samples, "samples", check)
@@ -349,31 +388,3 @@ def _closed_form(cost: Cost, samples: Tensor, weights: Tensor | None) -> Tensor 
     if formula is None or weights is None:
         return None if formula is None else formula(samples)
     return formula(samples, weights=weights) if "weights" in signature(formula).parameters else None
-
-
-def _expected_cost(cost: Cost, samples: Tensor, weights: Tensor | None) -> ExpectedCost:
-    members = samples.movedim(-2, 0).contiguous()  # (M, ..., D); one copy, and every evaluation runs along the cases
-    shares = None if weights is None else weights.movedim(-1, 0).contiguous()  # (M, ...)
-    shape = members.shape[:-1]
-
-    def f(action: Tensor) -> Tensor:
-        costs = cost(action[..., None], members)
-        if not isinstance(costs, Tensor) or costs.shape != shape:
-            came = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
-            raise ShapeError(
-                f"the cost must return a tensor of shape {tuple(shape)} for action {(*action.shape, 1)} and outcome "
-                f"{tuple(members.shape)}, got {came}"
-            )
-        return mean_of_members(costs, shares, 0)
-
-    return f
-
-
-def _bounds(cost: Cost, samples: Tensor) -> tuple[Tensor, Tensor]:
-    """Lower and upper bound of each case, (...)."""
-    blank = samples[..., 0, 0]
-    lower, upper = (
-        bound.to(blank.dtype).expand_as(blank) if isinstance(bound, Tensor) else torch.full_like(blank, bound)
-        for bound in (cost.lower, cost.upper)
-    )
-    return lower, upper

@@ -13,11 +13,13 @@ from torch import Tensor
 from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
 
 __all__ = [
+    "cheaply_known",
     "check_finite",
     "check_outcome",
     "check_samples",
     "known_false",
     "known_on_host",
+    "number_on_host",
     "prepared_pair",
     "require_below",
     "require_count",
@@ -55,13 +57,21 @@ def working_precision(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
-def _number_on_host(value: Tensor) -> float | None:
+def number_on_host(value: Tensor) -> float | None:
     """The number in a one-element tensor, or None where Python cannot or should not look at it.
 
     Compiled and vmapped code has no single number to look at; on an accelerator the look would make the host wait and
     break the capture of a training step.
+
+    Args:
+        value: A tensor with one element.
     """
-    if torch.compiler.is_compiling() or value.device.type != "cpu" or not _watched.get():
+    unknown = torch.compiler.is_compiling() or not _watched.get()  # compiled code cannot ask who watches
+    return None if unknown else _number(value)
+
+
+def _number(value: Tensor) -> float | None:
+    if torch.compiler.is_compiling() or value.device.type != "cpu":
         return None
     try:
         return float(value)
@@ -77,7 +87,19 @@ def known_on_host(condition: Tensor) -> bool | None:
     Args:
         condition: A tensor with one element.
     """
-    number = _number_on_host(condition)
+    number = number_on_host(condition)
+    return None if number is None else number != 0
+
+
+def cheaply_known(condition: Tensor) -> bool | None:
+    """The truth of a one-element tensor that saves work, and changes no result: looked at inside `unwatched` too.
+
+    None in compiled and vmapped code, and on an accelerator.
+
+    Args:
+        condition: A tensor with one element.
+    """
+    number = _number(condition)
     return None if number is None else number != 0
 
 
@@ -272,7 +294,7 @@ def check_finite(tensor: Tensor, name: str, wanted: bool | None = None) -> None:
     if wanted is False or (wanted is None and tensor.device.type != "cpu"):
         return
     total = tensor.detach().sum()  # NaN and infinity come through; so does a sum that overflows, hence the count
-    number = total.item() if wanted else _number_on_host(total)
+    number = total.item() if wanted else number_on_host(total)
     if number is not None and not math.isfinite(number) and (count := int((~torch.isfinite(tensor)).sum())):
         raise NonFiniteError(f"{name} must be finite, got {count} NaN or infinite values of {tensor.numel()}")
 

@@ -9,6 +9,7 @@ from stakes.errors import CostError, SettingError, ShapeError
 from stakes.method.actions import check_stated_convexity, optimal_action, solve_action
 from stakes.method.argument_checks import check_finite, check_samples
 from stakes.method.costs import Cost, has_closed_form, require_cost, states_convexity
+from stakes.method.program_actions import PartsCost, ProgramCost
 from stakes.number_text import number_text
 
 __all__ = ["CostCheck", "GradientMass", "check_cost"]
@@ -143,6 +144,8 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
     check_samples(samples)
     check_finite(samples, "samples", True)
     require_cost(cost)
+    if isinstance(cost, ProgramCost | PartsCost):
+        raise CostError(f"a decision with many parts is checked by check_program, got {type(cost).__name__}")
     if samples.numel() == 0:
         raise ShapeError(f"check_cost needs at least one set of members, got samples of shape {tuple(samples.shape)}")
     parameters = (*getattr(cost, "__dict__", {}).values(), cost.lower, cost.upper)

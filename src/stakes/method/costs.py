@@ -1,4 +1,4 @@
-"""What a cost is, and how a function of action and outcome becomes one.
+"""What a cost is.
 
 A cost is called with members in front, action (..., A) against outcome (M, ..., D), so that parameters of the batch
 shape (...) broadcast untouched. Actions are scalars, A = 1, but for those of a scenario program
@@ -8,7 +8,6 @@ is convex in the action says so by `convex = True`, on which every certificate r
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
@@ -19,14 +18,14 @@ from stakes.method.argument_checks import require_below
 __all__ = [
     "ClosedFormCost",
     "Cost",
-    "FunctionCost",
     "Parameter",
     "TotalCost",
     "at_bounds",
-    "cost_function",
+    "bounds_of",
     "has_closed_form",
     "require_bounds",
     "require_cost",
+    "shown_action",
     "states_convexity",
 ]
 
@@ -87,58 +86,6 @@ class TotalCost(Cost, Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class FunctionCost:
-    """A torch function of action and outcome as a cost; see `cost_function`.
-
-    Attributes:
-        function: f(action, outcome), as in `cost_function`.
-        lower: The least action that can be taken.
-        upper: The largest action that can be taken.
-        convex: Whether the author says that the cost is convex in the action.
-    """
-
-    function: Callable[[Tensor, Tensor], Tensor]
-    lower: Parameter
-    upper: Parameter
-    convex: bool = False
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise CostError(f"function must be callable as f(action, outcome), got {type(self.function).__name__}")
-        require_bounds(self.lower, self.upper)
-        states_convexity(self)
-
-    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        if outcome.shape[-1] == 1:
-            return self.function(action.squeeze(-1), outcome.squeeze(-1))
-        return self.function(action, outcome)
-
-
-def cost_function(
-    function: Callable[[Tensor, Tensor], Tensor], lower: Parameter, upper: Parameter, convex: bool = False
-) -> FunctionCost:
-    """Wrap any torch function f(action, outcome) as a cost on [lower, upper].
-
-    Args:
-        function: The cost of an action at an outcome, differentiable in both. For a single outcome, D = 1, both
-            arguments come without their last axis and f is elementwise; for D > 1 they are action (..., 1) and outcome
-            (..., D), and f returns (...).
-        lower: The least action that can be taken, finite.
-        upper: The largest action that can be taken, finite and above `lower`.
-        convex: Whether f is convex in the action, whatever the outcome. It is your word, on which certificates then
-            rest: no number of evaluations can prove it. `solve_action` and `check_cost` raise where they see that it
-            does not hold. Without it no action is certified; actions and gradients are those of a search.
-
-    >>> import torch, stakes
-    >>> cost = stakes.cost_function(lambda a, y: (a - y) ** 2, lower=0.0, upper=10.0)
-    >>> members = torch.tensor([[1.0], [2.0], [6.0]])  # (M, D)
-    >>> stakes.optimal_action(cost, members)
-    tensor([3.])
-    """
-    return FunctionCost(function, lower, upper, convex)
-
-
 def at_bounds(cost: Cost, action: Tensor) -> tuple[Tensor, Tensor]:
     """Whether each action, or any part of it, is at the lower and at the upper bound, (...) each, bool.
 
@@ -146,15 +93,40 @@ def at_bounds(cost: Cost, action: Tensor) -> tuple[Tensor, Tensor]:
         cost: Whose bounds these are; an upper one that is None is none.
         action: Actions (..., A).
     """
+    action = shown_action(cost, action)
     several = action.shape[-1] > 1
+    # A program's action comes near to a bound that it is at, as to any limit (`stakes.method.program_actions.BINDS`).
+    near = 1e-6 * action.abs().amax(-1, keepdim=True) if several else 0.0
 
     def bound(value: Parameter | None, otherwise: float) -> Parameter:
         if not isinstance(value, Tensor):
             return otherwise if value is None else value
         return value.to(action.dtype) if several else value.to(action.dtype)[..., None]
 
-    lower, upper = bound(cost.lower, -math.inf), bound(cost.upper, math.inf)
-    return (action <= lower).any(-1), (action >= upper).any(-1)
+    least, most = bounds_of(cost, action.shape[-1])
+    lower, upper = bound(least, -math.inf), bound(most, math.inf)
+    return (action - near <= lower).any(-1), (action + near >= upper).any(-1)
+
+
+def bounds_of(cost: Cost, parts: int) -> tuple[Parameter, Parameter | None]:
+    """The least and the largest action: of each part, (A,), where a program says so by `part_bounds`.
+
+    Args:
+        cost: Whose bounds these are.
+        parts: A, how many parts an action has.
+    """
+    own: Callable[[int], tuple[Tensor, Tensor]] | None = getattr(cost, "part_bounds", None)
+    return (cost.lower, cost.upper) if own is None else own(parts)
+
+
+def shown_action(cost: Cost, action: Tensor) -> Tensor:
+    """What of an action is to be carried out, (..., A): all but the parts that only the charge needs.
+
+    Args:
+        cost: What they cost; its `hidden_parts`, where it has such, are the last ones.
+        action: Actions, with all parts in the last axis.
+    """
+    return action[..., : action.shape[-1] - getattr(cost, "hidden_parts", 0)]
 
 
 def has_closed_form(cost: Cost, samples: Tensor) -> bool:
@@ -194,7 +166,7 @@ def require_cost(cost: object) -> None:
         raise CostError(f"cost must be a cost, got the class {cost.__name__}: make one, as in {cost.__name__}(...)")
     if not (callable(cost) and hasattr(cost, "lower") and hasattr(cost, "upper")):
         raise CostError(f"cost must have lower, upper and be callable as c(action, outcome), got {type(cost).__name__}")
-    if not hasattr(cost, "program"):  # which has limits of its own, and checks them
+    if not (hasattr(cost, "program") or hasattr(cost, "find_action")):  # which have limits of their own, and check them
         require_bounds(cost.lower, cost.upper)
 
 

@@ -10,6 +10,7 @@ from stakes.errors import ShapeError
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import prepared_pair, require_one_of
 from stakes.method.costs import Cost, require_cost
+from stakes.method.interior_point import InteriorPoint
 from stakes.method.member_weights import refuse_weights
 from stakes.method.solvers import Solver
 
@@ -33,11 +34,12 @@ class DecisionScore:
         cost: What an action costs at an outcome.
         estimator: "plain" for S of all members, "debiased" for the formula above.
         solver: How the best action is found; None takes the cost's closed form, else `NewtonBisection()`.
+            `InteriorPoint(smoothing=0.01)` also smooths its gradient (docs/programs.md).
     """
 
     cost: Cost
     estimator: Literal["plain", "debiased"] = "plain"
-    solver: Solver | None = None
+    solver: Solver | InteriorPoint | None = None
 
     def __post_init__(self) -> None:
         require_cost(self.cost)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["ExpectedCost", "all_derivatives", "slope_and_curvature", "slope_of", "with_gradient"]
+__all__ = ["ExpectedCost", "all_derivatives", "slope_and_curvature", "slope_and_hessian", "slope_of", "with_gradient"]
 
 ExpectedCost = Callable[[Tensor], Tensor]
 """f: actions (...) to expected costs (...)."""
@@ -39,6 +39,24 @@ def slope_and_curvature(f: ExpectedCost, action: Tensor) -> tuple[Tensor, Tensor
     with torch.enable_grad():
         (slope,) = _gradient(f(leaf), (leaf,), create_graph=True)
         return slope.detach(), _gradient(slope, (leaf,))[0]
+
+
+def slope_and_hessian(f: ExpectedCost, action: Tensor) -> tuple[Tensor, Tensor]:
+    """The slope of each row by all parts of its action, (..., A), and its second derivatives, (..., A, A).
+
+    Args:
+        f: Expected costs (...) of actions (..., A), each row its own function of its own action.
+        action: Actions (..., A).
+    """
+
+    def total(each: Tensor) -> Tensor:
+        return f(each).sum()
+
+    slope, back = torch.func.vjp(torch.func.grad(total), action)[:2]
+    parts = action.shape[-1]
+    basis = torch.eye(parts, dtype=action.dtype, device=action.device).reshape(parts, *[1] * (action.dim() - 1), parts)
+    rows = torch.func.vmap(lambda direction: back(direction)[0])(basis.expand(parts, *action.shape))
+    return slope, rows.movedim(0, -2)
 
 
 def all_derivatives(

@@ -26,16 +26,19 @@ from stakes.method.interior_step import (
     residuals_of,
     stepped,
 )
+from stakes.method.recession import hardly_bent, steepest_way
 from stakes.method.scenario_data import ScenarioData, Units, beside, largest, scaled, times
 
-__all__ = ["InteriorPoint", "ProgramSolution", "system_at"]
+__all__ = ["InteriorPoint", "ProgramSolution", "in_units_of", "start_of", "system_at"]
 
 _START = 0.1  # the least slack and price to begin with, in the units of a case
 _RAY = 1e-7  # how well a ray must prove that there is no solution
 _FAR = 10.0  # limits beyond that, in the units of a case, do not draw the start
 _SMALL_COST = 1e-5  # an objective that small, in the units of a case, need not be known to as many digits
 _LOOKS = 5  # steps from one look for a proof that there is no solution to the next
-_KEPT = 1e-9  # the least slack and price, in the units of a case, that a gradient is taken at
+_COPIES = 40  # numbers that a step holds for each slack of a member
+_KEPT = 1e-10  # the least slack and price, in the units of a case, that a gradient is taken at
+_OWN, _NOISE = 1e-6, 1e-11  # what a limit may be broken by, as a share of its own numbers, and in the units of a case
 _SETTLED = 1e-7  # the largest error of a case that counts as solved though the tolerance was not reached
 
 
@@ -68,18 +71,32 @@ class InteriorPoint:
     """How scenario programs are solved.
 
     Attributes:
-        iterations: How many steps are taken at most. On an accelerator the number is fixed, so that a training step can
-            be captured; on a CPU cases that are solved are left alone.
+        iterations: How many steps are taken at most; cases that are solved are left alone.
         tolerance: The largest residual, and gap over 1 plus the objective, at which a case is left alone, in units of
             the case.
+        smoothing: None for the exact gradient, which limits that bind block. A number, such as 0.01, takes the gradient
+            of the action whose limits are walls (`stakes.method.central_path`), every slack times its price being that
+            number in units of the case; actions and certificates stay exact. With it, a cost of one number takes the
+            gradient of its action between walls (`stakes.method.walls`), too.
+        memory: About how many bytes a solve may take. A batch that needs more is solved in chunks, at least one case at
+            a time; no answer depends on it. The gradient keeps the factors of all cases.
+        fixed_iterations: How many steps are taken where Python may not look at numbers, as on an accelerator, so that a
+            training step can be captured. Programs mostly need 7 to 15; one that needs more is not certified.
     """
 
     iterations: int = 40
     tolerance: float = 1e-9
+    smoothing: float | None = None
+    memory: int = 1 << 30
+    fixed_iterations: int = 25
 
     def __post_init__(self) -> None:
         require_count("iterations", self.iterations, 1)
         require_positive("tolerance", self.tolerance)
+        require_count("memory", self.memory)
+        require_count("fixed_iterations", self.fixed_iterations)
+        if self.smoothing is not None:
+            require_positive("smoothing", self.smoothing)
 
     def solve(self, data: ScenarioData) -> ProgramSolution:
         """Solve all programs of a batch; none depends on another.
@@ -87,28 +104,76 @@ class InteriorPoint:
         Args:
             data: The programs.
         """
+        cases = len(data.p)
+        at_once = max(1, self.memory // _bytes_of_a_case(data))
+        if cases <= at_once:
+            return self._solve(data)
+        return _joined([self._solve(data.rows(slice(i, i + at_once))) for i in range(0, cases, at_once)])
+
+    def _solve(self, data: ScenarioData) -> ProgramSolution:
         even, units = scaled(data)
-        return _solution(even, units, *self._run(even, _start(even), 0))
+        x, verdict, count = self._run(even, start_of(even), 0)
+        return _solution(even, units, *self._second_look(even, x, verdict), count)
+
+    def _second_look(self, data: ScenarioData, x: Iterate, verdict: "_Verdict") -> tuple[Iterate, "_Verdict"]:
+        """What was left open, with a little curvature, and whether its cost falls for ever; where Python can look."""
+        left = verdict.open_above(_SETTLED)
+        if not known_on_host(left.any()):
+            return x, verdict
+        places = left.nonzero()[:, 0]
+        part = data.rows(places)
+        part = replace(part, recourse=part.recourse.by_matrices)
+        again, known = Iterate(*(each[places] for each in x)), _Verdict(*(each[places] for each in verdict))
+        bent, ways = hardly_bent(part), steepest_way(part)
+        for program in (bent,) if part.recourse is data.recourse else (part, bent):
+            other = self._run(program, start_of(program), 0)[0]
+            error = _error(part, other, residuals_of(part, other))
+            again, known = either(error < known.error, other, again), known.seen(error)
+        if ways is not None:
+            falls = _unbounded(part, self._run(ways, start_of(ways), 0)[0])
+            known = known._replace(unbounded=falls & (known.error > _SETTLED))
+        return Iterate(*_put(x, places, again)), _Verdict(*_put(verdict, places, known))
 
     def _run(self, data: ScenarioData, x: Iterate, first: int) -> tuple[Iterate, "_Verdict", int]:
         """The best iterate of each case from the step `first` on, what is known of it, and the steps taken in all."""
         best, verdict, count = x, _Verdict.open(data), first
-        for count in range(first, self.iterations + 1):
+        last = self.fixed_iterations if known_on_host(verdict.infeasible.any()) is None else self.iterations
+        for count in range(first, last + 1):
             residuals = residuals_of(data, x)
             error = _error(data, x, residuals)
             best, verdict = either(error < verdict.error, x, best), verdict.seen(error)
-            if count == self.iterations or count % _LOOKS == _LOOKS - 1:
+            if count == last or count % _LOOKS == _LOOKS - 1:
                 verdict = verdict.proven(data, x)
-            waiting = (verdict.error > self.tolerance) & ~verdict.infeasible & ~verdict.unbounded
-            if count == self.iterations or known_on_host(~waiting.any()):
+            waiting = verdict.open_above(self.tolerance)
+            if count == last or known_on_host(~waiting.any()):
                 break
             if known_on_host(2 * waiting.sum() <= len(waiting)):  # the others are left behind
                 places = waiting.nonzero()[:, 0]
                 rest, known, count = self._run(data.rows(places), Iterate(*(part[places] for part in x)), count)
+                before = _Verdict(*(each[places] for each in verdict))
+                rest = either(known.error < before.error, rest, Iterate(*(part[places] for part in best)))
+                known = known.seen(before.error)
                 best, verdict = Iterate(*_put(best, places, rest)), _Verdict(*_put(verdict, places, known))
                 break
             x = either(waiting, stepped(data, x, residuals), x)
         return best, verdict, count
+
+
+def _bytes_of_a_case(data: ScenarioData) -> int:
+    """About what one case takes at the height of a step."""
+    members, rows, parts, actions = data.h.shape[1], data.recourse.rows, data.recourse.parts, data.p.shape[1]
+    of_member = _COPIES * (rows + parts)
+    if not data.recourse.simple:
+        of_member += rows * (3 * rows + 2 * parts + 2 * actions)  # factors, and what they are made from
+    return 8 * (members * of_member + _COPIES * (actions + len(data.C)) + 6 * actions**2)
+
+
+def _joined(chunks: list[ProgramSolution]) -> ProgramSolution:
+    """The solutions of all chunks as those of one batch."""
+    iterate = Iterate(*map(torch.cat, zip(*(chunk.iterate for chunk in chunks), strict=True)))
+    names = ("objective", "gap", "residual", "solved", "infeasible", "unbounded")
+    others = {name: torch.cat([getattr(chunk, name) for chunk in chunks]) for name in names}
+    return ProgramSolution(iterate, iterations=max(chunk.iterations for chunk in chunks), **others)
 
 
 class _Verdict(NamedTuple):
@@ -122,6 +187,10 @@ class _Verdict(NamedTuple):
     def open(cls, data: ScenarioData) -> Self:
         error = torch.full_like(data.p[:, 0], torch.inf)
         return cls(error, error < 0, error < 0)
+
+    def open_above(self, tolerance: float) -> Tensor:
+        """What is neither solved to a tolerance nor proven to have no solution, but for cases without numbers, (B,)."""
+        return (self.error > tolerance) & (self.error < torch.inf) & ~self.infeasible & ~self.unbounded
 
     def seen(self, error: Tensor) -> Self:
         return self._replace(error=torch.fmin(error, self.error))
@@ -137,8 +206,12 @@ def _put(whole: Iterable[Tensor], places: Tensor, parts: Iterable[Tensor]) -> It
     return (one.index_copy(0, places, part) for one, part in zip(whole, parts, strict=True))
 
 
-def _start(data: ScenarioData) -> Iterate:
-    """The minimum of the problem with squares in place of limits, with slacks and prices made positive."""
+def start_of(data: ScenarioData) -> Iterate:
+    """The minimum of the problem with squares in place of limits, with slacks and prices made positive.
+
+    Args:
+        data: The programs, in units of their own.
+    """
     cases, members, _ = data.h.shape
     blank = data.h.new_ones(cases, members, 1)
     z, v = (blank.expand(-1, -1, size).contiguous() for size in (data.recourse.parts, data.recourse.rows))
@@ -175,11 +248,34 @@ def _error(data: ScenarioData, x: Iterate, residuals: Residuals) -> Tensor:
 
 def _solution(data: ScenarioData, units: Units, x: Iterate, verdict: _Verdict, count: int) -> ProgramSolution:
     """In the units of the programs."""
-    residual, solved = largest(*residuals_of(data, x)), verdict.error <= _SETTLED
+    residuals = residuals_of(data, x)
     unit = units.action * units.cost
-    objective, gap = _objective(data, x) * unit, gap_of(data, x) * unit
-    iterate = Iterate(*(value * beside(size, value) for value, size in zip(x, _sizes(units), strict=True)))
-    return ProgramSolution(iterate, objective, gap, residual, solved, verdict.infeasible, verdict.unbounded, count)
+    residual, objective, gap = largest(*residuals), _objective(data, x) * unit, gap_of(data, x) * unit
+    solved = (verdict.error <= _SETTLED) & _kept(data, x, residuals) & torch.isfinite(objective)
+    return ProgramSolution(
+        in_units_of(units, x), objective, gap, residual, solved, verdict.infeasible, verdict.unbounded, count
+    )
+
+
+def _kept(data: ScenarioData, x: Iterate, residuals: Residuals) -> Tensor:
+    """Whether limits and equations hold as well as their own numbers ask for, which may be far below others, (B,)."""
+    reach = largest(x.a)[:, None]
+    rows = ((data.C, data.d, residuals.c.clamp(min=0.0)), (data.E, data.e, residuals.e.abs()))
+    off = [
+        violated > _OWN * torch.maximum(right.abs(), matrix.abs().sum(-1) * reach) + _NOISE
+        for matrix, right, violated in rows
+    ]
+    return ~torch.cat(off, -1).any(-1)
+
+
+def in_units_of(units: Units, x: Iterate) -> Iterate:
+    """An iterate of programs in units of their own, in the units of the programs as they were.
+
+    Args:
+        units: The units of each case.
+        x: The iterate.
+    """
+    return Iterate(*(value * beside(size, value) for value, size in zip(x, _sizes(units), strict=True)))
 
 
 def _sizes(units: Units) -> Iterate:
@@ -191,18 +287,29 @@ def _sizes(units: Units) -> Iterate:
 def system_at(data: ScenarioData, solution: ProgramSolution) -> "StepSystem":
     """The linear system at the solution, from which the action's gradient follows.
 
-    Slacks and prices are kept from zero: what is nearer to it than the digits of a sum tells nothing. A case that was
-    not solved has the system of another point, so that it cannot spoil the others by a NaN.
+    A limit binds where its price exceeds what it leaves, in units of the case, and the smaller of both is brought
+    nearer to zero than the last step left it. A case that was not solved has the system of another point, so that it
+    cannot spoil the others by a NaN.
 
     Args:
         data: The programs.
         solution: Their solutions.
     """
+    units = Units(*(torch.where(solution.solved, unit, 1.0) for unit in scaled(data)[1]))
     parts = {}
-    for name, value, size in zip(Iterate._fields, solution.iterate, _sizes(scaled(data)[1]), strict=True):
-        known = torch.where(beside(solution.solved, value), value, 1.0)
-        parts[name] = known if name in ("a", "nu") else torch.maximum(known, beside(_KEPT * size, value))
-    return StepSystem(data, Iterate(**parts | {"price": limited(data, parts["price"])}))
+    for name, value, size in zip(Iterate._fields, solution.iterate, _sizes(units), strict=True):
+        parts[name] = torch.where(beside(solution.solved, value), value / beside(size, value), 1.0)
+    for slack, price in (("s", "price"), ("v", "mu"), ("z", "zeta")):
+        parts[slack], parts[price] = _decided(parts[slack], parts[price])
+    parts["price"] = limited(data, parts["price"])
+    return StepSystem(data, in_units_of(units, Iterate(**parts)))
+
+
+def _decided(slack: Tensor, price: Tensor) -> tuple[Tensor, Tensor]:
+    """Slacks and prices of which the smaller is taken down to its square over the larger."""
+    binds = slack < price
+    smaller = (torch.where(binds, slack, price) ** 2 / torch.where(binds, price, slack)).clamp(min=_KEPT)
+    return torch.where(binds, smaller, slack), torch.where(binds, price, smaller)
 
 
 def _infeasible(data: ScenarioData, x: Iterate) -> Tensor:
@@ -210,16 +317,17 @@ def _infeasible(data: ScenarioData, x: Iterate) -> Tensor:
     mu = data.weights[..., None] * x.mu
     allowed = torch.where(torch.isfinite(data.d), data.d, 0.0)
     bound = (allowed * x.price).sum(-1) + (data.e * x.nu).sum(-1) - (data.h * mu).sum((1, 2))  # < 0 is the proof
-    slope = x.price @ data.C + x.nu @ data.E - mu.sum(1) @ data.recourse.T
+    slope = x.price @ data.C + x.nu @ data.E - data.recourse.pull(data.weights, x.mu)
     violated = largest(slope, data.recourse.priced(mu).clamp(min=0.0))
-    return (bound < 0) & (violated <= _RAY * -bound)
+    far = (_RAY * largest(allowed)).clamp(min=1.0)  # the proof is to hold as far as limits may let an action go
+    return (bound < 0) & (violated * far <= _RAY * -bound)
 
 
 def _unbounded(data: ScenarioData, x: Iterate) -> Tensor:
     """Whether the iterate points where the cost falls for ever, (B,)."""
     falls = (data.p * x.a).sum(-1) + (data.weights * (data.q * x.z).sum(-1)).sum(-1)  # < 0 is the proof
     over = limited(data, x.a @ data.C.mT).clamp(min=0.0)
-    missed = (-data.recourse.reached(x.z) - (x.a @ data.recourse.T.mT)[:, None]).clamp(min=0.0)
+    missed = (-data.recourse.reached(x.z) - data.recourse.moved(x.a)).clamp(min=0.0)
     curved = largest(times(data.P, x.a), data.curvature * data.recourse.curved(x.z))
     violated = torch.maximum(largest(over, x.a @ data.E.mT, missed), curved)
     return (falls < 0) & (violated <= _RAY * -falls)

@@ -6,16 +6,27 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stakes.method.member_blocks import MemberBlocks
 from stakes.method.scenario_data import ScenarioData, beside, times
 
-__all__ = ["Iterate", "Products", "Residuals", "StepSystem", "either", "gap_of", "limited", "residuals_of", "stepped"]
+__all__ = [
+    "Iterate",
+    "Products",
+    "Residuals",
+    "StepSystem",
+    "either",
+    "gap_of",
+    "limited",
+    "residuals_of",
+    "stepped",
+    "towards",
+]
 
 _TO_THE_LIMIT = 0.99  # of the way to the nearest limit
 _HOPED_FOR = 0.3  # by how much a correction is to lengthen the step
 _CENTRED = 10.0  # how far a product of slack and price may lie from its target before it is corrected
 _TINY = 1e-300
 _REFINED = 1  # how often a step is refined
+_REPEATED = 1e-13  # what keeps the factorisation of equations positive, as a share of the diagonal
 _RIDGE = 1e-15  # what keeps a factorisation positive, as a share of the diagonal
 
 
@@ -69,13 +80,12 @@ def residuals_of(data: ScenarioData, x: Iterate) -> Residuals:
         x: The iterate.
     """
     recourse = data.recourse
-    priced = (data.weights[:, None] @ x.mu)[:, 0]  # (B, R)
     return Residuals(
-        a=times(data.P, x.a) + data.p + x.price @ data.C + x.nu @ data.E - priced @ recourse.T,
+        a=times(data.P, x.a) + data.p + x.price @ data.C + x.nu @ data.E - recourse.pull(data.weights, x.mu),
         c=limited(data, x.a @ data.C.mT + x.s - data.d),
         e=x.a @ data.E.mT - data.e,
         z=data.curvature * recourse.curved(x.z) + data.q - recourse.priced(x.mu) - x.zeta,
-        v=recourse.reached(x.z) + (x.a @ recourse.T.mT)[:, None] - x.v - data.h,
+        v=recourse.reached(x.z) + recourse.moved(x.a) - x.v - data.h,
     )
 
 
@@ -124,16 +134,32 @@ class StepSystem:
 
     def __init__(self, data: ScenarioData, x: Iterate) -> None:
         self.data, self.x = data, x
-        self.blocks = MemberBlocks(data.recourse, data.curvature, x.zeta / x.z, x.v / x.mu)
+        self.blocks = data.recourse.blocks(data.curvature, x.zeta / x.z, x.v / x.mu)
         limits = data.C.mT @ ((x.price / x.s)[..., None] * data.C)
         self.matrix = data.P + limits + self.blocks.on_actions(data.weights)  # (B, A, A)
         self.shape = self.matrix.diagonal(dim1=-2, dim2=-1).clamp(min=_TINY).rsqrt()
         even = self.shape[..., None] * self.matrix * self.shape[:, None]
-        self.factor = torch.linalg.cholesky_ex(even + _RIDGE * torch.eye(even.shape[-1]).to(even)).L
+        self.factor = torch.linalg.cholesky_ex(
+            even + _RIDGE * torch.eye(even.shape[-1], dtype=even.dtype, device=even.device)
+        ).L
         if len(data.E):
             self.across = torch.cholesky_solve(data.E.mT.expand(len(even), -1, -1) * self.shape[..., None], self.factor)
             self.across = self.shape[..., None] * self.across  # (B, A, J)
-            self.equations = torch.linalg.cholesky_ex(data.E @ self.across).L
+            own = data.E @ self.across  # (B, J, J); equations may repeat each other, or say nothing
+            size = own.diagonal(dim1=-2, dim2=-1)
+            ridge = torch.where(size > 0, _REPEATED * size, 1.0)
+            self.equations = torch.linalg.cholesky_ex(own + torch.diag_embed(ridge)).L
+
+    def flat(self, least: Tensor) -> Tensor:
+        """Whether some way of the action has no curvature but that of rounding, (B,), bool; hidden parts apart.
+
+        Args:
+            least: The curvature up to which there is none, (B,).
+        """
+        pivots = self.factor.diagonal(dim1=-2, dim2=-1).square()  # of K with ones on its diagonal
+        rounding = 4 * pivots.shape[-1] * torch.finfo(pivots.dtype).eps
+        flat = (pivots < rounding) | (pivots < least[:, None] * self.shape**2)
+        return flat[:, : flat.shape[-1] - self.data.recourse.hidden].any(-1)
 
     def step(self, residuals: Residuals, products: Products) -> Iterate:
         """The step that would remove the residuals and the products, were the problem linear.
@@ -143,9 +169,9 @@ class StepSystem:
             products: Slacks times prices, less what they are to become.
         """
         step = self._once(residuals, products)
-        if self.data.recourse.simple:
+        if not self.data.recourse.loses_digits:
             return step
-        for _ in range(_REFINED):  # a member's matrix may have lost the digits that its small pivots need
+        for _ in range(_REFINED):
             step = Iterate(*map(torch.add, step, self._once(*self._left(step, residuals, products))))
         return step
 
@@ -166,10 +192,10 @@ class StepSystem:
         x, data, blocks, recourse = self.x, self.data, self.blocks, self.data.recourse
         slope = residuals.z + products.z / x.z
         b = recourse.reached(blocks.theta(slope)) - residuals.v - products.v / x.mu
-        pull = (data.weights[:, None] @ blocks.solve(b))[:, 0] @ recourse.T
+        pull = recourse.pull(data.weights, blocks.solve(b))
         pushed = (x.price * residuals.c - products.s) / x.s
         a, nu = self.actions(pull - residuals.a - pushed @ data.C, residuals.e)
-        mu = blocks.solve(b - (a @ recourse.T.mT)[:, None])
+        mu = blocks.solve(b - recourse.moved(a))
         z = blocks.theta(recourse.priced(mu) - slope)
         s = limited(data, -residuals.c - a @ data.C.mT)
         return Iterate(
@@ -201,12 +227,12 @@ class StepSystem:
         return self.shape * torch.cholesky_solve((self.shape * slope)[..., None], self.factor)[..., 0]
 
 
-def _length(x: Iterate, step: Iterate) -> Tensor:
-    """How far all slacks and prices stay positive, at most 1, (B,)."""
+def _length(x: Iterate, step: Iterate, most: float = 1.0) -> Tensor:
+    """How far all slacks and prices stay positive, at most 1 or another number, (B,)."""
     pairs = [(getattr(x, name), getattr(step, name)) for name in ("s", "z", "v", "mu", "zeta")]
     pairs.append((torch.where(x.price > 0, x.price, 1.0), step.price))  # there is none where there is no limit
-    fastest = [(change / value).flatten(1).amin(1) for value, change in pairs if value[0].numel()]
-    return -1 / torch.stack(fastest).amin(0).clamp(max=-1.0)
+    fastest = [(change / value).flatten(1).amin(1) for value, change in pairs if value.shape[1:].numel()]
+    return -1 / torch.stack(fastest).amin(0).clamp(max=-1 / most)
 
 
 def _moved(x: Iterate, step: Iterate, length: Tensor) -> Iterate:
@@ -224,6 +250,19 @@ def either(chosen: Tensor, x: Iterate, other: Iterate) -> Iterate:
     return Iterate(*(torch.where(beside(chosen, one), one, two) for one, two in zip(x, other, strict=True)))
 
 
+def towards(data: ScenarioData, x: Iterate, residuals: Residuals, products: Products) -> Iterate:
+    """One step of Newton's method, as far as slacks and prices stay positive.
+
+    Args:
+        data: The programs.
+        x: Where it starts.
+        residuals: What that violates.
+        products: Slacks times prices, less what they are to become.
+    """
+    step = StepSystem(data, x).step(residuals, products)
+    return _moved(x, step, _TO_THE_LIMIT * _length(x, step, 1 / _TO_THE_LIMIT))
+
+
 def stepped(data: ScenarioData, x: Iterate, residuals: Residuals) -> Iterate:
     """One step of Mehrotra's method, with one of Gondzio's corrections where it lengthens the step.
 
@@ -236,7 +275,11 @@ def stepped(data: ScenarioData, x: Iterate, residuals: Residuals) -> Iterate:
     count = share * torch.isfinite(data.d).sum(-1) + x.v.shape[-1] + x.z.shape[-1]
     products = Products(x.s * x.price, x.v * x.mu, x.z * x.zeta)
     straight = system.step(residuals, products)
-    target = (1 - _length(x, straight)) ** 3 * gap_of(data, x) / count  # (B,)
+    gap, length = gap_of(data, x), _length(x, straight)
+    # What the straight step leaves: where slack and price both go to zero their product falls more slowly than others,
+    # which must not run ahead of it.
+    slower = (length**2 * gap_of(data, straight) / gap.clamp(min=_TINY)).clamp(min=0.0)
+    target = (1 - length + slower).clamp(max=1.0) ** 3 * gap / count  # (B,)
     goals = (share * target[:, None], target[:, None, None], target[:, None, None])
     bent = Products(
         limited(data, products.s + straight.s * straight.price - goals[0]),

@@ -10,13 +10,14 @@ member.
 """
 
 from dataclasses import dataclass, field
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
-__all__ = ["MemberBlocks", "Recourse"]
+__all__ = ["RIDGE", "MemberBlocks", "Recourse"]
 
-_RIDGE = 1e-13  # what keeps a factorisation positive, as a share of the diagonal
+RIDGE = 1e-13  # what keeps a factorisation positive, as a share of the diagonal
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,7 @@ class Recourse:
     W: Tensor
     T: Tensor
     simple: bool = field(init=False)
+    hidden: ClassVar[int] = 0  # how many parts of the action, the last ones, are a charge's and not the decision's
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "simple", self.W.dim() == 1 and self.Q.dim() == 1)
@@ -47,6 +49,16 @@ class Recourse:
     def parts(self) -> int:
         """Z, how many parts the recourse has."""
         return self.W.shape[-1]
+
+    @property
+    def by_matrices(self) -> "Recourse":
+        """The same as any other recourse, for cases in which what is special to it has broken down."""
+        return self
+
+    @property
+    def loses_digits(self) -> bool:
+        """Whether a member's factors may have lost the digits that its small pivots need, so that steps are refined."""
+        return not self.simple
 
     def reached(self, z: Tensor) -> Tensor:
         """W z, (..., R).
@@ -71,6 +83,41 @@ class Recourse:
             z: The recourse (..., Z).
         """
         return z * self.Q if self.Q.dim() == 1 else z @ self.Q
+
+    def moved(self, action: Tensor) -> Tensor:
+        """T a, what the action does in the rows of every member, (B, 1, R).
+
+        Args:
+            action: The actions (B, A).
+        """
+        return (action @ self.T.mT)[:, None]
+
+    def pull(self, weights: Tensor, rows: Tensor) -> Tensor:
+        """Sum_m w_m T' mu_m, (B, A).
+
+        Args:
+            weights: w, what each member weighs, (B, M).
+            rows: Prices mu of the rows, (B, M, R).
+        """
+        return (weights[:, None] @ rows)[:, 0] @ self.T
+
+    def blocks(self, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> "MemberBlocks":
+        """What of the members enters the linear system of a step.
+
+        Args:
+            curvature: By what Q is multiplied in each case, (B, 1, 1).
+            z_ratio: zeta / z, (B, M, Z).
+            v_ratio: v / mu, (B, M, R).
+        """
+        return MemberBlocks(self, curvature, z_ratio, v_ratio)
+
+    def chosen(self, places: Tensor | slice) -> Self:
+        """The recourse of some of the cases: the same, as all cases share it.
+
+        Args:
+            places: Which, (n,) or a slice.
+        """
+        return self
 
 
 class MemberBlocks:
@@ -97,7 +144,7 @@ class MemberBlocks:
         through = self._theta[..., None, :] * W if recourse.Q.dim() == 1 else W @ self._theta  # W Theta, (B, M, R, Z)
         matrix = torch.diag_embed(v_ratio) + through @ W.mT
         size = matrix.diagonal(dim1=-2, dim2=-1)
-        self._factor = torch.linalg.cholesky_ex(matrix + torch.diag_embed(_RIDGE * size)).L
+        self._factor = torch.linalg.cholesky_ex(matrix + torch.diag_embed(RIDGE * size)).L
 
     def theta(self, z: Tensor) -> Tensor:
         """Theta times the parts of a recourse, (B, M, Z).

@@ -1,7 +1,8 @@
 """The costs that have a name and, but for some powers of protection, a formula for their best action.
 
 All of them are convex in the action, so that an action where the slope of the expected cost changes its sign is the
-best one. Outcomes are those of D >= 1 sites, of which the decision sees the mean or the sum.
+best one. Outcomes are those of D >= 1 sites, of which the decision sees the mean or the sum. One parameter may be a
+range (`stakes.ParameterRange`) while a forecast is trained for all its values.
 """
 
 import math
@@ -17,10 +18,14 @@ from stakes.method.argument_checks import require_finite, require_one_of, requir
 from stakes.method.costs import Parameter, require_bounds
 from stakes.method.derivatives import with_gradient
 from stakes.method.member_weights import in_order, mean_of_members, relative_weights
+from stakes.method.parameter_range import ParameterRange, checked_at_both_ends
 from stakes.method.power_curve import PowerCurve
 from stakes.method.sorting import sort_members
 
-__all__ = ["ImbalanceCost", "NewsvendorCost", "ProtectionCost", "ShortfallCost", "WindDispatchCost"]
+__all__ = ["ImbalanceCost", "NewsvendorCost", "PriceParameter", "ProtectionCost", "ShortfallCost", "WindDispatchCost"]
+
+PriceParameter = Parameter | ParameterRange
+"""A parameter that may be a range, of which training draws a value for each case."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +39,14 @@ class ShortfallCost:
         penalty: What the square of the missing power costs, where committed power earns 1; positive.
     """
 
-    penalty: Parameter
+    penalty: PriceParameter
     lower: ClassVar[float] = 0.0
     upper: ClassVar[float] = 1.0
     convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_positive("penalty", self.penalty, CostError)
+        if not checked_at_both_ends(self):
+            _require_positive(self, "penalty")
 
     def total(self, outcome: Tensor) -> Tensor:
         """The mean power p of the sites, (...).
@@ -126,10 +132,10 @@ class ProtectionCost:
         protection_power: The power of the protection, at least 1; one of both powers must be above 1.
     """
 
-    threshold: Parameter
-    false_alarm_ratio: Parameter
+    threshold: PriceParameter
+    false_alarm_ratio: PriceParameter
     hazard: Literal["above", "below"] = "above"
-    sharpness: Parameter = 10.0
+    sharpness: PriceParameter = 10.0
     exposure_power: float = 2.0
     protection_power: float = 1.0
     lower: ClassVar[float] = 0.0
@@ -137,8 +143,9 @@ class ProtectionCost:
     convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_positive("false_alarm_ratio", self.false_alarm_ratio, CostError)
-        require_positive("sharpness", self.sharpness, CostError)
+        if checked_at_both_ends(self):
+            return
+        _require_positive(self, "false_alarm_ratio", "sharpness")
         for name in ("threshold", "exposure_power", "protection_power"):
             require_finite(name, getattr(self, name), CostError)
         require_one_of("hazard", self.hazard, ("above", "below"), CostError)
@@ -193,7 +200,7 @@ class ProtectionCost:
         return with_gradient(action, samples, jacobian.movedim(0, -2))[..., None]
 
     @property
-    def _steepness(self) -> Parameter:
+    def _steepness(self) -> PriceParameter:
         return self.sharpness if self.hazard == "above" else -self.sharpness
 
     def _log_odds(self, outcome: Tensor) -> Tensor:
@@ -215,16 +222,16 @@ class NewsvendorCost:
         upper: The largest stock, above `lower`.
     """
 
-    underage: Parameter
-    overage: Parameter
+    underage: PriceParameter
+    overage: PriceParameter
     lower: Parameter
     upper: Parameter
     convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_positive("underage", self.underage, CostError)
-        require_positive("overage", self.overage, CostError)
-        require_bounds(self.lower, self.upper)
+        if not checked_at_both_ends(self):
+            _require_positive(self, "underage", "overage")
+            require_bounds(self.lower, self.upper)
 
     def total(self, outcome: Tensor) -> Tensor:
         """The demand y of all sites together, their sum, (...).
@@ -283,16 +290,16 @@ class ImbalanceCost:
         upper: The largest amount that can be bought, above `lower`.
     """
 
-    short: Parameter
-    long: Parameter
+    short: PriceParameter
+    long: PriceParameter
     lower: Parameter
     upper: Parameter
     convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_positive("short", self.short, CostError)
-        require_positive("long", self.long, CostError)
-        require_bounds(self.lower, self.upper)
+        if not checked_at_both_ends(self):
+            _require_positive(self, "short", "long")
+            require_bounds(self.lower, self.upper)
 
     def total(self, outcome: Tensor) -> Tensor:
         """The need y of all sites together, their sum, (...).
@@ -378,6 +385,13 @@ def _where(condition: bool | Tensor, chosen: Tensor, other: Tensor) -> Tensor:
     return chosen if condition else other
 
 
-def _last_axis(parameter: Parameter) -> Parameter:
+def _require_positive(cost: object, *names: str) -> None:
+    for name in names:
+        require_positive(name, getattr(cost, name), CostError)
+
+
+def _last_axis(parameter: PriceParameter) -> Parameter:
     """A parameter (...) made to broadcast against (..., M) or (..., D)."""
+    if isinstance(parameter, ParameterRange):
+        parameter.refuse()
     return parameter[..., None] if isinstance(parameter, Tensor) else parameter

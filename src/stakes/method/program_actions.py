@@ -1,5 +1,6 @@
 """The best action of a decision with many parts: in closed form where its parts are free of each other, else solved."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -9,12 +10,28 @@ from stakes.errors import SettingError
 from stakes.method.argument_checks import known_on_host
 from stakes.method.costs import Cost
 from stakes.method.interior_point import InteriorPoint
+from stakes.method.part_costs import redone
 from stakes.method.programs import ScenarioProgram
-from stakes.method.schedules import FreeAction
+from stakes.method.schedules import FreeAction, JoinedAction
 
-__all__ = ["PartlyFree", "ProgramAction", "ProgramCost", "program_action"]
+__all__ = [
+    "BINDS",
+    "NamedParts",
+    "PartlyFree",
+    "PartsCost",
+    "ProgramAction",
+    "ProgramCost",
+    "action_parts",
+    "least_curvature",
+    "part_names",
+    "parts_action",
+    "program_action",
+]
 
-_BINDS = 1e-6  # the distance from a limit, relative to the action, below which it binds
+BINDS = 1e-6
+"""The distance from a limit, relative to the action, up to which it binds."""
+
+_PROVEN = 1e-9  # the largest residual of an exact action whose proof holds
 
 
 @runtime_checkable
@@ -33,7 +50,7 @@ class ProgramCost(Cost, Protocol):
 
 @runtime_checkable
 class PartlyFree(ProgramCost, Protocol):
-    """A program whose parts are free of each other but for some limits."""
+    """A program whose parts are free of each other but for some limits, and that is solved exactly without a solver."""
 
     def free_action(self, samples: Tensor, weights: Tensor | None = None) -> FreeAction:
         """The best action without these limits.
@@ -43,6 +60,56 @@ class PartlyFree(ProgramCost, Protocol):
             weights: What each member weighs, (..., M); None where all count alike.
         """
         ...
+
+    def joined_action(self, samples: Tensor, weights: Tensor | None = None) -> JoinedAction:
+        """The best action with these limits.
+
+        Args:
+            samples: Members (..., M, D).
+            weights: What each member weighs, (..., M); None where all count alike.
+        """
+        ...
+
+
+@runtime_checkable
+class NamedParts(Cost, Protocol):
+    """A decision whose actions have other parts than one for each outcome."""
+
+    def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
+        """What the A parts are called.
+
+        Args:
+            outcomes: The names of the D outcomes.
+        """
+        ...
+
+
+def part_names(cost: Cost, outcomes: Sequence[str], parts: int) -> tuple[str, ...]:
+    """What the parts of an action are called: as the outcomes are, where there is one for each of them.
+
+    Args:
+        cost: The decision.
+        outcomes: The names of the D outcomes.
+        parts: A, how many parts an action has; a single one is called "action".
+    """
+    if parts == 1:
+        return ("action",)
+    if isinstance(cost, NamedParts):
+        return cost.part_names(outcomes)
+    return tuple(outcomes) if parts == len(outcomes) else tuple(map(str, range(1, parts + 1)))
+
+
+def action_parts(cost: Cost, outcomes: int) -> int:
+    """How many parts an action has, but for those that only the charge needs.
+
+    Args:
+        cost: The decision; one that averts risk has the parts of its plain cost.
+        outcomes: How many outcomes a case has.
+    """
+    if isinstance(cost, ProgramCost):
+        return cost.program(outcomes).parts
+    plain = getattr(cost, "cost", None) if isinstance(cost, PartsCost) else None
+    return 1 if plain is None else action_parts(plain, outcomes)
 
 
 class ProgramAction(NamedTuple):
@@ -54,6 +121,10 @@ class ProgramAction(NamedTuple):
         residual: How far it is from meeting all limits and the conditions of a minimum, in units of the case, (...).
         solved: Whether gap and residual are small, (...), bool.
         interior: Whether no limit of the action binds, (...), bool.
+        curvature: The least of the action's own cost in any direction, (...); NaN where actions are differentiable: a
+            training step has no use for it, and no time.
+        infeasible: Whether it is proven that no action meets all limits, (...), bool.
+        unbounded: Whether it is proven that the cost has no lower bound, (...), bool.
     """
 
     action: Tensor
@@ -61,6 +132,49 @@ class ProgramAction(NamedTuple):
     residual: Tensor
     solved: Tensor
     interior: Tensor
+    curvature: Tensor
+    infeasible: Tensor
+    unbounded: Tensor
+
+
+@runtime_checkable
+class PartsCost(Cost, Protocol):
+    """A cost that finds its own best action of many parts."""
+
+    def find_action(
+        self, samples: Tensor, weights: Tensor | None, solver: object = None, *, gradient: bool = False
+    ) -> ProgramAction:
+        """The best action of each forecast.
+
+        Args:
+            samples: Members (..., M, D).
+            weights: What each member weighs, (..., M); None where all count alike.
+            solver: How it is found; None for the cost's own way.
+            gradient: Whether actions are to be differentiable in the members.
+        """
+        ...
+
+
+def parts_action(
+    cost: ProgramCost | PartsCost,
+    samples: Tensor,
+    weights: Tensor | None,
+    solver: object = None,
+    *,
+    gradient: bool = False,
+) -> ProgramAction:
+    """The best action of each forecast for a decision with many parts.
+
+    Args:
+        cost: The decision.
+        samples: Members (..., M, D).
+        weights: What each member weighs, (..., M); None where all count alike.
+        solver: How it is found; None for the default way.
+        gradient: Whether actions are to be differentiable in the members.
+    """
+    if isinstance(cost, PartsCost):
+        return cost.find_action(samples, weights, solver, gradient=gradient)
+    return program_action(cost, samples, weights, solver, gradient=gradient)
 
 
 def program_action(
@@ -78,19 +192,33 @@ def program_action(
     if solver is not None and not isinstance(solver, InteriorPoint):
         raise SettingError(f"solver must be an InteriorPoint for a decision with many parts, got {solver!r}")
     program = cost.program(samples.shape[-1], samples.device)
-    free = cost.free_action(samples, weights) if isinstance(cost, PartlyFree) else None
-    if free is None:
+    if not isinstance(cost, PartlyFree):
         return _solved(program, samples, weights, solver, gradient)
-    alone = _of_free(program, free)
-    if known_on_host(free.allowed.all()):
-        return alone
-    if known_on_host(free.allowed.any()) is None:  # on an accelerator all are solved: nothing waits for the device
-        return _chosen(free.allowed, alone, _solved(program, samples, weights, solver, gradient))
-    places = (~free.allowed).flatten().nonzero()[:, 0]
-    part = _solved(program, samples, weights, solver, gradient, places)
-    return ProgramAction(
-        *(_with_part(whole, places, each, free.allowed.shape) for whole, each in zip(alone, part, strict=True))
-    )
+    known = torch.isfinite(samples.detach()).all(-1).all(-1)
+    if solver is None or solver.smoothing is not None:
+        exact = _of_joined(program, cost.joined_action(samples, weights), known, gradient)
+        if not gradient:
+            return _with_reasons(exact, program, samples, weights, known)
+        if solver is None:
+            return exact
+        smooth = _solved(program, samples, weights, solver, gradient).action
+        return exact._replace(action=exact.action.detach() + (smooth - smooth.detach()))
+    cases = samples.shape[:-2]
+    free = cost.free_action(samples, weights)
+    alone = _of_free(program, free, known, gradient)
+
+    def solve(places: Tensor | None) -> tuple[Tensor, ...]:
+        return _in_one_axis(
+            _solved(program, samples, weights, solver, gradient, places), 1 if places is not None else len(cases)
+        )
+
+    parts = redone(free.allowed.flatten(), _in_one_axis(alone, len(cases)), solve)
+    return ProgramAction(*(part.reshape(whole.shape) for part, whole in zip(parts, alone, strict=True)))
+
+
+def _in_one_axis(actions: ProgramAction, axes: int) -> tuple[Tensor, ...]:
+    """All that is known of them, with the cases in one axis."""
+    return tuple(each.reshape(-1, *each.shape[axes:]) for each in actions)
 
 
 def _solved(
@@ -104,28 +232,59 @@ def _solved(
     """By the program, of all cases or of those at some places."""
     action, solution = program.solve(samples, weights, solver, gradient=gradient, places=places)
     shape = action.shape[:-1]
-    gap, residual, solved = (each.reshape(shape) for each in (solution.gap, solution.residual, solution.solved))
-    interior = program.slack(action.detach(), places, samples.shape[:-2]) > _BINDS
-    return ProgramAction(action, gap, residual, solved, interior)
+    names = ("gap", "residual", "solved", "infeasible", "unbounded")
+    gap, residual, solved, infeasible, unbounded = (getattr(solution, name).reshape(shape) for name in names)
+    interior = program.slack(action.detach(), places, samples.shape[:-2]) > BINDS
+    curvature = least_curvature(program, samples.shape[:-2], gradient, places)
+    return ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
 
 
-def _of_free(program: ScenarioProgram, free: FreeAction) -> ProgramAction:
-    """An action in closed form, which needs no proof."""
+def _with_reasons(
+    exact: ProgramAction, program: ScenarioProgram, samples: Tensor, weights: Tensor | None, known: Tensor
+) -> ProgramAction:
+    """The exact action, found without a solver, and why where it has no proof: the solver knows."""
+    left = (known & ~exact.solved).flatten()
+    if not known_on_host(left.any()):
+        return exact
+    places = left.nonzero()[:, 0]
+    again = program.solve(samples, weights, places=places).solution
+    infeasible, unbounded = (
+        torch.zeros_like(left).index_copy(0, places, proven).reshape(known.shape)
+        for proven in (again.infeasible, again.unbounded)
+    )
+    return exact._replace(infeasible=infeasible, unbounded=unbounded)
+
+
+def _of_free(program: ScenarioProgram, free: FreeAction, known: Tensor, gradient: bool) -> ProgramAction:
+    """An action in closed form, which needs no proof where its members are known, (...)."""
     action = free.action.double()
     nothing = torch.zeros_like(action[..., 0]).detach()
-    interior = program.slack(action.detach(), None, nothing.shape) > _BINDS
-    return ProgramAction(action, nothing, nothing, nothing == 0, interior)
+    interior = program.slack(action.detach(), None, nothing.shape) > BINDS
+    curvature = least_curvature(program, nothing.shape, gradient)
+    no = torch.zeros_like(known)
+    return ProgramAction(action, nothing, nothing, known, interior, curvature, no, no)
 
 
-def _chosen(mask: Tensor, one: ProgramAction, two: ProgramAction) -> ProgramAction:
-    """The one where the mask (...) says so, else the other."""
-    parts, wide = zip(one, two, strict=True), mask[..., None]
-    return ProgramAction(
-        *(torch.where(wide if first.dim() > mask.dim() else mask, first, other) for first, other in parts)
-    )
+def least_curvature(
+    program: ScenarioProgram, cases: torch.Size, gradient: bool, places: Tensor | None = None
+) -> Tensor:
+    """The least curvature of the action's own cost in any direction, (...), or (n,) of some cases.
+
+    Args:
+        program: The decision.
+        cases: The shape (...) of all cases.
+        gradient: Whether actions are to be differentiable, as in training: it is NaN then.
+        places: Of which cases, (n,), counted in one axis; None for all.
+    """
+    least = program.T.new_full((), torch.nan) if gradient else program.least_curvature
+    return least.expand(cases) if places is None else least.expand(cases).flatten()[places]
 
 
-def _with_part(whole: Tensor, places: Tensor, part: Tensor, cases: torch.Size) -> Tensor:
-    """The whole (..., A) or (...) with the cases at some places replaced."""
-    own = whole.shape[len(cases) :]
-    return whole.reshape(cases.numel(), *own).index_copy(0, places, part).reshape(whole.shape)
+def _of_joined(program: ScenarioProgram, joined: JoinedAction, known: Tensor, gradient: bool) -> ProgramAction:
+    """An exact action, with its proof; without one it has no gradient."""
+    action, gap, residual = joined
+    solved = known & (residual <= _PROVEN) & torch.isfinite(gap)
+    interior = program.slack(action.detach(), None, gap.shape) > BINDS
+    shown = torch.where(solved[..., None], action, action.detach())
+    curvature, no = least_curvature(program, gap.shape, gradient), torch.zeros_like(solved)
+    return ProgramAction(shown, gap, residual, solved, interior, curvature, no, no)

@@ -5,12 +5,8 @@
     r(a, y) = minimum over z >= 0 of   1/2 z'Qz + q(y)'z        subject to   W z >= h(y) - T a
 
 p, q and h are affine in the outcome y; of p only the mean over the members counts. The gradient is that of the implicit
-function theorem: with S, Theta and K of the last step (`stakes.method.interior_point`),
-
-    K da + E'dnu = sum_m w_m T'S^-1 (W Theta dq_m + dh_m) - dp,   E da = 0.
-
-Limits that bind do not move, so that they block it; and where all costs are linear it is almost everywhere that of an
-action which stays at a corner, without any gradient by p and q.
+function theorem (`stakes.method.program_gradient`). Limits that bind do not move, so that they block it; and where all
+costs are linear it is almost everywhere that of an action which stays at a corner, without any gradient by p and q.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -21,13 +17,15 @@ from torch import Tensor
 
 from stakes.errors import CostError, ShapeError
 from stakes.method.argument_checks import check_finite
-from stakes.method.interior_point import InteriorPoint, ProgramSolution, system_at
+from stakes.method.interior_point import InteriorPoint, ProgramSolution
 from stakes.method.member_blocks import Recourse
-from stakes.method.scenario_data import ScenarioData
+from stakes.method.program_checks import require_meaning
+from stakes.method.program_gradient import implicit_change
+from stakes.method.scenario_data import ScenarioData, largest
 
 __all__ = ["ScenarioProgram", "SolvedProgram"]
 
-_OF_ACTION, _OF_RECOURSE, _OF_ROWS = ("p", "lower", "upper"), ("q",), ("h",)
+_MET = 1e-9  # a row that asks for less than that, of what it is made of, is met: an action is known no better
 
 
 class SolvedProgram(NamedTuple):
@@ -95,6 +93,7 @@ class ScenarioProgram:
             value = getattr(self, field.name)
             if value is not None and field.name not in ("g", "lower", "upper"):
                 check_finite(value, field.name)
+        require_meaning(vars(self))
 
     @property
     def parts(self) -> int:
@@ -105,6 +104,11 @@ class ScenarioProgram:
     def outcomes(self) -> int:
         """D, how many outcomes a case has."""
         return self.h_y.shape[1]
+
+    @property
+    def limit_rows(self) -> Tensor:
+        """What each of the L limits says of the action, (L, A): the rows of G, those of upper and of lower."""
+        return self._limits(torch.Size())[0]
 
     @property
     def least_curvature(self) -> Tensor:
@@ -142,14 +146,15 @@ class ScenarioProgram:
         with torch.no_grad():
             data = self.data(double.detach(), weights)
             data = data if places is None else data.rows(places)
-            solution = (solver or InteriorPoint()).solve(data)
+            solver = solver or InteriorPoint()
+            solution = solver.solve(data)
         action = solution.iterate.a
         if gradient:
             change = (double - double.detach()).reshape(cases.numel(), *samples.shape[-2:])
             p_y = self._batch(self.p_y, cases, 2)
             if places is not None:
                 change, p_y = change[places], p_y if p_y is None or len(p_y) == 1 else p_y[places]
-            action = action + self._moved(data, solution, change, p_y)
+            action = action + self._moved(data, solution, solver.smoothing, change, p_y)
         return SolvedProgram(action if places is not None else action.reshape(*cases, self.parts), solution)
 
     def data(self, samples: Tensor, weights: Tensor | None = None) -> ScenarioData:
@@ -194,16 +199,27 @@ class ScenarioProgram:
             places: Which cases, (n,); None for all.
             cases: The shape (...) of all cases.
         """
+        left = self.slacks(action, places, cases)
+        return left.amin(-1) if left.shape[-1] else torch.full_like(action[..., 0], torch.inf)
+
+    def slacks(self, action: Tensor, places: Tensor | None, cases: torch.Size) -> Tensor:
+        """The distance of each action from each of its L limits, relative to its size, (..., L): G, upper, lower.
+
+        Args:
+            action: Actions (..., A) of all cases, or (n, A) of those at some places.
+            places: Which cases, (n,); None for all.
+            cases: The shape (...) of all cases.
+        """
         C, d = self._limits(cases)
-        if not len(C):
-            return torch.full_like(action[..., 0], torch.inf)
         flat = action.reshape(-1, self.parts)
         left = (d if places is None else d[places]) - flat @ C.mT
-        size = flat.abs().amax(-1).clamp(min=torch.finfo(flat.dtype).tiny)
-        return (left.amin(-1) / size).reshape(action.shape[:-1])
+        size = flat.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(flat.dtype).tiny)
+        return (left / size).reshape(*action.shape[:-1], len(C))
 
     def recourse_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """What the best recourse r(a, y) costs, (...), differentiable by its prices; infinite where there is none.
+        """What the best recourse r(a, y) costs, (...), differentiable by its prices.
+
+        It is infinite where there is none, and minus infinity where it pays without end.
 
         Args:
             action: Actions (..., A).
@@ -216,13 +232,18 @@ class ScenarioProgram:
         if recourse.simple:
             least = (asked / recourse.W).clamp(min=0.0)
             z = torch.maximum(least, torch.where(recourse.Q > 0, -price / recourse.Q, 0.0))
-            return ((0.5 * recourse.Q * z + price) * z).sum(-1)
+            endless = ((recourse.Q <= 0) & (price < 0)).any(-1)
+            return torch.where(endless, -torch.inf, ((0.5 * recourse.Q * z + price) * z).sum(-1))
+        size = outcome.double().abs() @ self.h_y.abs().mT + action.double().abs() @ self.T.abs().mT
+        met = (asked > 0) & (asked <= _MET * size)
+        asked = torch.where(met, asked - asked.detach(), asked)
         cases = asked.shape[:-1]
         price = price.expand(*cases, recourse.parts)
         with torch.no_grad():
             solution = InteriorPoint().solve(_recourse_alone(recourse, price.detach(), asked.detach()))
-        z, mu = (part[:, 0].reshape(*cases, -1) for part in (solution.iterate.z, solution.iterate.mu))
-        value = torch.where(solution.solved, solution.objective, torch.inf).reshape(cases)
+        z, mu = (part[:, 0].reshape(*cases, part.shape[-1]) for part in (solution.iterate.z, solution.iterate.mu))
+        value = torch.where(solution.unbounded, -torch.inf, torch.where(solution.solved, solution.objective, torch.inf))
+        value = value.reshape(cases)
         return value + ((price - price.detach()) * z).sum(-1) + ((asked - asked.detach()) * mu).sum(-1)
 
     def own_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
@@ -240,18 +261,18 @@ class ScenarioProgram:
 
     # Inside
 
-    def _moved(self, data: ScenarioData, solution: ProgramSolution, change: Tensor, p_y: Tensor | None) -> Tensor:
+    def _moved(
+        self,
+        data: ScenarioData,
+        solution: ProgramSolution,
+        smoothing: float | None,
+        change: Tensor,
+        p_y: Tensor | None,
+    ) -> Tensor:
         """How the action moves with the members (B, M, D), (B, A)."""
-        with torch.no_grad():
-            sound, system = solution.solved[:, None], system_at(data, solution)
-        rows = change @ self.h_y.mT
-        if self.q_y is not None:
-            rows = rows + data.recourse.reached(system.blocks.theta(change @ self.q_y.mT))
-        pull = (data.weights[:, None] @ system.blocks.solve(rows))[:, 0] @ self.T
-        if p_y is not None:
-            pull = pull - (p_y @ (data.weights[:, None] @ change).mT)[..., 0]
-        moved = system.actions(torch.where(sound, pull, 0.0), torch.zeros_like(data.e))[0]
-        return torch.where(sound, moved, 0.0)
+        prices = None if self.q_y is None else change @ self.q_y.mT
+        slope = None if p_y is None else (p_y @ (data.weights[:, None] @ change).mT)[..., 0]
+        return implicit_change(data, solution, change @ self.h_y.mT, prices, slope, smoothing)
 
     def _limits(self, shape: torch.Size) -> tuple[Tensor, Tensor]:
         """All limits C a <= d, the bounds among them."""
@@ -317,15 +338,17 @@ def _by_outcome(matrix: Tensor | None, mean: Tensor) -> Tensor | float:
 
 
 def _recourse_alone(recourse: Recourse, price: Tensor, asked: Tensor) -> ScenarioData:
-    """Each case's own recourse as a program whose action, of one part, does nothing."""
-    blank = asked.reshape(-1, recourse.rows)[:, :1]
+    """Each case's own recourse as a program whose action, of one part, does nothing and costs what is usual there."""
+    q, h = price.reshape(-1, 1, recourse.parts), asked.reshape(-1, 1, recourse.rows)
+    blank = h[:, 0, :1]
     nothing: dict[str, Any] = {"C": blank[:0], "d": blank[:, :0], "E": blank[:0], "e": blank[:, :0]}
+    usual = largest(q) / torch.where(largest(h) > 0, largest(h), 1.0)
     return ScenarioData(
-        P=torch.ones_like(blank[:1])[None],
+        P=torch.where(usual > 0, usual, 1.0)[:, None, None],
         p=torch.zeros_like(blank),
         recourse=replace(recourse, T=torch.zeros_like(recourse.T[:, :1])),
-        q=price.reshape(-1, 1, recourse.parts),
-        h=asked.reshape(-1, 1, recourse.rows),
+        q=q,
+        h=h,
         weights=torch.ones_like(blank),
         curvature=torch.ones_like(blank)[..., None],
         **nothing,

@@ -41,15 +41,16 @@ class ScenarioData:
     weights: Tensor
     curvature: Tensor
 
-    def rows(self, places: Tensor) -> "ScenarioData":
+    def rows(self, places: Tensor | slice) -> "ScenarioData":
         """Some of the cases.
 
         Args:
-            places: Which, (n,).
+            places: Which, (n,) or a slice.
         """
         names = ("p", "d", "e", "q", "h", "weights", "curvature")
         chosen = {name: getattr(self, name)[places] for name in names}
-        return replace(self, P=self.P if len(self.P) == 1 else self.P[places], **chosen)
+        P = self.P if len(self.P) == 1 else self.P[places]  # noqa: N806
+        return replace(self, P=P, recourse=self.recourse.chosen(places), **chosen)
 
 
 class Units(NamedTuple):
@@ -71,7 +72,7 @@ def scaled(data: ScenarioData) -> tuple[ScenarioData, Units]:
         data: The programs.
     """
     allowed = torch.where(torch.isfinite(data.d), data.d, 0.0)
-    reach = largest(data.h, data.e)
+    reach = torch.maximum(largest(data.h), _least_action(data))
     action = _positive(torch.where(reach > 0, reach, largest(allowed)))
     curved = largest(data.P.expand(len(action), -1, -1), data.curvature * data.recourse.Q.abs().amax())
     cost = _positive(torch.maximum(largest(data.q, data.p), action * curved))
@@ -81,6 +82,12 @@ def scaled(data: ScenarioData) -> tuple[ScenarioData, Units]:
     ratio = action / cost
     changed |= {"P": beside(ratio, data.P) * data.P, "curvature": beside(ratio, data.curvature) * data.curvature}
     return replace(data, **changed), Units(action, cost)
+
+
+def _least_action(data: ScenarioData) -> Tensor:
+    """What the largest part of an action has at least, by each limit that forbids zero and by each equation, (B,)."""
+    sides = ((data.C, torch.where(torch.isfinite(data.d), -data.d, 0.0).clamp(min=0.0)), (data.E, data.e))
+    return largest(*(right / _positive(matrix.abs().sum(-1)) for matrix, right in sides))
 
 
 def _positive(values: Tensor) -> Tensor:
@@ -93,7 +100,7 @@ def largest(*values: Tensor) -> Tensor:
     Args:
         values: Numbers (B, ...) of the cases.
     """
-    sizes = [value.abs().flatten(1).amax(1) for value in values if value[0].numel()]
+    sizes = [value.abs().flatten(1).amax(1) for value in values if value.shape[1:].numel()]
     return torch.stack(sizes).amax(0) if sizes else values[0].new_zeros(len(values[0]))
 
 

@@ -1,22 +1,27 @@
 """Schedules and allocations: a price for every unit short or long in each part, and limits that join the parts.
 
-Without a limit that joins them the parts are decided one by one, in closed form. A program is solved only where that
-decision breaks a limit.
+Without a limit that joins them the parts are decided one by one, in closed form. Where that decision breaks a limit,
+the best action is found exactly by what is special to the limit (`stakes.method.ramps`, `stakes.method.budgets`), or by
+the program where a solver is asked for.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from stakes.errors import CostError, ShapeError
-from stakes.method.argument_checks import require_finite, require_positive
+from stakes.errors import CostError
+from stakes.method.argument_checks import known_false, require_finite, require_positive, shown_numbers
+from stakes.method.budgets import BudgetedAction, budgeted_action
 from stakes.method.costs import Parameter
-from stakes.method.member_weights import relative_weights
+from stakes.method.part_costs import PartAction, PartCosts, parameter_parts, redone, take_lists
 from stakes.method.programs import ScenarioProgram
+from stakes.method.ramps import ramped_action
 
-__all__ = ["AllocationCost", "FreeAction", "ScheduleCost", "parameter_parts", "require_not_negative"]
+__all__ = ["AllocationCost", "FreeAction", "JoinedAction", "ScheduleCost", "require_not_negative"]
 
 
 class FreeAction(NamedTuple):
@@ -31,6 +36,20 @@ class FreeAction(NamedTuple):
     allowed: Tensor
 
 
+class JoinedAction(NamedTuple):
+    """The best action with all limits.
+
+    Attributes:
+        action: (..., A), in double precision, differentiable in the members.
+        gap: By how much another action could cost less at most, in the cost's unit, (...).
+        residual: How far it is from meeting all limits and the conditions of a minimum, in units of the case, (...).
+    """
+
+    action: Tensor
+    gap: Tensor
+    residual: Tensor
+
+
 @dataclass(frozen=True)
 class ScheduleCost:
     """Commit a_t for every t of T, with y_t to come, and pay by t for what is short or long:
@@ -38,7 +57,7 @@ class ScheduleCost:
     c(a, y) = sum_t short relu(y_t - a_t) + long relu(a_t - y_t) + 1/2 quadratic (a_t - y_t)^2
     with |a_t - a_{t-1}| <= ramp.
 
-    A parameter is a number, or a tensor whose last axis is T or 1, with the cases (...) before it.
+    A parameter is a number, a list, or a tensor or array whose last axis is T or 1, with the cases (...) before it.
 
     Attributes:
         short: What one missing unit costs, not negative.
@@ -64,6 +83,7 @@ class ScheduleCost:
     upper: Parameter | None = None
 
     def __post_init__(self) -> None:
+        take_lists(self)
         _require_prices(self.short, self.long)
         require_not_negative("quadratic", self.quadratic)
         if self.ramp is not None:
@@ -79,6 +99,14 @@ class ScheduleCost:
         """
         return _imbalance(self.short, self.long, action, outcome, self.quadratic)
 
+    def fixed_cost(self, outcome: Tensor) -> Tensor:
+        """What no action changes of the cost, beside that of the program, (...).
+
+        Args:
+            outcome: Outcomes (..., T).
+        """
+        return ((0.5 * self.quadratic * outcome - self.long) * outcome).sum(-1)
+
     def free_action(self, samples: Tensor, weights: Tensor | None = None) -> FreeAction:
         """The best action without the ramp limit.
 
@@ -86,11 +114,52 @@ class ScheduleCost:
             samples: Members (..., M, T).
             weights: What each member weighs, (..., M); None where all count alike.
         """
-        action = _part_by_part(self, samples, weights, self.quadratic)
+        costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
+        best = costs.best()
+        action = costs.with_gradient(best, *_in_one_axis(samples, weights))
+        return FreeAction(action.reshape(*cases, samples.shape[-1]), self._allowed(best.action, cases).reshape(cases))
+
+    def joined_action(self, samples: Tensor, weights: Tensor | None = None) -> JoinedAction:
+        """The best action, exactly: within the ramp limit.
+
+        Args:
+            samples: Members (..., M, T).
+            weights: What each member weighs, (..., M); None where all count alike.
+        """
         if self.ramp is None:
-            return FreeAction(action, torch.ones_like(action[..., 0], dtype=torch.bool))
-        steps = action.detach().diff(dim=-1).abs()
-        return FreeAction(action, (steps <= self.ramp).all(-1))
+            action = self.free_action(samples, weights).action
+            return JoinedAction(action, *2 * [torch.zeros_like(action[..., 0]).detach()])
+        costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
+        free = costs.best()
+
+        def ramped(places: Tensor | None) -> tuple[Tensor, ...]:
+            rows = slice(None) if places is None else places
+            best, *proof = ramped_action(costs.rows(rows), free.action[rows], self._ramps(cases, samples.device)[rows])
+            return *best, *proof
+
+        nothing = torch.zeros_like(free.action[:, 0])
+        *best, gap, residual = redone(self._allowed(free.action, cases), (*free, nothing, nothing), ramped)
+        action = costs.with_gradient(PartAction(*best), *_in_one_axis(samples, weights))
+        return JoinedAction(action.reshape(*cases, samples.shape[-1]), gap.reshape(cases), residual.reshape(cases))
+
+    def _allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
+        """Whether actions (B, T) meet the ramp limit, (B,)."""
+        if self.ramp is None:
+            return torch.ones_like(action[:, 0], dtype=torch.bool)
+        return (action.diff(dim=-1).abs() <= self._ramps(cases, action.device)).all(-1)
+
+    def _ramps(self, cases: torch.Size, device: torch.device) -> Tensor:
+        """The ramp of each case, (B, 1)."""
+        return parameter_parts(self, "ramp", 1, device).expand(*cases, 1).reshape(-1, 1)
+
+    def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """The ramp from each outcome to the next, up and then down.
+
+        Args:
+            outcomes: The names of the T outcomes.
+        """
+        steps = [] if self.ramp is None else [f"{first} to {second}" for first, second in pairwise(outcomes)]
+        return tuple(("ramp", f"{step}, {way}") for way in ("up", "down") for step in steps)
 
     def program(self, parts: int, device: torch.device | None = None) -> ScenarioProgram:
         """The decision as a scenario program.
@@ -100,12 +169,11 @@ class ScheduleCost:
             device: Where its numbers are; None for the CPU.
         """
         eye = torch.eye(parts, dtype=torch.float64, device=device)
-        curved = parameter_parts(self.quadratic, len(eye), eye.device)
+        curved = parameter_parts(self, "quadratic", len(eye), eye.device)
         limits = {}
         if self.ramp is not None:
             steps = eye[1:] - eye[:-1]
-            ramp = torch.as_tensor(self.ramp, dtype=torch.float64, device=device)
-            ramp = ramp if ramp.dim() else ramp[None]
+            ramp = parameter_parts(self, "ramp", 1, device)
             limits = {"G": torch.cat([steps, -steps]), "g": ramp.expand(*ramp.shape[:-1], 2 * (parts - 1))}
         return _simple_program(self, eye, P=torch.diag_embed(curved), p_y=-torch.diag_embed(curved), **limits)
 
@@ -116,7 +184,7 @@ class AllocationCost:
 
     c(a, y) = sum_d short relu(y_d - a_d) + long relu(a_d - y_d),   sum_d a_d <= budget,   a_d >= 0.
 
-    A parameter is a number, or a tensor whose last axis is D or 1, with the cases (...) before it.
+    A parameter is a number, a list, or a tensor or array whose last axis is D or 1, with the cases (...) before it.
 
     Attributes:
         short: What one missing unit costs, not negative.
@@ -134,6 +202,7 @@ class AllocationCost:
     budget: Parameter
 
     def __post_init__(self) -> None:
+        take_lists(self)
         _require_prices(self.short, self.long)
         require_positive("budget", self.budget, CostError)
 
@@ -156,6 +225,14 @@ class AllocationCost:
         """
         return _imbalance(self.short, self.long, action, outcome)
 
+    def fixed_cost(self, outcome: Tensor) -> Tensor:
+        """What no action changes of the cost, beside that of the program, (...).
+
+        Args:
+            outcome: Outcomes (..., D).
+        """
+        return -(self.long * outcome).sum(-1)
+
     def free_action(self, samples: Tensor, weights: Tensor | None = None) -> FreeAction:
         """The best action without the budget.
 
@@ -163,8 +240,44 @@ class AllocationCost:
             samples: Members (..., M, D).
             weights: What each member weighs, (..., M); None where all count alike.
         """
-        action = _part_by_part(self, samples, weights)
-        return FreeAction(action, action.detach().sum(-1, keepdim=True).le(self.budget).squeeze(-1))
+        costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
+        best = costs.best()
+        action = costs.with_gradient(best, *_in_one_axis(samples, weights))
+        return FreeAction(action.reshape(*cases, samples.shape[-1]), self._allowed(best.action, cases).reshape(cases))
+
+    def joined_action(self, samples: Tensor, weights: Tensor | None = None) -> JoinedAction:
+        """The best action, exactly: within the budget.
+
+        Args:
+            samples: Members (..., M, D).
+            weights: What each member weighs, (..., M); None where all count alike.
+        """
+        costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
+        free, (members, shares) = costs.best(), _in_one_axis(samples, weights)
+
+        def budgeted(places: Tensor | None) -> BudgetedAction:
+            rows = slice(None) if places is None else places
+            return budgeted_action(costs.rows(rows), members[rows], self._budgets(cases, samples.device)[rows])
+
+        alone, nothing = costs.with_gradient(free, members, shares), torch.zeros_like(free.action[:, 0])
+        action, gap, residual = redone(self._allowed(free.action, cases), (alone, nothing, nothing), budgeted)
+        return JoinedAction(action.reshape(*cases, samples.shape[-1]), gap.reshape(cases), residual.reshape(cases))
+
+    def _allowed(self, action: Tensor, cases: torch.Size) -> Tensor:
+        """Whether the budget suffices for actions (B, D), (B,)."""
+        return (action.sum(-1, keepdim=True) <= self._budgets(cases, action.device))[:, 0]
+
+    def _budgets(self, cases: torch.Size, device: torch.device) -> Tensor:
+        """The budget of each case, (B, 1)."""
+        return parameter_parts(self, "budget", 1, device).expand(*cases, 1).reshape(-1, 1)
+
+    def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """The budget.
+
+        Args:
+            outcomes: The names of the D outcomes.
+        """
+        return (("budget", "all"),)
 
     def program(self, parts: int, device: torch.device | None = None) -> ScenarioProgram:
         """The decision as a scenario program.
@@ -174,8 +287,7 @@ class AllocationCost:
             device: Where its numbers are; None for the CPU.
         """
         eye = torch.eye(parts, dtype=torch.float64, device=device)
-        budget = torch.as_tensor(self.budget, dtype=torch.float64, device=device)
-        return _simple_program(self, eye, G=torch.ones_like(eye[:1]), g=budget if budget.dim() else budget[None])
+        return _simple_program(self, eye, G=torch.ones_like(eye[:1]), g=parameter_parts(self, "budget", 1, device))
 
 
 def _imbalance(
@@ -183,94 +295,36 @@ def _imbalance(
 ) -> Tensor:
     off = action - outcome
     cost = short * torch.relu(-off) + long * torch.relu(off)
-    return (cost + 0.5 * quadratic * off**2).sum(-1)
+    return (cost + 0.5 * quadratic * off**2).sum(-1).to(off.dtype)  # whatever the precision of the prices
 
 
 def _simple_program(cost: ScheduleCost | AllocationCost, eye: Tensor, **others: Tensor) -> ScenarioProgram:
     """The cost long (a - y) + (short + long) z, z >= y - a, of every part, without what no action changes."""
-    upper = None if cost.upper is None else parameter_parts(cost.upper, len(eye), eye.device)
-    long = parameter_parts(cost.long, len(eye), eye.device)
+    upper = None if cost.upper is None else parameter_parts(cost, "upper", len(eye), eye.device)
+    short, long, lower = (parameter_parts(cost, name, len(eye), eye.device) for name in ("short", "long", "lower"))
     return ScenarioProgram(
         T=eye,
         W=torch.ones_like(eye[0]),
         h_y=eye,
-        q=parameter_parts(cost.short, len(eye), eye.device) + long,
+        q=short + long,
         p=long,
-        lower=parameter_parts(cost.lower, len(eye), eye.device),
+        lower=lower,
         upper=upper,
         **others,
     )
 
 
-def _part_by_part(
-    cost: ScheduleCost | AllocationCost, samples: Tensor, weights: Tensor | None, quadratic: Parameter = 0.0
-) -> Tensor:
-    """The best action of every part alone, (..., A), within its bounds.
-
-    With y sorted and w_k the weight up to the k-th, the slope falls to zero at the crossing of the members, which rise,
-    and of a_k = mean y + ((short + long)(1 - w_k) - long) / quadratic, which fall: a* = max_k min(y_(k+1), a_k).
-    """
-    shares = relative_weights(weights, samples)
-    values = samples.movedim(-2, -1)  # (..., A, M)
-    count = values.shape[-1]
-    each = torch.ones_like(values) if shares is None else shares[..., None, :].expand_as(values)
-    ordered, order = torch.sort(values.detach(), -1)
-    below = torch.cumsum(each.gather(-1, order).double(), -1) / count  # up to and with each member
-    below = torch.cat([torch.zeros_like(below[..., :1]), below], -1)  # (..., A, M + 1)
-    short, long, curved = (_beside_members(each, samples) for each in (cost.short, cost.long, quadratic))
-    slope = (short + long) * (1 - below) - long
-    # What is left of a slope that is zero but for rounding must not be divided by a curvature of zero.
-    slope = torch.where(slope.abs() <= 1e-12 * (short + long), 0.0, slope)
-    mean = (each * values).mean(-1, keepdim=True)
-    crossing = torch.where(
-        curved > 0, mean.detach() + slope / torch.where(curved > 0, curved, 1.0), slope.sign() * torch.inf
-    )
-    crossing = crossing.nan_to_num(nan=-torch.inf)  # a slope of zero without curvature: the lower end of what is best
-    members = torch.cat([ordered.double(), torch.full_like(ordered[..., :1], torch.inf, dtype=torch.float64)], -1)
-    best = torch.minimum(members, crossing)
-    place = best.argmax(-1, keepdim=True)
-    at_member = members.gather(-1, place) <= crossing.gather(-1, place)
-    member = values.gather(-1, order.gather(-1, place.clamp(max=count - 1)))
-    between = mean + (crossing.gather(-1, place) - mean).detach().to(values.dtype)
-    action = torch.where(at_member, member, between)[..., 0]
-    return _within(action, cost.lower, cost.upper)
-
-
-def _within(action: Tensor, lower: Parameter, upper: Parameter | None) -> Tensor:
-    """Actions within their bounds, with no gradient at a bound."""
-    least = torch.as_tensor(lower, dtype=action.dtype, device=action.device)
-    action = torch.where(action <= least, least, action)
-    if upper is None:
-        return action
-    most = torch.as_tensor(upper, dtype=action.dtype, device=action.device)
-    return torch.where(action >= most, most, action)
-
-
-def parameter_parts(parameter: Parameter, parts: int, device: torch.device | None) -> Tensor:
-    """A parameter as one number a part, (..., A), in double precision.
-
-    Args:
-        parameter: A number, or a tensor whose last axis is A or 1.
-        parts: A.
-        device: Where the numbers are to be; None for the CPU.
-    """
-    value = torch.as_tensor(parameter, dtype=torch.float64, device=device)
-    value = value if value.dim() else value[None]
-    if value.shape[-1] not in (1, parts):
-        raise ShapeError(f"a parameter must be a number or end in an axis of 1 or {parts}, got {tuple(value.shape)}")
-    return value.expand(*value.shape[:-1], parts)
-
-
-def _beside_members(parameter: Parameter, samples: Tensor) -> Tensor:
-    """A parameter (..., A) or (..., 1) beside members (..., A, M), in double precision."""
-    value = torch.as_tensor(parameter, dtype=torch.float64, device=samples.device)
-    return value[..., None] if value.dim() else value
+def _in_one_axis(samples: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Members (B, M, A) and weights (B, M) of cases in one axis."""
+    count = samples.shape[-2]
+    shares = None if weights is None else weights.expand(samples.shape[:-1]).reshape(-1, count)
+    return samples.reshape(-1, *samples.shape[-2:]), shares
 
 
 def _require_prices(short: Parameter, long: Parameter) -> None:
     require_not_negative("short", short)
     require_not_negative("long", long)
-    if bool((torch.as_tensor(short) + torch.as_tensor(long) <= 0).any()):
+    if known_false(torch.as_tensor(short) + torch.as_tensor(long) > 0):
         raise CostError("short and long must not both be 0: nothing would be at stake")
 
 
@@ -282,11 +336,18 @@ def require_not_negative(name: str, value: Parameter) -> None:
         value: What came.
     """
     require_finite(name, value, CostError)
-    if bool((torch.as_tensor(value) < 0).any()):
+    if known_false(torch.as_tensor(value) >= 0):
         raise CostError(f"{name} must not be negative, got {float(torch.as_tensor(value).min()):g}")
 
 
 def _require_bounds(lower: Parameter, upper: Parameter | None) -> None:
     require_finite("lower", lower, CostError)
-    if upper is not None and bool((torch.as_tensor(lower) > torch.as_tensor(upper)).any()):
-        raise CostError("lower must not lie above upper")
+    if upper is None:
+        return
+    least, most = torch.broadcast_tensors(torch.as_tensor(lower), torch.as_tensor(upper))
+    if known_false(ordered := least <= most):
+        got = f"got {shown_numbers(lower)} and {shown_numbers(upper)}"
+        if ordered.dim():
+            place = tuple((~ordered).nonzero()[0].tolist())
+            got = f"got {float(least[place]):g} and {float(most[place]):g} in part {place[-1] + 1}"
+        raise CostError(f"lower must not lie above upper, {got}")

@@ -1,5 +1,6 @@
 """A battery beside a forecast: commitments that it can repair, and schedules against prices."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,10 +8,12 @@ import torch
 from torch import Tensor
 
 from stakes.errors import CostError
-from stakes.method.argument_checks import require_finite, require_positive
+from stakes.method.argument_checks import known_false, require_finite, require_positive, shown_numbers
+from stakes.method.battery_recourse import BatteryRecourse
 from stakes.method.costs import Parameter
+from stakes.method.part_costs import parameter_parts, take_lists
 from stakes.method.programs import ScenarioProgram
-from stakes.method.schedules import parameter_parts, require_not_negative
+from stakes.method.schedules import require_not_negative
 
 __all__ = ["ArbitrageCost", "StorageCost"]
 
@@ -23,8 +26,8 @@ class StorageCost:
 
     with u what has to be bought, o what is spilled, and a battery of limited power and energy, whose final charge is
     worth nothing. The least cost is that of a battery which knows the whole day: `causal_cost` is that of one which
-    knows the hour alone, and never lies below it. A parameter is a number, or a tensor whose last axis is T or 1, with
-    the cases (...) before it; efficiency is a number.
+    knows the hour alone, and never lies below it. A parameter is a number, a list, or a tensor or array whose last
+    axis is T or 1, with the cases (...) before it; efficiency is a number.
 
     Attributes:
         price: What a committed unit earns.
@@ -51,11 +54,13 @@ class StorageCost:
     start: Parameter = 0.0
 
     def __post_init__(self) -> None:
+        take_lists(self)
         require_finite("price", self.price, CostError)
         require_finite("short", self.short, CostError)
         require_not_negative("long", self.long)
         _require_battery(self)
-        if bool((torch.as_tensor(self.short) <= torch.as_tensor(self.price)).any()):
+        short, price = (torch.as_tensor(number, dtype=torch.float64) for number in (self.short, self.price))
+        if known_false(short > price):
             raise CostError("short must lie above price, or committing more would pay without end")
 
     @property
@@ -76,9 +81,16 @@ class StorageCost:
             outcome: Production (..., T) that broadcasts against them.
         """
         program = self.program(outcome.shape[-1], outcome.device)
-        spilled = (torch.as_tensor(self.long, device=outcome.device) * outcome).sum(-1)  # what no action changes
-        cost = program.own_cost(action, outcome) + program.recourse_cost(action, outcome) + spilled
+        cost = program.own_cost(action, outcome) + program.recourse_cost(action, outcome) + self.fixed_cost(outcome)
         return cost.to(torch.promote_types(action.dtype, outcome.dtype))
+
+    def fixed_cost(self, outcome: Tensor) -> Tensor:
+        """What no action changes of the cost, beside that of the program, (...).
+
+        Args:
+            outcome: Production (..., T).
+        """
+        return (parameter_parts(self, "long", outcome.shape[-1], outcome.device) * outcome).sum(-1)
 
     def causal_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
         """The cost of each day, (...), where the battery takes every surplus and covers every lack as they come.
@@ -88,11 +100,10 @@ class StorageCost:
             outcome: Production (..., T) that broadcasts against them.
         """
         surplus = outcome - action
-        named = {name: getattr(self, name) for name in ("power", "energy", "price", "short", "long")}
-        parts = {name: parameter_parts(value, surplus.shape[-1], surplus.device) for name, value in named.items()}
+        names = ("power", "energy", "start", "price", "short", "long")
+        parts = {name: parameter_parts(self, name, surplus.shape[-1], surplus.device) for name in names}
         power, energy = parts["power"], parts["energy"]
-        start = parameter_parts(self.start, surplus.shape[-1], surplus.device)
-        held = start[..., 0].expand(surplus.shape[:-1])
+        held = parts["start"][..., 0].expand(surplus.shape[:-1])
         paid = -(parts["price"] * action).sum(-1)
         for t, left in enumerate(surplus.unbind(-1)):
             room = (energy[..., t] - held) / self.efficiency
@@ -119,12 +130,9 @@ class StorageCost:
             [-eye, nothing, nothing],
             [nothing, -eye, nothing],
         ]
-        price, short, long, power, energy = (
-            parameter_parts(value, outcomes, device)
-            for value in (self.price, self.short, self.long, self.power, self.energy)
-        )
-        start = parameter_parts(self.start, outcomes, device)
-        return ScenarioProgram(
+        names = ("price", "short", "long", "power", "energy", "start")
+        price, short, long, power, energy, start = (parameter_parts(self, name, outcomes, device) for name in names)
+        return _BatteryProgram(
             T=torch.cat([-eye, *[nothing] * 4]),
             W=torch.cat([torch.cat(row, 1) for row in blocks]),
             h_y=torch.cat([-eye, *[nothing] * 4]),
@@ -164,7 +172,10 @@ class ArbitrageCost:
     quadratic: float = 0.0
 
     def __post_init__(self) -> None:
+        take_lists(self)
         require_not_negative("quadratic", self.quadratic)
+        if torch.as_tensor(self.quadratic).numel() > 1:
+            raise CostError(f"quadratic must be one number, got {shown_numbers(self.quadratic)}")
         _require_battery(self)
 
     @property
@@ -188,6 +199,30 @@ class ArbitrageCost:
         charged, discharged = action.split(outcome.shape[-1], -1)
         return (outcome * (charged - discharged)).sum(-1) + 0.5 * self.quadratic * (action**2).sum(-1)
 
+    def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
+        """What is charged at every t, and then what is discharged.
+
+        Args:
+            outcomes: The names of the T prices.
+        """
+        return tuple(f"{way}_{name}" for way in ("charge", "discharge") for name in outcomes)
+
+    def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """The energy that the battery holds after every t at most, and then at least.
+
+        Args:
+            outcomes: The names of the T prices.
+        """
+        return tuple((kind, f"after {name}") for kind in ("energy", "empty") for name in outcomes)
+
+    def fixed_cost(self, outcome: Tensor) -> Tensor:
+        """Nothing: all of the cost depends on the action, (...).
+
+        Args:
+            outcome: Prices (..., T).
+        """
+        return torch.zeros_like(outcome[..., 0])
+
     def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
         """The decision as a scenario program, without recourse but for a row that asks nothing.
 
@@ -196,7 +231,7 @@ class ArbitrageCost:
             device: Where its numbers are; None for the CPU.
         """
         eye = torch.eye(outcomes, dtype=torch.float64, device=device)
-        power, energy = (parameter_parts(value, outcomes, device) for value in (self.power, self.energy))
+        power, energy = (parameter_parts(self, name, outcomes, device) for name in ("power", "energy"))
         so_far = torch.tril(torch.ones_like(eye))
         held = torch.cat([self.efficiency * so_far, -so_far], 1)  # what the battery holds after each t
         both = torch.cat([eye, -eye])
@@ -214,6 +249,15 @@ class ArbitrageCost:
         )
 
 
+class _BatteryProgram(ScenarioProgram):
+    """A scenario program that knows its recourse to be a battery's."""
+
+    @property
+    def recourse(self) -> BatteryRecourse:
+        """Q, W and T."""
+        return BatteryRecourse(self.T.new_zeros(self.W.shape[-1]), self.W, self.T)
+
+
 def _joined(*vectors: Tensor) -> Tensor:
     """Vectors (..., n) after each other, each for all cases that another has."""
     cases = torch.broadcast_shapes(*(vector.shape[:-1] for vector in vectors))
@@ -226,5 +270,5 @@ def _require_battery(cost: Any) -> None:
     if isinstance(cost.efficiency, Tensor) or not 0 < cost.efficiency <= 1:
         raise CostError(f"efficiency must be a number above 0 and at most 1, got {cost.efficiency!r}")
     start = torch.as_tensor(getattr(cost, "start", 0.0))
-    if bool((start < 0).any()) or bool((start > torch.as_tensor(cost.energy)).any()):
+    if known_false((start >= 0) & (start <= torch.as_tensor(cost.energy))):
         raise CostError("start must lie between 0 and energy")

@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 
 from stakes import ImplicitModel, energy_score
 from stakes.errors import SettingError
-from stakes.training.replicas import structure
+from stakes.training.model_structure import structure
 
 DOUBLE = torch.float64
 

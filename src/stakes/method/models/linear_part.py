@@ -59,8 +59,8 @@ class LinearPart(nn.Module):
         """
         start = fit_linear_start(features, outcome, self.gap)
         factors, diagonal = residual_factors(start.residuals)
-        found = {"weight": start.weight, "bias": start.bias, "factors": factors, "diagonal": diagonal}
-        for name, value in found.items():
+        learned = {"weight": start.weight, "bias": start.bias, "factors": factors, "diagonal": diagonal}
+        for name, value in learned.items():
             if value is not None:
                 self.get_buffer(name).copy_(value)
 
