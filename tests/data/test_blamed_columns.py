@@ -54,6 +54,14 @@ def test_a_lagged_column_is_blamed_for_every_target_time_that_needs_it() -> None
     assert layout.cases(rows).quality.left_out["a value it needs is missing"] == 4
 
 
+def test_a_target_is_not_blamed_as_there_is_no_case_without_it() -> None:
+    rows = table()
+    rows.loc[3, "y"] = np.nan
+    cases = TableLayout(("y",), ("y", "a"), "day", (0, 24), 24).cases(rows)
+    assert cases.quality.left_out["a value it needs is missing"] == 3
+    assert cases.quality.blamed is None
+
+
 def test_nobody_is_to_blame_for_a_missing_outcome_or_a_row_to_decide_for() -> None:
     rows = table()
     rows.loc[3, "y"] = np.nan
@@ -70,11 +78,11 @@ def test_the_fit_without_them_can_use_as_many_rows_as_is_said(rows: int, columns
     values[generator.random(values.shape) < 0.02] = np.nan
     names = [f"c{place}" for place in range(columns)]
     missing = np.isnan(values)[np.isnan(values).any(1)]
-    found = blamed_columns(missing, names, dict(zip(names, values.T, strict=True)), None)
-    assert found is not None
-    kept = np.array([name not in found.columns for name in names])
+    blamed = blamed_columns(missing, names, dict(zip(names, values.T, strict=True)), None)
+    assert blamed is not None
+    kept = np.array([name not in blamed.columns for name in names])
     more = (~np.isnan(values[:, kept]).any(1)).sum() - (~np.isnan(values).any(1)).sum()
-    assert found.given_back == more > 0
+    assert blamed.given_back == more > 0
 
 
 def test_many_names_are_counted() -> None:

@@ -13,25 +13,25 @@ WEEK = np.arange("2024-04-29", "2024-05-06", dtype="datetime64[D]").astype("date
 
 
 def test_the_weekday_is_one_of_seven() -> None:
-    found = calendar_features(WEEK + np.timedelta64(23, "h"), ("weekday",))
-    np.testing.assert_array_equal(found, np.eye(7))
+    columns = calendar_features(WEEK + np.timedelta64(23, "h"), ("weekday",))
+    np.testing.assert_array_equal(columns, np.eye(7))
     names = calendar_names(("weekday",))
     assert names == tuple(f"weekday_{day}".lower() for day in pd.DatetimeIndex(WEEK).day_name())
 
 
 def test_the_earlier_coding_is_still_there() -> None:
     angle = 2 * np.pi * np.arange(7) / 7
-    found = calendar_features(WEEK, ("weekday_wave",))
-    np.testing.assert_allclose(found, np.stack([np.sin(angle), np.cos(angle)], 1), atol=1e-15)
+    columns = calendar_features(WEEK, ("weekday_wave",))
+    np.testing.assert_allclose(columns, np.stack([np.sin(angle), np.cos(angle)], 1), atol=1e-15)
     assert calendar_names(("weekday_wave",)) == ("weekday_sin", "weekday_cos")
 
 
 def test_holidays_are_those_of_the_country_and_its_part() -> None:
     calendar = ("holiday:FR", "hour", "holiday:DE-BY")
     days = np.array([date(2020, 7, 14), date(2021, 7, 14), date(2021, 7, 15), date(2021, 1, 6)], "datetime64[s]")
-    found = calendar_features(days + np.timedelta64(13, "h"), calendar)
-    np.testing.assert_array_equal(found[:, 0], [1, 1, 0, 0])  # le 14 juillet
-    np.testing.assert_array_equal(found[:, 3], [0, 0, 0, 1])  # Epiphany, in Bavaria alone
+    columns = calendar_features(days + np.timedelta64(13, "h"), calendar)
+    np.testing.assert_array_equal(columns[:, 0], [1, 1, 0, 0])  # le 14 juillet
+    np.testing.assert_array_equal(columns[:, 3], [0, 0, 0, 1])  # Epiphany, in Bavaria alone
     assert calendar_names(calendar) == ("holiday_FR", "hour_sin", "hour_cos", "holiday_DE-BY")
     assert calendar_features(days, ("holiday:DE",)).sum() == 0
 

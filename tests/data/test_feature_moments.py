@@ -19,9 +19,9 @@ def features(rows: int = 4000) -> pd.DataFrame:
 
 
 def moments(rows: int = 4000) -> FeatureMoments:
-    found = FeatureMoments.of(features(rows))
-    assert found is not None
-    return found
+    learned = FeatureMoments.of(features(rows))
+    assert learned is not None
+    return learned
 
 
 @pytest.mark.parametrize("missing", [[1], [0], [0, 2], [1, 2]])
@@ -52,30 +52,30 @@ def test_few_draws_have_the_spread_of_many() -> None:
 def test_every_row_is_drawn_by_itself_and_the_same_way_again() -> None:
     rows = features(6).to_numpy().copy()
     rows[0, 1] = rows[2, 0] = rows[2, 2] = rows[5, 1] = np.nan
-    found = moments().draws(rows, 10)
-    assert np.isfinite(found).all()
-    np.testing.assert_array_equal(found[[1, 3, 4]], np.repeat(rows[[1, 3, 4], None], 10, 1))
+    draws = moments().draws(rows, 10)
+    assert np.isfinite(draws).all()
+    np.testing.assert_array_equal(draws[[1, 3, 4]], np.repeat(rows[[1, 3, 4], None], 10, 1))
     for place in range(6):
-        np.testing.assert_allclose(moments().draws(rows[place : place + 1], 10)[0], found[place], rtol=1e-12)
+        np.testing.assert_allclose(moments().draws(rows[place : place + 1], 10)[0], draws[place], rtol=1e-12)
 
 
 def test_draws_stay_within_what_the_fit_saw() -> None:
     known = features().assign(b=lambda table: table["b"].clip(-3.2, -2.9))
-    found = FeatureMoments.of(known)
-    assert found is not None
-    drawn = found.draws(np.array([[18.0, np.nan, 0.0]]), 25)[0, :, 1]
+    moments = FeatureMoments.of(known)
+    assert moments is not None
+    drawn = moments.draws(np.array([[18.0, np.nan, 0.0]]), 25)[0, :, 1]
     assert drawn.min() >= -3.2
     assert drawn.max() <= -2.9
 
 
 def test_copies_and_constants_are_no_trouble() -> None:
     table = features(500).assign(copy=lambda rows: rows["a"], flat=3.0)
-    found = FeatureMoments.of(table)
-    assert found is not None
+    moments = FeatureMoments.of(table)
+    assert moments is not None
     row = table.to_numpy()[:1].copy()
     truth = row[0, 0]
     row[0, [0, 4]] = np.nan
-    drawn = found.draws(row, 25)[0]
+    drawn = moments.draws(row, 25)[0]
     assert np.abs(drawn[:, 0] - truth).max() < 0.2  # its copy is known
     assert (drawn[:, 4] == 3.0).all()
 
@@ -92,10 +92,10 @@ def test_too_few_rows_or_too_many_features_have_none(rows: int, columns: int, tm
 def test_they_are_kept_as_they_were(tmp_path: Path) -> None:
     save_moments(tmp_path, features())
     sha256 = content_digest(tmp_path / FEATURE_MOMENTS)
-    found = load_moments(tmp_path, NAMES, sha256)
-    assert found is not None
+    loaded = load_moments(tmp_path, NAMES, sha256)
+    assert loaded is not None
     rows = np.array([[np.nan, -2.0, np.nan]])
-    np.testing.assert_array_equal(found.draws(rows, 5), moments().draws(rows, 5))
+    np.testing.assert_array_equal(loaded.draws(rows, 5), moments().draws(rows, 5))
     with pytest.raises(StakesError, match="must be of the features of the fit"):
         load_moments(tmp_path, ("a", "b", "d"), sha256)
     with pytest.raises(StakesError, match=FEATURE_MOMENTS):

@@ -27,9 +27,9 @@ def test_the_user_says_what_columns_are() -> None:
 
 
 def test_members_with_the_names_of_sites_are_told() -> None:
-    found = forecast_columns(["north", "west"], NAME, "auto", False)
-    assert found.of_target == {"outcome": ["north", "west"]}
-    assert found.notes == (
+    roles = forecast_columns(["north", "west"], NAME, "auto", False)
+    assert roles.of_target == {"outcome": ["north", "west"]}
+    assert roles.notes == (
         "the columns north, west are members of one forecast; --read-as points takes each as a site's",
     )
     for columns in (["a", "b"], ["m1", "m2"]):

@@ -69,10 +69,10 @@ def written(folder: Path, content: bytes) -> Path:
 
 def test_members_at_a_point_of_a_grid(tmp_path: Path) -> None:
     path = written(tmp_path, ensemble([1, 2, 3]))
-    found = read_members(path, points=[(51.2, 5.9)])
-    np.testing.assert_allclose(found.members[..., 0], VALUES[1:, :, 1, 2].T, atol=0.01)  # packed into few bits
-    assert found.index.tolist() == [pd.Timestamp("2020-01-02"), pd.Timestamp("2020-01-03")]
-    assert (found.targets, found.notes[1]) == (
+    forecast = read_members(path, points=[(51.2, 5.9)])
+    np.testing.assert_allclose(forecast.members[..., 0], VALUES[1:, :, 1, 2].T, atol=0.01)  # packed into few bits
+    assert forecast.index.tolist() == [pd.Timestamp("2020-01-02"), pd.Timestamp("2020-01-03")]
+    assert (forecast.targets, forecast.notes[1]) == (
         ("t2m",),
         "t2m is in K, as the file says; --unit degC turns it into degrees Celsius",
     )
@@ -81,14 +81,14 @@ def test_members_at_a_point_of_a_grid(tmp_path: Path) -> None:
 
 def test_the_control_is_a_member(tmp_path: Path) -> None:
     path = written(tmp_path, ensemble([2, 1]) + ensemble([0], "cf"))
-    found = read_members(path, points=[(52.0, 4.0)])
-    np.testing.assert_allclose(found.members[..., 0], VALUES[:3, :, 0, 0].T, atol=0.01)
+    forecast = read_members(path, points=[(52.0, 4.0)])
+    np.testing.assert_allclose(forecast.members[..., 0], VALUES[:3, :, 0, 0].T, atol=0.01)
 
 
 def test_a_single_time(tmp_path: Path) -> None:
     fields = [message(member, 24, VALUES[member, 0]) for member in range(4)]
-    found = read_members(written(tmp_path, b"".join(fields)), points=[(52.0, 4.0)])
-    assert (found.members.shape, found.index[0]) == ((1, 4, 1), pd.Timestamp("2020-01-02"))
+    ensemble = read_members(written(tmp_path, b"".join(fields)), points=[(52.0, 4.0)])
+    assert (ensemble.members.shape, ensemble.index[0]) == ((1, 4, 1), pd.Timestamp("2020-01-02"))
 
 
 REFUSED = {

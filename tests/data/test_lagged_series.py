@@ -297,11 +297,11 @@ def test_the_french_load_as_the_demo_reads_it() -> None:
 def test_rows_to_come_need_no_outcomes() -> None:
     series = TimeSeries(hourly(5), np.arange(10.0).reshape(5, 2), ("a", "b"))
     settings = simple((0, 1), lead=2)
-    found = settings.upcoming(series)
-    assert found.times.tolist() == hourly(7)[3:].tolist()
-    assert found.features.tolist() == [[2, 0], [4, 2], [6, 4], [8, 6]]
-    assert found.outcomes.shape == (4, 0)
-    assert found.left_out == LeftOut(0, 1, 0)
+    upcoming = settings.upcoming(series)
+    assert upcoming.times.tolist() == hourly(7)[3:].tolist()
+    assert upcoming.features.tolist() == [[2, 0], [4, 2], [6, 4], [8, 6]]
+    assert upcoming.outcomes.shape == (4, 0)
+    assert upcoming.left_out == LeftOut(0, 1, 0)
     known = replace(settings, at_target_time=("b",)).upcoming(series)
     assert known.features.tolist() == [[2, 0, 7], [4, 2, 9]]
     without = TimeSeries(hourly(1), np.ones(1), ("other",), step_hours=1)

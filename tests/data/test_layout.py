@@ -28,13 +28,13 @@ LAGGED = TableLayout(("load",), ("load",), time="time", lags=(0, 2), lead=3)
 def test_rows_are_cases_as_they_stand() -> None:
     layout = TableLayout(("y",)).resolved(rows(name=["a", "b", "c", "d"], empty=np.nan))
     assert layout.features == layout.feature_names == ("x",)
-    found = layout.cases(rows())
-    assert found.features["x"].tolist() == [1, 2, 3, 4]
-    assert found.outcomes is not None
-    assert found.outcomes["y"].tolist() == [5, 6, 8, 7]
-    assert found.times is found.baseline_action is None
-    assert found.features.index.tolist() == [1, 2, 3, 4]
-    assert found.features.index.name == "row"
+    cases = layout.cases(rows())
+    assert cases.features["x"].tolist() == [1, 2, 3, 4]
+    assert cases.outcomes is not None
+    assert cases.outcomes["y"].tolist() == [5, 6, 8, 7]
+    assert cases.times is cases.baseline_action is None
+    assert cases.features.index.tolist() == [1, 2, 3, 4]
+    assert cases.features.index.name == "row"
 
 
 def test_features_do_not_depend_on_the_order_of_columns() -> None:
@@ -63,37 +63,37 @@ def test_default_features_leave_out_what_is_something_else() -> None:
 def test_lagged_features_by_definition() -> None:
     layout = replace(LAGGED, known=("temperature",), calendar=("hour",), baseline_action="action")
     table = hourly(action=np.arange(100.0, 108.0))
-    found = layout.cases(table)
-    assert found.features.columns.tolist() == list(layout.feature_names)
+    cases = layout.cases(table)
+    assert cases.features.columns.tolist() == list(layout.feature_names)
     assert layout.feature_names == ("load@0h", "load@-2h", "temperature@+3h", "hour_sin", "hour_cos")
-    assert found.features["load@0h"].tolist() == [2, 3, 4]
-    assert found.features["load@-2h"].tolist() == [0, 1, 2]
-    assert found.features["temperature@+3h"].tolist() == [50, 60, 70]
-    np.testing.assert_allclose(found.features["hour_cos"], np.cos(2 * np.pi * np.array([5, 6, 7]) / 24), atol=1e-12)
-    assert found.outcomes is not None
-    assert found.outcomes["load"].tolist() == [5, 6, 7]
-    assert found.times is not None
-    assert found.times.astype(str).tolist() == [f"2020-01-01T0{hour}:00:00" for hour in (5, 6, 7)]
-    assert found.baseline_action is not None
-    assert found.baseline_action.tolist() == [105, 106, 107]
-    assert found.quality.left_out == {"the lags reach before the first row": 5}
+    assert cases.features["load@0h"].tolist() == [2, 3, 4]
+    assert cases.features["load@-2h"].tolist() == [0, 1, 2]
+    assert cases.features["temperature@+3h"].tolist() == [50, 60, 70]
+    np.testing.assert_allclose(cases.features["hour_cos"], np.cos(2 * np.pi * np.array([5, 6, 7]) / 24), atol=1e-12)
+    assert cases.outcomes is not None
+    assert cases.outcomes["load"].tolist() == [5, 6, 7]
+    assert cases.times is not None
+    assert cases.times.astype(str).tolist() == [f"2020-01-01T0{hour}:00:00" for hour in (5, 6, 7)]
+    assert cases.baseline_action is not None
+    assert cases.baseline_action.tolist() == [105, 106, 107]
+    assert cases.quality.left_out == {"the lags reach before the first row": 5}
 
 
 def test_inputs_go_on_for_the_lead() -> None:
-    found = LAGGED.inputs(hourly())
-    assert found.outcomes is None
-    assert found.times is not None
-    assert found.times.astype(str).tolist() == [f"2020-01-01T{hour:02}:00:00" for hour in range(5, 11)]
-    assert found.features["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
-    pd.testing.assert_frame_equal(found.features.iloc[:3], LAGGED.cases(hourly()).features)
+    inputs = LAGGED.inputs(hourly())
+    assert inputs.outcomes is None
+    assert inputs.times is not None
+    assert inputs.times.astype(str).tolist() == [f"2020-01-01T{hour:02}:00:00" for hour in range(5, 11)]
+    assert inputs.features["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
+    pd.testing.assert_frame_equal(inputs.features.iloc[:3], LAGGED.cases(hourly()).features)
 
 
 def test_inputs_with_what_is_known_beforehand() -> None:
     table = hourly(11)
     table.loc[8:, "load"] = np.nan  # not there yet; the temperature is forecast
-    found = replace(LAGGED, known=("temperature",)).inputs(table)
-    assert found.features["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
-    assert found.features["temperature@+3h"].tolist() == [50, 60, 70, 80, 90, 100]
+    inputs = replace(LAGGED, known=("temperature",)).inputs(table)
+    assert inputs.features["load@0h"].tolist() == [2, 3, 4, 5, 6, 7]
+    assert inputs.features["temperature@+3h"].tolist() == [50, 60, 70, 80, 90, 100]
     without = replace(LAGGED, known=("temperature",)).inputs(table.iloc[:9])
     assert without.features["load@0h"].tolist() == [2, 3, 4, 5]
 
@@ -101,20 +101,20 @@ def test_inputs_with_what_is_known_beforehand() -> None:
 def test_inputs_need_no_targets_and_few_rows() -> None:
     layout = TableLayout(("load",), ("temperature",), time="time", lags=(0, 24), lead=6, baseline_action="action")
     few = pd.DataFrame({"time": ["2020-01-02T00:00", "2020-01-01T00:00"], "temperature": [2.0, 1.0]})
-    found = layout.inputs(few)
-    assert found.features.to_numpy().tolist() == [[2, 1]]
-    assert found.times is not None
-    assert found.times.astype(str).tolist() == ["2020-01-02T06:00:00"]
-    assert found.baseline_action is None
+    inputs = layout.inputs(few)
+    assert inputs.features.to_numpy().tolist() == [[2, 1]]
+    assert inputs.times is not None
+    assert inputs.times.astype(str).tolist() == ["2020-01-02T06:00:00"]
+    assert inputs.baseline_action is None
     one = replace(layout, lags=(0,)).inputs(few.iloc[:1])
     assert one.features.to_numpy().tolist() == [[2]]
     assert one.quality.step_hours is None
 
 
 def test_a_baseline_action_at_a_time_to_come() -> None:
-    found = replace(LAGGED, baseline_action="action").inputs(hourly(action=1.0))
-    assert found.baseline_action is not None
-    np.testing.assert_array_equal(found.baseline_action, [1, 1, 1, np.nan, np.nan, np.nan])
+    inputs = replace(LAGGED, baseline_action="action").inputs(hourly(action=1.0))
+    assert inputs.baseline_action is not None
+    np.testing.assert_array_equal(inputs.baseline_action, [1, 1, 1, np.nan, np.nan, np.nan])
 
 
 def test_inputs_without_lags_ignore_targets() -> None:
@@ -128,41 +128,41 @@ def test_rows_with_missing_values_are_left_out_and_counted() -> None:
     table = rows(x=[1.0, np.nan, 3, np.nan], y=[1.0, 2, np.nan, np.nan], z=[1.0, 2, 3, 4]).reindex(range(5))
     table.loc[4] = [4.0, 9, 5]
     layout = TableLayout(("y",), ("x", "z"))
-    found = layout.cases(table)
-    assert found.features.index.tolist() == [1, 5]
-    assert found.quality.left_out == {"a feature is missing": 2, "the outcome is missing": 1}
-    assert (found.quality.rows, found.quality.used) == (5, 2)
+    cases = layout.cases(table)
+    assert cases.features.index.tolist() == [1, 5]
+    assert cases.quality.left_out == {"a feature is missing": 2, "the outcome is missing": 1}
+    assert (cases.quality.rows, cases.quality.used) == (5, 2)
     assert layout.inputs(table).features.index.tolist() == [1, 3, 5]
 
 
 def test_rows_are_put_in_time_order() -> None:
     table = hourly(action=np.arange(8.0)).sample(frac=1, random_state=3)
     layout = TableLayout(("load",), ("temperature",), time="time", calendar=("hour",), baseline_action="action")
-    found = layout.cases(table)
-    assert found.times is not None
-    assert (np.diff(found.times).astype(int) == 3600).all()
-    assert found.features["temperature"].tolist() == [10 * hour for hour in range(8)]
-    assert found.baseline_action is not None
-    assert found.baseline_action.tolist() == list(range(8))
-    np.testing.assert_allclose(found.features["hour_sin"], np.sin(2 * np.pi * np.arange(8) / 24), atol=1e-12)
-    assert found.quality.unsorted > 0
+    cases = layout.cases(table)
+    assert cases.times is not None
+    assert (np.diff(cases.times).astype(int) == 3600).all()
+    assert cases.features["temperature"].tolist() == [10 * hour for hour in range(8)]
+    assert cases.baseline_action is not None
+    assert cases.baseline_action.tolist() == list(range(8))
+    np.testing.assert_allclose(cases.features["hour_sin"], np.sin(2 * np.pi * np.arange(8) / 24), atol=1e-12)
+    assert cases.quality.unsorted > 0
     pd.testing.assert_frame_equal(LAGGED.cases(table).features, LAGGED.cases(hourly()).features)
 
 
 def test_quality_says_what_is_there() -> None:
     table = hourly(always=3.0).drop(index=[4, 5])
     table.loc[0, "temperature"] = np.nan
-    found = TableLayout(("load",), time="time", lags=(0,), lead=1).cases(table).quality
-    assert (found.first, found.last, found.step_hours) == ("2020-01-01T00:00:00", "2020-01-01T07:00:00", 1.0)
-    assert (found.rows, found.used, found.gaps, found.unsorted) == (6, 3, 1, 0)
-    assert found.constant == ("always",)
-    assert found.columns["temperature"] == {"min": 10, "mean": 38, "max": 70, "missing": 1}
-    assert found.left_out == {
+    quality = TableLayout(("load",), time="time", lags=(0,), lead=1).cases(table).quality
+    assert (quality.first, quality.last, quality.step_hours) == ("2020-01-01T00:00:00", "2020-01-01T07:00:00", 1.0)
+    assert (quality.rows, quality.used, quality.gaps, quality.unsorted) == (6, 3, 1, 0)
+    assert quality.constant == ("always",)
+    assert quality.columns["temperature"] == {"min": 10, "mean": 38, "max": 70, "missing": 1}
+    assert quality.left_out == {
         "the lags reach before the first row": 1,
         "a time it needs is absent": 3,
         "a value it needs is missing": 1,
     }
-    assert from_plain(DataQuality, to_plain(found)) == found
+    assert from_plain(DataQuality, to_plain(quality)) == quality
 
 
 def test_a_layout_survives_json() -> None:
@@ -173,9 +173,9 @@ def test_a_layout_survives_json() -> None:
 def test_times_with_a_zone_are_utc() -> None:
     table = hourly()
     table["time"] = table["time"].dt.tz_localize("Asia/Tokyo")
-    found = LAGGED.cases(table)
-    assert found.times is not None
-    assert str(found.times[0]) == "2019-12-31T20:00:00"
+    cases = LAGGED.cases(table)
+    assert cases.times is not None
+    assert str(cases.times[0]) == "2019-12-31T20:00:00"
 
 
 SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
@@ -290,3 +290,23 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
         replace(ROWS, features=("x", "z")).inputs(rows(x=[1, 2, np.nan, np.nan], z=[np.nan, np.nan, 3, 4]))
     with pytest.raises(TableError, match="features: column 'x' has no value in any row"):
         ROWS.inputs(rows(x=np.nan))
+
+
+def test_columns_as_ranges() -> None:
+    names = ["h1", "h2", "h3", "f1", "f2", "f3", "wind", "did1", "did2", "did3"]
+    table = pd.DataFrame(np.arange(50.0).reshape(5, 10) % 7, columns=names)
+    layout = TableLayout(("h1:h3",), ("f1:f2", "wind"), baseline_action="did1:did3").resolved(table)
+    assert (layout.targets, layout.features) == (("h1", "h2", "h3"), ("f1", "f2", "wind"))
+    cases = layout.cases(table)
+    assert cases.baseline_action is not None
+    assert cases.baseline_action.tolist() == table[["did1", "did2", "did3"]].to_numpy().tolist()
+    assert layout.unused(table) == ("f3",)
+    others = TableLayout(("h1:h3",), baseline_action="did1,did3").resolved(table)
+    assert others.features == ("did2", "f1", "f2", "f3", "wind")
+    assert layout.inputs(table[["f1", "f2", "wind"]]).baseline_action is None
+    with pytest.raises(TableError, match="has no column 'h9'"):
+        TableLayout(("h1:h9",)).resolved(table)
+    with pytest.raises(TableError, match="ranges that count up, got h3:h1"):
+        TableLayout(("h3:h1",)).resolved(table)
+    with pytest.raises(SettingError, match="'h2' cannot be a feature"):
+        TableLayout(("h1:h3",), ("h2",)).resolved(table)

@@ -39,6 +39,8 @@ def test_each_of_several_targets_is_looked_at() -> None:
     assert learned.doubts(forecasts(both, targets=("rain", "flow"))) == ()
     (doubt,) = learned.doubts(forecasts(np.concatenate([RAIN, RAIN], -1), targets=("rain", "flow")))
     assert doubt.startswith("forecasts of flow reach ")
+    (doubt,) = learned.doubts(forecasts(1e-6 * both, targets=("rain", "flow")))  # one line for all of them
+    assert doubt.startswith("forecasts of rain, flow, those of rain reach ")
 
 
 def test_an_offset_is_another_unit_and_missing_values_are_none() -> None:

@@ -20,10 +20,10 @@ def written(folder: Path, content: str) -> Path:
 def test_samples_as_neuralforecast_has_them(tmp_path: Path) -> None:
     rows = "a,2020-01-01,1,5\na,2020-01-01,0,4\nb,2020-01-01,0,40\nb,2020-01-01,1,50\n"
     path = written(tmp_path, f"unique_id,ds,sample_id,NHITS\n{rows}")
-    found = read_members(path)
-    assert (found.members.tolist(), found.targets) == ([[[4, 40], [5, 50]]], ("a", "b"))
-    assert (found.index.name, found.index[0]) == ("ds", pd.Timestamp("2020-01-01"))
-    assert "2 sites, a, b, are one decision" in found.notes[1]
+    ensemble = read_members(path)
+    assert (ensemble.members.tolist(), ensemble.targets) == ([[[4, 40], [5, 50]]], ("a", "b"))
+    assert (ensemble.index.name, ensemble.index[0]) == ("ds", pd.Timestamp("2020-01-01"))
+    assert "2 sites, a, b, are one decision" in ensemble.notes[1]
     each = read_members(path, sites="each")
     assert each.members[..., 0].tolist() == [[4, 5], [40, 50]]
     one = read_members(written(tmp_path, "unique_id,ds,sample_id,NHITS\na,7,s1,4\na,7,s0,5\n"))
@@ -33,9 +33,9 @@ def test_samples_as_neuralforecast_has_them(tmp_path: Path) -> None:
 def test_quantiles_as_chronos_has_them(tmp_path: Path) -> None:
     header = "item_id,timestamp,target_name,predictions,0.1,0.5,0.9\n"
     path = written(tmp_path, f"{header}shop,2020-01-01,sales,2,1,2,5\nshop,2020-01-02,sales,2,2,3,4\n")
-    found = read_members(path)
-    assert (found.levels, len(found.index), found.targets) == ((0.1, 0.5, 0.9), 2, ("outcome",))
-    assert found.notes[2:] == (
+    ensemble = read_members(path)
+    assert (ensemble.levels, len(ensemble.index), ensemble.targets) == ((0.1, 0.5, 0.9), 2, ("outcome",))
+    assert ensemble.notes[2:] == (
         "taken as coordinates and left out: item_id, target_name",
         "left out beside the quantiles: predictions",
     )
@@ -55,21 +55,21 @@ def hub(kind: str, *cells: tuple[str, str, object, float]) -> str:
 def test_quantiles_of_a_hub(tmp_path: Path) -> None:
     cells = [("US", f"2020-01-0{day}", level, 10 * day + 10 * level) for day in (2, 1) for level in (0.9, 0.1, 0.5)]
     mean = "2020-01-01,US,1,flu,2020-01-02,mean,NA,25\n"
-    found = read_members(written(tmp_path, HUB + mean + hub("quantile", *cells)))
-    assert (found.levels, found.index.tolist()) == (
+    ensemble = read_members(written(tmp_path, HUB + mean + hub("quantile", *cells)))
+    assert (ensemble.levels, ensemble.index.tolist()) == (
         (0.1, 0.5, 0.9),
         [pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-02")],
     )
-    middle = np.searchsorted(np.cumsum(found.weights), 0.5)
-    assert found.members[:, middle, 0].tolist() == [15, 25]
-    assert "left out beside the output_type quantile: mean" in found.notes
+    middle = np.searchsorted(np.cumsum(ensemble.weights), 0.5)
+    assert ensemble.members[:, middle, 0].tolist() == [15, 25]
+    assert "left out beside the output_type quantile: mean" in ensemble.notes
 
 
 def test_samples_of_a_hub_keep_their_identity_across_sites(tmp_path: Path) -> None:
     cells = [("06", "2020-01-02", "s1", 1), ("36", "2020-01-02", "s2", 20), ("36", "2020-01-02", "s1", 10)]
     cells += [("06", "2020-01-02", "s2", 2)]
-    found = read_members(written(tmp_path, HUB + hub("sample", *cells)))
-    assert found.members.tolist() == [[[1, 10], [2, 20]]]
+    ensemble = read_members(written(tmp_path, HUB + hub("sample", *cells)))
+    assert ensemble.members.tolist() == [[[1, 10], [2, 20]]]
     both = written(tmp_path, HUB + hub("sample", *cells) + hub("quantile", ("06", "2020-01-02", 0.1, 1)))
     with pytest.raises(TableError, match="has quantiles and samples; --read-as quantiles or --read-as members says"):
         read_members(both)
@@ -78,23 +78,23 @@ def test_samples_of_a_hub_keep_their_identity_across_sites(tmp_path: Path) -> No
 
 def test_cases_of_a_hub_without_dates_are_horizons(tmp_path: Path) -> None:
     rows = [f"US,{ahead},quantile,{level},{ahead + level}" for ahead in (2, 1) for level in (0.1, 0.9)]
-    found = read_members(written(tmp_path, "location,horizon,output_type,output_type_id,value\n" + "\n".join(rows)))
-    assert (found.index.name, found.index.tolist()) == ("horizon", [1, 2])
+    ensemble = read_members(written(tmp_path, "location,horizon,output_type,output_type_id,value\n" + "\n".join(rows)))
+    assert (ensemble.index.name, ensemble.index.tolist()) == ("horizon", [1, 2])
 
 
 def test_a_column_of_levels(tmp_path: Path) -> None:
-    found = read_members(
+    ensemble = read_members(
         written(tmp_path, "time,quantile,load\n" + "".join(f"2020-01-01,{p},{p}\n" for p in (0.9, 0.2)))
     )
-    assert (found.levels, found.targets) == ((0.2, 0.9), ("load",))
-    assert found.notes[1] == "read as quantiles, with lines between the levels and exponential tails beyond"
+    assert (ensemble.levels, ensemble.targets) == ((0.2, 0.9), ("load",))
+    assert ensemble.notes[1] == "read as quantiles, with lines between the levels and exponential tails beyond"
 
 
 def test_a_column_of_sites_beside_members(tmp_path: Path) -> None:
     rows = "2020-01-02,north,1,2\n2020-01-02,west,10,20\n2020-01-01,west,30,40\n2020-01-01,north,3,4\n"
-    found = read_members(written(tmp_path, f"time,site,m1,m2\n{rows}"))
-    assert found.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
-    assert (found.targets, found.index[0]) == (("north", "west"), pd.Timestamp("2020-01-02"))
+    ensemble = read_members(written(tmp_path, f"time,site,m1,m2\n{rows}"))
+    assert ensemble.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
+    assert (ensemble.targets, ensemble.index[0]) == (("north", "west"), pd.Timestamp("2020-01-02"))
     farms = written(tmp_path, f"time,farm,m1,m2\n{rows}")
     with pytest.raises(StakesError, match=r"has text in the column 'farm'; .* --site says"):
         read_members(farms)

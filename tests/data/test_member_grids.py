@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from stakes import ScheduleCost, ShortfallCost
 from stakes.data.members import read_members
 from stakes.errors import TableError
 
@@ -18,9 +19,9 @@ def netcdf(folder: Path, variables: dict[str, Any], coords: dict[str, Any] | Non
 
 @pytest.mark.parametrize("dimension", ["number", "member", "realization", "ensemble", "sample"])
 def test_dimensions_of_members(tmp_path: Path, dimension: str) -> None:
-    found = read_members(netcdf(tmp_path, {"power": (("time", dimension), VALUES, {"units": "MW"})}))
-    assert found.members[..., 0].tolist() == VALUES.tolist()
-    assert found.notes[1] == "power is in MW, as the file says"
+    ensemble = read_members(netcdf(tmp_path, {"power": (("time", dimension), VALUES, {"units": "MW"})}))
+    assert ensemble.members[..., 0].tolist() == VALUES.tolist()
+    assert ensemble.notes[1] == "power is in MW, as the file says"
 
 
 def test_any_other_dimension_by_its_name(tmp_path: Path) -> None:
@@ -36,10 +37,10 @@ def test_any_other_dimension_by_its_name(tmp_path: Path) -> None:
 
 def test_quantiles_along_a_dimension(tmp_path: Path) -> None:
     path = netcdf(tmp_path, {"power": (("quantile", "time"), VALUES.T[::-1])}, {"quantile": [0.9, 0.5, 0.1]})
-    found = read_members(path)
-    assert found.levels == (0.1, 0.5, 0.9)
-    middle = np.searchsorted(np.cumsum(found.weights), 0.5)
-    assert found.members[:, middle, 0].tolist() == [1, 4]
+    ensemble = read_members(path)
+    assert ensemble.levels == (0.1, 0.5, 0.9)
+    middle = np.searchsorted(np.cumsum(ensemble.weights), 0.5)
+    assert ensemble.members[:, middle, 0].tolist() == [1, 4]
     with pytest.raises(TableError, match="must have levels between 0 and 1 along the dimension 'quantile'"):
         read_members(netcdf(tmp_path, {"power": (("quantile", "time"), VALUES.T)}))
 
@@ -68,14 +69,14 @@ def test_every_time_and_place_is_a_case(tmp_path: Path) -> None:
     values = np.random.default_rng(0).random((3, 5, 2, 4))
     days = np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")
     coords = {"latitude": GRID["latitude"], "time": days, "longitude": GRID["longitude"]}
-    found = read_members(netcdf(tmp_path, {"t2m": (("latitude", "number", "time", "longitude"), values)}, coords))
-    assert found.index.names == ["time", "latitude", "longitude"]
-    assert found.members.shape == (24, 5, 1)
-    for case, members in zip(found.index, found.members, strict=True):
+    ensemble = read_members(netcdf(tmp_path, {"t2m": (("latitude", "number", "time", "longitude"), values)}, coords))
+    assert ensemble.index.names == ["time", "latitude", "longitude"]
+    assert ensemble.members.shape == (24, 5, 1)
+    for case, members in zip(ensemble.index, ensemble.members, strict=True):
         at = list(days.astype("datetime64[s]")).index(case[0].to_datetime64())
         place = GRID["latitude"].index(case[1]), GRID["longitude"].index(case[2])
         assert members[:, 0].tolist() == values[place[0], :, at, place[1]].tolist()
-    assert "there is a case for every time and latitude and longitude" in found.notes[1]
+    assert "there is a case for every time and latitude and longitude" in ensemble.notes[1]
     sited = {"p": (("time", "step", "number", "site"), values.reshape(2, 3, 5, 4))}
     labels = {"time": days, "step": [0, 6, 12], "site": ["a", "b", "c", "d"]}
     each = read_members(netcdf(tmp_path, sited, labels), sites="each")
@@ -100,3 +101,48 @@ def test_tables_have_no_dimensions(tmp_path: Path) -> None:
     for options in ({"dimension": "number"}, {"points": [(50.0, 0.0)]}):
         with pytest.raises(TableError, match=r"are of NetCDF files, but .*a.csv' is a table"):
             read_members(tmp_path / "a.csv", **options)  # type: ignore[arg-type]
+
+
+HOURS = {"time": np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), "hour": ["h00", "h01", "h02"]}
+RAMP = ScheduleCost(50.0, 0.5, ramp=0.2)
+
+
+def hourly(folder: Path) -> Path:
+    values = np.random.default_rng(0).random((2, 4, 3))
+    return netcdf(folder, {"load": (("time", "number", "hour"), values)}, HOURS)
+
+
+def test_any_dimension_may_be_that_of_the_parts(tmp_path: Path) -> None:
+    path = hourly(tmp_path)
+    with pytest.raises(TableError, match=r"'hour' besides 'time', .*: --site hour makes it .*, --sites each decides"):
+        read_members(path, cost=RAMP)
+    parts = read_members(path, cost=RAMP, site="hour")
+    assert parts.targets == ("h00", "h01", "h02")
+    assert parts.members.shape == (2, 4, 3)
+    each = read_members(path, cost=RAMP, sites="each")
+    assert each.members.shape == (6, 4, 1)
+    assert "--site hour makes one decision about all along hour" in each.notes[1]
+    assert read_members(path, cost=ShortfallCost(5.0)).members.shape == (6, 4, 1)
+    with pytest.raises(TableError, match=r"'load' of .* has no dimension 'hours' for --site; did you mean 'hour'"):
+        read_members(path, site="hours")
+    twice = netcdf(tmp_path, {"load": (("number", "hour"), VALUES)}, {"hour": ["a", "b", "a"]})
+    with pytest.raises(TableError, match="must have different labels along the dimension 'hour', got a, b, a"):
+        read_members(twice, site="hour")
+
+
+def test_several_variables_are_the_parts(tmp_path: Path) -> None:
+    units = {"h00": "MW", "h01": "MW", "odd": "K"}
+    path = netcdf(tmp_path, {name: (("time", "number"), VALUES, {"units": unit}) for name, unit in units.items()})
+    both = read_members(path, variable="h01, h00")
+    assert both.targets == ("h01", "h00")
+    assert both.members.shape == (2, 3, 2)
+    assert both.notes[1] == "h01, h00 is in MW, as the file says"
+    for names, message in {
+        "h00,odd": "variables h00, odd of .* must have the same dimensions and one unit",
+        "h00,h00": "--variable must name different variables",
+        "h00,h02": "has no variable 'h00,h02'",
+    }.items():
+        with pytest.raises(TableError, match=message):
+            read_members(path, variable=names)
+    with pytest.raises(TableError, match="--variable names one, or those that one decision is about, as in h00,h01"):
+        read_members(path)

@@ -22,9 +22,9 @@ def members(targets: tuple[str, ...] = ("outcome",), index: Any = None) -> Membe
 
 def test_outcomes_are_matched_by_label(tmp_path: Path) -> None:
     path = written(tmp_path, "time,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n")
-    found = read_outcomes(path, members())
-    assert found["outcome"].tolist() == [2, 1]
-    assert found.index.equals(members().index)
+    outcomes = read_outcomes(path, members())
+    assert outcomes["outcome"].tolist() == [2, 1]
+    assert outcomes.index.equals(members().index)
     several = written(tmp_path, "when,b,a,x\n2020-01-01T00:00Z,1,10,0\n2020-01-02T00:00Z,2,,0\n")
     both = read_outcomes(several, members(("a", "b")), time="when")
     np.testing.assert_array_equal(both[["a", "b"]], [[np.nan, 2], [10, 1]])
@@ -83,8 +83,8 @@ def test_the_number_of_targets_must_agree(tmp_path: Path) -> None:
 def test_outcomes_with_a_row_for_each_site(tmp_path: Path) -> None:
     rows = "north,2020-01-01,1,5\nwest,2020-01-01,10,5\nwest,2020-01-02,20,5\nnorth,2020-01-02,2,5\n"
     path = written(tmp_path, f"site,time,power,lead\n{rows}")
-    found = read_outcomes(path, members(("west", "north")))
-    assert found[["west", "north"]].to_numpy().tolist() == [[20, 2], [10, 1]]
+    outcomes = read_outcomes(path, members(("west", "north")))
+    assert outcomes[["west", "north"]].to_numpy().tolist() == [[20, 2], [10, 1]]
     assert read_outcomes(path, members(("north",)))["north"].tolist() == [2, 1]
     other = written(tmp_path, f"place,time,power,load\n{rows}")
     named = read_outcomes(other, members(("west", "north")), site="place", targets=["power"])

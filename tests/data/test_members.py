@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import xarray as xr
 
 import stakes
@@ -33,11 +34,11 @@ def days(*numbers: int) -> Any:
 
 
 def test_wide_tables(tmp_path: Path) -> None:
-    found = read_members(written(tmp_path, WIDE))
-    assert found.members.tolist() == [[[4], [5], [6]], [[1], [2], [3]]]
-    assert found.index.tolist() == pd.to_datetime(["2020-01-02", "2020-01-01"]).tolist()
-    assert (found.targets, found.notes) == (("outcome",), ("2 cases of 3 members, targets outcome",))
-    assert repr(found) == "MembersFile(2 cases of 3 members, targets outcome)"
+    ensemble = read_members(written(tmp_path, WIDE))
+    assert ensemble.members.tolist() == [[[4], [5], [6]], [[1], [2], [3]]]
+    assert ensemble.index.tolist() == pd.to_datetime(["2020-01-02", "2020-01-01"]).tolist()
+    assert (ensemble.targets, ensemble.notes) == (("outcome",), ("2 cases of 3 members, targets outcome",))
+    assert repr(ensemble) == "MembersFile(2 cases of 3 members, targets outcome)"
 
 
 def test_wide_tables_with_another_time_column_labels_or_none(tmp_path: Path) -> None:
@@ -52,38 +53,38 @@ def test_wide_tables_with_another_time_column_labels_or_none(tmp_path: Path) -> 
 @pytest.mark.parametrize("number", ["number", "member", "realization"])
 def test_long_tables(tmp_path: Path, number: str) -> None:
     path = written(tmp_path, LONG.replace("number", number))
-    found = read_members(path, targets=["load", "wind"])
-    assert found.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
-    assert found.targets == ("load", "wind")
-    assert found.notes == ("2 cases of 2 members, targets load, wind",)
+    ensemble = read_members(path, targets=["load", "wind"])
+    assert ensemble.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
+    assert ensemble.targets == ("load", "wind")
+    assert ensemble.notes == ("2 cases of 2 members, targets load, wind",)
     assert read_members(path, targets=["wind"]).members[..., 0].tolist() == [[10, 20], [30, 40]]
-    assert found.index.tolist() == pd.to_datetime(["2020-01-01", "2020-01-02"]).tolist()
+    assert ensemble.index.tolist() == pd.to_datetime(["2020-01-01", "2020-01-02"]).tolist()
 
 
 def test_parquet(tmp_path: Path) -> None:
     pd.DataFrame({"m1": [1.0], "m2": [2.0]}, pd.DatetimeIndex(["2020-01-01"])).to_parquet(tmp_path / "a.parquet")
-    found = read_members(tmp_path / "a.parquet")
-    assert found.members.tolist() == [[[1], [2]]]
-    assert found.index.tolist() == [pd.Timestamp("2020-01-01")]
+    ensemble = read_members(tmp_path / "a.parquet")
+    assert ensemble.members.tolist() == [[[1], [2]]]
+    assert ensemble.index.tolist() == [pd.Timestamp("2020-01-01")]
 
 
 @pytest.mark.parametrize("dims", [("number", "time"), ("time", "number")])
 def test_netcdf_with_number_anywhere(tmp_path: Path, dims: tuple[str, str]) -> None:
     array = xr.DataArray(np.arange(6.0).reshape(2, 3), dims=("time", "number"), attrs={"units": "m s-1"})
     variables = {"ws": array.transpose(*dims).expand_dims(latitude=[52.0]), "other": ("time", [1.0, 2.0])}
-    found = read_members(netcdf(tmp_path, variables, {"time": days(1, 2)}))
-    assert found.members[:, :, 0].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert found.targets == ("ws",)
-    assert found.index.tolist() == pd.to_datetime(["2020-01-01", "2020-01-02"]).tolist()
+    ensemble = read_members(netcdf(tmp_path, variables, {"time": days(1, 2)}))
+    assert ensemble.members[:, :, 0].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert ensemble.targets == ("ws",)
+    assert ensemble.index.tolist() == pd.to_datetime(["2020-01-01", "2020-01-02"]).tolist()
 
 
 def test_netcdf_sites_are_targets(tmp_path: Path) -> None:
     values = np.arange(12.0).reshape(2, 3, 2)
     variables = {"power": (("site", "number", "time"), values)}
-    found = read_members(netcdf(tmp_path, variables, {"site": ["north", "south"]}))
-    assert found.targets == ("power[north]", "power[south]")
-    np.testing.assert_array_equal(found.members, values.transpose(2, 1, 0))
-    assert found.index.name == "row"
+    ensemble = read_members(netcdf(tmp_path, variables, {"site": ["north", "south"]}))
+    assert ensemble.targets == ("power[north]", "power[south]")
+    np.testing.assert_array_equal(ensemble.members, values.transpose(2, 1, 0))
+    assert ensemble.index.name == "row"
 
 
 def test_netcdf_valid_times_labels_and_a_chosen_variable(tmp_path: Path) -> None:
@@ -97,33 +98,33 @@ def test_netcdf_valid_times_labels_and_a_chosen_variable(tmp_path: Path) -> None
 
 
 def test_incomplete_cases_are_left_out_with_a_note(tmp_path: Path) -> None:
-    found = read_members(written(tmp_path, WIDE + "2020-01-03,7,,9\n"))
-    assert len(found.index) == len(found.members) == 2
-    assert found.notes[1:] == ("1 of 3 cases have missing members and are left out",)
-    assert found.cases == 3
+    ensemble = read_members(written(tmp_path, WIDE + "2020-01-03,7,,9\n"))
+    assert len(ensemble.index) == len(ensemble.members) == 2
+    assert ensemble.notes[1:] == ("1 of 3 cases have missing members and are left out",)
+    assert ensemble.cases == 3
     long = read_members(written(tmp_path, LONG + "0,2020-01-03,5,50\n"), targets=["load"])
     assert (len(long.index), len(long.notes)) == (2, 2)
 
 
 def test_a_single_member_is_a_point_forecast(tmp_path: Path) -> None:
-    found = read_members(written(tmp_path, "time,a\n2020-01-01,5\n"))
-    assert found.members.shape == (1, 1, 1)
-    assert "point forecast" in found.notes[1]
+    ensemble = read_members(written(tmp_path, "time,a\n2020-01-01,5\n"))
+    assert ensemble.members.shape == (1, 1, 1)
+    assert "point forecast" in ensemble.notes[1]
 
 
 @pytest.mark.parametrize("names", [("m1", "m2"), ("member_03", "member_04"), ("0", "1"), ("m[0]", "m[10]"), ("a", "b")])
 def test_coordinates_are_no_members(tmp_path: Path, names: tuple[str, str]) -> None:
     path = written(tmp_path, f"time,lead,{','.join(names)},Station_ID\n2020-01-01,24,1,2,EDDF\n")
-    found = read_members(path)
-    assert found.members[..., 0].tolist() == [[1, 2]]
-    assert found.notes[1] == "taken as coordinates and left out: lead, Station_ID"
+    ensemble = read_members(path)
+    assert ensemble.members[..., 0].tolist() == [[1, 2]]
+    assert ensemble.notes[1] == "taken as coordinates and left out: lead, Station_ID"
 
 
 def test_coordinates_are_no_targets_unless_there_is_nothing_else(tmp_path: Path) -> None:
     rows = "".join(f"2020-01-01,{number},52,5,{number}.5\n" for number in range(3))
-    found = read_members(written(tmp_path, f"time,number,latitude,longitude,power\n{rows}"))
-    assert (found.targets, found.members[0, :, 0].tolist()) == (("power",), [0.5, 1.5, 2.5])
-    assert found.notes[1] == "taken as coordinates and left out: latitude, longitude"
+    ensemble = read_members(written(tmp_path, f"time,number,latitude,longitude,power\n{rows}"))
+    assert (ensemble.targets, ensemble.members[0, :, 0].tolist()) == (("power",), [0.5, 1.5, 2.5])
+    assert ensemble.notes[1] == "taken as coordinates and left out: latitude, longitude"
     level = read_members(written(tmp_path, "time,number,level\n2020-01-01,0,3\n2020-01-01,1,4\n"))
     assert (level.targets, level.members[0, :, 0].tolist()) == (("level",), [3, 4])
     chosen = read_members(tmp_path / "a.csv", targets=["level"])
@@ -141,7 +142,7 @@ def test_members_are_chosen_by_name_and_by_range(tmp_path: Path) -> None:
         assert read_members(path, columns=columns).members[0, :, 0].tolist() == expected
     for columns, message in {
         ("m1:m3",): "has no column 'm3'; there are control, m1",
-        ("m2:m1",): "'m1' comes before 'm2'",
+        ("m2:m1",): "ranges that count up, got m2:m1",
         ("m1:m2", "m1"): "each column once, got 'm1' twice",
     }.items():
         with pytest.raises(TableError, match=message):
@@ -151,9 +152,9 @@ def test_members_are_chosen_by_name_and_by_range(tmp_path: Path) -> None:
 def test_separator_and_encoding_are_passed_on(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("time;\u0161|1;2\n2020-01-01;3;4\n".encode("cp1250"))
-    found = read_members(path, time="time", separator=";", encoding="cp1250", columns=["\u0161|1", "2"])
-    assert found.members[0, :, 0].tolist() == [3, 4]
-    outcomes = read_outcomes(path, found, targets=["\u0161|1"], separator=";", encoding="cp1250")
+    ensemble = read_members(path, time="time", separator=";", encoding="cp1250", columns=["\u0161|1", "2"])
+    assert ensemble.members[0, :, 0].tolist() == [3, 4]
+    outcomes = read_outcomes(path, ensemble, targets=["\u0161|1"], separator=";", encoding="cp1250")
     assert outcomes["outcome"].tolist() == [3]
 
 
@@ -162,10 +163,10 @@ def test_separator_and_encoding_are_passed_on(tmp_path: Path) -> None:
 )
 def test_times_in_another_zone_are_told(tmp_path: Path, zone: str, noted: bool) -> None:
     path = written(tmp_path, f"time,m1,m2\n2020-07-01T12:00{zone},1,2\n")
-    found = read_members(path)
-    assert ("times are UTC here, although the table has them in another zone" in found.notes) is noted
+    ensemble = read_members(path)
+    assert ("times are UTC here, although the table has them in another zone" in ensemble.notes) is noted
     if zone == "+02:00":
-        assert found.index.tolist() == [pd.Timestamp("2020-07-01 10:00")]
+        assert ensemble.index.tolist() == [pd.Timestamp("2020-07-01 10:00")]
 
 
 def test_times_of_parquet_in_another_zone_are_told(tmp_path: Path) -> None:
@@ -222,7 +223,7 @@ DATASETS: dict[str, tuple[dict[str, Any], str | None, str]] = {
     "several": (
         dict.fromkeys("ab", (("time", "number"), ONES)),
         None,
-        "has several variables with the dimension 'number', a, b; name one as variable",
+        "has several variables with the dimension 'number', a, b; --variable names one, or",
     ),
     "not that one": ({"ab": (("time", "number"), ONES)}, "abc", "has no variable 'abc' .*; did you mean 'ab'"),
     "a grid": (
@@ -259,12 +260,12 @@ QUANTILES = "time,q10,q50,q90\n2020-01-01,1,2,5\n2020-01-02,2,4,8\n"
 
 
 def test_quantiles_become_weighted_members(tmp_path: Path) -> None:
-    found = read_members(written(tmp_path, QUANTILES))
-    assert (found.levels, found.members.shape[0], found.targets) == ((0.1, 0.5, 0.9), 2, ("outcome",))
+    ensemble = read_members(written(tmp_path, QUANTILES))
+    assert (ensemble.levels, ensemble.members.shape[0], ensemble.targets) == ((0.1, 0.5, 0.9), 2, ("outcome",))
     expected, weights = quantile_members((0.1, 0.5, 0.9), [[1, 2, 5], [2, 4, 8]])
-    np.testing.assert_array_equal(found.members[..., 0], expected)
-    np.testing.assert_array_equal(found.weights, weights)
-    assert found.notes == (
+    np.testing.assert_array_equal(ensemble.members[..., 0], expected)
+    np.testing.assert_array_equal(ensemble.weights, weights)
+    assert ensemble.notes == (
         "2 cases of 3 quantiles, levels 0.1 to 0.9, targets outcome",
         "read as quantiles, with lines between the levels and exponential tails beyond; --read-as members takes the "
         "columns as members that count alike",
@@ -301,8 +302,8 @@ def test_tails_end_at_the_bounds(tmp_path: Path) -> None:
 
 def test_what_is_told_of_quantiles(tmp_path: Path) -> None:
     rows = "2020-01-01,5,4,6,1\n2020-01-02,1,2,3,1\n2020-01-03,,2,3,1\n"
-    found = read_members(written(tmp_path, f"time,q10,q40,q90,mean\n{rows}"))
-    assert found.notes[2:] == (
+    ensemble = read_members(written(tmp_path, f"time,q10,q40,q90,mean\n{rows}"))
+    assert ensemble.notes[2:] == (
         "left out beside the quantiles: mean",
         "1 of 3 cases have missing quantiles and are left out",
         "1 of 2 cases have quantiles that cross, and were sorted (by up to 1)",
@@ -314,10 +315,10 @@ SITES = "time,north_m1,west_m1,north_m2,west_m2\n2020-01-01,1,10,2,20\n2020-01-0
 
 
 def test_sites_in_the_names_of_members(tmp_path: Path) -> None:
-    found = read_members(written(tmp_path, SITES))
-    assert found.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
-    assert found.targets == ("north", "west")
-    assert "2 sites, north, west, are one decision about all of them" in found.notes[1]
+    ensemble = read_members(written(tmp_path, SITES))
+    assert ensemble.members.tolist() == [[[1, 10], [2, 20]], [[3, 30], [4, 40]]]
+    assert ensemble.targets == ("north", "west")
+    assert "2 sites, north, west, are one decision about all of them" in ensemble.notes[1]
     west = read_members(tmp_path / "a.csv", sites=["west"])
     assert (west.members[..., 0].tolist(), west.targets) == ([[10, 20], [30, 40]], ("west",))
     each = read_members(tmp_path / "a.csv", sites="each")
@@ -339,9 +340,9 @@ def test_quantiles_of_several_sites(tmp_path: Path) -> None:
 
 
 def test_a_point_forecast_of_each_site(tmp_path: Path) -> None:
-    found = read_members(written(tmp_path, "time,north,west\n2020-01-01,1,2\n"), read_as="points")
-    assert (found.members.tolist(), found.targets) == ([[[1, 2]]], ("north", "west"))
-    assert "point forecast" in found.notes[1]
+    ensemble = read_members(written(tmp_path, "time,north,west\n2020-01-01,1,2\n"), read_as="points")
+    assert (ensemble.members.tolist(), ensemble.targets) == ([[[1, 2]]], ("north", "west"))
+    assert "point forecast" in ensemble.notes[1]
 
 
 NO_QUANTILES: dict[str, tuple[str, str]] = {
@@ -360,3 +361,16 @@ def test_quantiles_that_are_none_are_refused(tmp_path: Path, content: str, expec
     with pytest.raises(StakesError, match=expected) as caught:
         read_members(written(tmp_path, content))
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_quantiles_of_several_sites_that_pay_by_themselves(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,north_q10,north_q90,west_q10,west_q90\n2020-01-01,1,2,10,20\n")
+    ensemble = read_members(path, cost=stakes.AllocationCost(9.0, 1.0, budget=100.0), tails="flat")
+    assert ensemble.targets == ("north", "west")
+    assert ensemble.weights is not None
+    cost = stakes.AllocationCost(9.0, 1.0, budget=100.0)
+    action = stakes.optimal_action(cost, torch.from_numpy(ensemble.members), weights=torch.from_numpy(ensemble.weights))
+    assert action.tolist() == [[2.0, 20.0]]  # the quantiles at 0.9
+    assert any("it need not be known" in note for note in ensemble.notes)
+    with pytest.raises(TableError, match="do not say how sites move together"):
+        read_members(path, cost=stakes.StorageCost(1.0, 3.0, 0.0, power=1.0, energy=1.0))

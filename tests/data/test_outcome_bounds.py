@@ -20,7 +20,7 @@ def column(*values: Any) -> torch.Tensor:
     return torch.from_numpy(np.concatenate([np.atleast_1d(value) for value in values]).astype(np.float64))[:, None]
 
 
-def found(values: torch.Tensor) -> Any:
+def atoms(values: torch.Tensor) -> Any:
     bounds = outcome_bounds("auto", COST, values)
     return None if bounds is None else bounds.pairs
 
@@ -49,7 +49,7 @@ SMOOTH = np.random.default_rng(0).uniform(0.1, 0.9, 980)
     ],
 )
 def test_an_atom_is_found_and_nothing_else(values: torch.Tensor, pairs: Any) -> None:
-    assert found(values) == pairs
+    assert atoms(values) == pairs
 
 
 def test_every_outcome_has_its_own_bounds() -> None:

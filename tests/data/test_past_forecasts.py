@@ -96,6 +96,12 @@ def test_points_of_several_targets_find_their_outcomes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(given.members[:, 0] - given.outcomes, [[0.5, -0.5]] * 3)
 
 
+def test_a_point_forecast_too_few_is_counted(tmp_path: Path) -> None:
+    table = WIDE.assign(y2=1.0, y3=2.0)
+    with pytest.raises(StakesError, match="got 2, m1, m2, for 3, y, y2, y3"):
+        read_past(laid(outcomes=("y", "y2", "y3")), written(tmp_path, table))
+
+
 @pytest.mark.parametrize("each", [True, False])
 def test_rows_of_sites(tmp_path: Path, each: bool) -> None:
     north, west = WIDE.assign(site="north", sun=1.0), WIDE.assign(site="west", m1=[7.0, 8, 9], sun=2.0)
@@ -129,9 +135,9 @@ def test_quantiles_of_several_sites_become_members_with_the_same_weights(tmp_pat
     for site in ("a", "b"):
         table = table.assign(**{f"{site}_{name}": table[site] + shift for name, shift in levels.items()})
     layout = ForecastLayout(outcomes=("a", "b"), columns=("a_q10:b_q90",))
-    given, found = read_past(layout, written(tmp_path, table), bounds=(0.0, None))
-    assert found.levels == (0.1, 0.5, 0.9)
-    assert found.bounds == ((0.0, None), (0.0, None))
+    given, read_layout = read_past(layout, written(tmp_path, table), bounds=(0.0, None))
+    assert read_layout.levels == (0.1, 0.5, 0.9)
+    assert read_layout.bounds == ((0.0, None), (0.0, None))
     assert given.weights is not None
     assert given.weights.sum() == pytest.approx(1)
     assert given.members.shape[2] == 2

@@ -27,10 +27,10 @@ KNOWN: dict[str, dict[str, float]] = {
 
 @pytest.mark.parametrize("levels", KNOWN.values(), ids=KNOWN)
 def test_names_of_quantiles(levels: dict[str, float]) -> None:
-    found = named_quantiles(["time", *levels, "temperature"])
-    assert {each.column: each.level for each in found} == levels
-    require_certain(found, "'a.csv'")
-    require_levels(found, "'a.csv'")
+    quantiles = named_quantiles(["time", *levels, "temperature"])
+    assert {each.column: each.level for each in quantiles} == levels
+    require_certain(quantiles, "'a.csv'")
+    require_levels(quantiles, "'a.csv'")
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_names_of_something_else(columns: list[str]) -> None:
 
 
 def test_sites_before_the_level() -> None:
-    found = named_quantiles(["north_q10", "north_q90", "off shore_0.1"])
-    assert [(each.prefix, each.level) for each in found] == [("north", 0.1), ("north", 0.9), ("off shore", 0.1)]
+    quantiles = named_quantiles(["north_q10", "north_q90", "off shore_0.1"])
+    assert [(each.prefix, each.level) for each in quantiles] == [("north", 0.1), ("north", 0.9), ("off shore", 0.1)]
 
 
 def test_numbers_alone_are_levels_where_that_is_certain() -> None:

@@ -50,11 +50,11 @@ def temperatures() -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("name", ["ws10", "si10", "10si", "W10", "SI10", "ws10_site"])
 def test_a_wind_speed_is_found_by_its_name(tmp_path: Path, name: str) -> None:
-    found = read_wind(write(tmp_path / "a.nc", hourly(), {name: series(np.arange(48), "m s**-1")}), 6)
-    assert (found.columns, found.units) == ((name,), ("m/s",))
-    assert found.values[:, 0].tolist() == [0, 6, 12, 18, 24, 30, 36, 42]
-    assert found.times.dtype == "datetime64[s]"
-    assert found.times[1] == np.datetime64("2020-01-01T06:00")
+    record = read_wind(write(tmp_path / "a.nc", hourly(), {name: series(np.arange(48), "m s**-1")}), 6)
+    assert (record.columns, record.units) == ((name,), ("m/s",))
+    assert record.values[:, 0].tolist() == [0, 6, 12, 18, 24, 30, 36, 42]
+    assert record.times.dtype == "datetime64[s]"
+    assert record.times[1] == np.datetime64("2020-01-01T06:00")
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_a_wind_speed_is_found_by_its_name(tmp_path: Path, name: str) -> None:
 )
 def test_components_make_a_speed(tmp_path: Path, east: str, north: str) -> None:
     variables = {east: series(np.full(48, -3), "m s-1"), north: series(np.full(48, 4), "m/s")}
-    found = read_wind(write(tmp_path / "a.nc", hourly(), variables), 6)
-    assert found.columns == ("ws10",)
-    assert (found.values == 5).all()
-    assert f"from {east} and {north}" in found.attribution
+    record = read_wind(write(tmp_path / "a.nc", hourly(), variables), 6)
+    assert record.columns == ("ws10",)
+    assert (record.values == 5).all()
+    assert f"from {east} and {north}" in record.attribution
 
 
 def test_a_speed_comes_before_components(tmp_path: Path) -> None:
@@ -86,29 +86,29 @@ def test_components_of_different_places_are_no_pair(tmp_path: Path) -> None:
 )
 def test_both_layouts_and_both_formats(tmp_path: Path, axis: str, single: dict[str, int], engine: Any) -> None:
     array = on_grid(temperatures(), "K", axis, LATITUDES, LONGITUDES, **single)
-    found = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": array}, axis, engine=engine), 6)
-    assert found.columns[:3] == ("t2m[0,0]", "t2m[-1,-1]", "t2m[-1,0]")
-    assert len(found.columns) == 9
-    assert set(found.units) == {"degC"}
+    record = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": array}, axis, engine=engine), 6)
+    assert record.columns[:3] == ("t2m[0,0]", "t2m[-1,-1]", "t2m[-1,0]")
+    assert len(record.columns) == 9
+    assert set(record.units) == {"degC"}
     expected = temperatures()[::6] - 273.15
-    np.testing.assert_allclose(found.values[:, 0], expected[:, 1, 1])
-    np.testing.assert_allclose(found.select("t2m[1,-1]").values[:, 0], expected[:, 2, 0])
-    assert "at 52.5 N 13.5 E, the central of 3 x 3 grid points," in found.title
+    np.testing.assert_allclose(record.values[:, 0], expected[:, 1, 1])
+    np.testing.assert_allclose(record.select("t2m[1,-1]").values[:, 0], expected[:, 2, 0])
+    assert "at 52.5 N 13.5 E, the central of 3 x 3 grid points," in record.title
 
 
 def test_valid_times_along_the_dimension_time_come_first(tmp_path: Path) -> None:
     array = series(np.arange(48), "m/s").assign_coords(valid_time=("time", hourly() + np.timedelta64(6, "h")))
-    found = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6)
-    assert found.times[0] == np.datetime64("2020-01-01T06:00")
+    record = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6)
+    assert record.times[0] == np.datetime64("2020-01-01T06:00")
 
 
 def test_only_the_points_next_to_the_centre_of_a_large_grid(tmp_path: Path) -> None:
     values = np.arange(48 * 35, dtype=float).reshape(48, 5, 7) / 100
     array = on_grid(values, "degC", "time", [float(y) for y in range(5)], [float(x) for x in range(7)])
-    found = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": array}), 6)
-    assert len(found.columns) == 9
-    np.testing.assert_array_equal(found.values[:, 0], values[::6, 2, 3])
-    np.testing.assert_array_equal(found.select("t2m[1,1]").values[:, 0], values[::6, 3, 4])
+    record = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": array}), 6)
+    assert len(record.columns) == 9
+    np.testing.assert_array_equal(record.values[:, 0], values[::6, 2, 3])
+    np.testing.assert_array_equal(record.select("t2m[1,1]").values[:, 0], values[::6, 3, 4])
 
 
 def test_the_order_of_the_dimensions_does_not_matter(tmp_path: Path) -> None:
@@ -130,9 +130,9 @@ def test_the_order_of_the_dimensions_does_not_matter(tmp_path: Path) -> None:
 )
 def test_wind_of_one_grid_point(tmp_path: Path, point: Any, row: int, column: int, words: str) -> None:
     array = on_grid(temperatures(), "m s-1", "time", LATITUDES, LONGITUDES)
-    found = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6, point)
-    np.testing.assert_array_equal(found.values[:, 0], temperatures()[::6, row, column])
-    assert words in found.title
+    record = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6, point)
+    np.testing.assert_array_equal(record.values[:, 0], temperatures()[::6, row, column])
+    assert words in record.title
 
 
 def test_a_point_off_the_grid_is_refused(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_a_point_off_the_grid_is_refused(tmp_path: Path) -> None:
 
 def test_southern_and_western_points_are_told(tmp_path: Path) -> None:
     array = on_grid(np.ones((48, 1, 1)), "m/s", "time", [-33.5], [289.5])
-    found = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6)
-    assert found.title == "10 m wind speed from ws10 at 33.5 S 70.5 W in a.nc"
+    record = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": array}), 6)
+    assert record.title == "10 m wind speed from ws10 at 33.5 S 70.5 W in a.nc"
 
 
 def test_every_other_time_series_is_an_input_of_the_temperature(tmp_path: Path) -> None:
@@ -160,30 +160,30 @@ def test_every_other_time_series_is_an_input_of_the_temperature(tmp_path: Path) 
         "words": xr.DataArray(["a"] * 48, dims=["time"]),
         "height": xr.DataArray(34.0),
     }
-    found = read_temperature(write(tmp_path / "a.nc", hourly(), variables), 6)
-    assert found.columns == ("T2M", "sp", "skt", "t2m_london")
-    assert found.units == ("degC", "Pa", "degC", "degC")
-    np.testing.assert_allclose(found.values[3], [2, 18, 7, 10])
+    record = read_temperature(write(tmp_path / "a.nc", hourly(), variables), 6)
+    assert record.columns == ("T2M", "sp", "skt", "t2m_london")
+    assert record.units == ("degC", "Pa", "degC", "degC")
+    np.testing.assert_allclose(record.values[3], [2, 18, 7, 10])
 
 
 def test_the_first_temperature_is_the_target_where_none_has_the_very_name(tmp_path: Path) -> None:
     variables = {name: series(np.full(48, 280), "K") for name in ("t2m_paris", "t2m_berlin")}
-    found = read_temperature(write(tmp_path / "a.nc", hourly(), variables), 6)
-    assert found.columns == ("t2m_paris", "t2m_berlin")
+    record = read_temperature(write(tmp_path / "a.nc", hourly(), variables), 6)
+    assert record.columns == ("t2m_paris", "t2m_berlin")
 
 
 @pytest.mark.parametrize("units", ["degC", "°C", "C", "degree_Celsius", "degrees Celsius", None])
 def test_degrees_celsius_stay(tmp_path: Path, units: str | None) -> None:
-    found = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": series(np.full(48, -4), units)}), 6)
-    assert (found.values == -4).all()
+    record = read_temperature(write(tmp_path / "a.nc", hourly(), {"t2m": series(np.full(48, -4), units)}), 6)
+    assert (record.values == -4).all()
 
 
 def test_infinite_and_filled_values_are_missing(tmp_path: Path) -> None:
     speed = np.ones(48)
     speed[6], speed[12] = np.inf, np.nan
     encoding = {"ws10": {"_FillValue": -32767.0}}
-    found = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": series(speed, "m/s")}, encoding=encoding), 6)
-    assert np.isnan(found.values[:, 0]).tolist() == [False, True, True, *[False] * 5]
+    record = read_wind(write(tmp_path / "a.nc", hourly(), {"ws10": series(speed, "m/s")}, encoding=encoding), 6)
+    assert np.isnan(record.values[:, 0]).tolist() == [False, True, True, *[False] * 5]
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ def test_infinite_and_filled_values_are_missing(tmp_path: Path) -> None:
     ],
 )
 def test_six_hourly_times(tmp_path: Path, times: NDArray[np.datetime64], first: str) -> None:
-    found = read_wind(write(tmp_path / "a.nc", times, {"ws10": series(np.ones(len(times)), "m/s")}), 6)
-    assert found.times[0] == np.datetime64(first)
-    assert set(np.diff(found.times)) == {np.timedelta64(6, "h")}
+    record = read_wind(write(tmp_path / "a.nc", times, {"ws10": series(np.ones(len(times)), "m/s")}), 6)
+    assert record.times[0] == np.datetime64(first)
+    assert set(np.diff(record.times)) == {np.timedelta64(6, "h")}
 
 
 def test_times_with_an_offset_become_utc(tmp_path: Path) -> None:
@@ -331,24 +331,24 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_reference_wind() -> None:
     path = reference("wind_era5_hornsrev_hourly_1997_2008.nc")
-    found = read_wind(path, 6)
-    assert (found.times[0], found.times[-1]) == (np.datetime64("1997-01-01"), np.datetime64("2008-12-31T18:00"))
-    assert found.values.shape == (17_532, 1)
-    assert 8 < found.values.mean() < 8.2
-    assert "at 55.75 N 7.75 E, the central of 2 x 2 grid points," in found.attribution
-    assert not np.array_equal(found.values, read_wind(path, 6, (55.5, 8.0)).values)
+    record = read_wind(path, 6)
+    assert (record.times[0], record.times[-1]) == (np.datetime64("1997-01-01"), np.datetime64("2008-12-31T18:00"))
+    assert record.values.shape == (17_532, 1)
+    assert 8 < record.values.mean() < 8.2
+    assert "at 55.75 N 7.75 E, the central of 2 x 2 grid points," in record.attribution
+    assert not np.array_equal(record.values, read_wind(path, 6, (55.5, 8.0)).values)
 
 
 def test_the_reference_temperature() -> None:
-    found = read_temperature(reference("frost_era5_berlin_hourly_1980_2019.nc"), 6)
-    assert found.columns[:3] == ("t2m_berlin", "d2m_berlin", "skt_berlin")
-    assert found.values.shape == (58_440, 10)
-    assert found.units.count("degC") == 7
-    assert 9 < found.values[:, 0].mean() < 11
+    record = read_temperature(reference("frost_era5_berlin_hourly_1980_2019.nc"), 6)
+    assert record.columns[:3] == ("t2m_berlin", "d2m_berlin", "skt_berlin")
+    assert record.values.shape == (58_440, 10)
+    assert record.units.count("degC") == 7
+    assert 9 < record.values[:, 0].mean() < 11
 
 
 def test_the_reference_grid() -> None:
-    found = read_temperature(reference("era5_berlin_2x3grid_hourly_2017.nc"), 6)
-    assert found.columns[:6] == ("t2m[0,0]", "t2m[0,-1]", "t2m[0,1]", "t2m[1,-1]", "t2m[1,0]", "t2m[1,1]")
-    assert found.values.shape == (1_460, 54)
-    assert np.isfinite(found.values).all()
+    record = read_temperature(reference("era5_berlin_2x3grid_hourly_2017.nc"), 6)
+    assert record.columns[:6] == ("t2m[0,0]", "t2m[0,-1]", "t2m[0,1]", "t2m[1,-1]", "t2m[1,0]", "t2m[1,1]")
+    assert record.values.shape == (1_460, 54)
+    assert np.isfinite(record.values).all()

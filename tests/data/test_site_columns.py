@@ -17,10 +17,10 @@ from stakes.errors import TableError
     ],
 )
 def test_sites_in_names(columns: list[str]) -> None:
-    found = member_sites(columns)
-    assert found is not None
-    assert list(found) == ["north", "west"]
-    for site, of_site in found.items():
+    sites = member_sites(columns)
+    assert sites is not None
+    assert list(sites) == ["north", "west"]
+    for site, of_site in sites.items():
         assert of_site == sorted(column for column in columns if site in column)
 
 
@@ -44,9 +44,9 @@ def test_names_without_several_sites(columns: list[str]) -> None:
 
 def test_a_column_of_sites() -> None:
     table = pd.DataFrame({"Unique_ID": ["a", "b"], "where": [1, 1], "station": ["x", "x"]})
-    found = site_labels(table, None)
-    assert found is not None
-    assert (found.name, found.tolist()) == ("Unique_ID", ["a", "b"])
+    labels = site_labels(table, None)
+    assert labels is not None
+    assert (labels.name, labels.tolist()) == ("Unique_ID", ["a", "b"])
     assert site_labels(table[["where", "station"]], None) is None  # one station is a coordinate
     named = site_labels(table, "where")
     assert named is not None

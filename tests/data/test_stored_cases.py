@@ -25,22 +25,22 @@ def row_cases(rows: int = 6) -> pd.DataFrame:
 def test_cases_come_back_as_they_were(tmp_path: Path) -> None:
     cases = ROWS.cases(row_cases())
     save_cases(tmp_path, cases)
-    found = load_cases(tmp_path, ("a", "b"), ("y", "z"))
-    assert found is not None
-    assert found.labels == tuple(f"row {row}" for row in range(1, 7))
-    np.testing.assert_array_equal(found.features, cases.features)
-    np.testing.assert_array_equal(found.outcomes, cases.outcomes)
+    stored = load_cases(tmp_path, ("a", "b"), ("y", "z"))
+    assert stored is not None
+    assert stored.labels == tuple(f"row {row}" for row in range(1, 7))
+    np.testing.assert_array_equal(stored.features, cases.features)
+    np.testing.assert_array_equal(stored.outcomes, cases.outcomes)
 
 
 def test_only_the_last_ones_are_kept_and_times_are_labels(tmp_path: Path) -> None:
     layout = TableLayout(("load",), features=("load",), time="time", lags=(0, 12), lead=12)
     cases = layout.cases(load_table(300))
     save_cases(tmp_path, cases)
-    found = load_cases(tmp_path, layout.feature_names, ("load",))
-    assert found is not None
-    assert len(found.labels) == 200
-    assert found.labels[-1] == cases.features.index[-1].isoformat()
-    np.testing.assert_array_equal(found.features, cases.features[-200:])
+    stored = load_cases(tmp_path, layout.feature_names, ("load",))
+    assert stored is not None
+    assert len(stored.labels) == 200
+    assert stored.labels[-1] == cases.features.index[-1].isoformat()
+    np.testing.assert_array_equal(stored.features, cases.features[-200:])
 
 
 def test_there_may_be_none(tmp_path: Path) -> None:
@@ -81,6 +81,6 @@ def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.Mon
     run_fit(request, out, device="cpu", workers=1, quiet=True, headroom=False)
     assert str(STORED_CASES) in bundle_files(out)
     names = tuple(f"{name}@{lag}" for lag in ("0h", "-12h") for name in ("bought", "load"))
-    found = load_cases(out, names, ("load",))
-    assert found is not None
-    np.testing.assert_array_equal(found.outcomes[:, 0], load_table(100)["load"].to_numpy()[-len(found.labels) :])
+    cases = load_cases(out, names, ("load",))
+    assert cases is not None
+    np.testing.assert_array_equal(cases.outcomes[:, 0], load_table(100)["load"].to_numpy()[-len(cases.labels) :])

@@ -154,9 +154,9 @@ def test_a_time_column_that_is_not_there() -> None:
     ],
 )
 def test_times_are_utc(texts: list[object]) -> None:
-    found = column_times(pd.DataFrame({"t": texts}), "t")
-    assert found.dtype == "datetime64[s]"
-    assert found.tolist() == np.array(["2020-01-01", "2020-01-02"], "datetime64[s]").tolist()
+    times = column_times(pd.DataFrame({"t": texts}), "t")
+    assert times.dtype == "datetime64[s]"
+    assert times.tolist() == np.array(["2020-01-01", "2020-01-02"], "datetime64[s]").tolist()
 
 
 def test_times_stay_in_the_order_of_the_rows() -> None:

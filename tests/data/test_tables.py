@@ -133,10 +133,10 @@ def test_numbers_are_read_to_the_last_digit(tmp_path: Path) -> None:
 def test_parquet_with_nullable_integers_zones_and_an_index(tmp_path: Path) -> None:
     index = pd.date_range("2020-03-28 23:00", periods=3, freq="h", tz="UTC").tz_convert("Europe/Berlin")
     table = pd.DataFrame({"n": pd.array([1, None, 3], "Int64"), "d": [Decimal("1.5")] * 3}, index)
-    found = read_table(written(tmp_path, parquet(table), "a.parquet"))
-    assert list(found.columns) == ["time", "n", "d"]
-    np.testing.assert_array_equal(column_numbers(found, ["n", "d"], "features"), [[1, 1.5], [np.nan, 1.5], [3, 1.5]])
-    assert column_times(found, "time").tolist() == index.tz_convert(None).to_pydatetime().tolist()
+    kept = read_table(written(tmp_path, parquet(table), "a.parquet"))
+    assert list(kept.columns) == ["time", "n", "d"]
+    np.testing.assert_array_equal(column_numbers(kept, ["n", "d"], "features"), [[1, 1.5], [np.nan, 1.5], [3, 1.5]])
+    assert column_times(kept, "time").tolist() == index.tz_convert(None).to_pydatetime().tolist()
 
 
 def test_decimals_of_a_parquet_file_are_numbers(tmp_path: Path) -> None:
@@ -171,10 +171,10 @@ def test_row_numbers_of_a_parquet_file_are_no_column(tmp_path: Path) -> None:
 def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     index = pd.DatetimeIndex(["2020-01-01 00:00", "2020-01-01 01:00"], name="time")
     write_table(pd.DataFrame({"a": [1.5, np.nan], "é": ["x,y", 'z"']}, index), tmp_path / name)
-    found = read_table(tmp_path / name)
-    assert list(found.columns) == ["time", "a", "é"]
-    assert found["é"].tolist() == ["x,y", 'z"']
-    assert column_times(found, "time").tolist() == index.to_pydatetime().tolist()
+    table = read_table(tmp_path / name)
+    assert list(table.columns) == ["time", "a", "é"]
+    assert table["é"].tolist() == ["x,y", 'z"']
+    assert column_times(table, "time").tolist() == index.to_pydatetime().tolist()
     assert [path.name for path in (tmp_path / name).parent.iterdir()] == [Path(name).name]
 
 
@@ -291,11 +291,11 @@ def test_results_have_no_more_digits_than_they_can() -> None:
     odd = {"cost": [4159.999999999991, -6.12e-17, np.nan], "tiny": [1e-30, 2e-30, np.inf], "zero": [0.0, -0.0, 0.0]}
     table = pd.DataFrame({**odd, "number": [1, 2, 3], "label": ["a", "b", None]})
     table["single"] = np.array([0.1, -3.5e-8, 1e10], np.float32)
-    found = without_noise(table)
-    assert found["cost"].iloc[:2].tolist() == [4160.0, 0.0]
-    assert not np.signbit(found["cost"].iloc[1])
-    assert np.isnan(found["cost"].iloc[2])
-    assert found["tiny"].tolist() == [1e-30, 2e-30, np.inf]
-    assert found["single"].tolist() == [0.1, -3.5e-8, 1e10]
-    pd.testing.assert_frame_equal(found[["number", "label"]], table[["number", "label"]])
+    cleaned = without_noise(table)
+    assert cleaned["cost"].iloc[:2].tolist() == [4160.0, 0.0]
+    assert not np.signbit(cleaned["cost"].iloc[1])
+    assert np.isnan(cleaned["cost"].iloc[2])
+    assert cleaned["tiny"].tolist() == [1e-30, 2e-30, np.inf]
+    assert cleaned["single"].tolist() == [0.1, -3.5e-8, 1e10]
+    pd.testing.assert_frame_equal(cleaned[["number", "label"]], table[["number", "label"]])
     assert without_noise(table.iloc[:0]).empty

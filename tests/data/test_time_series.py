@@ -61,9 +61,9 @@ def test_times_of_every_kind_become_utc() -> None:
         "hours": expected.astype("datetime64[h]"),
     }
     for kind, times in kinds.items():
-        found = TimeSeries(times, np.zeros(6), ("a",)).times
-        assert found.dtype == np.dtype("datetime64[s]"), kind
-        assert (found == expected).all(), kind
+        in_utc = TimeSeries(times, np.zeros(6), ("a",)).times
+        assert in_utc.dtype == np.dtype("datetime64[s]"), kind
+        assert (in_utc == expected).all(), kind
     days = TimeSeries([date(2020, 1, 1), date(2020, 1, 2)], np.zeros(2), ("a",)).times
     assert days.tolist() == [datetime(2020, 1, 1), datetime(2020, 1, 2)]
 

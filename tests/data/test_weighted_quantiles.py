@@ -11,11 +11,11 @@ LEVELS = (0.1, 0.5, 0.9)
 
 
 def test_members_are_those_of_the_quantiles_in_order() -> None:
-    found = weighted_quantiles(LEVELS, np.array([[1.0, 3.0, 2.0], [4.0, 5.0, 9.0]]), "'a.csv'")
+    weighted = weighted_quantiles(LEVELS, np.array([[1.0, 3.0, 2.0], [4.0, 5.0, 9.0]]), "'a.csv'")
     members, weights = quantile_members(LEVELS, [[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]])
-    np.testing.assert_array_equal(found.members, members)
-    np.testing.assert_array_equal(found.weights, weights)
-    assert found.notes == ("1 of 2 cases have quantiles that cross, and were sorted (by up to 1)",)
+    np.testing.assert_array_equal(weighted.members, members)
+    np.testing.assert_array_equal(weighted.weights, weights)
+    assert weighted.notes == ("1 of 2 cases have quantiles that cross, and were sorted (by up to 1)",)
 
 
 def test_tails_end_at_bounds_given_known_or_none() -> None:
@@ -41,9 +41,9 @@ def test_what_a_cost_knows_of_its_outcomes() -> None:
         assert members.min() == 0 if ends_at_zero else members.min() < 0
         assert members.max() > 50  # what can be ordered is bounded, the demand is not
     power = np.array([[0.1, 0.5, 0.95]])
-    found = weighted_quantiles(LEVELS, power, "'a.csv'", cost=stakes.ShortfallCost(5.0))
-    assert (found.members.min(), found.members.max()) == (0, 1)
-    assert [note.partition(",")[0] for note in found.notes] == [
+    weighted = weighted_quantiles(LEVELS, power, "'a.csv'", cost=stakes.ShortfallCost(5.0))
+    assert (weighted.members.min(), weighted.members.max()) == (0, 1)
+    assert [note.partition(",")[0] for note in weighted.notes] == [
         "No member of outcome lies below 0",
         "No member of outcome lies above 1",
     ]

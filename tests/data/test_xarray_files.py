@@ -55,29 +55,29 @@ def saved(dataset: xr.Dataset, path: Path) -> str:
 @pytest.mark.parametrize("suffix", [".nc", ".zarr", ".csv", ".parquet"])
 def test_every_format_gives_the_same(tmp_path: Path, suffix: str) -> None:
     path = saved(point("sp", "t2m", "u10", "v10"), tmp_path / f"a{suffix}")
-    found = read_series(path)
-    assert found.columns == ("sp", "t2m", "u10", "v10", "ws10")
-    assert found.units == ("Pa", "degC", "m s**-1", "m s**-1", "m s**-1")
-    np.testing.assert_array_equal(found.times, TIMES.astype("datetime64[s]"))
-    np.testing.assert_allclose(found.select("t2m").values, values("t2m", TIMES, [52.5], [13.5])[:, 0] - 273.15)
-    speed = np.hypot(found.select("u10").values, found.select("v10").values)
-    np.testing.assert_allclose(found.select("ws10").values, speed)
+    series = read_series(path)
+    assert series.columns == ("sp", "t2m", "u10", "v10", "ws10")
+    assert series.units == ("Pa", "degC", "m s**-1", "m s**-1", "m s**-1")
+    np.testing.assert_array_equal(series.times, TIMES.astype("datetime64[s]"))
+    np.testing.assert_allclose(series.select("t2m").values, values("t2m", TIMES, [52.5], [13.5])[:, 0] - 273.15)
+    speed = np.hypot(series.select("u10").values, series.select("v10").values)
+    np.testing.assert_allclose(series.select("ws10").values, speed)
     np.testing.assert_allclose(read_wind(path, 6).values, speed[::6])
-    np.testing.assert_allclose(read_temperature(path, 6).values[:, 0], found.select("t2m").values[::6, 0])
+    np.testing.assert_allclose(read_temperature(path, 6).values[:, 0], series.select("t2m").values[::6, 0])
 
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_a_grid_becomes_columns(tmp_path: Path, suffix: str) -> None:
     path = saved(grid("t2m", "u10", "v10"), tmp_path / f"a{suffix}")
-    found = read_series(path)
-    assert len(found.columns) == 36
-    assert found.columns[:3] == ("t2m[0,0]", "t2m[-1,-1]", "t2m[-1,0]")
-    assert "ws10[1,-1]" in found.columns
-    assert found.title.startswith("36 columns at 52.5 N 13.5 E, the central of 3 x 3 grid points, in a.")
+    series = read_series(path)
+    assert len(series.columns) == 36
+    assert series.columns[:3] == ("t2m[0,0]", "t2m[-1,-1]", "t2m[-1,0]")
+    assert "ws10[1,-1]" in series.columns
+    assert series.title.startswith("36 columns at 52.5 N 13.5 E, the central of 3 x 3 grid points, in a.")
     table = read_table(Path(path))
-    assert list(table.columns) == ["time", *found.columns]
-    np.testing.assert_array_equal(table["time"].to_numpy("datetime64[s]"), found.times)
-    np.testing.assert_array_equal(table[list(found.columns)], found.values)
+    assert list(table.columns) == ["time", *series.columns]
+    np.testing.assert_array_equal(table["time"].to_numpy("datetime64[s]"), series.times)
+    np.testing.assert_array_equal(table[list(series.columns)], series.values)
 
 
 def test_a_table_of_a_grid_is_read_like_the_grid(tmp_path: Path) -> None:
@@ -109,20 +109,20 @@ def test_preliminary_values_stand_in_for_final_ones(tmp_path: Path, read: Any) -
     whole = grid("t2m")
     versions = xr.concat([whole.where(final), whole.where(~final)], pd.Index([1, 5], name="expver"))
     turned = versions.transpose("time", "expver", "latitude", "longitude")
-    found, expected = read(saved(turned, tmp_path / "a.nc")), read(saved(whole, tmp_path / "b.nc"))
-    assert found.columns == expected.columns
-    np.testing.assert_array_equal(found.values, expected.values)
+    joined, expected = read(saved(turned, tmp_path / "a.nc")), read(saved(whole, tmp_path / "b.nc"))
+    assert joined.columns == expected.columns
+    np.testing.assert_array_equal(joined.values, expected.values)
 
 
 def test_values_that_are_missing_everywhere_make_no_column(tmp_path: Path) -> None:
     dataset = grid("t2m", "sp")
     dataset["sp"][:, :, 0] = np.nan  # as soil over sea
     dataset["t2m"][5, 1, 1] = np.nan
-    found = read_series(saved(dataset, tmp_path / "a.nc"))
-    assert [column for column in found.columns if column.startswith("sp")] == [
+    series = read_series(saved(dataset, tmp_path / "a.nc"))
+    assert [column for column in series.columns if column.startswith("sp")] == [
         *("sp[0,0]", "sp[-1,0]", "sp[-1,1]", "sp[0,1]", "sp[1,0]", "sp[1,1]")
     ]
-    assert np.isnan(found.select("t2m[0,0]").values[:, 0]).nonzero()[0].tolist() == [5]
+    assert np.isnan(series.select("t2m[0,0]").values[:, 0]).nonzero()[0].tolist() == [5]
 
 
 def test_tables_without_units(tmp_path: Path) -> None:

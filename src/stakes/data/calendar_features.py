@@ -78,11 +78,11 @@ def _values(times: Times, name: str) -> NDArray[np.float64]:
 
 def _on_holidays(days: NDArray[np.datetime64], name: str) -> NDArray[np.float64]:
     """1 on every public holiday (N,), by the package `holidays`."""
-    found = _HOLIDAY.fullmatch(name)
-    assert found is not None  # `check_calendar` has seen it
+    match = _HOLIDAY.fullmatch(name)
+    assert match is not None  # `check_calendar` has seen it
     years = sorted({day.year for day in np.unique(days.astype("datetime64[Y]")).astype(object)})
     try:
-        known = _holidays(name).country_holidays(found["country"], subdiv=found["part"], years=years)
+        known = _holidays(name).country_holidays(match["country"], subdiv=match["part"], years=years)
     except NotImplementedError as error:
         raise SettingError(
             f"calendar {name} is of a country or part that the package holidays lacks: {error}"

@@ -62,11 +62,11 @@ class CaseRows:
         self._require_kind(cases)
         by_site = sites is not None and self.sites is not None
         rows, wanted = (_with(self.index, self.sites), _with(cases, sites)) if by_site else (self.index, cases)
-        found = pd.DataFrame(column_numbers(self.table, columns, self.name), index=rows, columns=list(columns))
-        found = found[~found.reset_index().duplicated().to_numpy()]
-        if not found.index.is_unique:
-            self._refuse_twice(found)
-        return found.reindex(wanted).to_numpy(np.float64)
+        numbers = pd.DataFrame(column_numbers(self.table, columns, self.name), index=rows, columns=list(columns))
+        numbers = numbers[~numbers.reset_index().duplicated().to_numpy()]
+        if not numbers.index.is_unique:
+            self._refuse_twice(numbers)
+        return numbers.reindex(wanted).to_numpy(np.float64)
 
     def has(self, cases: "pd.Index[Any]", sites: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether there is a row of each case and site, (N,), or of the case where no column tells sites.
@@ -77,8 +77,8 @@ class CaseRows:
         """
         by_site = self.sites is not None
         rows, wanted = (_with(self.index, self.sites), _with(cases, sites)) if by_site else (self.index, cases)
-        found: NDArray[np.bool_] = wanted.isin(rows)
-        return found
+        has_row: NDArray[np.bool_] = wanted.isin(rows)
+        return has_row
 
     def among(self, cases: "pd.Index[Any]", sites: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each row, (n,), is of one of some cases, and of one of some sites where a column tells them.
@@ -87,12 +87,12 @@ class CaseRows:
             cases: N cases, of the same kind as those of the table.
             sites: Names of sites.
         """
-        found: NDArray[np.bool_] = self.index.isin(cases)
-        return found if self.sites is None else found & self.sites.isin(list(sites)).to_numpy()
+        of_cases: NDArray[np.bool_] = self.index.isin(cases)
+        return of_cases if self.sites is None else of_cases & self.sites.isin(list(sites)).to_numpy()
 
-    def _refuse_twice(self, found: pd.DataFrame) -> None:
-        case = found.index[found.index.duplicated()][0]
-        several = found.loc[[case]].nunique(dropna=False)
+    def _refuse_twice(self, numbers: pd.DataFrame) -> None:
+        case = numbers.index[numbers.index.duplicated()][0]
+        several = numbers.loc[[case]].nunique(dropna=False)
         column = several.index[(several > 1).to_numpy()][0]
         label = ", ".join(map(str, case)) if isinstance(case, tuple) else case
         raise TableError(f"{self.name} must have one {column!r} a case, but {label} has several")

@@ -22,15 +22,15 @@ class ForecastCases(NamedTuple):
     """Forecasts of N cases and what belongs to them, with nothing missing.
 
     Attributes:
-        found: The forecasts, of D targets, or of one where each site is decided by itself.
+        forecast: The forecasts, of D targets, or of one where each site is decided by itself.
         sites: The site of each case, (N,), where each is decided by itself; None otherwise.
         features: What else was known, (N, F); None for nothing.
         outcomes: What happened, (N, D); None where it is not known.
-        today: The action that was taken, (N,); None where it is not known.
+        today: The action that was taken, (N,), or (N, A) of several parts; None where it is not known.
         notes: Sentences about what the user should know.
     """
 
-    found: ForecastValues
+    forecast: ForecastValues
     sites: NDArray[np.str_] | None
     features: pd.DataFrame | None
     outcomes: Floats | None
@@ -40,7 +40,7 @@ class ForecastCases(NamedTuple):
 
 def forecast_cases(
     layout: ForecastLayout,
-    found: ForecastValues,
+    forecast: ForecastValues,
     rows: CaseRows | None,
     outcome_rows: CaseRows | None,
     notes: tuple[str, ...] = (),
@@ -49,7 +49,7 @@ def forecast_cases(
 
     Args:
         layout: Which columns are what, outcomes in the order of the targets.
-        found: The forecasts.
+        forecast: The forecasts of all cases.
         rows: The rows of their table; None for a gridded file.
         outcome_rows: The rows that hold outcomes; None where these are not wanted.
         notes: What is known already that the user should know.
@@ -57,20 +57,21 @@ def forecast_cases(
     outcomes: Floats | None = None
     doubts: tuple[str, ...] = ()
     if outcome_rows is not None:
-        outcomes = _outcomes(layout, found, outcome_rows)
-        doubts = (*_unforecast(layout, found, outcome_rows), *_doubted(layout, found, outcomes, outcome_rows))
-    features = None if rows is None or not layout.features else _features(layout, found, rows)
-    today = None if outcome_rows is None or layout.today is None else _today(layout, found, outcome_rows)
-    sites, there = None, np.full(len(found.index), True)
+        outcomes = _outcomes(layout, forecast, outcome_rows)
+        doubts = (*_unforecast(layout, forecast, outcome_rows), *_doubted(layout, forecast, outcomes, outcome_rows))
+    features = None if rows is None or not layout.features else _features(layout, forecast, rows)
+    today = None if outcome_rows is None or layout.today is None else _today(layout, forecast, outcome_rows)
+    sites, there = None, np.full(len(forecast.index), True)
     if layout.each_site:
-        sites = np.tile(np.array(found.targets, dtype=np.str_), len(found.index))
-        keys, found = found.index.repeat(len(found.targets)), found.each_by_itself()
+        sites = np.tile(np.array(forecast.targets, dtype=np.str_), len(forecast.index))
+        keys, forecast = forecast.index.repeat(len(forecast.targets)), forecast.each_by_itself()
         there = np.full(len(keys), True) if rows is None else rows.has(keys, sites)
         outcomes = None if outcomes is None else outcomes.reshape(-1, 1)
-    lacks: dict[str, Any] = {"members" if found.levels is None else "quantiles": np.isnan(found.values).any((1, 2))}
+    values = "members" if forecast.levels is None else "quantiles"
+    lacks: dict[str, Any] = {values: np.isnan(forecast.values).any((1, 2))}
     lacks |= {} if outcomes is None else {"an outcome": np.isnan(outcomes).any(1)}
     lacks |= {} if features is None else {"a feature": features.isna().any(axis=1).to_numpy()}
-    lacks |= {} if today is None else {"today's action": np.isnan(today)}
+    lacks |= {} if today is None else {"today's action": np.isnan(today.reshape(len(today), -1)).any(1)}
     lacks = {what: lack & there for what, lack in lacks.items()}
     complete: NDArray[np.bool_] = there & ~np.logical_or.reduce(list(lacks.values()))
     if not complete.any():
@@ -82,36 +83,36 @@ def forecast_cases(
         if lack.any()
     ]
     return ForecastCases(
-        found.cases(complete),
+        forecast.cases(complete),
         None if sites is None else sites[complete],
         None if features is None else features[complete],
         None if outcomes is None else outcomes[complete],
         None if today is None else today[complete],
-        (*found.notes, *notes, *told, *doubts),
+        (*forecast.notes, *notes, *told, *doubts),
     )
 
 
-def _keys(layout: ForecastLayout, found: ForecastValues) -> "pd.Index[Any]":
+def _keys(layout: ForecastLayout, forecast: ForecastValues) -> "pd.Index[Any]":
     """By what the outcomes of cases are looked up."""
     if not layout.own_file:
-        return found.index
-    if found.times is not None:
-        return pd.DatetimeIndex(found.times, name="time")
-    return found.index.get_level_values(0)
+        return forecast.index
+    if forecast.times is not None:
+        return pd.DatetimeIndex(forecast.times, name="time")
+    return forecast.index.get_level_values(0)
 
 
-def _columns(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> list[str]:
+def _columns(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> list[str]:
     """The column of outcomes of each target, or the only one beside a column of sites."""
     if rows.sites is not None:
         return list(layout.outcomes)
-    return [layout.outcomes[layout.targets.index(target)] for target in found.targets]
+    return [layout.outcomes[layout.targets.index(target)] for target in forecast.targets]
 
 
-def _outcomes(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> Floats:
+def _outcomes(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> Floats:
     """What happened, (N, D)."""
-    keys, targets = _keys(layout, found), found.targets
+    keys, targets = _keys(layout, forecast), forecast.targets
     if rows.sites is None:
-        outcomes = rows.values(_columns(layout, found, rows), keys)
+        outcomes = rows.values(_columns(layout, forecast, rows), keys)
     else:
         sites = np.tile(np.array(targets, dtype=object), len(keys))
         outcomes = rows.values(layout.outcomes, keys.repeat(len(targets)), sites).reshape(len(keys), len(targets))
@@ -141,43 +142,43 @@ def _refuse_other_hours(forecasts: "pd.Index[Any]", outcomes: "pd.Index[Any]", n
         )
 
 
-def _unforecast(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> tuple[str, ...]:
+def _unforecast(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> tuple[str, ...]:
     """How many outcomes in a file of their own have no forecast."""
     if not layout.own_file:
         return ()
-    happened = ~np.isnan(column_numbers(rows.table, _columns(layout, found, rows), rows.name)).all(1)
-    without = happened & ~rows.among(_keys(layout, found), found.targets)
+    happened = ~np.isnan(column_numbers(rows.table, _columns(layout, forecast, rows), rows.name)).all(1)
+    without = happened & ~rows.among(_keys(layout, forecast), forecast.targets)
     if not without.any():
         return ()
     return (f"{without.sum()} of {happened.sum()} outcomes in {rows.name} have no forecast and are left out",)
 
 
-def _doubted(layout: ForecastLayout, found: ForecastValues, outcomes: Floats, rows: CaseRows) -> tuple[str, ...]:
+def _doubted(layout: ForecastLayout, forecast: ForecastValues, outcomes: Floats, rows: CaseRows) -> tuple[str, ...]:
     """Outcomes that look like codes for missing ones, in each column."""
-    columns = _columns(layout, found, rows)
+    columns = _columns(layout, forecast, rows)
     places = [slice(None)] if rows.sites is not None else [slice(at, at + 1) for at in range(len(columns))]
     cells = column_numbers(rows.table, columns, rows.name).T
     return tuple(
         note
         for column, at, each in zip(columns, places, cells, strict=True)
-        for note in missing_code_notes(outcomes[:, at], found.values[..., at], column, each, rows.name)
+        for note in missing_code_notes(outcomes[:, at], forecast.values[..., at], column, each, rows.name)
     )
 
 
-def _today(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> Floats:
+def _today(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> Floats:
     """The action that was taken, for every case, or every site of it where each is decided by itself."""
-    keys, count = _keys(layout, found), len(found.targets)
+    keys, count = _keys(layout, forecast), len(forecast.targets)
     each = layout.each_site
     if each and rows.sites is None:
         raise TableError(f"today must hold an action of each site; {rows.name} has one row for all of them")
-    sites = np.tile(np.array(found.targets, dtype=object), len(keys)) if each else None
-    assert layout.today is not None
-    return rows.values([layout.today], keys.repeat(count) if each else keys, sites)[:, 0]
+    sites = np.tile(np.array(forecast.targets, dtype=object), len(keys)) if each else None
+    numbers = rows.values(layout.today_columns, keys.repeat(count) if each else keys, sites)
+    return numbers if numbers.shape[1] > 1 else numbers[:, 0]
 
 
-def _features(layout: ForecastLayout, found: ForecastValues, rows: CaseRows) -> pd.DataFrame:
+def _features(layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows) -> pd.DataFrame:
     """Features (N, F), of every site of a case where each is decided by itself, or where they differ."""
-    names, keys, targets = list(layout.features), found.index, found.targets
+    names, keys, targets = list(layout.features), forecast.index, forecast.targets
     each = layout.each_site
     if rows.sites is None:
         values = rows.values(names, keys)

@@ -52,11 +52,11 @@ def forecast_columns(columns: Sequence[str], name: str, read_as: ReadAs, chosen:
     if read_as == "points":
         return ForecastColumns({column: [column] for column in columns})
     if read_as != "members":
-        found = named_quantiles(columns, certain=read_as == "quantiles")
-        if found and read_as == "auto":
-            require_certain(found, name)
-        if found or read_as == "quantiles":
-            return _quantile_columns(columns, found, name)
+        quantiles = named_quantiles(columns, certain=read_as == "quantiles")
+        if quantiles and read_as == "auto":
+            require_certain(quantiles, name)
+        if quantiles or read_as == "quantiles":
+            return _quantile_columns(columns, quantiles, name)
         if (lone := lone_quantile(columns)) is not None and len(columns) > 1:
             raise TableError(
                 f"{name} has one column that names a level, {lone!r}, and quantiles are two or more; --columns says "
@@ -77,12 +77,12 @@ def _names_told(members: Sequence[str]) -> tuple[str, ...]:
     return (f"the columns {listed(members)} are members of one forecast; --read-as points takes each as a site's",)
 
 
-def _quantile_columns(columns: Sequence[str], found: Sequence[NamedQuantile], name: str) -> ForecastColumns:
-    require_levels(found, name)
-    named = dict.fromkeys(each.column for each in found)
-    prefixes = list(dict.fromkeys(each.prefix for each in found))
+def _quantile_columns(columns: Sequence[str], quantiles: Sequence[NamedQuantile], name: str) -> ForecastColumns:
+    require_levels(quantiles, name)
+    named = dict.fromkeys(each.column for each in quantiles)
+    prefixes = list(dict.fromkeys(each.prefix for each in quantiles))
     others = [column for column in columns if column not in named]
-    points = [column for column in others if found and is_point_forecast(column, prefixes)]
+    points = [column for column in others if quantiles and is_point_forecast(column, prefixes)]
     if unlike := [column for column in others if column not in points]:
         which = ("columns", "name") if len(unlike) > 1 else ("column", "names")
         raise TableError(
@@ -92,7 +92,7 @@ def _quantile_columns(columns: Sequence[str], found: Sequence[NamedQuantile], na
     of_target: dict[str, list[str]] = {}
     levels: set[tuple[float, ...]] = set()
     for prefix in prefixes:
-        ordered = sorted((each for each in found if each.prefix == prefix), key=lambda each: each.level)
+        ordered = sorted((each for each in quantiles if each.prefix == prefix), key=lambda each: each.level)
         of_target[prefix if len(prefixes) > 1 else _VALUE] = [each.column for each in ordered]
         levels.add(tuple(each.level for each in ordered))
     if len(levels) > 1 or (len(prefixes) > 1 and "" in prefixes):

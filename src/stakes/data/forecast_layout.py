@@ -40,7 +40,8 @@ class ForecastLayout:
         lead_hours: The same number of hours for all forecasts; None where it is not known.
         site: The column of sites in a table with a row for each; None looks for the usual names.
         features: Columns of whatever else was known when a forecast was made.
-        today: The column of the action that was taken; None where it is not known.
+        today: The column of the action that was taken, or those of its parts, separated by commas; None where it is not
+            known.
         read_as: What the columns of the forecasts hold.
         each_site: Whether each of several sites is decided by itself, not all together.
         targets: The sites or targets that are meant, by the names that the forecasts have; none for all.
@@ -92,8 +93,14 @@ class ForecastLayout:
 
     @property
     def _roles(self) -> list[str]:
-        single = (self.time, self.issued, self.lead, self.site, self.today)
-        return [*self.outcomes, *self.columns, *self.features, *(name for name in single if name is not None)]
+        single = (self.time, self.issued, self.lead, self.site)
+        named = [name for name in single if name is not None]
+        return [*self.outcomes, *self.columns, *self.features, *named, *self.today_columns]
+
+    @property
+    def today_columns(self) -> tuple[str, ...]:
+        """The column of the action that was taken, or those of its parts; none where it is not known."""
+        return () if self.today is None else tuple(name.strip() for name in self.today.split(","))
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -102,13 +109,13 @@ class ForecastLayout:
 
     @property
     def in_grid(self) -> tuple[str | None, str | None, tuple[GridPoint, ...], str | None]:
-        """What is wanted of a gridded file, as `stakes.data.member_grids.dataset_forecast` takes it."""
+        """What is wanted of a gridded file, as `stakes.data.member_grids.forecast_array` takes it."""
         return self.variable, self.member_dimension, self.points, self.unit
 
     @property
     def beside(self) -> tuple[str, ...]:
         """The columns beside the forecasts that are none of them, and by which no case is known."""
-        shared = () if self.own_file else (*self.outcomes, *([] if self.today is None else [self.today]))
+        shared = () if self.own_file else (*self.outcomes, *self.today_columns)
         return (*self.features, *shared)
 
     def named_in(self, table: pd.DataFrame, name: str) -> tuple[Self, tuple[str, ...]]:
@@ -129,18 +136,18 @@ class ForecastLayout:
         time = self.time or time_level(case_index(table, None))
         labels = site_labels(table, self.site)
         site = self.site if labels is None else str(labels.name)
-        found = replace(self, columns=columns, outcomes=outcomes, time=time, site=site)
+        named = replace(self, columns=columns, outcomes=outcomes, time=time, site=site)
         if self.runs or self.lead_hours is not None:
-            return found, ()
-        used = set(found._roles)
+            return named, ()
+        used = set(named._roles)
         issued = _named_like(RUN_COLUMNS, table, used)
         if issued is not None and _holds_times(table, issued):
-            return replace(found, issued=issued), (
+            return replace(named, issued=issued), (
                 f"the column {issued!r} is taken to say when each forecast was made",
             )
         ahead = _named_like(AHEAD_COLUMNS, table, used)
         hint = f", as --lead {ahead} does if {ahead} is in hours" if ahead else ""
-        return found, (
+        return named, (
             "nothing says how long before its outcome a forecast was made, so that errors are taken to be known at "
             f"once; --lead HOURS says so{hint}",
         )

@@ -38,7 +38,8 @@ class GivenForecasts:
         sites: Of which site each case is, (N,), where each site is decided by itself; None where there is but one.
         features: Anything else that was known when the forecasts were made, (N, F), as numbers; None for nothing.
         outcomes: What happened, (N, D), in the past; None where it is still to come.
-        today: The action that was taken, (N,), to be compared with; None where it is not known.
+        today: The action that was taken, (N,), or (N, A) of several parts, to be compared with; None where it is not
+            known.
         notes: Sentences about what the user should know.
     """
 
@@ -106,7 +107,9 @@ class GivenForecasts:
         if len(self.targets) != width:
             raise ShapeError(f"targets must name the {width} outcomes of the members, got {len(self.targets)}")
         shapes: dict[str, tuple[int, ...]] = {"outcomes": (cases, width)}
-        shapes |= dict.fromkeys(("times", "issued", "leads", "sites", "today", "index"), (cases,))
+        shapes |= dict.fromkeys(("times", "issued", "leads", "sites", "index"), (cases,))
+        if self.today is not None:
+            shapes["today"] = (cases, *self.today.shape[1:2])
         for name, shape in shapes.items():
             if (values := getattr(self, name)) is not None and values.shape != shape:
                 raise ShapeError(f"{name} must have the shape {shape} of the members, got {values.shape}")

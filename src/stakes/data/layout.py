@@ -20,6 +20,7 @@ from stakes.data.calendar_features import calendar_features, calendar_names, che
 from stakes.data.columns import check_names, first_repeated
 from stakes.data.directions import direction_features, with_waves
 from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
+from stakes.data.member_columns import with_ranges
 from stakes.data.quality import DataQuality, data_quality
 from stakes.data.table_columns import column_numbers, column_times, numeric_columns, require_columns
 from stakes.data.time_axis import Times, hours_to_seconds, most_frequent_step
@@ -46,7 +47,8 @@ class TableCases:
         features: Features (N, F) by name; the index is the target time or the data row.
         outcomes: Outcomes (N, D) by name, with the same index; None where they are not known yet.
         times: The target times (N,); None where the table has none.
-        baseline_action: Today's action (N,), NaN where the table has none; None without such a column.
+        baseline_action: Today's action (N,), or (N, A) of several columns, NaN where the table has none; None without
+            such a column.
         quality: What became of the table's rows.
     """
 
@@ -72,7 +74,7 @@ class TableLayout:
     ([9.0, 7.0, 4.0], np.datetime64('2020-01-02T06:00:00'))
 
     Attributes:
-        targets: The columns that are to be forecast.
+        targets: The columns that are to be forecast. These, features and known may be ranges such as h00:h23.
         features: The columns that the forecast is made from; none for all columns of numbers that are nothing else.
         time: The column of times; None where the rows have none.
         lags: The hours before the issue time at which the features are taken; none where a row is a case.
@@ -80,7 +82,8 @@ class TableLayout:
         known: Columns whose values at the target time are known beforehand, such as forecasts.
         calendar: What of the target time is a feature: "hour" of the day, "weekday", "season" of the year, "holiday:FR"
             for the public holidays of a country (extra `holidays`).
-        baseline_action: The column of today's action, to compare with; None where there is none.
+        baseline_action: The column of today's action, to compare with, or those of its parts, separated by commas and
+            also as ranges such as h01:h24; None where there is none.
         directions: Those of the features and of what is known that are directions in degrees: a case has their sine and
             cosine.
     """
@@ -104,7 +107,9 @@ class TableLayout:
         check_calendar(self.calendar)
         self._require_times()
         for name in ("time", "baseline_action"):
-            if (column := getattr(self, name)) in (*self.targets, *self.features, *self.known):
+            taken = {*self.targets, *self.features, *self.known}
+            columns = [] if getattr(self, name) is None else [getattr(self, name), *getattr(self, name).split(",")]
+            if column := next((column for column in columns if column.strip() in taken), None):
                 raise SettingError(f"the column {column!r} is {name}, so it cannot be a target or a feature too")
         if shared := {*self.targets} & {*self.known, *(() if self.lags else self.features)}:
             raise SettingError(f"the target {min(shared)!r} cannot be a feature of its own time; give lags and lead")
@@ -114,15 +119,21 @@ class TableLayout:
             raise SettingError(f"directions become sine and cosine, but there is a column {min(taken)!r} already")
 
     def resolved(self, table: pd.DataFrame) -> "TableLayout":
-        """The layout with its features named: by default all columns of numbers that are nothing else, sorted.
+        """The layout with all columns named: by default features are all of numbers that are nothing else, sorted.
 
         Args:
             table: The table to learn from.
         """
+        there, several = [str(column) for column in table.columns], ("targets", "features", "known")
+        named: dict[str, Any] = {name: tuple(with_ranges(getattr(self, name), there, "the table")) for name in several}
+        today = with_ranges(self._todays_columns(table), there, "the table")
+        named["baseline_action"] = ",".join(today) or None
+        if any(value != getattr(self, name) for name, value in named.items()):
+            return replace(self, **named).resolved(table)
         if self.features:
             return self
         require_columns(table, self.targets, "targets")
-        others = {self.time, self.baseline_action, *(() if self.lags else self.targets)}
+        others = {self.time, *self._todays_columns(table), *(() if self.lags else self.targets)}
         candidates = [str(column) for column in table.columns if str(column) not in others]
         numeric, filled = set(numeric_columns(table)), set(table.columns[table.notna().any()])
         for column in candidates:
@@ -139,7 +150,7 @@ class TableLayout:
         Args:
             table: The table.
         """
-        used = {self.time, self.baseline_action, *self.targets, *self.features, *self.known}
+        used = {self.time, *self._todays_columns(table), *self.targets, *self.features, *self.known}
         return tuple(str(column) for column in table.columns if str(column) not in used)
 
     @property
@@ -171,8 +182,8 @@ class TableLayout:
         """
         if not self.features and not self.calendar:
             raise SettingError("features must be named for inputs; take the layout that `resolved` gave for the cases")
-        made = self._lagged_cases if self.lags else self._row_cases
-        return made(table, False, incomplete)
+        make = self._lagged_cases if self.lags else self._row_cases
+        return make(table, False, incomplete)
 
     @property
     def source_columns(self) -> tuple[str, ...]:
@@ -300,10 +311,18 @@ class TableLayout:
         return at, np.argsort(at, kind="stable")
 
     def _todays_action(self, table: pd.DataFrame, required: bool) -> Floats | None:
-        """Today's action in each row; where a decision is yet to come, the column need not be there."""
-        if self.baseline_action is None or not (required or self.baseline_action in table.columns):
+        """Today's action in each row, (N,) or (N, A); where a decision is yet to come, no column need be there."""
+        columns = self._todays_columns(table)
+        if not columns or not (required or all(name in table.columns for name in columns)):
             return None
-        return column_numbers(table, [self.baseline_action], "baseline_action")[:, 0]
+        numbers = column_numbers(table, columns, "baseline_action")
+        return numbers if len(columns) > 1 else numbers[:, 0]
+
+    def _todays_columns(self, table: pd.DataFrame) -> list[str]:
+        """The columns of today's action."""
+        if self.baseline_action is None or self.baseline_action in table.columns:
+            return [] if self.baseline_action is None else [self.baseline_action]
+        return [part.strip() for part in self.baseline_action.split(",")]
 
     def _quality(
         self,
@@ -314,10 +333,12 @@ class TableLayout:
         with_outcomes: bool,
         lacking: NDArray[np.bool_],
     ) -> DataQuality:
-        optional = (self.targets if with_outcomes else ()) + ((self.baseline_action,) if self.baseline_action else ())
+        optional = (*(self.targets if with_outcomes else ()), *self._todays_columns(table))
         columns = [name for name in dict.fromkeys((*self.features, *self.known, *optional)) if name in table.columns]
         facts = dict(zip(columns, column_numbers(table, columns, "the table").T, strict=True))
         blamed = blamed_columns(lacking, self.source_columns, facts, at) if with_outcomes else None
+        if blamed is not None and set(blamed.columns) & set(self.targets):  # without which there is no case either
+            blamed = None
         return data_quality(facts, at, len(table), used, left_out, blamed)
 
 
@@ -352,7 +373,8 @@ def _require_something_to_learn(cases: TableCases) -> None:
 def _at_times(values: Floats, ordered: Times, wanted: Times) -> Floats:
     """The values at the wanted times, NaN where there is no such time."""
     place = np.searchsorted(ordered, wanted).clip(max=len(ordered) - 1)
-    return np.where(ordered[place] == wanted, values[place], np.nan)
+    known = (ordered[place] == wanted).reshape(-1, *[1] * (values.ndim - 1))
+    return np.where(known, values[place], np.nan)
 
 
 def _refuse_misspelt_numbers(column: "pd.Series[Any]", name: str) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stakes.data.case_index import as_index, case_index, time_level
 from stakes.data.forecast_columns import ReadAs
 from stakes.data.forecast_values import ForecastValues
-from stakes.data.member_columns import RUN_COLUMNS, target_columns, without_coordinates
+from stakes.data.member_columns import RUN_COLUMNS, target_columns, with_ranges, without_coordinates
 from stakes.data.member_grids import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.site_columns import site_labels
 from stakes.data.table_columns import column_numbers, numeric_columns, zone_notes
@@ -126,7 +126,8 @@ def _value_columns(
     if not numeric:
         besides = " and ".join(repr(column) for column in (rows.key, *known))
         raise TableError(f"{name} has no column of numbers besides {besides}")
-    values, notes = (numeric, ()) if wanted and set(wanted) <= set(numeric) else without_coordinates(numeric)
+    named = with_ranges(wanted, numeric, name)
+    values, notes = (numeric, ()) if named and set(named) <= set(numeric) else without_coordinates(numeric)
     return target_columns(wanted, values, name), notes
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import takewhile
 
-from stakes.errors import TableError, listed
+from stakes.errors import TableError, listed, names_text
 
 __all__ = ["matched_outcomes"]
 
@@ -25,8 +25,8 @@ def matched_outcomes(
     """
     if len(targets) != len(outcomes):
         raise TableError(
-            f"there must be an outcome for each target of the forecasts, {listed(targets)}, got {len(outcomes)}: "
-            f"{listed(outcomes)}"
+            f"there must be an outcome for each target of the forecasts, {names_text(targets)}, got {len(outcomes)}: "
+            f"{names_text(outcomes)}"
         )
     if len(targets) == 1:
         return tuple(outcomes), ()

@@ -1,13 +1,15 @@
 """Which columns of a table are members, and which targets; one that may be neither is refused."""
 
+import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from stakes.errors import TableError, did_you_mean, listed
 
 __all__ = ["AHEAD_COLUMNS", "RUN_COLUMNS", "SERIES_COLUMNS", "chosen_columns", "member_columns", "such_as"]
-__all__ += ["target_columns", "without_coordinates"]
+__all__ += ["target_columns", "with_ranges", "without_coordinates"]
 
 RUN_COLUMNS = ("reference_date", "origin_date", "forecast_date", "cutoff", "issued", "init_time")
 """What the column may be called that says when a forecast was made."""
@@ -27,9 +29,13 @@ _OUTCOMES = ("outcome", "outcomes", "observed", "observation", "observations", "
 
 
 def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> list[str]:
-    """The columns that are named, or lie in a range FIRST:LAST in the order of the file.
+    """The columns that are named, or lie in a range FIRST:LAST.
 
-    >>> chosen_columns(["control", "m1:m3"], ["time", "control", "m1", "m2", "m3", "power"], "'a.csv'")
+    Where both ends are one name with a number, as in h00:h23, the range goes by these numbers, in whatever order the
+    columns stand and whatever lies between them, and one that is missing is told. Other ranges go by the order of the
+    file.
+
+    >>> chosen_columns(["control", "m1:m3"], ["time", "control", "m1", "power", "m3", "m2"], "'a.csv'")
     ['control', 'm1', 'm2', 'm3']
 
     Args:
@@ -46,12 +52,58 @@ def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> 
             if end not in places:
                 raise TableError(f"columns: {name} has no column {end!r}; {did_you_mean(end, columns)}")
         start, stop = (places[end] for end in ends)
-        if start > stop:
+        counted = _counted(first, last, columns) if start != stop else None
+        if counted is None and start > stop:
             raise TableError(f"columns must be ranges in the order of {name}, but {last!r} comes before {first!r}")
-        chosen += columns[start : stop + 1]
+        chosen += columns[start : stop + 1] if counted is None else counted
     if twice := [column for column, count in Counter(chosen).items() if count > 1]:
         raise TableError(f"columns must name each column once, got {twice[0]!r} twice")
     return chosen
+
+
+def _counted(first: str, last: str, columns: Sequence[str]) -> list[str] | None:
+    """The columns that count up from the first to the last in equal steps; None where these are not numbered alike."""
+    start, stop = _number_in(first), _number_in(last)
+    if start is None or stop is None or start[0] != stop[0]:
+        return None
+    (around, low), high = start, stop[1]
+    numbers = {column: own[1] for column in columns if (own := _number_in(column)) is not None and own[0] == around}
+    between = sorted((number, column) for column, number in numbers.items() if low <= number <= high)
+    if not between:
+        raise TableError(f"columns must be ranges that count up, got {first}:{last}")
+    steps = [after - before for (before, _), (after, _) in pairwise(between)]
+    if len(set(steps)) > 1 or 0 in steps:
+        widest = steps.index(max(steps))
+        before, after = (between[place][1] for place in (widest, widest + 1))
+        halves = (one if one == other else f"{one}:{other}" for one, other in ((first, before), (after, last)))
+        raise TableError(
+            f"columns {first}:{last} do not count up evenly, {before} is followed by {after}; if that is meant, write "
+            + ",".join(halves)
+        )
+    return [column for _, column in between]
+
+
+def _number_in(column: str) -> tuple[tuple[str, str], int] | None:
+    """What stands around the last number of a name, and that number; None where it has none."""
+    match = re.fullmatch(r"(.*?)(\d{1,9})(\D*)", column)
+    return None if match is None else ((match[1], match[3]), int(match[2]))
+
+
+def with_ranges(names: Sequence[str], columns: Sequence[str], name: str) -> list[str]:
+    """The names, with the columns of each range FIRST:LAST in its place; a name that is no range stays as it is.
+
+    >>> with_ranges(["h1:h3", "wind"], ["h1", "h2", "h3"], "the table")
+    ['h1', 'h2', 'h3', 'wind']
+
+    Args:
+        names: Names of columns, and ranges.
+        columns: The columns of the table, in the order of the file.
+        name: What messages call the table.
+    """
+    ranged = {entry for entry in names if ":" in entry and entry not in columns}
+    return [
+        column for entry in names for column in (chosen_columns([entry], columns, name) if entry in ranged else [entry])
+    ]
 
 
 def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -95,10 +147,12 @@ def target_columns(wanted: Sequence[str], values: Sequence[str], name: str) -> l
     """The columns of values that are meant: the wanted ones if all are there, or else the only one there is.
 
     Args:
-        wanted: The targets that the user named, if any.
+        wanted: The targets that the user named, if any, also as ranges such as h00:h23.
         values: The columns of values of a long table.
         name: What messages call the file.
     """
+    if wanted and len(values) > 1:
+        return chosen_columns(wanted, values, name)
     if wanted and set(wanted) <= set(values):
         return list(wanted)
     if len(values) > 1:

@@ -11,13 +11,15 @@ from stakes.data.case_index import ROW, require_once
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.time_axis import Times
 from stakes.data.unit_conversion import in_unit
-from stakes.errors import TableError, did_you_mean, listed, one_line
+from stakes.errors import StakesError, TableError, did_you_mean, listed, one_line
+from stakes.method.costs import Cost
+from stakes.method.program_actions import PartsCost, ProgramCost, action_parts
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a NetCDF file needs
     from xarray import DataArray, Dataset
 
-__all__ = ["LEVEL_DIMENSIONS", "MEMBER_DIMENSIONS", "GridPoint", "dataset_forecast", "forecast_array"]
-__all__ += ["site_dimension"]
+__all__ = ["LEVEL_DIMENSIONS", "MEMBER_DIMENSIONS", "GridPoint", "array_forecast", "forecast_array"]
+__all__ += ["require_parts", "site_dimension"]
 
 GridPoint = tuple[float, float]
 """Latitude and longitude, in degrees."""
@@ -28,7 +30,8 @@ MEMBER_DIMENSIONS = ("number", "member", "realization", "realisation", "ensemble
 LEVEL_DIMENSIONS = ("quantile", "quantile_level")
 """What the dimension of quantiles may be called; its coordinate holds their levels."""
 
-_SITES = ("site", "station", "location")
+_VARIABLE = "variable"  # along which several variables lie
+_SITES = (_VARIABLE, "site", "station", "location")
 _LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon")
 _VALID, _TIME = "valid_time", "time"
 _ISSUED = ("forecast_reference_time", "reference_time", "init_time")
@@ -36,26 +39,44 @@ _CASE, _SITE = "case", "site"
 _FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
 
 
-def dataset_forecast(
+def forecast_array(
     dataset: "Dataset",
     name: str,
     variable: str | None = None,
     dimension: str | None = None,
     points: Sequence[GridPoint] = (),
     unit: str | None = None,
-) -> ForecastValues:
-    """The members or quantiles in a dataset.
+) -> "tuple[DataArray, str]":
+    """The variable of members or quantiles in a dataset, and the dimension of these.
 
     Args:
         dataset: The dataset.
         name: What messages call the file.
-        variable: The variable; None takes the only one with members.
+        variable: The variable, or several, separated by commas, that are sites then; None takes the only one with
+            members.
         dimension: The dimension of the members; None looks for the usual names.
         points: The points of a grid that are wanted, each the nearest to it; none where there is no grid.
         unit: The unit that is wanted; None takes that of the file.
     """
-    array, number = forecast_array(dataset, name, variable, dimension, points, unit)
-    site = site_dimension(array) or _SITE
+    array = _forecast_variable(
+        dataset, name, variable, (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
+    )
+    number = dimension or _only_known(array, name)
+    array = _at_points(array, name, points)
+    return array if unit is None else _in_unit(array, unit, name), number
+
+
+def array_forecast(array: "DataArray", number: str, name: str, site: str | None = None) -> ForecastValues:
+    """The members or quantiles in what `forecast_array` returns.
+
+    Args:
+        array: The variable.
+        number: The dimension of the members or quantiles.
+        name: What messages call the file.
+        site: The dimension of the sites, or hours, that are called by its labels; None looks for the usual names.
+    """
+    site, plain = site_dimension(array, number, name, site) or _SITE, site is not None
+    plain = plain or site == _VARIABLE
     array = array.squeeze([dim for dim in array.dims if array.sizes[dim] == 1 and dim != number])
     cases = _case_dimensions(array, (number, site), name)
     array = array if cases else array.expand_dims(_CASE)
@@ -72,48 +93,68 @@ def dataset_forecast(
     index = _dataset_index(array, cases[0]) if len(cases) == 1 else _crossed_index(array, cases)
     require_once(index, name)
     values = values.reshape(len(index), *values.shape[-2:])
-    labels = array[site].values.tolist() if values.shape[2] > 1 else None
-    targets = [array.name] if labels is None else [f"{array.name}[{label}]" for label in labels]
+    targets = _site_names(array, site, plain, name) if values.shape[2] > 1 else [str(array.name)]
     by_run = _VALID in array.coords  # as in GRIB files, whose `time` is that of the run
     times = _moments(array, cases, [_VALID if by_run else _TIME])
     issued = _moments(array, cases, [*_ISSUED, *([_TIME] if by_run else [])])
-    found = ForecastValues(values, index, tuple(map(str, targets)), levels, notes=_told(array, cases))
-    return replace(found, times=times, issued=issued, unit=_own_unit(array))
+    forecast = ForecastValues(values, index, tuple(targets), levels, notes=_told(array, cases))
+    return replace(forecast, times=times, issued=issued, unit=_own_unit(array))
 
 
-def forecast_array(
-    dataset: "Dataset",
-    name: str,
-    variable: str | None = None,
-    dimension: str | None = None,
-    points: Sequence[GridPoint] = (),
-    unit: str | None = None,
-) -> "tuple[DataArray, str]":
-    """The variable of members or quantiles in a dataset, and the dimension of these.
-
-    Args:
-        dataset: The dataset.
-        name: What messages call the file.
-        variable: The variable; None takes the only one with members.
-        dimension: The dimension of the members; None looks for the usual names.
-        points: The points of a grid that are wanted, each the nearest to it; none where there is no grid.
-        unit: The unit that is wanted; None takes that of the file.
-    """
-    array = _forecast_variable(
-        dataset, name, variable, (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
-    )
-    number = dimension or _only_known(array, name)
-    array = _at_points(array, name, points)
-    return array if unit is None else _in_unit(array, unit, name), number
-
-
-def site_dimension(array: "DataArray") -> str | None:
+def site_dimension(array: "DataArray", number: str, name: str, wanted: str | None = None) -> str | None:
     """The dimension of sites; None where there is none.
 
     Args:
         array: The variable of a forecast.
+        number: The dimension of the members or quantiles.
+        name: What messages call the file.
+        wanted: The dimension that the user says is that of the sites; None looks for the usual names.
     """
-    return next((str(dim) for dim in array.dims if dim in _SITES), None)
+    others = [str(dim) for dim in array.dims if dim != number]
+    if wanted is not None and wanted not in others:
+        hint = did_you_mean(wanted, others) if others else "there is none"
+        raise TableError(f"variable {array.name!r} of {name} has no dimension {wanted!r} for --site; {hint}")
+    return wanted or next((dim for dim in others if dim in _SITES), None)
+
+
+def require_parts(array: "DataArray", number: str, name: str, cost: object) -> None:
+    """Raise where a decision with many parts would be made part by part, along a dimension that no flag speaks of.
+
+    Args:
+        array: The variable of a forecast that has no dimension of sites.
+        number: The dimension of the members or quantiles.
+        name: What messages call the file.
+        cost: The decision; one about a single number is never refused.
+    """
+    if not isinstance(cost, ProgramCost | PartsCost):
+        return
+    dims = _case_dimensions(array, (number, _SITE), name)
+    alone = _parts_of(cost, 1)
+    for dim in reversed(dims[1:]):
+        if array.sizes[dim] > 1 and _parts_of(cost, array.sizes[dim]) not in (None, alone):
+            raise TableError(
+                f"variable {array.name!r} of {name} has the dimension {dim!r} besides {dims[0]!r}, and this cost "
+                f"decides about many parts together: --site {dim} makes it that of the parts, --sites each decides "
+                "for each by itself"
+            )
+
+
+def _parts_of(cost: Cost, outcomes: int) -> int | None:
+    """How many parts an action has; None where the cost is not one of so many outcomes."""
+    try:
+        return action_parts(cost, outcomes)
+    except StakesError:
+        return None
+
+
+def _site_names(array: "DataArray", site: str, plain: bool, name: str) -> list[str]:
+    """The labels of the sites, by themselves or behind the name of the variable."""
+    if not plain:
+        return [f"{array.name}[{label}]" for label in array[site].values.tolist()]
+    labels = [str(label) for label in array[site].to_index()]
+    if len(set(labels)) < len(labels):
+        raise TableError(f"{name} must have different labels along the dimension {site!r}, got {listed(labels)}")
+    return labels
 
 
 def _in_unit(array: "DataArray", unit: str, name: str) -> "DataArray":
@@ -141,13 +182,19 @@ def _told(array: "DataArray", cases: Sequence[str]) -> tuple[str, ...]:
         notes.append(f"{array.name} is in {unit}, as the file says{hint}")
     if len(cases) > 1:
         every = " and ".join(cases)
-        notes.append(f"there is a case for every {every}; --point LATITUDE,LONGITUDE chooses points of a grid")
+        flags = f"--site {cases[-1]} makes one decision about all along {cases[-1]}"
+        if set(cases) & {*_LATITUDE, *_LONGITUDE}:
+            flags = "--point LATITUDE,LONGITUDE chooses points of a grid"
+        notes.append(f"there is a case for every {every}; {flags}")
     return tuple(notes)
 
 
 def _forecast_variable(dataset: "Dataset", name: str, wanted: str | None, dimensions: Sequence[str]) -> "DataArray":
     numeric = {str(key): array for key, array in dataset.data_vars.items() if array.dtype.kind in "fiu"}
     suited = [key for key, array in numeric.items() if set(array.dims) & set(dimensions)]
+    several = [each.strip() for each in wanted.split(",")] if wanted is not None and wanted not in suited else []
+    if len(several) > 1 and set(several) <= set(suited):
+        return _side_by_side(dataset, several, name)
     if wanted is not None and wanted not in suited:
         hint = did_you_mean(wanted, suited) if suited else "there is none"
         raise TableError(f"{name} has no variable {wanted!r} with the dimension {dimensions[0]!r}; {hint}")
@@ -159,9 +206,21 @@ def _forecast_variable(dataset: "Dataset", name: str, wanted: str | None, dimens
         )
     if wanted is None and len(suited) > 1:
         raise TableError(
-            f"{name} has several variables with the dimension {dimensions[0]!r}, {listed(suited)}; name one as variable"
+            f"{name} has several variables with the dimension {dimensions[0]!r}, {listed(suited)}; --variable names "
+            f"one, or those that one decision is about, as in {','.join(suited[:2])}"
         )
     return numeric[wanted or suited[0]]
+
+
+def _side_by_side(dataset: "Dataset", names: Sequence[str], name: str) -> "DataArray":
+    """Several variables as one, along a dimension of their own."""
+    if len(set(names)) < len(names):
+        raise TableError(f"--variable must name different variables of {name}, got {listed(names)}")
+    alike = {(dataset[each].dims, _own_unit(dataset[each])) for each in names}
+    if len(alike) > 1:
+        raise TableError(f"the variables {listed(names)} of {name} must have the same dimensions and one unit")
+    array = dataset[list(names)].to_dataarray(_VARIABLE, name=listed(names))
+    return array.assign_attrs(units=dataset[names[0]].attrs.get("units"))
 
 
 def _only_known(array: "DataArray", name: str) -> str:

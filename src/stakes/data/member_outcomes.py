@@ -33,7 +33,8 @@ def read_outcomes(
         path: A CSV or parquet file; it may have more cases, unless they are known only by their place.
         members: The ensemble.
         time: The column of times; None looks for the usual names and for a column `case`.
-        site: The column of sites in a table with a row for each; None looks for the usual names.
+        site: The column of sites in a table with a row for each, which need not be there where the table has a column
+            for each target; None looks for the usual names.
         targets: The columns of the outcomes; None takes those called as the members' targets are, or a single column.
         separator: The character between the fields of a text file; None finds it out.
         encoding: The encoding of a text file; None finds it out.
@@ -43,6 +44,8 @@ def read_outcomes(
     index = case_index(table, time)
     if index is None and members.index.name != ROW:
         raise TableError(f"{name} has no column of times or cases, which its {len(table)} outcomes are matched by")
+    if site not in table.columns and set(members.targets) <= set(table.columns):
+        site = None
     if index is not None and (labels := site_labels(table, site)) is not None:
         table, targets = _one_column_a_site(table, index, labels, name, targets), None
         index = table.index

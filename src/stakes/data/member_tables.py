@@ -42,8 +42,8 @@ def table_forecast(
         targets: The columns of values of a long table; none for the only one.
         read_as: What the columns of a wide table hold, or which rows of a hub's table are meant.
     """
-    found = None if columns else long_forecast(table, name, time, runs, site, targets, read_as)
-    return _wide(table, name, time, runs, site, columns, read_as) if found is None else found
+    long = None if columns else long_forecast(table, name, time, runs, site, targets, read_as)
+    return _wide(table, name, time, runs, site, columns, read_as) if long is None else long
 
 
 def _wide(
@@ -62,29 +62,29 @@ def _wide(
         raise TableError(f"{name} has no column of members")
     columns, notes = (chosen_columns(wanted, others, name), ()) if wanted else without_coordinates(others)
     _require_numbers(table, columns, name)
-    found = forecast_columns(columns, name, read_as, bool(wanted))
-    values = np.stack([column_numbers(table, of_target, name) for of_target in found.of_target.values()], -1)
-    notes += found.notes + zone_notes(table, time_level(index))
+    roles = forecast_columns(columns, name, read_as, bool(wanted))
+    values = np.stack([column_numbers(table, of_target, name) for of_target in roles.of_target.values()], -1)
+    notes += roles.notes + zone_notes(table, time_level(index))
     if sites is not None:
-        return replace(_by_site(values, index, sites, found, name), named=read_as == "auto", notes=notes)
+        return replace(_by_site(values, index, sites, roles, name), named=read_as == "auto", notes=notes)
     index = pd.RangeIndex(len(table), name=ROW) if index is None else index
     require_once(index, name)
-    targets = tuple(found.of_target)
+    targets = tuple(roles.of_target)
     sited, named = read_as != "points", read_as == "auto"
-    return ForecastValues(values, index, targets, found.levels, named, sited, notes)
+    return ForecastValues(values, index, targets, roles.levels, named, sited, notes)
 
 
 def _by_site(
     values: Any,
     index: "pd.Index[Any] | None",
     labels: "pd.Series[Any]",
-    found: ForecastColumns,
+    roles: ForecastColumns,
     name: str,
 ) -> ForecastValues:
     """The values of each case and site, of a table that has a row for each: (rows, M, 1) to (N, M, sites)."""
-    if len(found.of_target) > 1:
+    if len(roles.of_target) > 1:
         raise TableError(
-            f"{name} has sites in the column {labels.name!r} and in the names of others, {listed([*found.of_target])}"
+            f"{name} has sites in the column {labels.name!r} and in the names of others, {listed([*roles.of_target])}"
         )
     if index is None:
         if labels.duplicated().any():
@@ -97,7 +97,7 @@ def _by_site(
     placed = np.full((len(cases), values.shape[1], len(sites)), np.nan)
     placed[case_codes, :, site_codes] = values[..., 0]
     cases = as_index(cases).set_names(index.names)
-    return ForecastValues(placed, cases, tuple(map(str, sites)), found.levels, sited=True)
+    return ForecastValues(placed, cases, tuple(map(str, sites)), roles.levels, sited=True)
 
 
 def _require_numbers(table: pd.DataFrame, columns: Sequence[str], name: str) -> None:

@@ -19,21 +19,26 @@ from numpy.typing import NDArray
 from stakes.data.forecast_columns import ReadAs
 from stakes.data.forecast_units import require_one_unit
 from stakes.data.forecast_values import ForecastValues
-from stakes.data.member_grids import GridPoint, dataset_forecast
+from stakes.data.member_grids import GridPoint, array_forecast, forecast_array, require_parts, site_dimension
 from stakes.data.member_tables import table_forecast
 from stakes.data.outcome_bounds import Pair
 from stakes.data.quantile_members import TailShape
 from stakes.data.tables import read_table
 from stakes.data.weighted_quantiles import given_bounds, weighted_quantiles, within
 from stakes.data.xarray_files import is_dataset, open_dataset
-from stakes.errors import SettingError, TableError, did_you_mean, listed
+from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text
 from stakes.method.argument_checks import require_one_of
+from stakes.method.program_actions import PartlyFree
 from stakes.number_text import number_text
 
 __all__ = ["MembersFile", "read_members"]
 
 Floats = NDArray[np.float64]
 _OR_MEMBERS = "; --read-as members takes the columns as members that count alike"
+_EACH_ALONE = (
+    "quantiles do not say how targets move together: what the decision costs at each depends on that one alone, so "
+    "that it need not be known; scores of all targets at once take them to rise and fall together"
+)
 _EQUAL_MEMBERS = 100  # that stand for weighted ones where nothing else will do
 
 
@@ -67,7 +72,7 @@ class MembersFile:
             what = (
                 f"{len(self.levels)} quantiles, levels {number_text(self.levels[0])} to {number_text(self.levels[-1])}"
             )
-        return f"{cases} cases of {what}, targets {', '.join(self.targets)}"
+        return f"{cases} cases of {what}, targets {names_text(self.targets)}"
 
     def __repr__(self) -> str:
         return f"MembersFile({self})"
@@ -108,8 +113,9 @@ def read_members(
     Args:
         path: The file.
         time: The column of times; None looks for the usual names and for a column `case`.
-        site: The column of sites in a table with a row for each; None looks for the usual names.
-        variable: The variable of a NetCDF file; None takes the only one with members.
+        site: The column of sites in a table with a row for each, or the dimension of the sites, or hours, of a NetCDF
+            file; None looks for the usual names.
+        variable: The variable of a NetCDF file, or several, separated by commas; None takes the only one with members.
         dimension: The dimension of the members in a NetCDF file; None looks for `number`, `member` and the like.
         points: Latitudes and longitudes of the points of a grid that are wanted; none where there is no grid.
         unit: The unit that is wanted of a NetCDF file that says its own; None takes it as it is.
@@ -133,81 +139,88 @@ def read_members(
         if columns:
             raise TableError(f"columns choose the members of a table, but {name} is a NetCDF file or like one")
         with open_dataset(str(path)) as dataset:
-            found = dataset_forecast(dataset, name, variable, dimension, points, unit)
+            array, number = forecast_array(dataset, name, variable, dimension, points, unit)
+            if site_dimension(array, number, name, site) is None and sites != "each":
+                require_parts(array, number, name, cost)
+            forecast = array_forecast(array, number, name, site)
     else:
         if dimension is not None or points or unit is not None:
             raise TableError(f"a dimension of members, points and a unit are of NetCDF files, but {name} is a table")
         table = read_table(path, separator=separator, encoding=encoding)
-        found = table_forecast(table, name, time=time, site=site, columns=columns, targets=targets, read_as=read_as)
-    kept = _complete(_of_sites(found, sites, name), name)
+        forecast = table_forecast(table, name, time=time, site=site, columns=columns, targets=targets, read_as=read_as)
+    kept = _complete(_of_sites(forecast, sites, name, cost), name)
     if kept.levels is not None:
-        return _weighted(kept, name, found.named, tails, bounds, cost)
+        return _weighted(kept, name, forecast.named, tails, bounds, cost)
     return replace(kept, members=within(kept.members, given_bounds(bounds)))
 
 
-def _of_sites(found: ForecastValues, sites: str | Sequence[str], name: str) -> ForecastValues:
+def _of_sites(forecast: ForecastValues, sites: str | Sequence[str], name: str, cost: object) -> ForecastValues:
     """The forecast for the sites that are meant, together or each by itself."""
     if sites == "each":
-        return found.each_by_itself() if len(found.targets) > 1 else found
+        return forecast.each_by_itself() if len(forecast.targets) > 1 else forecast
     if sites != "together":
         wanted = [sites] if isinstance(sites, str) else list(sites)
         for site in wanted:
-            if site not in found.targets:
-                raise TableError(f"{name} has no site {site!r}; {did_you_mean(site, found.targets)}")
-        found = found.only(wanted)
-    if len(found.targets) == 1:
-        return found
-    if found.levels is not None:
+            if site not in forecast.targets:
+                raise TableError(f"{name} has no site {site!r}; {did_you_mean(site, forecast.targets)}")
+        forecast = forecast.only(wanted)
+    if len(forecast.targets) == 1:
+        return forecast
+    if forecast.levels is not None and isinstance(cost, PartlyFree):
+        return replace(forecast, notes=(*forecast.notes, _EACH_ALONE))
+    if forecast.levels is not None:
         raise TableError(
-            f"{name} has quantiles of {len(found.targets)} sites, {listed(found.targets)}: they do not say how sites "
-            "move together, which one decision about all of them depends on, as members that belong together do; "
-            f"--sites each decides for each by itself, --sites {found.targets[0]} for one"
+            f"{name} has quantiles of {len(forecast.targets)} sites, {listed(forecast.targets)}: they do not say how "
+            "sites move together, which one decision about all of them depends on, as members that belong together do; "
+            f"--sites each decides for each by itself, --sites {forecast.targets[0]} for one"
         )
     note = (
-        f"{len(found.targets)} sites, {listed(found.targets)}, are one decision about all of them, and a member of one "
-        "site belongs to the same member of the others; --sites each decides for each by itself"
+        f"{len(forecast.targets)} sites, {names_text(forecast.targets)}, are one decision about all of them, and a "
+        "member of one site belongs to the same member of the others; --sites each decides for each by itself"
     )
-    return replace(found, notes=(*found.notes, note)) if found.sited else found
+    return replace(forecast, notes=(*forecast.notes, note)) if forecast.sited else forecast
 
 
-def _complete(found: ForecastValues, name: str) -> MembersFile:
+def _complete(forecast: ForecastValues, name: str) -> MembersFile:
     """Without the cases that have missing members, and with notes about what is there."""
-    what = "members" if found.levels is None else "quantiles"
-    if 0 in found.values.shape:
-        cases, members, _ = found.values.shape
+    what = "members" if forecast.levels is None else "quantiles"
+    if 0 in forecast.values.shape:
+        cases, members, _ = forecast.values.shape
         raise TableError(f"{name} has {cases} cases of {members} {what}, expected at least one each")
-    complete = ~np.isnan(found.values.sum((1, 2)))  # the numbers are finite or missing
+    complete = ~np.isnan(forecast.values.sum((1, 2)))  # the numbers are finite or missing
     if not complete.any():
         raise TableError(f"{name} has no case without missing {what}, of {len(complete)}")
-    notes = list(found.notes)
+    notes = list(forecast.notes)
     if missing := int((~complete).sum()):
         notes.append(f"{missing} of {len(complete)} cases have missing {what} and are left out")
-    if found.values.shape[1] == 1:
+    if forecast.values.shape[1] == 1:
         notes.append("there is one member a case, a point forecast: its action knows of no uncertainty")
-    members = np.ascontiguousarray(found.values[complete])
-    if found.levels is None:
+    members = np.ascontiguousarray(forecast.values[complete])
+    if forecast.levels is None:
         require_one_unit(members, name)
-    kept = MembersFile(members, found.index[complete], found.targets, cases=len(complete), levels=found.levels)
+    kept = MembersFile(members, forecast.index[complete], forecast.targets, cases=len(complete), levels=forecast.levels)
     return replace(kept, notes=(str(kept), *notes))
 
 
 def _weighted(
-    found: MembersFile,
+    kept: MembersFile,
     name: str,
     named: bool,
     tails: TailShape,
     bounds: Pair | Literal["auto"] | None,
     cost: object,
 ) -> MembersFile:
-    """The weighted members of quantiles, of one target."""
-    quantiles, target = found.members[..., 0], found.targets[0]
+    """The weighted members of the quantiles of each target."""
+    levels, each = kept.levels or (), zip(kept.targets, np.moveaxis(kept.members, 2, 0), strict=True)
     try:
-        made = weighted_quantiles(
-            found.levels or (), quantiles, name, tails=tails, bounds=bounds, cost=cost, target=target
-        )
+        weighted = [
+            weighted_quantiles(levels, quantiles, name, tails=tails, bounds=bounds, cost=cost, target=target)
+            for target, quantiles in each
+        ]
     except SettingError as error:
         raise TableError(f"{name}: {error}{_OR_MEMBERS if named else ''}") from error
     beyond = "exponential tails beyond" if tails == "exponential" else "nothing beyond"
     read = f"read as quantiles, with lines between the levels and {beyond}{_OR_MEMBERS if named else ''}"
-    notes = (found.notes[0], read, *found.notes[1:], *made.notes)
-    return replace(found, members=made.members[..., None], weights=made.weights, notes=notes)
+    notes = dict.fromkeys((kept.notes[0], read, *kept.notes[1:], *(note for one in weighted for note in one.notes)))
+    members = np.stack([one.members for one in weighted], -1)
+    return replace(kept, members=members, weights=weighted[0].weights, notes=tuple(notes))

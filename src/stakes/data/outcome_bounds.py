@@ -103,8 +103,8 @@ def outcome_bounds(given: Pair | Literal["auto"] | None, cost: object, outcome: 
         bounds = OutcomeBounds((_checked_pair(known),) * width, "cost")
         if not _rows_outside(bounds, values):
             return bounds
-    found = OutcomeBounds(tuple(_atoms(column) for column in values.T), "found")
-    return found if any(bound is not None for pair in found.pairs for bound in pair) else None
+    atoms = OutcomeBounds(tuple(_atoms(column) for column in values.T), "found")
+    return atoms if any(bound is not None for pair in atoms.pairs for bound in pair) else None
 
 
 def within_bounds(members: Tensor, bounds: OutcomeBounds | None) -> Tensor:

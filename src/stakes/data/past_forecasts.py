@@ -19,13 +19,13 @@ from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.learned_forecasts import LearnedForecasts
 from stakes.data.matched_outcomes import matched_outcomes
 from stakes.data.member_columns import chosen_columns
-from stakes.data.member_grids import dataset_forecast
+from stakes.data.member_grids import array_forecast, forecast_array
 from stakes.data.member_tables import table_forecast
 from stakes.data.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
 from stakes.data.tables import read_table
 from stakes.data.weighted_quantiles import quantile_bounds, weighted_quantiles
 from stakes.data.xarray_files import is_dataset, open_dataset
-from stakes.errors import SettingError, TableError, did_you_mean, listed
+from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text
 from stakes.number_text import number_text
 
 __all__ = ["forecasts_in_table", "members_of", "read_new", "read_past"]
@@ -69,19 +69,21 @@ def read_past(
         assert seen.table is not None
         there = [str(column) for column in seen.table.columns]
         layout = replace(layout, outcomes=tuple(chosen_columns(layout.outcomes, there, seen.name)))
-    found, rows = _found(layout, source)
+    forecast, rows = _read_forecast(layout, source, seen.table is not None and layout.site not in seen.table.columns)
     outcome_rows = _outcome_rows(layout, rows, seen)
-    layout, matched = _named_outcomes(layout, found, outcome_rows)
-    each = layout.each_site and len(found.targets) > 1
-    learned = LearnedForecasts.of(found)
-    layout = replace(layout, targets=found.targets, levels=found.levels or (), each_site=each, learned=learned)
+    layout, matched = _named_outcomes(layout, forecast, outcome_rows)
+    each = layout.each_site and len(forecast.targets) > 1
+    learned = LearnedForecasts.of(forecast)
+    layout = replace(layout, targets=forecast.targets, levels=forecast.levels or (), each_site=each, learned=learned)
     notes = (*told, *matched)
-    cases = forecast_cases(layout, found, rows, outcome_rows, notes)
+    cases = forecast_cases(layout, forecast, rows, outcome_rows, notes)
     assert cases.outcomes is not None
-    if found.levels is None:
-        require_one_unit(cases.found.values, source.name)
-    require_unit_of_outcomes(cases.found.values, cases.outcomes, cases.found.targets, f"the forecast in {source.name}")
-    layout = replace(layout, bounds=_bounds(cases, found.levels, bounds, cost))
+    if forecast.levels is None:
+        require_one_unit(cases.forecast.values, source.name)
+    require_unit_of_outcomes(
+        cases.forecast.values, cases.outcomes, cases.forecast.targets, f"the forecast in {source.name}"
+    )
+    layout = replace(layout, bounds=_bounds(cases, forecast.levels, bounds, cost))
     given = _given(layout, cases)
     assert given.outcomes is not None
     if given.weights is None:
@@ -115,11 +117,11 @@ def read_new(
     if outcomes is not None and not layout.own_file:
         raise SettingError(f"forecasts and outcomes share a table here, got {str(outcomes)!r} for the outcomes besides")
     source = _source(forecasts, csv)
-    found, rows = _found_alike(layout, source)
+    forecast, rows = _read_forecast_alike(layout, source)
     if not judged:
-        return _given(layout, forecast_cases(replace(layout, today=None), found, rows, None))
+        return _given(layout, forecast_cases(replace(layout, today=None), forecast, rows, None))
     outcome_rows = _outcome_rows(layout, rows, source if outcomes is None else _source(outcomes, csv))
-    return _given(layout, forecast_cases(layout, found, rows, outcome_rows))
+    return _given(layout, forecast_cases(layout, forecast, rows, outcome_rows))
 
 
 def forecasts_in_table(layout: ForecastLayout, table: pd.DataFrame, name: str) -> GivenForecasts:
@@ -130,20 +132,20 @@ def forecasts_in_table(layout: ForecastLayout, table: pd.DataFrame, name: str) -
         table: The table.
         name: What messages call it.
     """
-    found, rows = _found_alike(layout, _Source(Path(name), name, table))
-    return _given(layout, forecast_cases(replace(layout, today=None), found, rows, None))
+    forecast, rows = _read_forecast_alike(layout, _Source(Path(name), name, table))
+    return _given(layout, forecast_cases(replace(layout, today=None), forecast, rows, None))
 
 
-def _found_alike(layout: ForecastLayout, source: "_Source") -> tuple[ForecastValues, CaseRows | None]:
+def _read_forecast_alike(layout: ForecastLayout, source: "_Source") -> tuple[ForecastValues, CaseRows | None]:
     """The forecasts, refused where their levels are not those of the past ones."""
-    found, rows = _found(layout, source)
-    if (levels := found.levels or ()) != layout.levels:
+    forecast, rows = _read_forecast(layout, source)
+    if (levels := forecast.levels or ()) != layout.levels:
         kinds = [
             f"quantiles at {listed([*map(number_text, each)])}" if each else "members"
             for each in (layout.levels, levels)
         ]
         raise TableError(f"{source.name} must have {kinds[0]}, as the past forecasts, got {kinds[1]}")
-    return found, rows
+    return forecast, rows
 
 
 class _Source(NamedTuple):
@@ -158,20 +160,27 @@ def _source(path: Path, csv: dict[str, str | None]) -> _Source:
     return _Source(Path(path), repr(str(path)), None if is_dataset(path) else read_table(Path(path), **csv))
 
 
-def _found(layout: ForecastLayout, source: _Source) -> tuple[ForecastValues, CaseRows | None]:
-    """The forecasts of the targets that are meant, in the unit of past ones, and the rows of their table, if any."""
+def _read_forecast(
+    layout: ForecastLayout, source: _Source, in_grid: bool = False
+) -> tuple[ForecastValues, CaseRows | None]:
+    """The forecasts of the targets that are meant, in the unit of past ones, and the rows of their table, if any.
+
+    `in_grid` says that the sites of the layout must be a dimension of a gridded file, as they are no column elsewhere.
+    """
     table, name = source.table, source.name
     if table is None:
         _require_no_columns(layout, name)
         with open_dataset(str(source.path)) as dataset:
-            found = dataset_forecast(dataset, name, *layout.in_grid)
-        _require_one_place(found, name)
+            array, number = forecast_array(dataset, name, *layout.in_grid)
+            site = layout.site if in_grid or layout.site in array.dims else None
+            forecast = array_forecast(array, number, name, site)
+        _require_one_place(forecast, name)
         rows = None
     else:
         if layout.member_dimension is not None or layout.points or layout.unit is not None:
             raise TableError(f"a dimension of members, points and a unit are of NetCDF files, but {name} is a table")
         forecasts = table.drop(columns=[column for column in layout.beside if column in table.columns])
-        found = table_forecast(
+        forecast = table_forecast(
             forecasts,
             name,
             time=layout.time,
@@ -181,42 +190,43 @@ def _found(layout: ForecastLayout, source: _Source) -> tuple[ForecastValues, Cas
             read_as=_read_as(layout),
         )
         rows = CaseRows.of(table, name, layout.time, layout.runs, layout.site)
-    found = _of_targets(layout, found, name)
+    forecast = _of_targets(layout, forecast, name)
     if layout.learned is None:
-        return found, rows
+        return forecast, rows
     if rows is None:
-        found = layout.learned.in_its_unit(found, name)
-    return replace(found, notes=(*found.notes, *layout.learned.doubts(found))), rows
+        forecast = layout.learned.in_its_unit(forecast, name)
+    return replace(forecast, notes=(*forecast.notes, *layout.learned.doubts(forecast))), rows
 
 
-def _require_one_place(found: ForecastValues, name: str) -> None:
+def _require_one_place(forecast: ForecastValues, name: str) -> None:
     """Raise where a grid has several forecasts of one time by one run, which are of several places."""
-    if found.times is None or found.index.nlevels == 1:
+    if forecast.times is None or forecast.index.nlevels == 1:
         return
-    runs = found.times if found.issued is None else found.issued
-    if pd.MultiIndex.from_arrays([found.times, runs]).duplicated().any():
-        levels = listed([str(level) for level in found.index.names])
+    runs = forecast.times if forecast.issued is None else forecast.issued
+    if pd.MultiIndex.from_arrays([forecast.times, runs]).duplicated().any():
+        levels = listed([str(level) for level in forecast.index.names])
         raise TableError(
             f"{name} has forecasts for every {levels}, and nothing says which place outcomes are of; --point "
-            "LATITUDE,LONGITUDE takes the nearest, several are sites"
+            f"LATITUDE,LONGITUDE takes the nearest, several are sites; --site {forecast.index.names[-1]} takes all "
+            "along it as sites, or hours"
         )
 
 
-def _of_targets(layout: ForecastLayout, found: ForecastValues, name: str) -> ForecastValues:
+def _of_targets(layout: ForecastLayout, forecast: ForecastValues, name: str) -> ForecastValues:
     """The targets that are meant: all of them, or where each is decided by itself those that are there."""
     if not layout.targets:
-        return found
+        return forecast
     if layout.each_site:
-        for target in found.targets:
+        for target in forecast.targets:
             if target not in layout.targets:
                 raise TableError(
                     f"{name} has the site {target!r}, which is unknown; there are {listed(layout.targets)}"
                 )
-        return found.only([target for target in layout.targets if target in found.targets])
+        return forecast.only([target for target in layout.targets if target in forecast.targets])
     for target in layout.targets:
-        if target not in found.targets:
-            raise TableError(f"{name} has no site {target!r}; {did_you_mean(target, found.targets)}")
-    return found.only(layout.targets)
+        if target not in forecast.targets:
+            raise TableError(f"{name} has no site {target!r}; {did_you_mean(target, forecast.targets)}")
+    return forecast.only(layout.targets)
 
 
 def _require_no_columns(layout: ForecastLayout, name: str) -> None:
@@ -245,18 +255,23 @@ def _outcome_rows(layout: ForecastLayout, rows: CaseRows | None, seen: _Source) 
 
 
 def _named_outcomes(
-    layout: ForecastLayout, found: ForecastValues, rows: CaseRows
+    layout: ForecastLayout, forecast: ForecastValues, rows: CaseRows
 ) -> tuple[ForecastLayout, tuple[str, ...]]:
     """The layout with the column of outcomes of each target, or the only one beside a column of sites."""
+    if 1 == len(forecast.targets) < len(layout.outcomes) and len(layout.columns) > 1:
+        raise TableError(
+            f"a forecast of each outcome is as many columns as there are outcomes, got {len(layout.columns)}, "
+            f"{names_text(layout.columns)}, for {len(layout.outcomes)}, {names_text(layout.outcomes)}"
+        )
     if rows.sites is None:
-        outcomes, notes = matched_outcomes(found.targets, layout.outcomes, in_order=not found.sited)
+        outcomes, notes = matched_outcomes(forecast.targets, layout.outcomes, in_order=not forecast.sited)
         return replace(layout, outcomes=outcomes), notes
     if len(layout.outcomes) > 1:
         raise TableError(
             f"{rows.name} must have one column of outcomes beside that of sites, got {listed(layout.outcomes)}"
         )
     there = list(dict.fromkeys(rows.sites))
-    for target in found.targets:
+    for target in forecast.targets:
         if target not in there:
             raise TableError(f"{rows.name} has no outcome of site {target!r}; {did_you_mean(target, there)}")
     return layout, ()
@@ -270,15 +285,16 @@ def _bounds(
         return ()
     known = outcome_bounds(given, cost, torch.from_numpy(cases.outcomes))
     if known is None:
-        each = [quantile_bounds(cost, cases.found.values[..., place]) for place in range(cases.found.values.shape[2])]
+        values = cases.forecast.values
+        each = [quantile_bounds(cost, values[..., place]) for place in range(values.shape[2])]
         return tuple((None, None) if one is None else one.pairs[0] for one in each) if any(each) else ()
     return known.pairs
 
 
 def _given(layout: ForecastLayout, cases: ForecastCases) -> GivenForecasts:
-    found = cases.found
-    members, weights, notes = members_of(layout, found)
-    index, times, issued, leads = _moments(layout, found)
+    forecast = cases.forecast
+    members, weights, notes = members_of(layout, forecast)
+    index, times, issued, leads = _moments(layout, forecast)
     one_of_sites = len(layout.outcomes) < len(layout.targets)
     together = layout.targets if one_of_sites else layout.outcomes
     return GivenForecasts(
@@ -297,41 +313,41 @@ def _given(layout: ForecastLayout, cases: ForecastCases) -> GivenForecasts:
     ).in_order()
 
 
-def members_of(layout: ForecastLayout, found: ForecastValues) -> tuple[Floats, Floats | None, tuple[str, ...]]:
+def members_of(layout: ForecastLayout, forecast: ForecastValues) -> tuple[Floats, Floats | None, tuple[str, ...]]:
     """Members (N, M, D), their weights where they were made of quantiles, and what to know about these.
 
     Args:
         layout: As `read_past` has returned it.
-        found: Forecasts of its targets, or of one where each site is decided by itself.
+        forecast: Forecasts of its targets, or of one where each site is decided by itself.
     """
-    width = found.values.shape[2]
+    width = forecast.values.shape[2]
     pairs = layout.bounds if len(layout.bounds) == width else layout.bounds[:1] * width
-    if found.levels is None:
+    if forecast.levels is None:
         bounds = OutcomeBounds(pairs, "given") if pairs else None
-        values = torch.from_numpy(found.values)
-        return (found.values if bounds is None else bounds.clip(values).numpy()), None, ()
-    made = [
+        values = torch.from_numpy(forecast.values)
+        return (forecast.values if bounds is None else bounds.clip(values).numpy()), None, ()
+    weighted = [
         weighted_quantiles(
-            found.levels,
-            found.values[..., place],
+            forecast.levels,
+            forecast.values[..., place],
             f"the forecast of {layout.targets[place]}" if width > 1 else "the forecast",
             tails=layout.tails,
             bounds=pairs[place] if pairs else None,
         )
         for place in range(width)
     ]
-    notes = tuple(dict.fromkeys(note for each in made for note in each.notes))
-    return np.stack([each.members for each in made], -1), made[0].weights, notes
+    notes = tuple(dict.fromkeys(note for each in weighted for note in each.notes))
+    return np.stack([each.members for each in weighted], -1), weighted[0].weights, notes
 
 
-def _moments(layout: ForecastLayout, found: ForecastValues) -> tuple[Any, Any, Any, Any]:
+def _moments(layout: ForecastLayout, forecast: ForecastValues) -> tuple[Any, Any, Any, Any]:
     """What cases are called, when they happen, when they were issued, and the lead between both in hours."""
-    index = found.index
+    index = forecast.index
     levels = {name: index.get_level_values(place) for place, name in enumerate(index.names)}
     first = index.get_level_values(0)
     is_time = isinstance(first, pd.DatetimeIndex) and first.name not in layout.runs
-    times = found.times if found.times is not None else first.to_numpy() if is_time else None
-    issued = levels[layout.issued].to_numpy() if layout.issued is not None else found.issued
+    times = forecast.times if forecast.times is not None else first.to_numpy() if is_time else None
+    issued = levels[layout.issued].to_numpy() if layout.issued is not None else forecast.issued
     leads = levels[layout.lead].to_numpy() if layout.lead is not None else None
     if layout.lead_hours is not None:
         leads = np.full(len(index), layout.lead_hours)

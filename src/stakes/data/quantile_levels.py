@@ -62,12 +62,12 @@ def named_quantiles(columns: Sequence[str], certain: bool = False) -> list[Named
     )
     in_percent = not as_decimals and any(_says_percent(match, certain) for match in matches.values())
     in_percent = in_percent and not _are_fractions(list(matches.values()))
-    found = [
+    quantiles = [
         _named(column, match, in_percent and (certain or not _is_bare(match)), as_decimals)
         for column, match in matches.items()
     ]
-    said = {(each.prefix, each.level) for each in found if matches[each.column]["median"] is None}
-    return [each for each in found if matches[each.column]["median"] is None or (each.prefix, 0.5) not in said]
+    said = {(each.prefix, each.level) for each in quantiles if matches[each.column]["median"] is None}
+    return [each for each in quantiles if matches[each.column]["median"] is None or (each.prefix, 0.5) not in said]
 
 
 def lone_quantile(columns: Sequence[str]) -> str | None:
@@ -80,52 +80,53 @@ def lone_quantile(columns: Sequence[str]) -> str | None:
     return named[0] if len(named) == 1 else None
 
 
-def may_be_members(found: Sequence[NamedQuantile]) -> bool:
+def may_be_members(quantiles: Sequence[NamedQuantile]) -> bool:
     """Whether the columns may as well be members, since their numbers follow each other: q1, q2, ... q50.
 
     Args:
-        found: Columns that are named as quantiles are.
+        quantiles: Columns that are named as quantiles are.
     """
-    whole = sorted({each.whole for each in found if each.whole is not None})
+    whole = sorted({each.whole for each in quantiles if each.whole is not None})
     steps = [following - number for number, following in pairwise(whole)]
-    return bool(steps) and all(each.whole is not None for each in found) and 2 * steps.count(1) >= len(steps)
+    return bool(steps) and all(each.whole is not None for each in quantiles) and 2 * steps.count(1) >= len(steps)
 
 
-def require_certain(found: Sequence[NamedQuantile], name: str) -> None:
+def require_certain(quantiles: Sequence[NamedQuantile], name: str) -> None:
     """Raise where the columns may as well be members.
 
     Args:
-        found: Columns that are named as quantiles are.
+        quantiles: Columns that are named as quantiles are.
         name: What messages call the file.
     """
-    if may_be_members(found):
-        columns = f"{found[0].column} to {found[-1].column}" if len(found) > 2 else listed([e.column for e in found])
+    if may_be_members(quantiles):
+        named = [each.column for each in quantiles]
+        columns = f"{named[0]} to {named[-1]}" if len(named) > 2 else listed(named)
         raise TableError(
             f"{name} has the columns {columns}, which may be members or quantiles; --read-as members or "
             "--read-as quantiles says which"
         )
 
 
-def require_levels(found: Sequence[NamedQuantile], name: str) -> None:
+def require_levels(quantiles: Sequence[NamedQuantile], name: str) -> None:
     """Raise where there are no two levels, one lies outside 0 to 1, or one is there twice.
 
     Args:
-        found: Columns that are named as quantiles are.
+        quantiles: Columns that are named as quantiles are.
         name: What messages call the file.
     """
-    if not found:
+    if not quantiles:
         raise TableError(
             f"{name} must have at least two columns that name levels, such as q10 or 0.1, to hold quantiles"
         )
-    for each in found:
+    for each in quantiles:
         if not 0 <= each.level <= 1:
             raise TableError(
                 f"{name} has the column {each.column!r} beside others that name quantiles, but its level "
                 f"{number_text(each.level)} does not lie between 0 and 1; --read-as members takes all as members"
             )
-    for (prefix, level), count in Counter((each.prefix, each.level) for each in found).items():
+    for (prefix, level), count in Counter((each.prefix, each.level) for each in quantiles).items():
         if count > 1:
-            twice = [each.column for each in found if (each.prefix, each.level) == (prefix, level)]
+            twice = [each.column for each in quantiles if (each.prefix, each.level) == (prefix, level)]
             raise TableError(f"{name} has the level {number_text(level)} twice, in the columns {listed(twice)}")
 
 

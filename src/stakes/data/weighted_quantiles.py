@@ -76,9 +76,9 @@ def quantile_bounds(cost: object, quantiles: Floats) -> OutcomeBounds | None:
         cost: The cost; None for no cost.
         quantiles: Quantiles of any shape.
     """
-    found = outcome_bounds("auto", cost, torch.from_numpy(quantiles.reshape(-1, 1)))
-    if found is not None or not isinstance(cost, TotalCost) or isinstance(cost, WindDispatchCost):
-        return found
+    bounds = outcome_bounds("auto", cost, torch.from_numpy(quantiles.reshape(-1, 1)))
+    if bounds is not None or not isinstance(cost, TotalCost) or isinstance(cost, WindDispatchCost):
+        return bounds
     if isinstance(cost, ShortfallCost) and quantiles.min() >= 0 and quantiles.max() <= 1:
         return OutcomeBounds(((0.0, 1.0),), "cost")
     from_zero = not isinstance(cost.lower, torch.Tensor) and cost.lower == 0 and quantiles.min() >= 0

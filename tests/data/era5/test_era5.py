@@ -127,7 +127,7 @@ def test_the_store_cannot_reach_across_the_date_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("layout", ["new", "old", "versions"])
 def test_every_layout_of_the_store_becomes_one(tmp_path: Path, layout: Layout, zipped: bool) -> None:
     request = Era5Request(("t2m", "u10"), (52.52, 13.4), (2019, 2020), patch=3, step=24)
-    found = fetched(RecordingClient(layout, zipped), tmp_path / "a.nc", request)
+    download = fetched(RecordingClient(layout, zipped), tmp_path / "a.nc", request)
     dataset = content(tmp_path / "a.nc")
     assert {name: array.dims for name, array in dataset.data_vars.items()} == dict.fromkeys(
         ["t2m", "u10"], ("valid_time", "latitude", "longitude")
@@ -139,7 +139,7 @@ def test_every_layout_of_the_store_becomes_one(tmp_path: Path, layout: Layout, z
         np.testing.assert_allclose(dataset[name], values(name, times, *AROUND_BERLIN), rtol=1e-6)
     assert (dataset["t2m"].attrs["units"], dataset["u10"].attrs["units"]) == ("K", "m s**-1")
     assert dataset.attrs["attribution"] == ERA5_ATTRIBUTION
-    assert found.record() == {
+    assert download.record() == {
         "out": str(tmp_path / "a.nc"),
         "variables": ["t2m", "u10"],
         "latitudes": [52.75, 52.5, 52.25],
@@ -173,9 +173,9 @@ def test_missing_values_stay_missing_and_are_told(tmp_path: Path) -> None:
             dataset["stl1"][:, 0] = np.nan
             dataset.to_netcdf(target, engine="h5netcdf")
 
-    found = fetched(OverSea(), tmp_path / "a.nc", Era5Request(("t2m", "stl1"), (52.5, 13.5), (2021, 2021), 3, 24))
-    assert found.missing == {"t2m": 0, "stl1": 365 * 3}
-    assert found.notes == ("stl1: 1095 of 3285 values are missing",)
+    download = fetched(OverSea(), tmp_path / "a.nc", Era5Request(("t2m", "stl1"), (52.5, 13.5), (2021, 2021), 3, 24))
+    assert download.missing == {"t2m": 0, "stl1": 365 * 3}
+    assert download.notes == ("stl1: 1095 of 3285 values are missing",)
     assert "stl1[-1,0]" not in read_series(str(tmp_path / "a.nc")).columns
 
 

@@ -26,8 +26,8 @@ def test_hours_without_readings_are_missing_and_outside_ones_ignored() -> None:
     power[10] = np.nan
     gone = readings(60, power)
     gone = PowerReadings(np.delete(gone.times, 20), np.delete(gone.power, 20))
-    found = hourly_means(gone, HOURS[5:-5])
-    assert np.flatnonzero(np.isnan(found)).tolist() == [5, 15]
+    means = hourly_means(gone, HOURS[5:-5])
+    assert np.flatnonzero(np.isnan(means)).tolist() == [5, 15]
 
 
 def test_missing_readings_of_an_hour_leave_the_others() -> None:
@@ -54,15 +54,15 @@ def test_an_hour_beside_both_its_neighbours_is_missing() -> None:
 def test_an_hour_far_above_all_others_is_missing() -> None:
     power = np.full(len(HOURS), 1000.0)
     power[-1] = 1300.0  # at the edge, where there are no two neighbours
-    found = hourly_means(readings(60, power), HOURS)
-    assert np.flatnonzero(np.isnan(found)).tolist() == [len(HOURS) - 1]
+    means = hourly_means(readings(60, power), HOURS)
+    assert np.flatnonzero(np.isnan(means)).tolist() == [len(HOURS) - 1]
 
 
 def test_half_hours_are_screened_before_the_mean() -> None:
     power = smooth(2 * len(HOURS))
     power[201] += 150
-    found = hourly_means(readings(30, power), HOURS)
-    assert found[100] == power[200]
+    means = hourly_means(readings(30, power), HOURS)
+    assert means[100] == power[200]
     quarter = smooth(4 * len(HOURS))
     quarter[401] += 150
     assert hourly_means(readings(15, quarter), HOURS)[100] == pytest.approx(quarter[400:404].mean())
@@ -71,13 +71,13 @@ def test_half_hours_are_screened_before_the_mean() -> None:
 def test_six_hours_need_five() -> None:
     hourly = np.arange(18.0)
     hourly[[3, 8, 9]] = np.nan
-    found = six_hourly_means(hourly)
-    assert found[0] == np.mean([0, 1, 2, 4, 5])
-    assert np.isnan(found[1])
-    assert found[2] == 14.5
+    means = six_hourly_means(hourly)
+    assert means[0] == np.mean([0, 1, 2, 4, 5])
+    assert np.isnan(means[1])
+    assert means[2] == 14.5
 
 
 def test_capacity_is_a_quantile_of_the_year() -> None:
     hours = np.array(["2017-12-31T22", "2017-12-31T23", "2018-01-01T00", "2018-01-01T01"], "datetime64[s]")
-    found = yearly_capacity(np.array([1.0, 3.0, 7.0, np.nan]), hours)
-    assert found == {2017: pytest.approx(1 + 0.995 * 2), 2018: 7.0}
+    capacity = yearly_capacity(np.array([1.0, 3.0, 7.0, np.nan]), hours)
+    assert capacity == {2017: pytest.approx(1 + 0.995 * 2), 2018: 7.0}
