@@ -10,7 +10,8 @@ from stakes.errors import SettingError
 from stakes.tasks import find_task, task_types
 from stakes.tasks.task import PaperSettings
 
-NAMES = ("european_wind", "french_load", "frost", "irish_wind", "simulated_portfolio", "synthetic", "wind")
+NAMES = ("european_wind", "french_load", "frost", "gefcom_wind", "irish_wind", "new_york_load")
+NAMES += ("simulated_portfolio", "synthetic", "wind")
 
 
 def test_every_task_is_listed_under_its_name() -> None:

@@ -15,6 +15,7 @@ from stakes import (
     NewsvendorCost,
     PowerCurve,
     ProtectionCost,
+    ScheduleCost,
     ScoreMixture,
     ScoringRule,
     ShortfallCost,
@@ -300,6 +301,15 @@ def test_stacked_parameters_are_a_column() -> None:
     )
     for field, column in {"short": [1, 5], "long": [2, 6], "lower": [-3, -7], "upper": [4, 8]}.items():
         assert torch.equal(getattr(stacked, field), torch.tensor(column, dtype=torch.float64)[:, None])
+
+
+def test_a_program_may_have_a_number_for_each_outcome() -> None:
+    prices = torch.tensor([1.0, 2.0, 3.0])
+    stacked: Any = stacked_cost([ScheduleCost(prices, 1.0), ScheduleCost(5.0, 2.0)], CPU, torch.float64)
+    assert stacked.short.tolist() == [[[1.0, 2.0, 3.0]], [[5.0, 5.0, 5.0]]]
+    assert stacked.long.tolist() == [[[1.0]], [[2.0]]]
+    with pytest.raises(SettingError, match="underage of a replica's cost must be one number"):
+        stacked_cost([NewsvendorCost(prices, 1.0, 0.0, 9.0)] * 2, CPU, torch.float64)
 
 
 def test_one_element_tensors_are_parameters_too() -> None:

@@ -2,6 +2,7 @@
 
 import os.path
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,8 @@ __all__ = [
     "chronological_data",
     "chronological_splits",
     "consecutive_years",
+    "judged_every",
+    "require_folder",
     "require_lead_hours",
     "require_record",
     "years_of_file",
@@ -108,6 +111,34 @@ def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str)
         unit=unit,
         attribution=attribution,
     )
+
+
+def judged_every(rows: int, splits: Mapping[str, Split]) -> dict[str, Split]:
+    """The splits with every so-many-th row of those that judge: neighbouring hours err alike.
+
+    Args:
+        rows: How many rows there are to one that is kept.
+        splits: The rows of "train", which all stay, and of the other splits.
+    """
+    judged = {
+        name: replace(
+            split, features=split.features[::rows], outcomes=split.outcomes[::rows], times=split.times[::rows]
+        )
+        for name, split in splits.items()
+        if name != "train"
+    }
+    return {**splits, **judged}
+
+
+def require_folder(name: str, folder: object) -> None:
+    """Raise unless it is the path of a folder as text, or None; it is opened when its data are asked for.
+
+    Args:
+        name: What the setting is called.
+        folder: What came.
+    """
+    if not isinstance(folder, str | None):
+        raise SettingError(f"{name} must be the path of a folder as text or None, got {folder!r}")
 
 
 def require_record(record: str, known: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Beyond the paper: commit the wind power of 17 European countries, onshore and offshore, one day ahead."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,10 +10,16 @@ from torch import Tensor
 from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
 from stakes.data.records.entsoe_wheel import ENTSOE_ATTRIBUTION, YEARS, read_wind_power
 from stakes.data.records.power_screening import hourly_means, six_hourly_means, yearly_capacity
+from stakes.data.records.reference_tables import (
+    EUROPEAN_CAPACITY,
+    EUROPEAN_POWER,
+    read_reference_table,
+    table_series,
+)
 from stakes.data.time_series import TimeSeries
 from stakes.errors import SettingError
 from stakes.method.named_costs import ShortfallCost
-from stakes.tasks.chronological import chronological_data, consecutive_years
+from stakes.tasks.chronological import chronological_data, consecutive_years, require_folder
 from stakes.tasks.many_sites import MANY_WIND_SITES
 from stakes.tasks.regions import region_between
 from stakes.tasks.task import PaperSettings, Region, TaskData
@@ -35,6 +41,8 @@ class EuropeanWind:
     Attributes:
         penalty: What a missing fraction of capacity, squared, costs against the price of the power.
         wheel: The path of the wheel; None looks for it in the current folder and then for the installed package.
+        tables: The folder of two tables that were made of the wheel, of 6-hourly power and of capacities, which are
+            then read instead; None reads the wheel.
     """
 
     name: ClassVar[str] = "european_wind"
@@ -43,11 +51,13 @@ class EuropeanWind:
 
     penalty: float = 5.0
     wheel: str | None = None
+    tables: str | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
         _ = self.cost  # which checks the penalty
         if not isinstance(self.wheel, str | None):
             raise SettingError(f"wheel must be a path as text or None, got {self.wheel!r}")
+        require_folder("tables", self.tables)
 
     @property
     def cost(self) -> ShortfallCost:
@@ -60,6 +70,8 @@ class EuropeanWind:
 
     def series(self) -> TimeSeries:
         """6-hourly power of every series as a fraction of its capacity, NaN where it is missing."""
+        if self.tables is not None:
+            return _series_of_tables(self.tables)
         hours = np.arange(_FIRST, _END, np.timedelta64(1, "h"))
         fractions = {}
         for name, readings in read_wind_power(self.wheel).items():
@@ -79,6 +91,15 @@ class EuropeanWind:
     def data(self) -> TaskData:
         """6-hourly cases: train 2017-2018, validate 2019, test 2020."""
         return chronological_data(self.splits(), "fraction of capacity", ENTSOE_ATTRIBUTION)
+
+
+def _series_of_tables(folder: str) -> TimeSeries:
+    """Power over capacity, which both tables have in MW."""
+    table = read_reference_table(EUROPEAN_POWER, folder)
+    capacity = read_reference_table(EUROPEAN_CAPACITY, folder).set_index("series")
+    power = table_series(table, tuple(table.columns[1:]))
+    quantiles = capacity.loc[list(power.columns), [f"p99.5_{year}" for year in YEARS]].to_numpy().T  # (years, series)
+    return replace(power, values=power.values / quantiles[table["time"].dt.year - YEARS[0]])
 
 
 def _mean(outcome: Tensor) -> Tensor:

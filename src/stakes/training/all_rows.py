@@ -52,7 +52,7 @@ class FoundTraining:
 
 def train_on_all_rows(
     plan: TrainingPlan,
-    found: FoundTraining,
+    training: FoundTraining,
     processes: int = 1,
     *,
     checkpoints: Path | None = None,
@@ -65,21 +65,21 @@ def train_on_all_rows(
 
     Args:
         plan: What the models depend on but for their weights and how long they are trained; it trains on all cases.
-        found: What the search has found.
+        training: Which weights to train, and how long, as the search has found it.
         processes: How many processes share the weights.
         checkpoints: A folder where a second call goes on after a kill; None keeps nothing.
         stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`. None never stops.
         quiet: Show no progress.
     """
-    if widths := {len(each) for each in found.epochs} - {len(plan.seeds)}:
+    if widths := {len(each) for each in training.epochs} - {len(plan.seeds)}:
         raise SettingError(f"ensemble must be the {widths.pop()} of the search, got {len(plan.seeds)}")
-    pretraining = 0 if plan.start else found.settings.pretraining_epochs
+    pretraining = 0 if plan.start else training.settings.pretraining_epochs
     again = replace(
         plan,
-        settings=replace(found.settings, validate_every=found.settings.epochs, pretraining_epochs=pretraining),
-        weights=found.weights,
+        settings=replace(training.settings, validate_every=training.settings.epochs, pretraining_epochs=pretraining),
+        weights=training.weights,
         judged=None,
-        epochs=dict(zip(found.weights, found.epochs, strict=True)),
+        epochs=dict(zip(training.weights, training.epochs, strict=True)),
     )
     about = f"training again on {len(plan.train)} cases"
     return train_weights(again, processes, checkpoints=checkpoints, stop=stop, quiet=quiet, about=about)

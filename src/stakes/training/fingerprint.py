@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from stakes.method.score_mixture import score_weights
 from stakes.method.training_settings import TrainingSettings
 from stakes.settings import telling_fields
-from stakes.training.replicas import ReplicaStack, structure
+from stakes.training.model_structure import structure
+from stakes.training.replicas import ReplicaStack
 
 __all__ = ["fingerprint", "former_fingerprint", "leaders"]
 
@@ -67,7 +68,8 @@ def _digest(stack: ReplicaStack, parameters: Tensor, describe: Callable[[nn.Modu
     digest = hashlib.sha256(_described_settings(stack.settings).encode())
     for replica in stack.replicas:
         asked = () if replica.epochs is None else (replica.epochs,)  # which earlier versions did not know
-        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), *asked)
+        seen = ("conditioned",) if replica.conditioned else ()  # nor this
+        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), *asked, *seen)
         digest.update(f"{repr(told)[:-1]}, {describe(replica.model)})".encode())
     for values in _tensors(stack, parameters):
         flat = values.cpu().clone(memory_format=torch.contiguous_format).reshape(-1)

@@ -20,6 +20,7 @@ from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
 from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.models.sample_model import SampleModel
+from stakes.method.parameter_column import ParameterColumn
 from stakes.method.scores import energy_score
 from stakes.method.training_settings import (
     DiffusionSettings,
@@ -145,6 +146,8 @@ class TrainingPlan:
         bounds: What the members of that forecast are drawn to; None where there are no bounds.
         epochs: For how many epochs the models of each weight are trained, one number per seed, without validation, the
             last weights being kept; None leaves out a model. None for all stops each one by the stopping cases.
+        conditioned: Whether models see the parameter of the cost that is a range, which is the last feature of all
+            cases then.
     """
 
     cost: Cost
@@ -161,6 +164,7 @@ class TrainingPlan:
     start: tuple[dict[str, Tensor], ...] = ()
     bounds: OutcomeBounds | None = None
     epochs: Mapping[float, tuple[int | None, ...]] | None = None
+    conditioned: bool = False
 
     def replicas(self) -> list[Replica]:
         """One for each weight and seed; those of one seed start alike and share their pre-training."""
@@ -175,21 +179,27 @@ class TrainingPlan:
                 seed,
                 f"weight {weight:g}, seed {place}",
                 None if self.epochs is None else self.epochs[weight][place],
+                self.conditioned,
             )
             for weight in self.weights
             for place, seed in enumerate(self.seeds)
             if self.epochs is None or self.epochs[weight][place] is not None
         ]
 
+    @property
+    def column(self) -> ParameterColumn:
+        """Where each case has the parameter of its cost."""
+        return ParameterColumn.of(self.cost, self.conditioned)
+
     def model(self, place: int) -> nn.Module:
         """An untrained model of one of the seeds with its scaling fitted, or what it starts from."""
-        features, outcomes = self.train.features.shape[1], self.train.outcome.shape[1]
+        features, outcomes = self.column.unmoved(self.train.features), self.train.outcome
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seeds[place])
-            model = self.factory(features, outcomes)
+            model = self.factory(features.shape[1], outcomes.shape[1])
         if not isinstance(model, nn.Module) or not isinstance(model, SampleModel):
             raise SettingError(f"model must make a torch module with the methods of SampleModel, got {type(model)}")
-        model.fit_scaling(self.train.features, self.train.outcome)
+        model.fit_scaling(features, outcomes)
         if self.start:
             try:
                 model.load_state_dict(self.start[place])
@@ -317,16 +327,17 @@ def _judged(plan: TrainingPlan, models: Sequence[nn.Module]) -> tuple[Floats, Fl
     """
     if plan.judged is None:
         return np.empty(0), np.empty(0)
-    features, outcome = plan.judged.features, plan.judged.outcome
+    features, outcome, column = plan.judged.features, plan.judged.outcome, plan.column
     cost, score = np.full((2, len(outcome)), np.nan)
     with torch.no_grad():
         for rows, members in pooled_parts(
-            models, features, plan.members, plan.noise_seed, plan.device, share_noise=False
+            models, column.seen(features), plan.members, plan.noise_seed, plan.device, share_noise=False
         ):
             if bool(torch.isfinite(members).all()):
                 members = within_bounds(members, plan.bounds)
-                action = optimal_action(plan.cost, members, thorough=True)
-                cost[rows] = plan.cost(action, outcome[rows]).numpy()
+                own = column.cost(plan.cost, features[rows])
+                action = optimal_action(own, members, thorough=True)
+                cost[rows] = own(action, outcome[rows]).numpy()
                 score[rows] = energy_score(members, outcome[rows]).numpy()
     return cost, score
 

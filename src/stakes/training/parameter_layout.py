@@ -66,9 +66,9 @@ def parameter_places(model: nn.Module) -> dict[str, list[tuple[nn.Module, str]]]
         model: The model.
     """
     names = {parameter: name for name, parameter in model.named_parameters()}
-    found: dict[str, list[tuple[nn.Module, str]]] = {name: [] for name in names.values()}
+    places: dict[str, list[tuple[nn.Module, str]]] = {name: [] for name in names.values()}
     for module in model.modules():
         for leaf, parameter in module._parameters.items():
             if parameter is not None:
-                found[names[parameter]].append((module, leaf))
-    return found
+                places[names[parameter]].append((module, leaf))
+    return places

@@ -14,9 +14,10 @@ from stakes.method.argument_checks import require_count, require_positive
 from stakes.method.costs import Cost, Parameter, require_cost
 from stakes.method.models.networks import Perceptron
 from stakes.method.models.scaling import Scaling
+from stakes.method.program_actions import PartsCost, ProgramCost
 from stakes.training.adam import Adam
 
-__all__ = ["Policy", "PolicySettings", "train_policy"]
+__all__ = ["Policy", "PolicySettings", "require_one_action", "train_policy"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def train_policy(
     >>> policy(cases.features).shape
     torch.Size([64, 1])
     """
-    require_cost(cost)
+    require_one_action(cost)
     require_count("seed", seed, least=0)
     if train.features.shape[1] != validation.features.shape[1]:
         widths = f"{train.features.shape[1]} and {validation.features.shape[1]}"
@@ -118,6 +119,20 @@ def train_policy(
     if best_cost == math.inf:
         raise NonFiniteError("the validation cost of the policy was never finite")
     return best.cpu().requires_grad_(False)
+
+
+def require_one_action(cost: Cost) -> None:
+    """Raise unless a policy can be trained on the cost, whose action must be one number between bounds.
+
+    Args:
+        cost: What is paid for an action when the outcome has come.
+    """
+    require_cost(cost)
+    if isinstance(cost, ProgramCost | PartsCost):
+        raise CostError(
+            "a policy decides about one number: whether there is anything to gain is not known of a decision with "
+            "several parts, or averse to risk"
+        )
 
 
 def _fresh_policy(cost: Cost, features: Tensor, settings: PolicySettings, seed: int) -> Policy:

@@ -26,18 +26,20 @@ from stakes.method.decision_score import DecisionScore
 from stakes.method.models.diffusion import DiffusionModel
 from stakes.method.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
 from stakes.method.objective import DecisionAwareObjective
+from stakes.method.parameter_column import ParameterColumn
 from stakes.method.score_mixture import ScoreMixture, named_score, score_weights
 from stakes.method.scores import ScoringRule, TotalCRPS, VariogramScore
 from stakes.method.training_settings import TrainingSettings
+from stakes.training.model_structure import structure
 from stakes.training.parameter_layout import ParameterLayout, parameter_places
+from stakes.training.parameter_scales import ParameterScales
+from stakes.training.stacked_cases import StackedCases
 from stakes.training.stacked_cost import stacked_cost
 
-__all__ = ["Replica", "ReplicaStack", "structure"]
+__all__ = ["Replica", "ReplicaStack"]
 
 _CASES_OF_CLIMATOLOGY = 1 << 12  # at most twice as many, evenly spread over the training cases
 _MEMBERS_AT_ONCE = 1 << 14  # of a replica, where many cases are evaluated: the same in every stack
-
-
 _WITH_OWN_STATE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
 
 
@@ -55,6 +57,9 @@ class Replica:
         name: What it is called in messages.
         epochs: For how many epochs it is trained, whatever validation says, the last weights being kept; None stops by
             validation and keeps the best.
+        conditioned: Whether the model sees the parameter of the cost that is a range, as one more feature. Such a cost
+            needs cases with that parameter as their last feature (`stakes.method.parameter_column`): the value it has
+            in validation, in place of which training draws others.
     """
 
     model: nn.Module = field(repr=False)
@@ -65,6 +70,7 @@ class Replica:
     seed: int
     name: str = "model"
     epochs: int | None = None
+    conditioned: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, nn.Module) or not isinstance(self.model, SampleModel):
@@ -120,8 +126,9 @@ class ReplicaStack:
         self.layout = ParameterLayout(replicas[0].model)
         self.template = _Draw(copy.deepcopy(replicas[0].model)).to(device)
         self.fixed = _fixed_state(self.replicas, self.layout, device)
-        self.train = _StackedCases([replica.train for replica in replicas], self.layout.dtype, device)
-        self.validation = _StackedCases([replica.validation for replica in replicas], self.layout.dtype, device)
+        self.train = StackedCases([replica.train for replica in replicas], self.layout.dtype, device)
+        self.validation = StackedCases([replica.validation for replica in replicas], self.layout.dtype, device)
+        self.column = _shared_column(self.replicas)
         self.batch = min(settings.batch, self.train.count)
         self.steps = self.train.count // self.batch  # in an epoch
         self.seeds = sorted({replica.seed for replica in replicas})
@@ -169,6 +176,13 @@ class ReplicaStack:
         return stacked_cost([replica.cost for replica in self.replicas], self.device, self.layout.dtype)
 
     @cached_property
+    def parameter_scales(self) -> ParameterScales | None:
+        """What each case's decision term is multiplied by, where the cost has a range; None where it has none."""
+        if not self.column.width or self.settings.companion != "decision":
+            return None
+        return ParameterScales.of(self.column, [replica.cost for replica in self.replicas], self.train)
+
+    @cached_property
     def score_scales(self) -> Tensor | None:
         """What each part of a mixed score is divided by, (R, parts): its mean for climatology; None for one rule."""
         score = self._named_score()
@@ -182,9 +196,9 @@ class ReplicaStack:
             values[:, ::every][self.train.index] for values in (self.train.features, self.train.outcome)
         )
         noise = self.noise(outcome.shape[1], self.settings.members, "climatology", validation=True)
-        some = {name: values[self.seed_index] for name, values in noise.items()}
+        own_noise = {name: values[self.seed_index] for name, values in noise.items()}
         with torch.no_grad():
-            return score.climatology_scales(self.draw(self.initial_parameters(), features, outcome, some))
+            return score.climatology_scales(self.draw(self.initial_parameters(), features, outcome, own_noise))
 
     def _score(self) -> ScoringRule:
         score, scales = self._named_score(), self.score_scales
@@ -224,13 +238,28 @@ class ReplicaStack:
 
         With `members`, the score sees so many, and the decision `extra_members` more, where the noise is for more.
         """
+        draw = self._draw_some(parameters, self.column.seen(features), outcome, noise, members)
+        if self.parameter_scales is None or draw.decision_term_weight is None:
+            return draw
+        return draw._replace(decision_term_weight=draw.decision_term_weight * self.parameter_scales(features))
+
+    def _draw_some(
+        self, parameters: Tensor, features: Tensor, outcome: Tensor, noise: TrainingNoise, members: int | None
+    ) -> TrainingDraw:
         if members is None or self.settings.decision_member_count is None:
             return self._draw_all(parameters, features, outcome, noise)
-        some, kept = dict(noise), members + self.extra_members(members)
+        fewer, kept = dict(noise), members + self.extra_members(members)
         for name, axis in self._member_axes.items():
-            some[name] = some[name].narrow(axis, 0, min(kept, some[name].shape[axis]))
-        draw = self._draw_all(parameters, features, outcome, some)
+            fewer[name] = fewer[name].narrow(axis, 0, min(kept, fewer[name].shape[axis]))
+        draw = self._draw_all(parameters, features, outcome, fewer)
         return draw._replace(score_members=draw.score_members[..., :members, :])
+
+    def charged(self, objective: DecisionAwareObjective, features: Tensor) -> DecisionAwareObjective:
+        """The objective with the cost that each of these cases pays, by features (R, B, F); call it `unwatched`."""
+        if not self.column.width or not isinstance(objective.decision, DecisionScore):
+            return objective
+        cost = self.column.cost(self.cost, features)
+        return replace(objective, decision=replace(objective.decision, cost=cost))
 
     def _draw_all(self, parameters: Tensor, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
         with unwatched():
@@ -259,6 +288,14 @@ class ReplicaStack:
                 for seed in self.seeds
             ]
         )
+
+    def cost_parameters(self, cases: int, *moment: object) -> Tensor:
+        """The parameter of each case where it is a range, a pure function of seed and moment: (seeds, cases, width)."""
+        shape = (len(self.seeds), cases, self.column.width)
+        shares = torch.empty(shape, device=self.device, dtype=self.layout.dtype)
+        for place, seed in enumerate(self.seeds):
+            shares[place].uniform_(generator=self._seeded(seed, *moment, "cost parameter"))
+        return self.column.at(shares)
 
     def noise(
         self, cases: int, members: int, *moment: object, more: int = 0, validation: bool = False
@@ -294,7 +331,7 @@ class ReplicaStack:
     def draws(
         self,
         parameters: Tensor,
-        cases: "_StackedCases",
+        cases: StackedCases,
         members: int,
         phase: str,
         limit: int | None = None,
@@ -305,43 +342,40 @@ class ReplicaStack:
 
         The score sees so many members; the decision those of `extra_members` too where there is one (`deciding`).
         """
+        drawn = self.draws_with_features(parameters, cases, members, phase, limit, deciding=deciding)
+        return (draw for draw, _ in drawn)
+
+    def draws_with_features(
+        self,
+        parameters: Tensor,
+        cases: StackedCases,
+        members: int,
+        phase: str,
+        limit: int | None = None,
+        *,
+        deciding: bool = False,
+    ) -> Iterator[tuple[TrainingDraw, Tensor]]:
+        """`draws`, each with the features (R, B, F) of its cases."""
         more = self.extra_members(members) if deciding else 0
         count = min(cases.count, limit or cases.count)
         size = max(1, _MEMBERS_AT_ONCE // (members + more))
         noise = self.noise(count, members, phase, more=more, validation=True)
         for start in range(0, count, size):
             part = slice(start, min(start + size, count))
-            some = {name: values[:, part][self.seed_index] for name, values in noise.items()}
+            own_noise = {name: values[:, part][self.seed_index] for name, values in noise.items()}
             features, outcome = (values[:, part][cases.index] for values in (cases.features, cases.outcome))
-            yield self.draw(parameters, features, outcome, some, members)
+            yield self.draw(parameters, features, outcome, own_noise, members), features
 
     def _seeded(self, seed: int, *moment: object) -> torch.Generator:
         digest = hashlib.sha256(repr((seed, *moment)).encode()).digest()
         return self._generator.manual_seed(int.from_bytes(digest[:7], "big"))
 
 
-class _StackedCases:
-    """The distinct data sets of a stack, (sets, N, F) and (sets, N, D), and which one each replica has, (R,)."""
-
-    def __init__(self, cases: Sequence[Cases], dtype: torch.dtype, device: torch.device) -> None:
-        distinct = list({id(each): each for each in cases}.values())
-        shapes = {(tuple(each.features.shape), tuple(each.outcome.shape)) for each in distinct}
-        if len(shapes) > 1:
-            raise ShapeError(f"the data sets of a stack must have one shape, got {sorted(shapes)}")
-        self.count = len(distinct[0])
-        self.features = _stacked([each.features for each in distinct]).to(device, dtype)
-        self.outcome = _stacked([each.outcome for each in distinct]).to(device, dtype)
-        places = {id(each): place for place, each in enumerate(distinct)}
-        self.index = torch.tensor([places[id(each)] for each in cases], device=device)
-
-    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (R, B, F) and outcome (R, B, D) of rows (R, B)."""
-        return self.features[self.index[:, None], rows], self.outcome[self.index[:, None], rows]
-
-
-def _stacked(values: Sequence[Tensor]) -> Tensor:
-    """A new first axis; a single data set is not copied."""
-    return values[0][None] if len(values) == 1 else torch.stack(list(values))
+def _shared_column(replicas: Sequence[Replica]) -> ParameterColumn:
+    columns = {ParameterColumn.of(replica.cost, replica.conditioned) for replica in replicas}
+    if len(columns) > 1:
+        raise SettingError("the replicas of a stack must have one range of their cost, and see it alike")
+    return columns.pop()
 
 
 def _fixed_state(replicas: Sequence[Replica], layout: ParameterLayout, device: torch.device) -> dict[str, Tensor]:
@@ -363,16 +397,3 @@ def _fixed_state(replicas: Sequence[Replica], layout: ParameterLayout, device: t
         states.append(state)
     names = [name for name in states[0] if name not in layout.shapes]
     return {name: torch.stack([state[name].detach() for state in states]).to(device) for name in names}
-
-
-def structure(model: nn.Module) -> list[tuple[str, type[nn.Module], list[tuple[str, Any]]]]:
-    """What models must have in common to train in one stack: name, type and plain values of every module.
-
-    Args:
-        model: One of them.
-    """
-    plain = (bool, int, float, str, tuple, type(None))
-    return [
-        (name, type(module), sorted((key, value) for key, value in vars(module).items() if isinstance(value, plain)))
-        for name, module in model.named_modules()
-    ]

@@ -9,13 +9,15 @@ from torch import Tensor
 
 from stakes.errors import SettingError
 from stakes.method.costs import Cost, Parameter
-from stakes.method.program_actions import ProgramCost
+from stakes.method.named_costs import PriceParameter
+from stakes.method.parameter_range import ParameterRange
+from stakes.method.program_actions import PartsCost, ProgramCost
 
 __all__ = ["cost_structure", "stacked_cost"]
 
 
 def cost_structure(cost: Cost) -> tuple[object, ...]:
-    """What costs must have in common to train in one stack: all but their parameters.
+    """What costs must have in common to train in one stack: all but their parameters, ranges among what is common.
 
     Args:
         cost: One of them; one that is no dataclass has no parameters.
@@ -27,7 +29,9 @@ def cost_structure(cost: Cost) -> tuple[object, ...]:
 
 
 def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype) -> Cost:
-    """One cost whose parameters are tensors (R, 1), or (R, 1, 1) of a program, a row for each of the costs.
+    """One cost whose parameters are tensors (R, 1), or (R, 1, A or 1) of a program, a row for each of the costs.
+
+    A parameter that is a range stays one.
 
     Args:
         costs: R costs of one kind.
@@ -39,17 +43,20 @@ def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype
         raise SettingError("the costs of a stack must be of one kind and differ in their parameters only")
     if not is_dataclass(first):
         return first
+    many_parts = isinstance(first, PartsCost | ProgramCost)
     columns: dict[str, Tensor] = {}
     for name in _parameter_names(first):
-        values = [getattr(cost, name) for cost in costs]
+        values = [torch.as_tensor(getattr(cost, name), dtype=dtype, device=device) for cost in costs]
         for value in values:
-            if isinstance(value, Tensor) and value.numel() != 1:
+            if value.numel() != 1 and not (many_parts and value.dim() == 1):
                 raise SettingError(f"{name} of a replica's cost must be one number, got shape {tuple(value.shape)}")
-        column = torch.tensor([float(value) for value in values], dtype=dtype, device=device)[:, None]
-        columns[name] = column[..., None] if isinstance(first, ProgramCost) else column
+        width = max(value.numel() for value in values)
+        column = torch.stack([value.reshape(-1).expand(width) for value in values])
+        columns[name] = column[:, None] if many_parts else column
     return cast(Cost, replace(cast(Any, first), **columns))
 
 
 def _parameter_names(cost: object) -> tuple[str, ...]:
     hints = get_type_hints(type(cost))
-    return tuple(each.name for each in fields(cast(Any, cost)) if hints[each.name] == Parameter)
+    names = (each.name for each in fields(cast(Any, cost)) if hints[each.name] in (Parameter, PriceParameter))
+    return tuple(name for name in names if not isinstance(getattr(cost, name), ParameterRange))

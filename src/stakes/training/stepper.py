@@ -16,6 +16,7 @@ from stakes.training.replicas import ReplicaStack
 __all__ = ["Stepper", "Trouble"]
 
 _SCORE, _DECISION, _GRADIENT = 1, 2, 4
+_PARAMETERS = "parameter of the cost"  # among what a step takes, where it is a range
 _COMPANIONS = {"decision": "decision cost", "crps_of_total": "CRPS of the total", "variogram": "variogram score"}
 
 
@@ -124,9 +125,11 @@ class Stepper:
         index = self.stack.seed_index[rows]
         inputs = {name: values[index] for name, values in self._inputs.items()}
         features, outcome = part.train.batch(inputs.pop("rows"))
+        if _PARAMETERS in inputs:
+            features = part.column.replaced(features, inputs.pop(_PARAMETERS))
         draw = part.draw(parameters, features, outcome, inputs, part.settings.members)
         with unwatched():
-            return objective(draw).mean(-1)
+            return part.charged(objective, features)(draw).mean(-1)
 
     def _step(self) -> None:
         for rows, part, objective in self.parts:
@@ -156,12 +159,14 @@ class Stepper:
         return torch.where(refused[:, None] == 0, gradient, 0.0)
 
     def _take_batch(self, order: Tensor, phase: str, epoch: int, step: int) -> None:
-        """Put the rows and the noise of a step where the step, captured or not, looks for them."""
+        """Put the rows, the noise and the cost parameters of a step where the step, captured or not, looks for them."""
         size = self.stack.batch
         members = self.stack.settings.members
         more = 0 if self.scales is None else self.stack.extra_members(members)
         noise = self.stack.noise(size, members, phase, epoch, step, more=more)
         inputs = {"rows": order[:, step * size : (step + 1) * size], **noise}
+        if self.stack.column.width:
+            inputs[_PARAMETERS] = self.stack.cost_parameters(size, phase, epoch, step)
         if not self._inputs:
             self._inputs = {name: torch.empty_like(values) for name, values in inputs.items()}
         for name, values in inputs.items():

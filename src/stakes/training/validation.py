@@ -39,9 +39,10 @@ def validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> 
 def _validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> dict[str, Tensor]:
     objective, members = stack.objective(scales), stack.settings.validation_members
     sums: dict[str, Tensor] = {}
-    for draw in stack.draws(parameters, stack.validation, members, "validation", deciding=scales is not None):
+    drawn = stack.draws_with_features(parameters, stack.validation, members, "validation", deciding=scales is not None)
+    for draw, features in drawn:
         with unwatched():
-            values = _values(objective, stack.cost, draw)
+            values = _values(stack.charged(objective, features), stack.column.cost(stack.cost, features), draw)
         for name, value in values.items():
             sums[name] = sums.get(name, 0.0) + value.sum(-1)
     return {name: total / stack.validation.count for name, total in sums.items()}
@@ -83,9 +84,10 @@ def _estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
     objective = stack.objective(parameters.new_ones(len(stack), 2)).plain
     sums = parameters.new_zeros(len(stack), 2)
     members = stack.settings.members
-    for draw in stack.draws(parameters, stack.train, members, "scales", _CASES_FOR_SCALES, deciding=True):
+    drawn = stack.draws_with_features(parameters, stack.train, members, "scales", _CASES_FOR_SCALES, deciding=True)
+    for draw, features in drawn:
         with unwatched():
-            terms = objective(draw)
+            terms = stack.charged(objective, features)(draw)
         assert terms.decision is not None  # the weight is a tensor
         sums += torch.stack([terms.score.sum(-1), terms.decision.abs().sum(-1)], -1)
     return sums / min(stack.train.count, _CASES_FOR_SCALES)

@@ -1,0 +1,170 @@
+"""Training for a range of decision makers: draws, what is charged, what the model sees, and going on after a stop."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from stakes import DecisionScore, ImplicitModel, ParameterRange, ShortfallCost
+from stakes.data.cases import Cases
+from stakes.errors import InterruptedTraining, SettingError
+from stakes.method.parameter_column import ParameterColumn
+from stakes.method.training_settings import TrainingSettings
+from stakes.training.fingerprint import fingerprint
+from stakes.training.replicas import Replica, ReplicaStack
+from stakes.training.stacked_cost import cost_structure, stacked_cost
+from stakes.training.stepper import Stepper
+from stakes.training.trainer import train
+from stakes.training.validation import estimate_scales, validate
+
+CPU = torch.device("cpu")
+RANGE = ParameterRange(1, 50)
+COST = ShortfallCost(RANGE)
+SETTINGS = TrainingSettings(epochs=4, pretraining_epochs=2, batch=16, members=6, validate_every=1, validation_members=6)
+MakeCases = Callable[..., Cases]
+
+
+def with_column(cases: Cases) -> Cases:
+    values = ParameterColumn.of(COST).spread(len(cases)).float()
+    return Cases(torch.cat([cases.features, values], 1), cases.outcome)
+
+
+@pytest.fixture
+def make_ranged(make_cases: MakeCases) -> Callable[..., Replica]:
+    def make(conditioned: bool = True, seed: int = 0, weight: float = 0.4, cost: Any = COST) -> Replica:
+        train_cases, validation = with_column(make_cases()), with_column(make_cases(24, 1))
+        column = ParameterColumn.of(cost, conditioned)
+        features = column.unmoved(train_cases.features)
+        torch.manual_seed(seed)
+        model = ImplicitModel(features.shape[1], 1, noise=3, hidden=6, layers=2)
+        model.fit_scaling(features, train_cases.outcome)
+        return Replica(model, train_cases, validation, cost, weight, seed, conditioned=conditioned)
+
+    return make
+
+
+def test_draws_are_a_pure_function_of_seed_and_moment(make_ranged: Callable[..., Replica]) -> None:
+    stack = ReplicaStack([make_ranged(seed=3), make_ranged(seed=5)], SETTINGS, CPU)
+    drawn = stack.cost_parameters(4000, "training", 2, 1)
+    assert drawn.shape == (2, 4000, 1)
+    again = ReplicaStack([make_ranged(seed=5)], SETTINGS, CPU).cost_parameters(4000, "training", 2, 1)
+    assert torch.equal(drawn[1], again[0])
+    for other in (("training", 2, 2), ("training", 1, 1), ("pretraining", 2, 1)):
+        assert not torch.equal(drawn, stack.cost_parameters(4000, *other))
+    shares = np.sort((drawn[0, :, 0].double().log() / np.log(50)).numpy())
+    assert np.abs(shares - (np.arange(4000) + 0.5) / 4000).max() < 1.63 / np.sqrt(4000)  # Kolmogorov, one in a hundred
+
+
+def test_noise_and_batches_are_those_of_one_decision_maker(
+    make_ranged: Callable[..., Replica], make_replica: Callable[..., Replica]
+) -> None:
+    ranged, plain = (ReplicaStack([each], SETTINGS, CPU) for each in (make_ranged(False), make_replica("implicit")))
+    assert torch.equal(ranged.shuffles("training", 1), plain.shuffles("training", 1))
+    for name, values in plain.noise(16, 6, "training", 1, 0).items():
+        assert torch.equal(ranged.noise(16, 6, "training", 1, 0)[name], values)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_each_case_is_charged_its_own_parameter(make_ranged: Callable[..., Replica], together: bool) -> None:
+    stack = ReplicaStack([make_ranged(seed=seed) for seed in (0, 1)], SETTINGS, CPU, together)
+    (_, part), *_ = stack.parts()
+    scales = torch.ones(len(part), 2)
+    objective, rows = part.objective(scales), part.initial_parameters()
+    ((draw, features),) = part.draws_with_features(rows, part.validation, 6, "validation", deciding=True)
+    charged = part.charged(objective, features)(draw).decision
+    assert charged is not None
+    assert part.parameter_scales is not None
+    charged = charged / part.parameter_scales(features)
+    for case, value in enumerate(features[0, :, -1].tolist()):
+        alone = DecisionScore(ShortfallCost(value))
+        expected = alone(draw.decision_members[:, case], draw.decision_outcome[:, case])
+        torch.testing.assert_close(charged[:, case], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_step_takes_the_parameters_that_were_drawn(make_ranged: Callable[..., Replica]) -> None:
+    stack = ReplicaStack([make_ranged()], SETTINGS, CPU)
+    rows, scales = stack.initial_parameters(), torch.ones(1, 2)
+    stepper = Stepper(stack, rows, scales)
+    order = stack.shuffles("training", 1)
+    stepper._take_batch(order, "training", 1, 0)
+    terms = stepper._terms(slice(None), stack, stack.objective(scales), rows)
+    features, outcome = stack.train.batch(order[:, :16])
+    drawn = stack.cost_parameters(16, "training", 1, 0)
+    features = torch.cat([features[..., :-1], drawn], -1)
+    noise = stack.noise(16, 6, "training", 1, 0)
+    draw = stack.draw(rows, features, outcome, noise, 6)
+    losses = [
+        DecisionScore(ShortfallCost(value))(draw.decision_members[:, case], draw.decision_outcome[:, case])
+        for case, value in enumerate(drawn[0, :, 0].tolist())
+    ]
+    assert terms.decision is not None
+    assert stack.parameter_scales is not None
+    expected = (torch.stack(losses, 1) * stack.parameter_scales(features)).mean(1)
+    torch.testing.assert_close(terms.decision, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_only_a_conditioned_model_sees_the_parameter(make_ranged: Callable[..., Replica]) -> None:
+    for conditioned in (True, False):
+        stack = ReplicaStack([make_ranged(conditioned)], SETTINGS, CPU)
+        features, outcome = stack.train.features, stack.train.outcome
+        noise = stack.noise(len(features[0]), 6, "training", 1, 0)
+        first, other = (
+            stack.draw(
+                stack.initial_parameters(),
+                stack.column.replaced(features, torch.full_like(features[..., :1], p)),
+                outcome,
+                noise,
+                6,
+            ).decision_members
+            for p in (2.0, 40.0)
+        )
+        assert torch.equal(first, other) is not conditioned
+
+
+def test_turns_and_all_at_once_agree(make_ranged: Callable[..., Replica]) -> None:
+    stacks = [ReplicaStack([make_ranged(seed=seed) for seed in (0, 1)], SETTINGS, CPU, way) for way in (True, False)]
+    rows = stacks[0].initial_parameters()
+    scales = [estimate_scales(stack, rows) for stack in stacks]
+    torch.testing.assert_close(*scales, rtol=1e-5, atol=0)
+    together, turns = (validate(stack, rows, scales[0]) for stack in stacks)
+    for name, values in together.items():
+        torch.testing.assert_close(values, turns[name], rtol=1e-4, atol=1e-5)
+    assert validate(stacks[0], rows, scales[0])["cost"].tolist() == together["cost"].tolist()
+
+
+@pytest.mark.parametrize("conditioned", [True, False])
+def test_a_resumed_training_ends_with_the_same_bits(
+    conditioned: bool, make_ranged: Callable[..., Replica], tmp_path: Path
+) -> None:
+    replicas = [make_ranged(conditioned, seed) for seed in (0, 1)]
+    whole = train(replicas, SETTINGS)
+    asked = iter([False, False, False, True])
+    with pytest.raises(InterruptedTraining):
+        train(replicas, SETTINGS, checkpoints=tmp_path, stop=lambda: next(asked))
+    resumed = train(replicas, SETTINGS, checkpoints=tmp_path)
+    for one, other in zip(whole, resumed, strict=True):
+        assert one.best_loss == other.best_loss
+        assert all(torch.equal(one.weights[name], other.weights[name]) for name in one.weights)
+
+
+def test_one_range_a_stack(make_ranged: Callable[..., Replica]) -> None:
+    other = make_ranged(cost=ShortfallCost(ParameterRange(1, 40)))
+    with pytest.raises(SettingError, match="one range"):
+        ReplicaStack([make_ranged(), other], SETTINGS, CPU)
+    assert cost_structure(COST) != cost_structure(ShortfallCost(5.0))
+    assert stacked_cost([COST, COST], CPU, torch.float32) == COST
+    with pytest.raises(SettingError, match="differ in their parameters only"):
+        stacked_cost([COST, ShortfallCost(5.0)], CPU, torch.float32)
+
+
+def test_a_checkpoint_of_another_range_is_another(make_ranged: Callable[..., Replica]) -> None:
+    def told(replica: Replica) -> str:
+        stack = ReplicaStack([replica], SETTINGS, CPU)
+        return fingerprint(stack, stack.initial_parameters())
+
+    costs = (COST, ShortfallCost(ParameterRange(1, 40)), ShortfallCost(ParameterRange(1, 50, log=False)))
+    assert len({told(make_ranged(cost=cost)) for cost in costs} | {told(make_ranged(False))}) == 4
+    assert told(make_ranged()) == told(make_ranged())
