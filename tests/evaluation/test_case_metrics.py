@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+import stakes
 from stakes import cost_function
 from stakes.decisions import decision_table
 from stakes.evaluation.case_metrics import CaseMetrics
@@ -23,3 +24,21 @@ def test_costs_are_those_of_the_actions_that_decide_recommends() -> None:
     np.testing.assert_allclose(judged.chosen["cost"], paid, atol=1e-9)
     np.testing.assert_allclose(judged.chosen["expected_cost"], decided["expected_cost"], atol=1e-9)
     assert (judged.chosen["foresight_regret"] > -1e-9).all()
+
+
+def test_an_action_of_several_parts_has_a_column_for_each() -> None:
+    cost = stakes.AllocationCost(3.0, 1.0, budget=4.0)
+    members = np.random.default_rng(0).normal(3, 1, (10, 8, 2))
+    outcomes = pd.DataFrame(members[:, 0], columns=["north", "south"])
+    today = np.where(np.arange(10)[:, None] == 3, np.nan, np.full((10, 2), 2.0))
+    judged = CaseMetrics.of_ensemble(members, outcomes, cost, today)
+    table = judged.table()
+    assert "action" not in table
+    assert (table["action_north"] + table["action_south"] <= 4 + 1e-9).all()
+    assert table["today_cost"].isna().tolist() == [place == 3 for place in range(10)]
+    seen = torch.tensor(outcomes.to_numpy())
+    paid = cost(torch.full((10, 2), 2.0), seen)
+    np.testing.assert_allclose(table["today_cost"].drop(3), paid.numpy()[np.arange(10) != 3])
+    expected = cost(stakes.optimal_action(cost, seen), seen)
+    np.testing.assert_allclose(judged.chosen["climatology_cost"], expected)
+    assert set(judged.chosen["interior"]) == {0.0}  # the budget is always spent

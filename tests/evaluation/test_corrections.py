@@ -130,7 +130,7 @@ def test_json_and_back() -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ("no JSON", "a correction must be JSON text"),
+        ("no JSON", "Correction must be JSON text"),
         ("[]", "must be a table"),
         ({"overall": {"cases": 60, "shift": [0], "factor": [-1]}}, "factor must not be negative, got -1"),
         ({"overall": {"cases": 60, "shift": [0], "factor": []}}, "shift and factor must have one number"),

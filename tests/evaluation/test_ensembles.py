@@ -7,6 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
+import stakes
 from stakes import ProtectionCost, ShortfallCost, WindDispatchCost
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.ensembles import compare, evaluate, evaluate_table
@@ -304,3 +305,14 @@ def test_comparison_of_tables() -> None:
     table = evaluate_table(pd.DataFrame(members.values), pd.Series(outcome.values), ShortfallCost(3.0))
     dataset = xr.Dataset.from_dataframe(table)
     assert compare(dataset, dataset, ["cost"]).loc["cost", "first"] == pytest.approx(table["cost"].mean())
+
+
+def test_an_action_of_several_parts() -> None:
+    generator = np.random.default_rng(0)
+    members = xr.DataArray(generator.normal(3, 1, (5, 8, 2)), {"place": ["a", "b"]}, ("time", "number", "place"))
+    outcome = members.isel(number=0)
+    found = evaluate(members, outcome, stakes.AllocationCost(3.0, 1.0, budget=4.0), site="place")
+    assert found["action"].dims == ("time", "place")
+    assert found["place"].values.tolist() == ["a", "b"]
+    assert found["action"].sum("place").max() <= 4 + 1e-9
+    assert "action" not in compare(found, found).index

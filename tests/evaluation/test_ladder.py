@@ -72,10 +72,10 @@ def test_what_is_presumed_is_taken_without_proof() -> None:
     assert not tried(-0.01, 0.001, noise=1.0, presumed=True).climbed
 
 
-def test_half_a_per_cent_more_is_no_price_for_a_better_score() -> None:
-    assert tried(0.01, -0.1, noise=0.1).climbed  # the bound, 0.022, lies below 0.05
-    assert "no higher by 0.05" in tried(0.01, -0.1, noise=0.1).why
-    assert not tried(0.01, -0.1, noise=1.0).climbed
+def test_half_a_per_cent_more_is_what_a_better_score_may_cost() -> None:
+    assert tried(0.049, -0.1).climbed  # of a cost of 10
+    assert "it was hardly more expensive (change +0.049" in tried(0.049, -0.1).why
+    assert not tried(0.051, -0.1).climbed
 
 
 def test_costs_below_zero_are_no_obstacle() -> None:
@@ -156,6 +156,12 @@ def test_weights_that_all_failed() -> None:
     worth = dict.fromkeys(WEIGHTS, JudgedCases(PAID * np.nan, PAID * np.nan))
     rung = decision_rung(judged_weights(worth), worth, BELOW, HELD)
     assert (rung.climbed, rung.why, rung.cost) == (False, "it failed", None)
+
+
+def test_weights_that_all_forecast_what_the_score_alone_does() -> None:
+    worth = dict.fromkeys(WEIGHTS, HELD)
+    rung = decision_rung(judged_weights(worth), worth, BELOW, HELD)
+    assert (rung.climbed, rung.why) == (False, "the model forecasts the same at every decision weight")
 
 
 def ladder() -> Ladder:

@@ -1,6 +1,6 @@
 """What was forecast, decided and paid, case by case, beside weight 0 and today's action; and all of it in short."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,13 +14,15 @@ from stakes.evaluation.forecast_table import forecast_table, todays_cost
 from stakes.evaluation.metrics import Assessor, Region
 from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
+from stakes.method.program_actions import part_names
 
-__all__ = ["CaseMetrics", "ensemble_metrics", "require_finite_costs", "summary_table"]
+__all__ = ["CaseMetrics", "ensemble_metrics", "part_by_part", "require_finite_costs", "summary_table"]
 
 Floats = NDArray[np.float64]
-_BESIDE = ("action", "cost", "expected_cost", "energy_score")  # of weight 0, in the table of cases
+_BESIDE = ("cost", "expected_cost", "energy_score")  # of weight 0, in the table of cases, and its action
 _OF_REGIONS = ("mass_", "spread_")  # of no use without the regions
 _METRICS: tuple[str, ...] = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "climatology_cost")
+_METRICS += ("plain_cost", "plain_expected_cost", "plain_gap")
 _METRICS += ("spread_skill", "climatology_skill", "today_cases", "today_cost", "cost_beside_today", "cost_less_today")
 _COLUMNS = ("value", "low", "high", "baseline", "difference", "difference_low", "difference_high")
 
@@ -49,16 +51,33 @@ def ensemble_metrics(
     return {name: values.numpy() for name, values in assessed.items()}, complete
 
 
+def part_by_part(metrics: Mapping[str, NDArray[Any]], cost: Cost, outcomes: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The metrics with `action_PART` (N,) for each part of an action with several.
+
+    Args:
+        metrics: As `stakes.evaluation.metrics.Assessor` gives them.
+        cost: What a decision costs.
+        outcomes: The names of the D outcomes.
+    """
+    action = metrics["action"]
+    if action.ndim == 1:
+        return dict(metrics)
+    named = zip(part_names(cost, outcomes, action.shape[1]), action.T, strict=True)
+    return {**{f"action_{name}": part for name, part in named}, **{k: v for k, v in metrics.items() if k != "action"}}
+
+
 @dataclass(frozen=True, eq=False)
 class CaseMetrics:
     """The metrics of a forecast case by case, in the order of time, and what can be set beside it.
 
     Attributes:
         outcomes: The outcomes (N, D), with the time or the name of each case as their index.
-        chosen: The metrics (N,) of the forecast by name; those with another shape are left out of tables.
+        chosen: The metrics (N,) of the forecast by name, its action part by part (`part_by_part`); those with another
+            shape are left out of tables.
         members: How many members the forecast has.
         weight_0: The same metrics of the forecast trained on its score alone; None where there is none besides.
-        today: `action` and `cost` (N,) of today's action, NaN where it is not known; None where it never is.
+        today: `action` and `cost` (N,) of today's action, NaN where it is not known; None where it never is. It has the
+            parts of the forecast's.
     """
 
     outcomes: pd.DataFrame
@@ -90,26 +109,31 @@ class CaseMetrics:
             members: Forecasts (N, M, D) in the order of time.
             outcomes: Outcomes (N, D) of the same cases.
             cost: What a decision costs.
-            todays_action: Today's action (N,), NaN where it is not known; None where it never is.
+            todays_action: Today's action (N,), or (N, A) of several parts, NaN where it is not known; None where it
+                never is.
             weights: What each member weighs, (M,) for all cases; None where all count alike.
         """
         seen = outcomes.to_numpy(np.float64)
         metrics, complete = ensemble_metrics(np.asarray(members, dtype=np.float64), seen, cost, weights=weights)
         outcome = torch.from_numpy(seen[complete])
-        constant = optimal_action(cost, outcome[None], thorough=True).expand(len(outcome), 1)
+        constant = optimal_action(cost, outcome[None], thorough=True).expand(len(outcome), -1)
         metrics["climatology_cost"] = cost(constant, outcome).numpy()
+        metrics = part_by_part(metrics, cost, [str(name) for name in outcomes])
         chosen = {name: values.astype(np.float64) for name, values in metrics.items() if values.ndim == 1}
         today = None
         if todays_action is not None:
             action = todays_action[complete]
-            today = {"action": action, "cost": todays_cost(cost, action, outcome)}
+            paid = todays_cost(cost, action, outcome)
+            today = part_by_part({"action": action, "cost": paid}, cost, [str(name) for name in outcomes])
         return cls(outcomes[complete], chosen, members.shape[1], today=today)
 
     def table(self) -> pd.DataFrame:
         """One row per case, its time or name first."""
         kept = (name for name, values in self.chosen.items() if values.ndim == 1 and not name.startswith(_OF_REGIONS))
         columns = {name: self.chosen[name] for name in kept}
-        columns |= {f"weight_0_{name}": self.weight_0[name] for name in _BESIDE if self.weight_0 is not None}
+        beside = self.weight_0 or {}
+        actions = [name for name in beside if name == "action" or name.startswith("action_")]
+        columns |= {f"weight_0_{name}": beside[name] for name in (*actions, *_BESIDE) if name in beside}
         columns |= {f"today_{name}": values for name, values in (self.today or {}).items()}
         return pd.concat([self.outcomes, pd.DataFrame(columns, self.outcomes.index)], axis=1).reset_index()
 

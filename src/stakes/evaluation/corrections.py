@@ -1,6 +1,5 @@
 """A forecast mended by its own past errors: small, to be looked at, and saved as JSON."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
@@ -12,8 +11,7 @@ from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.case_groups import Grouping, group_names
 from stakes.evaluation.member_order import error_ranks, reordered
 from stakes.evaluation.shift_and_factor import LEAST_CASES, Mended, believed_shift_and_factor
-from stakes.files import canonical_json
-from stakes.settings import from_plain, to_plain
+from stakes.settings import JsonText
 
 __all__ = ["Correction", "ShiftAndFactor", "checked_forecasts"]
 
@@ -54,7 +52,7 @@ class ShiftAndFactor:
 
 
 @dataclass(frozen=True)
-class Correction:
+class Correction(JsonText):
     """What past errors say about a forecast: a shift and a factor of each outcome, and how outcomes go together.
 
     Shift and factor are those of the least CRPS, shrunk towards 0 and 1 as far as they may be due to chance
@@ -155,8 +153,8 @@ class Correction:
         for name in np.unique(names) if groupings else ():
             rows = np.flatnonzero(names == name)
             if len(rows) >= LEAST_CASES:
-                found = believed_shift_and_factor(forecasts[rows], seen[rows], overall)
-                groups[str(name)] = ShiftAndFactor.of(len(rows), found)
+                mended = believed_shift_and_factor(forecasts[rows], seen[rows], overall)
+                groups[str(name)] = ShiftAndFactor.of(len(rows), mended)
         ranks = error_ranks(forecasts, seen).tolist() if dependence == "errors" and width > 1 else None
         return cls(
             overall=ShiftAndFactor.of(count, overall),
@@ -186,23 +184,6 @@ class Correction:
             corrected = reordered(corrected, np.array(self.order))
         given = np.asarray(members).dtype
         return corrected.astype(given) if given.kind == "f" else corrected
-
-    def to_json(self) -> str:
-        """All of it as JSON text."""
-        return canonical_json(to_plain(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote; anything else is refused.
-
-        Args:
-            text: The JSON text.
-        """
-        try:
-            values = json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise SettingError(f"a correction must be JSON text: {error}") from error
-        return from_plain(cls, values)
 
     def _of_cases(self, names: NDArray[np.str_]) -> tuple[Floats, Floats]:
         """Shift and factor of each case, (N, 1, D)."""

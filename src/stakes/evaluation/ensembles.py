@@ -18,7 +18,7 @@ from stakes.method.costs import Cost
 __all__ = ["compare", "evaluate", "evaluate_table"]
 
 _Labelled = TypeVar("_Labelled", xr.DataArray, xr.Dataset)
-_MEMBER, _SEED, _TIME, _LEVEL = "number", "seed", "time", "level"
+_MEMBER, _SEED, _TIME, _LEVEL, _PART = "number", "seed", "time", "level", "part"
 _OF_OUTCOME = ("energy_score", "tail_crps")  # in the unit of the outcome, as is the spread in a region
 _OF_TOTAL = ("quantile", "error", "spread")  # the same, where the total is the outcome
 _SHARES = ("pit", "interior")
@@ -60,7 +60,10 @@ def evaluate(
     metrics, complete = ensemble_metrics(forecast, seen, cost, regions)
     blank = members.isel(dict.fromkeys((_MEMBER, *sites), 0), drop=True).transpose(*cases).drop_attrs()
     _require_free(blank, metrics)
-    variables = {name: _on_all_cases(values, complete, blank) for name, values in metrics.items()}
+    action = _action(metrics["action"], complete, blank, members, site)
+    variables = {
+        name: action if name == "action" else _on_all_cases(values, complete, blank) for name, values in metrics.items()
+    }
     for name, variable in variables.items():
         variable.attrs |= _unit(name, members, outcome, one_site=forecast.shape[2] == 1)
     about = {"cost": repr(cost), "members": forecast.shape[1], "missing_cases": int((~complete).sum())}
@@ -236,6 +239,19 @@ def _on_all_cases(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.D
     return xr.DataArray(every, {**blank.coords, _LEVEL: list(LEVELS)}, (*blank.dims, _LEVEL))
 
 
+def _action(
+    values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray, members: xr.DataArray, site: str | None
+) -> xr.DataArray:
+    """The actions; one of several parts has a dimension of them, that of the sites where each has one."""
+    if values.ndim == 1:
+        return _on_all_cases(values, complete, blank)
+    per_site = site is not None and values.shape[1] == members.sizes[site]
+    along = site if per_site and site is not None else _PART
+    every = [_on_all_cases(part, complete, blank) for part in values.T]
+    labels = members[site] if per_site and site in members.coords else xr.IndexVariable(along, range(values.shape[1]))
+    return xr.concat(every, labels).transpose(*blank.dims, along)
+
+
 def _unit(name: str, members: xr.DataArray, outcome: xr.DataArray, one_site: bool) -> dict[str, str]:
     if name in _SHARES or name.startswith("mass_"):
         return {"units": "1"}
@@ -248,7 +264,9 @@ def _unit(name: str, members: xr.DataArray, outcome: xr.DataArray, one_site: boo
 
 
 def _shared_metrics(first: xr.Dataset, second: xr.Dataset, wanted: Sequence[str] | None) -> list[str]:
-    shared = [str(name) for name in first.data_vars if name in second and _LEVEL not in first[name].dims]
+    fewest = min((array.ndim for array in first.data_vars.values()), default=0)  # an action of many parts has more
+    told = [name for name, array in first.data_vars.items() if _LEVEL not in array.dims and array.ndim == fewest]
+    shared = [str(name) for name in told if name in second]
     if not shared:
         raise SettingError(f"first and second must share a metric, got {list(first)} and {list(second)}")
     for name in wanted or ():

@@ -183,8 +183,8 @@ def _quantiles(members: Floats, mean: Floats, weights: Floats | None, unit: floa
     if members.shape[1] < _LEAST_MEMBERS:
         return None
     if weights is None:
-        found = np.quantile(members, TERM_LEVELS, axis=1, method="hazen")
+        quantiles = np.quantile(members, TERM_LEVELS, axis=1, method="hazen")
     else:
         shares = np.broadcast_to(weights, members.shape)
-        found = np.quantile(members, TERM_LEVELS, axis=1, method="inverted_cdf", weights=shares)
-    return np.asarray((found - mean).T / unit)
+        quantiles = np.quantile(members, TERM_LEVELS, axis=1, method="inverted_cdf", weights=shares)
+    return np.asarray((quantiles - mean).T / unit)

@@ -96,12 +96,12 @@ class _Problem(NamedTuple):
         folds = [(self._part(0, end - quarter), self._part(end - quarter, end)) for end in ends]
         at_lower, at_upper = (0.0 if bound is None else (self.seen == bound).mean() for bound in self.bounds)
         powers = (1.0, 0.5) if at_lower > _MOST_AT_BOUND else (1.0,)
-        found: dict[_Choice, float] = {}
+        scores: dict[_Choice, float] = {}
 
         def best_of(choices: list[_Choice]) -> _Choice:
             for choice in choices:
-                found[choice] = sum(late.crps(early.learned(choice, _CHOOSING_QUANTILES)) for early, late in folds)
-            return min(found, key=found.__getitem__)
+                scores[choice] = sum(late.crps(early.learned(choice, _CHOOSING_QUANTILES)) for early, late in folds)
+            return min(scores, key=scores.__getitem__)
 
         best = best_of([_Choice(family, power) for power in powers for family in _FAMILIES])
         best = best_of([best._replace(pull=pull) for pull in _PULLS[1:]])

@@ -11,12 +11,14 @@ from torch import Tensor
 from stakes.errors import NonFiniteError, ShapeError
 from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.method.costs import Cost
+from stakes.method.program_actions import BINDS, ProgramCost, action_parts
 
-__all__ = ["forecast_table", "todays_cost"]
+__all__ = ["forecast_table", "todays_cost", "todays_notes"]
 
 Floats = NDArray[np.float64]
 Arrays = Mapping[str, Floats]
 _MEANS = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "climatology_cost")
+_OF_PLAIN_COST = ("plain_cost", "plain_expected_cost", "plain_gap")  # where a decision is averse to risk
 
 
 def forecast_table(
@@ -25,8 +27,9 @@ def forecast_table(
     """One row per metric: `value` with its 95 % interval `low` to `high`.
 
     `spread_skill` is sqrt((M + 1) / M mean variance / mean squared error), 1 where the spread is right, and
-    `climatology_skill` is 1 - regret / regret of the best constant action, 1 with perfect foresight. Beside a forecast
-    of weight 0 there are its values, as `baseline`, and the paired `difference` from it. Last, over the `today_cases`
+    `climatology_skill` is 1 - regret / regret of the best constant action, 1 with perfect foresight. For a `CVaRCost`,
+    whose cost is the charge, there are the `plain_cost`, what was expected of it and the gap. Beside a forecast of
+    weight 0 there are its values, as `baseline`, and the paired `difference` from it. Last, over the `today_cases`
     in which today's action is known: `today_cost`, `cost_beside_today` of the forecast's actions in the same cases, and
     their difference `cost_less_today`.
 
@@ -52,16 +55,45 @@ def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
 
     Args:
         cost: What a decision costs.
-        action: Today's action (N,), NaN where it is not known.
+        action: Today's action (N,), or (N, A) where it has A > 1 parts, NaN where it is not known.
         outcome: What happened, (N, D).
     """
     given = np.array(action, dtype=np.float64)
-    if given.shape != (len(outcome),):
+    parts = action_parts(cost, outcome.shape[1])
+    if parts > 1 and given.shape != (len(outcome), parts):
+        raise ShapeError(
+            f"baseline_action must have the {parts} parts of the decision for each of the {len(outcome)} rows, got "
+            f"shape {given.shape}"
+        )
+    if parts == 1 and given.shape != (len(outcome),):
         raise ShapeError(f"baseline_action must be one for each of the {len(outcome)} rows, got shape {given.shape}")
     if np.isinf(given).any():
         raise NonFiniteError("baseline_action must be finite, or NaN where it is not known, got infinity")
-    paid = cost(torch.from_numpy(given)[:, None], outcome.double()).numpy()
-    return np.where(np.isnan(given), np.nan, paid)
+    actions = given.reshape(len(outcome), parts)
+    known = ~np.isnan(actions.sum(1))
+    paid = cost(torch.from_numpy(np.where(known[:, None], actions, 0.0)), outcome.double()).numpy()
+    return np.where(known, paid, np.nan)
+
+
+def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[str, ...]:
+    """A sentence where today's action breaks limits that a decision with several parts has.
+
+    Args:
+        cost: What a decision costs.
+        action: Today's action (N, A), NaN where it is not known; None where it never is.
+        outcomes: How many outcomes a case has.
+    """
+    if action is None or not isinstance(cost, ProgramCost) or action_parts(cost, outcomes) == 1:
+        return ()
+    given = torch.as_tensor(np.asarray(action, dtype=np.float64))
+    given = given[~given.isnan().any(-1)]
+    broken = int((cost.program(outcomes).slack(given, None, given.shape[:-1]) < -BINDS).sum())
+    if not broken:
+        return ()
+    return (
+        f"today's action breaks a limit of the decision in {broken} of {len(given)} cases: what it cost there "
+        "could not be had within the limits",
+    )
 
 
 def _beside_today(cost: Floats, today: Floats, resampling: Resampling) -> dict[str, dict[str, float]]:
@@ -74,9 +106,10 @@ def _beside_today(cost: Floats, today: Floats, resampling: Resampling) -> dict[s
 def _statistics(arrays: Arrays, members: int, resampling: Resampling) -> dict[str, Sampled]:
     regret_of_climatology = arrays["foresight_regret"] - arrays["cost"] + arrays["climatology_cost"]
     squares = (arrays["spread"] ** 2 * (members + 1) / members, arrays["error"] ** 2)
-    values = np.stack([*(arrays[name] for name in _MEANS), *squares, regret_of_climatology])
+    names = (*_MEANS, *(name for name in _OF_PLAIN_COST if name in arrays))
+    values = np.stack([*(arrays[name] for name in names), *squares, regret_of_climatology])
     *means, variance, error, climatology = resampling.means(values[:, None, None])
-    statistics = dict(zip(_MEANS, means, strict=True))
+    statistics = dict(zip(names, means, strict=True))
     return statistics | {
         "spread_skill": (variance / error).applied(np.sqrt),
         "climatology_skill": -(statistics["foresight_regret"] / climatology) + 1.0,

@@ -181,9 +181,9 @@ class StandardTerms(NamedTuple):
         Args:
             standard: Those of the standardised terms, (P,).
         """
-        found = standard / self.size
-        found[0] -= (found[1:] * self.middle[1:]).sum()
-        return dict(zip(self.names, found.tolist(), strict=True))
+        coefficients = standard / self.size
+        coefficients[0] -= (coefficients[1:] * self.middle[1:]).sum()
+        return dict(zip(self.names, coefficients.tolist(), strict=True))
 
 
 _FIRST_WAVE = ("season cos 1", "season sin 1")

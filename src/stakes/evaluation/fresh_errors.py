@@ -102,8 +102,8 @@ def corrected_in_time(
             continue
         past = slice(0 if newest is None else max(0, known - newest), known)
         when = [None if moments is None else moments[each] for each in (past, rows)]
-        found = fit(forecasts[past], seen[past], when[0], leads=leads[past])
-        corrected[rows] = found.apply(forecasts[rows], when[1], leads=leads[rows])
+        correction = fit(forecasts[past], seen[past], when[0], leads=leads[past])
+        corrected[rows] = correction.apply(forecasts[rows], when[1], leads=leads[rows])
     return corrected
 
 

@@ -116,7 +116,7 @@ def headroom(
     settings = settings or _policy_settings(len(train))
     policy = train_policy(cost, train, stopping, settings, seed, progressed=progressed)
     outcome = judged.outcome
-    climatology = optimal_action(cost, train.outcome, thorough=True).expand(len(judged), 1)
+    climatology = optimal_action(cost, train.outcome, thorough=True).expand(len(judged), -1)
     foresight = optimal_action(cost, outcome[:, None], thorough=True)
     by_policy = cost(policy(judged.features), outcome)
     gain = paired_difference(by_policy[None], paid[None], min(block, len(judged)))

@@ -2,6 +2,7 @@
 paid, where outcomes lay among its members, and how far those lay apart.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.errors import ShapeError
-from stakes.evaluation.case_metrics import require_finite_costs
+from stakes.evaluation.case_metrics import part_by_part, require_finite_costs
 from stakes.evaluation.forecast_table import todays_cost
+from stakes.evaluation.judged_parts import Draw, JudgedParts, judged_parts
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.sequential_test import SeenErrors
 from stakes.method.costs import Cost
@@ -24,8 +26,7 @@ Floats = NDArray[np.float64]
 Version = Literal["raw", "corrected"]
 
 _LOW, _HIGH = LEVELS.index(0.1), LEVELS.index(0.9)
-_OF_CASES = ("time", "site", "outcome", "foresight_cost", "today_action", "today_cost")
-_OF_FORECASTS: tuple[str, ...] = ("action", "cost", "expected_cost", "energy_score", "pit_from", "pit_to")
+_OF_FORECASTS: tuple[str, ...] = ("cost", "expected_cost", "energy_score", "pit_from", "pit_to")
 _OF_FORECASTS += ("error", "spread", "low", "high")
 
 
@@ -36,16 +37,20 @@ class JudgedCorrection:
     Attributes:
         cases: A row for each of N cases. `outcome` is what the decision is about, `foresight_cost` what the best action
             for it costs; `time`, `site`, `today_action` and `today_cost` are there where they are known. Of the raw and
-            the corrected forecast, as in `raw_cost` and `corrected_cost`: `action`, `cost`, `expected_cost`,
+            the corrected forecast, as in `raw_cost` and `corrected_cost`: `action` (`action_PART` for each of several
+            parts), `cost`, `expected_cost`,
             `energy_score` (the CRPS of a single outcome), `pit_from` and `pit_to` (between which the PIT lies:
             k / (M + 1) and (k + 1) / (M + 1) above k of M members that count alike, more where members tie with it),
             `error` (of the members' mean), `spread` (comparable with it: of M members that count alike it is
             sqrt(1 + 1 / M) times theirs), `low` and `high`, the quantiles at 0.1 and 0.9.
         block: How many neighbouring cases depend on each other.
+        parts: What is shown of decisions with many parts, by the corrected forecast; None where they are about one
+            number.
     """
 
     cases: pd.DataFrame
     block: int
+    parts: JudgedParts | None = None
 
     def __post_init__(self) -> None:
         needed = {
@@ -117,39 +122,59 @@ def judge_correction(
             f"{corrected.shape}"
         )
     outcome = torch.from_numpy(given.outcomes)
-    raw, regret = _measured(given.members, outcome, cost, given.weights)
-    better, _ = _measured(corrected, outcome, cost, weights)
+    raw, regret = _measured(given.members, outcome, cost, given.weights, given.targets)
+    better, _ = _measured(corrected, outcome, cost, weights, given.targets)
     columns = {
         "time": given.times,
         "site": given.sites,
         "outcome": Assessor(cost).total(outcome).numpy(),
         "foresight_cost": raw["cost"] - regret,
-        "today_action": given.today,
-        "today_cost": None if given.today is None else todays_cost(cost, given.today, outcome),
+        **_today(given, cost, outcome),
     }
-    known = {name: columns[name] for name in _OF_CASES if columns[name] is not None}
+    known = {name: values for name, values in columns.items() if values is not None}
     versions = zip(_VERSIONS, (raw, better), strict=True)
-    judged = {f"{version}_{name}": values for version, found in versions for name, values in found.items()}
-    return JudgedCorrection(pd.DataFrame(known | judged, index=given.index), block)
+    judged = {f"{version}_{name}": values for version, measured in versions for name, values in measured.items()}
+    parts = judged_parts(cost, given.targets, given.outcomes, better["cost"], *_drawn(corrected, weights))
+    return JudgedCorrection(pd.DataFrame(known | judged, index=given.index), block, parts)
+
+
+def _today(given: GivenForecasts, cost: Cost, outcome: torch.Tensor) -> dict[str, Floats]:
+    """The action that was taken, part by part, and what it cost."""
+    if given.today is None:
+        return {}
+    paid = {"action": given.today, "cost": todays_cost(cost, given.today, outcome)}
+    return {f"today_{name}": values for name, values in part_by_part(paid, cost, given.targets).items()}
+
+
+def _drawn(members: Floats, weights: Floats | None) -> tuple[Draw, torch.Tensor | None]:
+    """How members are drawn, and what they weigh; of those that count alike the first ones are as good as any."""
+
+    def draw(rows: NDArray[np.int64], most: int | None) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(members[rows, : None if weights is not None else most]))
+
+    return draw, None if weights is None else torch.from_numpy(weights)
 
 
 def _measured(
-    members: Floats, outcome: torch.Tensor, cost: Cost, weights: Floats | None
+    members: Floats, outcome: torch.Tensor, cost: Cost, weights: Floats | None, targets: Sequence[str]
 ) -> tuple[dict[str, Floats], Floats]:
     """What is told of one forecast, and what its decisions cost more than with foresight, (N,)."""
     count = members.shape[1]
     weighted = np.ones(1) if weights is None and count == 1 else weights  # of a point nothing else has a score
     samples = torch.from_numpy(np.ascontiguousarray(members))
     assessor = Assessor(cost, weights=None if weighted is None else torch.from_numpy(weighted))
-    found = {name: values.numpy() for name, values in assessor(samples, outcome).items()}
-    require_finite_costs(found["cost"])
+    measured = {name: values.numpy() for name, values in assessor(samples, outcome).items()}
+    require_finite_costs(measured["cost"])
     if weights is None:
-        found["spread"] = found["spread"] * np.sqrt(1 + 1 / count)
+        measured["spread"] = measured["spread"] * np.sqrt(1 + 1 / count)
     share = np.full(count, 1 / count) if weights is None else weights / weights.sum()
     total, seen = assessor.total(samples).numpy(), assessor.total(outcome).numpy()[:, None]
     below, up_to = (total < seen) @ share, (total <= seen) @ share
     if weights is None:
         below, up_to = below * count / (count + 1), (up_to * count + 1) / (count + 1)
-    found |= {"pit_from": below, "pit_to": up_to}
-    found |= {"low": found["quantile"][:, _LOW], "high": found["quantile"][:, _HIGH]}
-    return {name: found[name].astype(np.float64) for name in _OF_FORECASTS}, found["foresight_regret"]
+    measured |= {"pit_from": below, "pit_to": up_to}
+    measured |= {"low": measured["quantile"][:, _LOW], "high": measured["quantile"][:, _HIGH]}
+    measured = part_by_part(measured, cost, targets)
+    actions = [name for name in measured if name == "action" or name.startswith("action_")]
+    told = {name: measured[name].astype(np.float64) for name in (*actions, *_OF_FORECASTS)}
+    return told, measured["foresight_regret"]

@@ -1,9 +1,9 @@
 """The ladder: each forecast is tried against the best one proven so far, and taken only with proof.
 
 From climatology upwards each candidate is compared with the rung that is held, on the same validation cases. It is
-climbed where it is significantly cheaper, or where it is significantly better in score and not worse in cost: it was
-cheaper on these cases, if not beyond doubt, or the bound of what it may cost more lies below half a per cent of the
-cost. (Costs are noisy: to ask for that bound always would keep climatology where a forecast is better by a third.)
+climbed where it is significantly cheaper, or where it is significantly better in score and its mean cost on these
+cases is at most half a per cent higher. (Costs are noisy: to ask for a bound of that size would keep climatology where
+a forecast is better by a third.)
 
 The linear forecast is the exception: it is the strongest simple one, shrunk towards climatology where there is nothing
 to know, so it is taken wherever its score was better, without proof. A short record proves little: with 75 cases
@@ -26,7 +26,7 @@ from stakes.errors import SettingError
 from stakes.evaluation.intervals import Difference, Resampling
 from stakes.evaluation.simultaneous_bounds import upper_bounds
 from stakes.evaluation.weight_frontier import Frontier, Interval
-from stakes.number_text import change_text, fixed_text, number_text
+from stakes.number_text import change_text, count_text, fixed_text, number_text
 
 __all__ = ["GIVEN_RUNGS", "RUNGS", "JudgedCases", "Ladder", "Rung", "RungOnTest", "rung_on_test", "step_level"]
 __all__ += ["decision_rung", "first_rung", "tried_rung", "unproven_rung"]
@@ -157,8 +157,8 @@ class Ladder:
         blocks = f" in blocks of {self.block}" if self.block > 1 else ""
         left = f" Not taken: {', '.join(map(self.words, others))}." if others else ""
         return (
-            f"Taken is {self.words(taken.name)}{_parameter_words(taken.parameters)}, judged on {self.cases} validation "
-            f"cases{blocks}: {taken.why}.{left}"
+            f"Taken is {self.words(taken.name)}{_parameter_words(taken.parameters)}, judged on "
+            f"{count_text(self.cases, 'validation case')}{blocks}: {taken.why}.{left}"
         )
 
     def table(self) -> pd.DataFrame:
@@ -293,9 +293,11 @@ def decision_rung(frontier: Frontier, candidates: Mapping[float, JudgedCases], b
         below: The rung that is held.
         held: What that is worth.
     """
-    sound = [point for point in frontier.points if point.weight and not point.failed]
+    weighted = [point for point in frontier.points if point.weight]
+    sound = [point for point in weighted if not point.failed]
     if not sound:
-        return Rung("decision", below.name, {}, None, None, None, None, None, None, climbed=False, why="it failed")
+        why = "it failed" if weighted else "the model forecasts the same at every decision weight"
+        return Rung("decision", below.name, {}, None, None, None, None, None, None, climbed=False, why=why)
     taken = next((point for point in sound if point.weight == frontier.chosen), None)
     shown = taken or min(sound, key=lambda point: point.cost or 0.0)
     parameters: dict[str, str | float] = {"decision weight": shown.weight}
@@ -306,8 +308,8 @@ def decision_rung(frontier: Frontier, candidates: Mapping[float, JudgedCases], b
     why = "no decision weight is proven to be cheaper"
     if taken is not None and taken.cost_change is not None:
         why = _cheaper(taken.cost_change, float(held.cost.mean()))
-    found = candidates[shown.weight]
-    return _rung("decision", below, parameters, found, judged, *bounds, climbed=taken is not None, why=why)
+    judged_cases = candidates[shown.weight]
+    return _rung("decision", below, parameters, judged_cases, judged, *bounds, climbed=taken is not None, why=why)
 
 
 def rung_on_test(name: str, judged: JudgedCases, taken: JudgedCases, block: int) -> RungOnTest:
@@ -369,16 +371,16 @@ def _verdict(
     cost, paid = resampling.mean(change[0][None, None]).interval(), float(held.cost.mean())
     if cost_bound < 0 and cost.significant:
         return True, _cheaper(cost, paid)
-    allowed = _NO_DEARER * abs(paid)
     if score_bound >= 0:
         return False, "it is not proven to be cheaper, nor to be better in score"
-    if cost.mean > 0 and cost_bound >= allowed:
+    if cost.mean > _NO_DEARER * abs(paid):
         return False, "its score is better, but it may cost more"
     percent = -100 * float(change[1].mean()) / abs(float(held.score.mean()))
-    paid_less = f"its cost no higher by {number_text(allowed)}, {_NO_DEARER:.1%} of it"
-    if cost.mean <= 0:
-        paid_less = f"it was not more expensive (change {change_text(cost)})"
-    return True, f"its score is {fixed_text(percent, 1)} % better and {paid_less}"
+    more = "not more" if cost.mean <= 0 else "hardly more"
+    return (
+        True,
+        f"its score is {fixed_text(percent, 1)} % better and it was {more} expensive (change {change_text(cost)})",
+    )
 
 
 def _cheaper(change: Difference, before: float) -> str:

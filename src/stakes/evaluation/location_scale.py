@@ -78,8 +78,8 @@ def fit_coefficients(cases: LocationScaleCases, family: Family, location_pull: F
         return float(value), slopes + 2 * pull * coefficients
 
     start = np.zeros(len(pull))
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS, "ftol": 1e-9})
-    return np.asarray(found.x, dtype=np.float64)
+    minimum = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS, "ftol": 1e-9})
+    return np.asarray(minimum.x, dtype=np.float64)
 
 
 def crps_and_slopes(

@@ -1,7 +1,7 @@
 """What a forecast of members is worth, case by case: scores, costs, regrets, and what the decision saw of it.
 
-Everything is (N,) and in the units of the score or the cost; means over any part of the cases are taken later, so that
-a metric and a region never have to know each other.
+Everything is (N,), but an action of several parts, and in the units of the score or the cost; means over any part of
+the cases are taken later, so that a metric and a region never have to know each other.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,9 +13,12 @@ from torch import Tensor
 
 from stakes.errors import SettingError, ShapeError
 from stakes.method.actions import optimal_action
-from stakes.method.costs import Cost, at_bounds
+from stakes.method.costs import Cost, at_bounds, shown_action
 from stakes.method.member_weights import in_order, mean_of_members, relative_weights
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
+from stakes.method.parameter_range import ranged_parameter, with_parameter
+from stakes.method.program_actions import BINDS, ProgramCost
+from stakes.method.risk import CVaRCost
 from stakes.method.scores import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 from stakes.method.sorting import sort_members
 
@@ -68,16 +71,26 @@ class Assessor:
         if self.weights is not None and self.regions:
             raise SettingError("regions must be none where members have weights")
 
-    def __call__(self, members: Tensor, outcome: Tensor) -> Metrics:
-        """Members (N, M, D) and outcome (N, D) to metrics (N,), and `quantile` (N, 25) of the total."""
+    def __call__(self, members: Tensor, outcome: Tensor, parameter: Tensor | None = None) -> Metrics:
+        """Members (N, M, D) and outcome (N, D) to metrics (N,), and `quantile` (N, 25) of the total.
+
+        Where an action has several parts `action` is (N, A). A cost with a range needs the parameter (N,) of each case.
+        """
         if members.dim() != 3 or outcome.shape != (members.shape[0], members.shape[2]):
             raise ShapeError(
                 f"members must be (cases, members, sites) and outcome (cases, sites), got {tuple(members.shape)} and "
                 f"{tuple(outcome.shape)}"
             )
         with torch.no_grad():
-            parts = [self._assess(*part) for part in _parts(members, outcome)]
+            parts = [self._priced(parameter, rows)._assess(members[rows], outcome[rows]) for rows in _parts(members)]
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+    def _priced(self, parameter: Tensor | None, rows: slice) -> "Assessor":
+        """The same for the cost that each of these cases pays."""
+        ranged = ranged_parameter(self.cost)
+        if parameter is None or ranged is None:
+            return self
+        return replace(self, cost=with_parameter(self.cost, ranged.name, parameter[rows]))
 
     def _assess(self, members: Tensor, outcome: Tensor) -> Metrics:
         return {
@@ -110,17 +123,34 @@ class Assessor:
         weights = None if relative is None else relative.movedim(-1, 0)
         expected = mean_of_members(self.cost(action, members.movedim(-2, 0)), weights, 0)
         foresight = self.cost(optimal_action(self.cost, outcome[..., None, :], thorough=True), outcome)
-        at_lower, at_upper = at_bounds(self.cost, action)
+        told = shown_action(self.cost, action)
         return {
-            "action": action.mean(-1),
+            **self._plain(action, members, outcome, weights),
+            "action": told[..., 0] if told.shape[-1] == 1 else told,
             "cost": cost,
             "expected_cost": expected,
             "gap": expected - cost,
             "miscalibration": (expected - cost).abs(),
             "foresight_regret": cost - foresight,
-            "interior": (~at_lower & ~at_upper).to(cost.dtype),
+            "interior": self._interior(action, outcome.shape[-1]).to(cost.dtype),
             "gradient": pull.abs().sum((-2, -1)),
         }
+
+    def _plain(self, action: Tensor, members: Tensor, outcome: Tensor, weights: Tensor | None) -> Metrics:
+        """What the actions of a risk-averse decision maker cost without the aversion; nothing for other costs."""
+        if not isinstance(self.cost, CVaRCost):
+            return {}
+        cost = self.cost.plain_cost(action, outcome)
+        expected = mean_of_members(self.cost.plain_cost(action, members.movedim(-2, 0)), weights, 0)
+        return {"plain_cost": cost, "plain_expected_cost": expected, "plain_gap": expected - cost}
+
+    def _interior(self, action: Tensor, outcomes: int) -> Tensor:
+        """Whether no bound, and no limit of several parts, binds, (N,)."""
+        if isinstance(self.cost, ProgramCost):
+            program = self.cost.program(outcomes, action.device)
+            return program.slack(action.double(), None, action.shape[:-1]) > BINDS
+        at_lower, at_upper = at_bounds(self.cost, action)
+        return ~at_lower & ~at_upper
 
     def _of_total(self, members: Tensor, outcome: Tensor) -> Metrics:
         total, observed = self.total(members), self.total(outcome)
@@ -181,7 +211,8 @@ def _quantiles(ordered: Tensor) -> Tensor:
     return torch.lerp(ordered[:, lower], ordered[:, upper], place - lower)
 
 
-def _parts(members: Tensor, outcome: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def _parts(members: Tensor) -> Iterator[slice]:
+    """Which rows are looked at together; there may be none."""
     at_once = _NUMBERS_AT_ONCE.get(members.device.type, 1 << 24)
     size = max(1, at_once // (members.shape[1] * members.shape[2]))
-    yield from zip(members.split(size), outcome.split(size), strict=True)
+    yield from (slice(start, start + size) for start in range(0, max(1, len(members)), size))

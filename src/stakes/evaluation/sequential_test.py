@@ -134,10 +134,10 @@ def watch_errors(past: SeenErrors, new: SeenErrors, *, block: int = 1, alpha: fl
 def _answered(name: Question, past: SeenErrors, new: SeenErrors, block: int, enough: float) -> QuestionAnswered:
     old, fresh = (_block_means(_numbers(name, each), block) for each in (past, new))
     shifts = _SHIFTS if name == "cost" else (*(-shift for shift in _SHIFTS), *_SHIFTS)
-    made = _capital(_ranks(old, fresh), shifts)
-    reached = np.flatnonzero(made >= enough)
+    capital = _capital(_ranks(old, fresh), shifts)
+    reached = np.flatnonzero(capital >= enough)
     noticed = None if not len(reached) else int(reached[0] + 1) * block
-    return QuestionAnswered(name, _shown(name, past), _shown(name, new), float(made.max(initial=1.0)), noticed)
+    return QuestionAnswered(name, _shown(name, past), _shown(name, new), float(capital.max(initial=1.0)), noticed)
 
 
 def _ranks(past: Floats, new: Floats) -> Floats:

@@ -52,15 +52,15 @@ def believed_shift_and_factor(members: Floats, outcomes: Floats, prior: Mended |
         prior: What to shrink towards; None is shift 0 and factor 1.
     """
     centred, errors = _represented(members), outcomes - members.mean(1)
-    found = _of_all_outcomes(centred, errors)
+    overall = _of_all_outcomes(centred, errors)
     parts = [
         _of_all_outcomes(centred[rows], errors[rows]) for rows in np.array_split(np.arange(len(outcomes)), _BLOCKS)
     ]
-    expected = prior or Mended(np.zeros_like(found.shift), np.ones_like(found.factor))
+    expected = prior or Mended(np.zeros_like(overall.shift), np.ones_like(overall.factor))
     return Mended(
         *(
             _shrunk(estimate, np.stack(of_parts), towards)
-            for estimate, of_parts, towards in zip(found, zip(*parts, strict=True), expected, strict=True)
+            for estimate, of_parts, towards in zip(overall, zip(*parts, strict=True), expected, strict=True)
         )
     )
 

@@ -63,13 +63,13 @@ def upper_bounds(
 def _resampled(values: Floats, resamples: int) -> Floats:
     """The means of values (C, n) over resamples of their columns, (C, B)."""
     generator, blocks = np.random.default_rng((0, 0)), values.shape[1]
-    found, at_once = [], max(1, _AT_ONCE // blocks)
+    means, at_once = [], max(1, _AT_ONCE // blocks)
     for first in range(0, resamples, at_once):
         drawn = generator.integers(blocks, size=(min(at_once, resamples - first), blocks))
         places = drawn + np.arange(len(drawn))[:, None] * blocks
         counts = np.bincount(places.reshape(-1), minlength=drawn.size).reshape(drawn.shape)
-        found.append(values @ counts.T / blocks)
-    return np.concatenate(found, axis=1)
+        means.append(values @ counts.T / blocks)
+    return np.concatenate(means, axis=1)
 
 
 def _block_means(values: Floats, block: int) -> Floats:

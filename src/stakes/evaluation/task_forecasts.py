@@ -59,7 +59,7 @@ def known_of_test_cases(task: Task) -> dict[str, NDArray[Any]]:
     """
     data = task_data(task)
     test, cost = data.test, task.cost
-    climatology = optimal_action(cost, data.train.outcome, thorough=True).expand(len(test), 1)
+    climatology = optimal_action(cost, data.train.outcome, thorough=True).expand(len(test), -1)
     values: dict[str, NDArray[Any]] = {
         "outcome": Assessor(cost).total(test.outcome).numpy(),
         "climatology_cost": cost(climatology, test.outcome).numpy(),

@@ -1,0 +1,91 @@
+"""Decisions with many parts as a report shows them."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import stakes
+from stakes.data.given_forecasts import GivenForecasts
+from stakes.evaluation.forecast_table import todays_notes
+from stakes.evaluation.judged_correction import judge_correction
+from stakes.evaluation.judged_parts import JudgedParts, judged_parts, shown_case
+from stakes.settings import from_plain, to_plain
+
+COST = stakes.ScheduleCost(short=4.0, long=1.0, ramp=1.0)
+RISING = torch.tensor([[1.0, 1.0, 4.0], [2.0, 1.0, 5.0], [3.0, 1.0, 6.0]])
+NAMES = ("a", "b", "c")
+
+
+def test_a_case_part_by_part() -> None:
+    case = shown_case(COST, NAMES, RISING, np.array([1.0, 2.0, 3.0]), "the last case", 7)
+    assert case.action == pytest.approx((3.0, 4.0, 5.0))
+    assert case.quantiles[2] == (2.0, 1.0, 5.0)  # the medians
+    assert case.outcome == (1.0, 2.0, 3.0)
+    assert {limit.place: limit.parts for limit in case.binding} == {"a to b, up": (0, 1), "b to c, up": (1, 2)}
+    prices = [limit.price for limit in case.binding]
+    assert prices == sorted(prices, reverse=True)
+    assert prices[-1] > 0
+
+
+def test_weights_of_members_count() -> None:
+    weighted = shown_case(COST, NAMES, RISING, weights=torch.tensor([0.0, 0.0, 1.0]))
+    alone = shown_case(COST, NAMES, RISING[2:])
+    assert weighted.quantiles == alone.quantiles
+    assert weighted.action == pytest.approx(alone.action)
+
+
+def test_the_last_the_median_and_the_dearest_case_are_shown_and_limits_priced_over_all() -> None:
+    members = torch.stack([RISING, torch.ones(3, 3), RISING, torch.ones(3, 3)])
+    asked: list[tuple[int, int | None]] = []
+
+    def draw(rows: NDArray[np.int64], most: int | None) -> torch.Tensor:
+        asked.append((len(rows), most))
+        return members[rows]
+
+    parts = judged_parts(COST, NAMES, np.zeros((4, 3)), np.array([9.0, 1.0, 5.0, 2.0]), draw)
+    assert parts is not None
+    assert [(case.name, case.case) for case in parts.shown] == [
+        ("the last case", 3),
+        ("a case of median cost", 3),
+        ("the dearest case", 0),
+    ]
+    assert asked == [(4, 100), (3, None)]
+    ramp, lower = parts.limits
+    assert (ramp.kind, ramp.share, ramp.place_share, ramp.place) == ("ramp", 0.5, 0.5, "a to b, up")
+    assert ramp.saved > 0
+    assert (lower.kind, lower.share, lower.place) == ("lower", 0.0, "")
+    assert (parts.outcomes, parts.parts, parts.cases) == (NAMES, NAMES, 4)
+    assert from_plain(JudgedParts, to_plain(parts)) == parts
+
+
+def test_a_decision_about_one_number_has_no_parts() -> None:
+    def draw(rows: NDArray[np.int64], most: int | None) -> torch.Tensor:
+        raise AssertionError
+
+    assert judged_parts(stakes.ShortfallCost(5.0), ["y"], np.zeros((4, 1)), np.zeros(4), draw) is None
+
+
+def test_corrected_forecasts_are_judged_part_by_part() -> None:
+    generator = np.random.default_rng(0)
+    members = 3 + generator.normal(size=(12, 8, 2))
+    today = np.full((12, 2), 4.0)
+    given = GivenForecasts(members - 1, outcomes=members[:, 0], targets=("north", "south"), today=today)
+    judged = judge_correction(given, members, stakes.AllocationCost(3.0, 1.0, budget=6.0))
+    assert {"raw_action_north", "raw_action_south", "corrected_action_south"} < set(judged.cases)
+    assert (judged.values("action_north", "corrected") + judged.values("action_south", "corrected")).max() <= 6 + 1e-6
+    assert judged.values("today_action_south").tolist() == [4.0] * 12
+    off = 4 - members[:, 0]
+    np.testing.assert_allclose(judged.values("today_cost"), np.where(off > 0, off, -3 * off).sum(1))
+    assert judged.parts is not None
+    assert judged.parts.limits[0].kind == "budget"
+    assert judged.parts.limits[0].share > 0.5
+
+
+def test_todays_action_may_break_limits() -> None:
+    cost = stakes.AllocationCost(3.0, 1.0, budget=6.0)
+    actions = np.array([[4.0, 4.0], [3.0, 3.0], [np.nan, 1.0]])
+    (note,) = todays_notes(cost, actions, 2)
+    assert "breaks a limit of the decision in 1 of 2 cases" in note
+    assert todays_notes(cost, actions[1:], 2) == ()
+    assert todays_notes(stakes.ShortfallCost(5.0), np.zeros(3), 1) == ()
