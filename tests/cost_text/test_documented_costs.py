@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from stakes.cost_text.library_costs import cost_names, library_cost, with_defaults
+from stakes.method.actions import solve_action
 from stakes.method.power_curve import PowerCurve
+from stakes.method.program_actions import ProgramCost
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 GIVEN: dict[str, dict[str, Any]] = {
@@ -18,7 +20,12 @@ GIVEN: dict[str, dict[str, Any]] = {
     "protection": {"threshold": 2.0, "false_alarm_ratio": 0.4},
     "newsvendor": {"underage": 4.0, "overage": 1.0, "upper": 9.0},
     "imbalance": {"short": 4.0, "long": 1.0, "upper": 9.0},
+    "schedule": {"short": 4.0, "long": 1.0, "quadratic": 0.5, "ramp": 2.0, "upper": 9.0},
+    "allocation": {"short": 4.0, "long": 1.0, "budget": 9.0},
+    "storage": {"price": 2.0, "short": 4.0, "long": 1.0, "power": 2.0, "energy": 3.0, "start": 1.0},
+    "arbitrage": {"power": 2.0, "energy": 3.0, "quadratic": 0.5},
 }
+PROGRAMS = ("schedule", "allocation", "storage", "arbitrage")
 POWERS = {  # of the units of outcome and height: what becomes of a number when each is counted in a smaller unit
     "1": (0, 0),
     "word": (0, 0),
@@ -29,6 +36,8 @@ POWERS = {  # of the units of outcome and height: what becomes of a number when 
     "cost / outcome": (-1, 0),
     "cost / outcome²": (-2, 0),
     "m": (0, 1),
+    "quantity": (0, 0),
+    "outcome / quantity": (1, 0),
 }
 
 
@@ -57,7 +66,7 @@ def keys(name: str) -> dict[str, Any]:
 def test_every_key_is_documented_with_its_default(name: str) -> None:
     documented = {key: default for cost, key, default, *_ in rows("cost") if cost == name}
     expected = {
-        key: "" if default is MISSING else default if isinstance(default, str) else f"{default:g}"
+        key: "" if default is MISSING else f"{default:g}" if isinstance(default, float) else str(default).lower()
         for key, default in keys(name).items()
     }
     assert documented == expected
@@ -68,7 +77,22 @@ def test_no_other_cost_is_documented() -> None:
     assert {cost for cost, *_ in rows("cost")} == set(cost_names())
 
 
-@pytest.mark.parametrize("name", cost_names())
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_stays_the_same_when_all_is_counted_in_other_units(name: str) -> None:
+    units = {key: unit for cost, key, _, unit, _ in rows("cost") if cost == name}
+    values = {key: value for key, value in keys(name).items() if value is not MISSING} | GIVEN[name]
+    before, after = (
+        library_cost(name, {key: value * scale ** POWERS[units[key]][0] for key, value in values.items()})
+        for scale in (1.0, 4.0)
+    )
+    members = 5 * torch.rand(1, 4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    first, second = solve_action(before, members), solve_action(after, 4 * members)
+    of_action, of_cost = (1.0, 4.0) if name == "arbitrage" else (4.0, 1.0)  # whose outcome is the price
+    torch.testing.assert_close(second.action, of_action * first.action, atol=1e-5, rtol=0)
+    torch.testing.assert_close(second.expected_cost, of_cost * first.expected_cost)
+
+
+@pytest.mark.parametrize("name", sorted(cost_names().keys() - PROGRAMS))
 def test_a_cost_stays_the_same_when_all_is_counted_in_other_units(name: str) -> None:
     """The units of the table are those by which numbers must change for the cost not to."""
     units = {key: unit for cost, key, _, unit, _ in rows("cost") if cost == name}
@@ -90,7 +114,15 @@ def test_a_cost_stays_the_same_when_all_is_counted_in_other_units(name: str) -> 
     torch.testing.assert_close(second, action_scale * first)
 
 
-@pytest.mark.parametrize("name", cost_names())
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_looks_at_each_outcome_as_documented(name: str) -> None:
+    assert {cost: looks for cost, looks, _ in rows("name")}[name] == "each"
+    cost = library_cost(name, GIVEN[name])
+    assert isinstance(cost, ProgramCost)
+    assert cost.program(3).parts == (6 if name == "arbitrage" else 3)
+
+
+@pytest.mark.parametrize("name", sorted(cost_names().keys() - PROGRAMS))
 def test_a_cost_looks_at_the_sum_or_at_the_mean_as_documented(name: str) -> None:
     said = {cost: looks for cost, looks, _ in rows("name")}[name]
     cost = library_cost(name, with_defaults(name, GIVEN[name]))

@@ -3,12 +3,14 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 
 import stakes
 from stakes.cost_text.own_cost_file import OwnCost, file_hash, naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
+from stakes.decisions import decision_table
 from stakes.errors import CostError, SettingError
 from stakes.method.costs import TotalCost, states_convexity
 
@@ -143,3 +145,36 @@ def test_other_errors_stay_what_they_are(own: str) -> None:
         raise SettingError("as it is")
     with pytest.raises(KeyError), naming_own_cost(stakes.ShortfallCost(5.0)):
         raise KeyError("a")
+
+
+def test_a_users_own_decision_with_many_parts(tmp_path: Path) -> None:
+    """As exact as the cost itself, averse to risk or not; another would take it for a decision about one number."""
+    source = (
+        "import stakes\n\n"
+        "def plan(ramp):\n    return stakes.ScheduleCost(5.0, 1.0, ramp=ramp)\n\n"
+        "def averse():\n    return stakes.CVaRCost(stakes.ScheduleCost(5.0, 1.0, ramp=0.5), level=0.2)\n"
+    )
+    (tmp_path / "own.py").write_text(source)
+    members = torch.randn(2, 12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 5
+    plain = stakes.ScheduleCost(5.0, 1.0, ramp=0.5)
+    for text, same in (("plan:ramp=0.5", plain), ("averse", stakes.CVaRCost(plain, level=0.2))):
+        spec = CostSpec.parse(f"{tmp_path / 'own.py'}:{text}")
+        own = spec.build()
+        torch.testing.assert_close(stakes.optimal_action(own, members), stakes.optimal_action(same, members))
+        table = decision_table(own, members, pd.RangeIndex(2, name="row"), (), outcomes=["a", "b", "c"])
+        assert list(table)[1:4] == ["action_a", "action_b", "action_c"]
+        assert table["certified"].all()
+        assert spec.doubts(members.reshape(-1, 3).numpy(), ["a", "b", "c"]) == []
+
+
+def test_a_function_of_many_parts(tmp_path: Path, refusal: Refusal) -> None:
+    content = "def f(action, outcome, price=1.0):\n    return price * ((action - outcome) ** 2).sum(-1)\n"
+    (tmp_path / "costs.py").write_text(content, encoding="utf-8")
+    cost = CostSpec.parse(f"{tmp_path}/costs.py:f:price=2,lower=-2,upper=3,parts=2").build()
+    members = torch.tensor([[[0.0, 5.0], [1.0, 7.0]]])
+    solution = stakes.solve_action(cost, members)
+    torch.testing.assert_close(solution.action, torch.tensor([[0.5, 3.0]]), atol=1e-4, rtol=0)
+    for parts in ("two", "2.5"):
+        assert "'f' of 'costs.py': parts must be a whole number" in refusal(
+            f"{tmp_path}/costs.py:f:lower=-2,upper=3,parts={parts}"
+        )

@@ -11,6 +11,34 @@ def notes(text: str, seen: np.ndarray) -> list[str]:
     return plausibility_notes(spec.name, spec.parameters, spec.build(), seen)
 
 
+HOURS = np.random.default_rng(0).uniform(40, 90, (30, 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "seen", "expected"),
+    [
+        ("schedule:short=4,long=1,ramp=0.1", HOURS, "ramp=0.1 is next to nothing where outcomes are as large as 8"),
+        ("schedule:short=4,long=1,upper=0.1", HOURS, "upper=0.1 is next to nothing"),
+        ("allocation:short=4,long=1,budget=1", HOURS, "budget=1 is next to nothing where outcomes add up to 3"),
+        ("storage:price=3,short=6,long=1,power=9,energy=0.1", HOURS, "is it in the unit of the outcomes?"),
+        ("schedule:short=4,long=1,upper=30", HOURS, "the best action is always the same: there is nothing to decide"),
+        (
+            "schedule:short=4,long=1,ramp=9,lower=0/50/0/0,upper=9/60/90/90",
+            HOURS,
+            "100% of the cases there is no best",
+        ),
+        (
+            "schedule:short=4,long=1,ramp=9,lower=0/50/0/0,upper=9/60/90/90",
+            HOURS,
+            ": its limits contradict each other",
+        ),
+        ("schedule:short=4,long=1", HOURS[:, :1], "there is one outcome, so that the cost schedule has no others"),
+    ],
+)
+def test_what_looks_wrong_with_a_program(text: str, seen: np.ndarray, expected: str) -> None:
+    assert expected in " ".join(notes(text, seen))
+
+
 def outcomes(low: float, high: float) -> np.ndarray:
     return np.linspace(low, high, 50)[:, None]
 
@@ -25,6 +53,10 @@ def outcomes(low: float, high: float) -> np.ndarray:
         ("imbalance:short=10,long=1,upper=150", outcomes(30, 100)),
         ("imbalance:short=10,long=1,upper=300", np.repeat(outcomes(30, 100), 2, axis=1)),
         ("shortfall:penalty=5", np.full((3, 1), np.nan)),
+        ("schedule:short=4,long=1,ramp=9,upper=150", HOURS),
+        ("allocation:short=4,long=1,budget=300", HOURS),
+        ("storage:price=3,short=6,long=1,power=10,energy=40", HOURS),
+        ("arbitrage:power=10,energy=40", HOURS),
     ],
 )
 def test_nothing_is_said_where_all_is_well(text: str, seen: np.ndarray) -> None:

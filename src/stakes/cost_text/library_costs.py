@@ -2,27 +2,34 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from stakes.errors import CostError, did_you_mean
+from stakes.method.parameter_range import ParameterRange
 from stakes.settings import shown
 
 if TYPE_CHECKING:  # torch comes with the first cost, not with --help
     from stakes.method.costs import Cost
 
-__all__ = ["TEXT_PARAMETERS", "cost_names", "library_cost", "require_library_name", "with_defaults"]
+__all__ = ["ParameterValue", "cost_names", "library_cost", "require_library_name", "takes_a_number_each"]
+__all__ += ["takes_text", "with_defaults", "with_parameter_ranges"]
 
-TEXT_PARAMETERS = ("hazard",)
-"""The parameters that are text; all others are numbers."""
+ParameterValue = float | str | tuple[float, ...] | ParameterRange
+"""A number, a text, numbers of which each outcome has one, or a range of which each case has one."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A cost of the library: its class, one line about it, and how it is written."""
+    """A cost of the library: its class, one line about it, how it is written, and what is no single number."""
 
     class_name: str
     line: str
     example: str
+    module: str = "named_costs"
+    each: tuple[str, ...] = ()  # parameters that may have a number for each outcome
+    ranges: tuple[str, ...] = ()  # those of which one may be a range
+    texts: tuple[str, ...] = ()
 
 
 _KINDS = {
@@ -30,29 +37,69 @@ _KINDS = {
         "ShortfallCost",
         "commit power, pay penalty x shortfall^2; outcome: power as a fraction of capacity",
         "shortfall:penalty=5",
+        ranges=("penalty",),
     ),
     "wind_dispatch": _Kind(
         "WindDispatchCost",
         "the same for wind speed in m/s, through a power curve",
         "wind_dispatch:penalty=5,cutoff_speed=25",
+        ranges=("penalty",),
     ),
     "protection": _Kind(
         "ProtectionCost",
         "protect at a level between 0 and 1 against a hazard above or below a threshold",
         "protection:threshold=0,false_alarm_ratio=0.2,hazard=below",
+        ranges=("threshold", "false_alarm_ratio", "sharpness"),
+        texts=("hazard",),
     ),
     "newsvendor": _Kind(
         "NewsvendorCost",
         "stock a quantity, linear cost of too little (underage) and too much (overage)",
         "newsvendor:underage=4,overage=1,upper=500",
+        ranges=("underage", "overage"),
     ),
     "imbalance": _Kind(
         "ImbalanceCost",
         "buy a quantity, quadratic cost of being short or long",
         "imbalance:short=10,long=1,upper=150",
+        ranges=("short", "long"),
+    ),
+    "schedule": _Kind(
+        "ScheduleCost",
+        "commit a quantity for each of several outcomes, such as hours, with a limit from one to the next",
+        "schedule:short=50,long=0.5,quadratic=1,ramp=0.4",
+        "schedules",
+        each=("short", "long", "quadratic", "lower", "upper"),
+    ),
+    "allocation": _Kind(
+        "AllocationCost",
+        "share out a budget among several outcomes, linear cost of too little and too much at each",
+        "allocation:short=4,long=1,budget=500",
+        "schedules",
+        each=("short", "long"),
+    ),
+    "storage": _Kind(
+        "StorageCost",
+        "sell ahead for several outcomes, which a battery helps to deliver; outcome: what is produced",
+        "storage:price=30,short=60,long=5,power=10,energy=40",
+        "storage",
+        each=("price", "short", "long", "power", "energy"),
+    ),
+    "arbitrage": _Kind(
+        "ArbitrageCost",
+        "charge and discharge a battery against several prices, which are the outcomes",
+        "arbitrage:power=10,energy=40,efficiency=0.9,quadratic=0.1",
+        "storage",
+        each=("power", "energy"),
     ),
 }
-_DEFAULTS = {"newsvendor": {"lower": 0.0}, "imbalance": {"lower": 0.0}}
+_DEFAULTS: dict[str, dict[str, float]] = {
+    "newsvendor": {"lower": 0.0},
+    "imbalance": {"lower": 0.0},
+    "schedule": {"lower": 0.0},
+    "storage": {"efficiency": 0.9},
+    "arbitrage": {"efficiency": 0.9},
+}
 
 
 def cost_names() -> dict[str, str]:
@@ -68,10 +115,32 @@ def require_library_name(name: str) -> None:
     """
     if name not in _KINDS:
         hint = did_you_mean(name, tuple(_KINDS))
-        raise CostError(f"there is no cost {shown(name)}, and your own is written FILE.py:function; {hint}")
+        raise CostError(
+            f"there is no cost {shown(name)}, and your own is written FILE.toml or FILE.py:function; {hint}"
+        )
 
 
-def with_defaults(name: str, parameters: Mapping[str, float | str]) -> dict[str, float | str]:
+def takes_text(name: str, key: str) -> bool:
+    """Whether a parameter of a cost of the library is text; all others are numbers.
+
+    Args:
+        name: The cost's name.
+        key: The parameter.
+    """
+    return name in _KINDS and key in _KINDS[name].texts
+
+
+def takes_a_number_each(name: str, key: str) -> bool:
+    """Whether a parameter of a cost of the library may have a number for each outcome.
+
+    Args:
+        name: The cost's name.
+        key: The parameter.
+    """
+    return name in _KINDS and key in _KINDS[name].each
+
+
+def with_defaults(name: str, parameters: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
     """The parameters, followed by those that need not be written.
 
     Args:
@@ -82,7 +151,22 @@ def with_defaults(name: str, parameters: Mapping[str, float | str]) -> dict[str,
     return {**parameters, **defaults}
 
 
-def library_cost(name: str, parameters: Mapping[str, float | str]) -> "Cost":
+def with_parameter_ranges(name: str, parameters: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
+    """The parameters, with a range in place of each text such as "1..50" that is one.
+
+    Args:
+        name: The cost's name; one that the library does not have takes texts as they are.
+        parameters: The parameters as they were written or recorded.
+    """
+
+    def read(key: str, value: ParameterValue) -> ParameterValue:
+        is_range = isinstance(value, str) and ".." in value and name in _KINDS and not takes_text(name, key)
+        return ParameterRange.parse(str(value)) if is_range else value
+
+    return {key: read(key, value) for key, value in parameters.items()}
+
+
+def library_cost(name: str, parameters: Mapping[str, ParameterValue]) -> "Cost":
     """The cost of that name, or one sentence about the name or parameter that is wrong or missing.
 
     Args:
@@ -90,17 +174,16 @@ def library_cost(name: str, parameters: Mapping[str, float | str]) -> "Cost":
         parameters: The fields of the cost, and of its power curve where it has one, by name.
     """
     require_library_name(name)
-    from stakes.method import named_costs
     from stakes.method.power_curve import PowerCurve
 
-    kind = getattr(named_costs, _KINDS[name].class_name)
+    kind = getattr(import_module(f"stakes.method.{_KINDS[name].module}"), _KINDS[name].class_name)
     of_cost = {field.name: field for field in fields(kind) if field.name != "power_curve"}
     of_curve = [field.name for field in fields(PowerCurve)] if name == "wind_dispatch" else []
     _require_known(name, parameters, (*of_cost, *of_curve))
     required = [key for key, field in of_cost.items() if field.default is field.default_factory is MISSING]
     if missing := [key for key in required if key not in parameters]:
         raise CostError(f"the cost {name} needs {' and '.join(missing)}, as in {_KINDS[name].example}")
-    arguments: dict[str, Any] = {key: value for key, value in parameters.items() if key in of_cost}
+    arguments: dict[str, Any] = {key: _argument(value) for key, value in parameters.items() if key in of_cost}
     curve: dict[str, Any] = {key: value for key, value in parameters.items() if key in of_curve}
     try:
         if of_curve:
@@ -111,10 +194,34 @@ def library_cost(name: str, parameters: Mapping[str, float | str]) -> "Cost":
     return cost
 
 
-def _require_known(name: str, parameters: Mapping[str, float | str], known: tuple[str, ...]) -> None:
+def _argument(value: ParameterValue) -> Any:
+    """What the class of a cost takes: numbers for each outcome as a tensor."""
+    if not isinstance(value, tuple):
+        return value
+    import torch
+
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def _require_range(name: str, key: str) -> None:
+    if key not in _KINDS[name].ranges:
+        known = ", ".join(f"{each}:{word}" for each, kind in _KINDS.items() for word in kind.ranges)
+        raise CostError(f"the parameter {key} of the cost {name} cannot be a range; those that can are {known}")
+
+
+def _require_known(name: str, parameters: Mapping[str, ParameterValue], known: tuple[str, ...]) -> None:
     for key, value in parameters.items():
         if key not in known:
             raise CostError(f"the cost {name} has no parameter {key!r}; its parameters are {', '.join(known)}")
-        expected = "text" if key in TEXT_PARAMETERS else "a number"
-        if isinstance(value, bool) or isinstance(value, str) != (expected == "text"):
+        if isinstance(value, tuple) and takes_a_number_each(name, key) and value:
+            continue
+        if isinstance(value, ParameterRange):
+            _require_range(name, key)
+            continue
+        expected = "text" if takes_text(name, key) else "a number"
+        if not isinstance(value, str if expected == "text" else int | float) or isinstance(value, bool):
             raise CostError(f"the parameter {key} of the cost {name} must be {expected}, got {shown(value)}")
+    sizes = {key: len(value) for key, value in parameters.items() if isinstance(value, tuple)}
+    if len(set(sizes.values())) > 1:
+        counts = ", ".join(f"{key} has {size}" for key, size in sizes.items())
+        raise CostError(f"the cost {name} must have equally many numbers wherever each outcome has one, got: {counts}")

@@ -13,12 +13,16 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from stakes.cost_text.library_costs import ParameterValue
 from stakes.errors import CostError, StakesError, did_you_mean
-from stakes.method.costs import Cost, Parameter, cost_function, require_cost, states_convexity
+from stakes.method.costs import Cost, Parameter, require_cost, states_convexity
+from stakes.method.function_costs import cost_function
 
 __all__ = ["OwnCost", "OwnCostSpec", "file_hash", "naming_own_cost", "type_and_text"]
 
 _BOUNDS = ("lower", "upper")
+_OPTIONAL: tuple[str, ...] = ("best_action", "total", "part_names", "part_bounds", "limit_names", "hidden_parts")
+_OPTIONAL += ("program", "free_action", "joined_action", "find_action", "fixed_cost", "plain_cost")
 
 
 class OwnCostSpec(Protocol):
@@ -40,7 +44,7 @@ class OwnCostSpec(Protocol):
         ...
 
     @property
-    def parameters(self) -> Mapping[str, float | str]:
+    def parameters(self) -> Mapping[str, ParameterValue]:
         """What the user gives to it, and the bounds of a plain function."""
         ...
 
@@ -60,7 +64,7 @@ class OwnCost:
     def __init__(self, spec: OwnCostSpec) -> None:
         self.spec = spec
         self.cost = _cost_of(spec, _module(spec))
-        for name in ("best_action", "total"):  # there only where the cost has them
+        for name in _OPTIONAL:  # there only where the cost has them
             if hasattr(self.cost, name):
                 setattr(self, name, getattr(self.cost, name))
 
@@ -168,10 +172,12 @@ def _made(spec: OwnCostSpec, factory: Callable[..., Any], keys: Mapping[str, Any
 
 def _bounded(spec: OwnCostSpec, function: Callable[..., Tensor], keys: dict[str, Any]) -> Cost:
     others = {key: value for key, value in keys.items() if key not in (*_BOUNDS, "convex")}
+    parts = None if _takes(function, (None, None), others) else others.pop("parts", None)
     if isinstance(function, type) or not _takes(function, (None, None), others):
         raise CostError(
             f"{spec.function!r} of {spec.path.name!r} must take {', '.join(keys) or 'no parameters'} and return a cost,"
-            f" or be f(action, outcome) with the parameters lower and upper; it takes {_signature_text(function)}"
+            f" or be f(action, outcome) with the parameters lower and upper, and parts where an action has many; it"
+            f" takes {_signature_text(function)}"
         )
     if missing := [name for name in _BOUNDS if name not in keys]:
         raise CostError(
@@ -180,9 +186,11 @@ def _bounded(spec: OwnCostSpec, function: Callable[..., Tensor], keys: dict[str,
         )
     if (convex := keys.get("convex", "no")) not in ("yes", "no"):
         raise CostError(f"{spec.function!r} of {spec.path.name!r}: convex must be yes or no, got {convex!r}")
-    whole = partial(function, **others) if others else function
+    if parts is not None and not (isinstance(parts, float) and parts.is_integer()):
+        raise CostError(f"{spec.function!r} of {spec.path.name!r}: parts must be a whole number, got {parts!r}")
+    whole, count = partial(function, **others) if others else function, None if parts is None else int(parts)
     try:
-        return cost_function(whole, keys["lower"], keys["upper"], convex == "yes")
+        return cost_function(whole, keys["lower"], keys["upper"], convex == "yes", parts=count)
     except CostError as error:
         raise CostError(f"{spec.function!r} of {spec.path.name!r}: {error}") from error
 
