@@ -113,3 +113,25 @@ def test_what_becomes_a_dataset_is_decided_for_like_its_variable() -> None:
 
     for forecast in (Fields(), Fields().to_xarray()):
         xr.testing.assert_identical(decide_array(forecast, stakes.ShortfallCost(5.0)), expected)
+
+
+def test_an_action_for_each_site() -> None:
+    cost = stakes.AllocationCost(3.0, 1.0, budget=1.5)
+    found = decide_array(GRID.isel(longitude=0).assign_coords(latitude=[51, 50]), cost, (0.5,), site="latitude")
+    assert found["action"].dims == ("time", "latitude")
+    assert found["latitude"].values.tolist() == [51, 50]
+    expected = stakes.solve_action(cost, torch.from_numpy(VALUES[..., 0]))
+    np.testing.assert_allclose(found["action"], expected.action)
+    np.testing.assert_allclose(found["gap"], expected.gap)
+    assert found["quantile"].dims == ("time", "latitude", "level")
+    battery = decide_array(GRID.isel(longitude=0), stakes.ArbitrageCost(power=1.0, energy=1.0), (), site="latitude")
+    assert battery["action"].dims == ("time", "part")
+    assert battery["action"].shape == (3, 4)
+
+
+def test_quantiles_of_each_site_suffice_where_each_pays_by_itself() -> None:
+    levels = xr.DataArray(
+        np.array([[[1.0, 10.0], [2.0, 20.0]]]), {"quantile": [0.1, 0.9]}, dims=("time", "quantile", "site")
+    )
+    found = decide_array(levels, stakes.AllocationCost(9.0, 1.0, budget=100.0), (), site="site", tails="flat")
+    assert found["action"].values.tolist() == [[2.0, 20.0]]

@@ -1,7 +1,5 @@
 """One table of decisions, whoever asks for it."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -123,45 +121,78 @@ def test_a_cost_that_is_no_number_is_refused_in_a_table_and_flagged_otherwise() 
     assert not solve_decisions(cost, [MEMBERS], double=True).certified.any()
 
 
-@dataclass(frozen=True)
-class TwoSites:
-    """An action with a part for each of two outcomes: meet each of them; the best one is their mean within bounds."""
-
-    lower: float = 0.0
-    upper: float = 1.0
-
-    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        return (action - outcome).square().sum(-1)
-
-    def best_action(self, samples: Tensor) -> Tensor:
-        return samples.mean(-2).clamp(self.lower, self.upper)
-
-
-def solve_two_sites(cost: TwoSites, samples: Tensor, weights: Tensor | None) -> stakes.ActionSolution:
-    action = cost.best_action(samples)
-    interior = ((action > cost.lower) & (action < cost.upper)).all(-1)
-    expected = cost(action, samples.movedim(-2, 0)).mean(0)
-    none = torch.zeros_like(expected)
-    certified = torch.ones_like(interior)
-    return stakes.ActionSolution(action, expected, interior, none, certified, none, certified)
-
-
-def test_an_action_with_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "solve_action", solve_two_sites)
+def test_an_action_with_several_parts() -> None:
+    cost = stakes.ScheduleCost(short=1.0, long=1.0, quadratic=1.0, upper=1.0)
     means = torch.tensor([[0.2, 0.6], [-1.0, 0.5], [0.5, 2.0], [-1.0, 2.0]])
     members = means[:, None] + torch.tensor([-0.1, 0.1])[:, None]  # (4, 2, 2)
-    found = table(TwoSites(), members)
-    assert list(found)[:4] == ["row", "action_1", "action_2", "expected_cost"]
+    found = decision_table(cost, members, ROWS[:4], (0.5,), outcomes=["north", "south"])
+    assert list(found) == [
+        *("row", "action_north", "action_south", "expected_cost", "at_lower_bound", "at_upper_bound", "certified"),
+        *("gap", "status", "quantile_0.5_north", "quantile_0.5_south"),
+    ]
     expected = means.clamp(0, 1)
-    np.testing.assert_allclose(found[["action_1", "action_2"]], expected, rtol=1e-6)
+    np.testing.assert_allclose(found[["action_north", "action_south"]], expected, rtol=1e-6)
+    np.testing.assert_allclose(found[["quantile_0.5_north", "quantile_0.5_south"]], means, rtol=1e-6)
     assert list(found["at_lower_bound"]) == [False, True, False, True]  # where any part is
     assert list(found["at_upper_bound"]) == [False, False, True, True]
-    double = solve_decisions(TwoSites(), [members[:1], members[1:]], double=True)
+    double = solve_decisions(cost, [members[:1], members[1:]], double=True)
     np.testing.assert_allclose(double.action, expected, rtol=1e-6)
     assert (double.action.shape, double.expected_cost.shape) == ((4, 2), (4,))
+    np.testing.assert_allclose(double.gap, 0.0)
+
+
+def test_quantiles_of_weighted_members_beside_several_parts() -> None:
+    cost = stakes.AllocationCost(short=1.0, long=1.0, budget=100.0)
+    members = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]])
+    found = decision_table(cost, members, ROWS[:1], (0.5,), torch.tensor([0.1, 0.1, 0.8]))
+    assert found.loc[0, ["quantile_0.5_1", "quantile_0.5_2"]].tolist() == [3.0, 30.0]
+    assert found.loc[0, ["action_1", "action_2"]].tolist() == [3.0, 30.0]
+
+
+def test_a_battery_has_what_it_charges_and_what_it_discharges() -> None:
+    members = torch.tensor([[[1.0, 9.0], [3.0, 11.0]]])
+    cost = stakes.ArbitrageCost(power=1.0, energy=1.0, efficiency=1.0)
+    found = decision_table(cost, members, ROWS[:1], (), outcomes=["h1", "h2"])
+    names = ["action_charge_h1", "action_charge_h2", "action_discharge_h1", "action_discharge_h2"]
+    np.testing.assert_allclose(found.loc[0, names].astype(float), [1.0, 0.0, 0.0, 1.0], atol=1e-6)
+
+
+def test_decisions_with_several_parts_that_are_not_certified_are_not_to_be_used() -> None:
+    table = pd.DataFrame({"certified": [True, False], "gap": [0.0, 1.0], "status": ["certified", "not certified"]})
+    assert "1 of 2 decisions are not certified" in uncertified_notes(table)[0]
+    assert "not to be used" in uncertified_notes(table)[0]
+
+
+def test_what_has_no_best_action_is_said_and_not_answered() -> None:
+    sold = stakes.Quantity(cost="outcome")  # for a negative price without end
+    kept = stakes.Program(decide={"plan": stakes.Quantity(cost=-1, upper=5)}, covers={"need": "2 * plan >= outcome"})
+    sites = {"infeasible": (kept, 40.0), "unbounded": (stakes.Program(decide={"bought": sold}), -40.0)}
+    for status, (cost, shift) in sites.items():
+        members = torch.tensor([[1.0, 2.0], [3.0, 4.0]]) + torch.tensor([0.0, shift, 1.0])[:, None, None]
+        found = decision_table(cost, members.double(), ROWS[:3], (0.5,))
+        assert list(found["status"]) == ["certified", status, "certified"]
+        numbers = found[["action_1", "action_2", "expected_cost"]]
+        assert list(numbers.isna().all(axis=1)) == [False, True, False]
+        assert list(numbers.isna().any(axis=1)) == [False, True, False]
+        assert "\n1,,,,False,False,False," in found.to_csv(index=False)
+        assert uncertified_notes(found)[0].startswith(f"1 of 3 decisions are {status}, see the column status: their ")
 
 
 def test_joined_parts() -> None:
     whole, parts = solve_decisions(COST, [MEMBERS], (0.5,)), MEMBERS.split(3)
     joined = Decisions.joined([solve_decisions(COST, [part], (0.5,)) for part in parts])
     pd.testing.assert_frame_equal(joined.table(ROWS), whole.table(ROWS), check_exact=True)
+
+
+@pytest.mark.parametrize("weights", [None, torch.tensor([1.0, 2.0, 3.0, 4.0] * 5)])
+def test_the_mean_cost_stands_beside_that_of_the_worst_outcomes(weights: Tensor | None) -> None:
+    members = torch.linspace(0.0, 3.0, 40, dtype=torch.float64).reshape(1, 20, 2)
+    plain = stakes.ScheduleCost(short=4.0, long=1.0, ramp=0.5)
+    given = None if weights is None else weights.numpy()
+    averse = decision_table(stakes.CVaRCost(plain, 0.5), members, pd.RangeIndex(1), (), given)
+    assert list(averse.columns[3:5]) == ["expected_cost", "plain_expected_cost"]
+    action = torch.tensor(averse[["action_1", "action_2"]].to_numpy())
+    expected = np.average(plain(action, members.movedim(1, 0))[:, 0], weights=given)
+    assert averse["plain_expected_cost"][0] == pytest.approx(expected)
+    assert averse["plain_expected_cost"][0] < averse["expected_cost"][0]
+    assert "plain_expected_cost" not in decision_table(plain, members, pd.RangeIndex(1), ())

@@ -12,10 +12,14 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.actions import solve_action as solve_action
     from stakes.method.check_cost import CostCheck as CostCheck
     from stakes.method.check_cost import check_cost as check_cost
+    from stakes.method.check_program import ProgramCheck as ProgramCheck
+    from stakes.method.check_program import check_program as check_program
     from stakes.method.costs import Cost as Cost
-    from stakes.method.costs import cost_function as cost_function
     from stakes.method.decision_score import DecisionScore as DecisionScore
+    from stakes.method.function_costs import cost_function as cost_function
     from stakes.method.interior_point import InteriorPoint as InteriorPoint
+    from stakes.method.limit_prices import LimitPrices as LimitPrices
+    from stakes.method.limit_prices import limit_prices as limit_prices
     from stakes.method.loss import DecisionAwareLoss as DecisionAwareLoss
     from stakes.method.models.diffusion import DiffusionModel as DiffusionModel
     from stakes.method.models.implicit import ImplicitModel as ImplicitModel
@@ -29,8 +33,12 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.method.named_costs import WindDispatchCost as WindDispatchCost
     from stakes.method.objective import DecisionAwareObjective as DecisionAwareObjective
     from stakes.method.objective import ObjectiveTerms as ObjectiveTerms
+    from stakes.method.parameter_range import ParameterRange as ParameterRange
     from stakes.method.power_curve import PowerCurve as PowerCurve
+    from stakes.method.program_quantities import Quantity as Quantity
+    from stakes.method.program_words import Program as Program
     from stakes.method.programs import ScenarioProgram as ScenarioProgram
+    from stakes.method.risk import CVaRCost as CVaRCost
     from stakes.method.schedules import AllocationCost as AllocationCost
     from stakes.method.schedules import ScheduleCost as ScheduleCost
     from stakes.method.score_mixture import ScoreMixture as ScoreMixture
@@ -54,6 +62,7 @@ _HOME = {
     "ActionSolution": "method.actions",
     "AllocationCost": "method.schedules",
     "ArbitrageCost": "method.storage",
+    "CVaRCost": "method.risk",
     "Correction": "evaluation.corrections",
     "Cost": "method.costs",
     "CostCheck": "method.check_cost",
@@ -66,14 +75,19 @@ _HOME = {
     "ImbalanceCost": "method.named_costs",
     "ImplicitModel": "method.models.implicit",
     "InteriorPoint": "method.interior_point",
+    "LimitPrices": "method.limit_prices",
     "LinearModel": "method.models.linear",
     "NewsvendorCost": "method.named_costs",
     "NewtonBisection": "method.solvers",
     "ObjectiveTerms": "method.objective",
+    "ParameterRange": "method.parameter_range",
     "PointwiseCRPS": "method.scores",
     "PowerCurve": "method.power_curve",
+    "Program": "method.program_words",
+    "ProgramCheck": "method.check_program",
     "ProjectedGradient": "method.solvers",
     "ProtectionCost": "method.named_costs",
+    "Quantity": "method.program_quantities",
     "Recalibrator": "recalibrator.estimator",
     "SampleModel": "method.models.sample_model",
     "ScenarioProgram": "method.programs",
@@ -90,8 +104,10 @@ _HOME = {
     "VariogramScore": "method.scores",
     "WindDispatchCost": "method.named_costs",
     "check_cost": "method.check_cost",
-    "cost_function": "method.costs",
+    "check_program": "method.check_program",
+    "cost_function": "method.function_costs",
     "energy_score": "method.scores",
+    "limit_prices": "method.limit_prices",
     "optimal_action": "method.actions",
     "solve_action": "method.actions",
 }

@@ -16,11 +16,13 @@ from stakes.decisions import solve_decisions
 from stakes.errors import NonFiniteError, ShapeError, listed
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.method.costs import Cost
+from stakes.method.program_actions import PartlyFree
 
 __all__ = ["decide_array"]
 
 Floats = NDArray[np.float64]
-_RESULTS = ("action", "expected_cost", "at_lower_bound", "at_upper_bound", "certified")
+_RESULTS = ("expected_cost", "at_lower_bound", "at_upper_bound", "certified")
+_OF_PARTS = ("gap", "infeasible", "unbounded")
 _NUMBERS_AT_ONCE = 1 << 21  # members of all sites
 
 
@@ -37,7 +39,10 @@ def decide_array(
     """The action of least expected cost for every case: every time, lead time and place of a grid.
 
     The result has `action`, `expected_cost`, `at_lower_bound`, `at_upper_bound`, `certified` and `quantile`, as
-    `stakes.decisions.Decisions` explains them. A case with a missing value has none of them: NaN and False.
+    `stakes.decisions.Decisions` explains them. A case with a missing value has none of them: NaN and False. Where an
+    action has several parts there are `gap`, `infeasible` and `unbounded` too, and `action` and `quantile` have the
+    dimension of the sites; an action with other parts than one for each site has the dimension `part`. A cost that is
+    averse to risk has `plain_expected_cost` too.
 
     >>> import numpy as np, stakes, xarray as xr
     >>> power = xr.DataArray(np.array([[0.2, 0.4, 0.9], [0.5, 0.6, 0.7]]), dims=("time", "number"))
@@ -51,7 +56,7 @@ def decide_array(
         cost: What a decision costs.
         levels: Levels of the quantiles in the result, between 0 and 1.
         member: The dimension of the members where it has another name; None looks for the usual ones.
-        site: The dimension of sites that one decision is about; None where every place decides by itself.
+        site: The dimension of sites, or hours, that one decision is about; None where every place decides by itself.
         tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
         bounds: What outcomes cannot cross, for the tails of quantiles; "auto" takes what the cost knows, or quantiles
             show, None none.
@@ -72,13 +77,18 @@ def decide_array(
     samples = torch.from_numpy(members)
     size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
     decided = solve_decisions(cost, samples.split(size), levels, double=True, weights=weights)
-    require_finite_costs(decided.expected_cost)
+    require_finite_costs(decided.expected_cost[~decided.unanswered])
     blank = forecast.isel(dict.fromkeys((number, *sites), 0), drop=True).transpose(*cases).drop_attrs()
-    found = {name: _on_all(getattr(decided, name), complete, blank) for name in _RESULTS}
-    each = [_on_all(decided.quantiles[:, place], complete, blank) for place in range(len(levels))]
+    results = {"action": _by_part(decided.action, complete, blank, forecast, site)}
+    results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _RESULTS}
+    if decided.gap is not None:
+        results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _OF_PARTS}
+    if decided.plain_expected_cost is not None:
+        results["plain_expected_cost"] = _on_all(decided.plain_expected_cost, complete, blank)
+    each = [_by_part(decided.quantiles[:, place], complete, blank, forecast, site) for place in range(len(levels))]
     if each:
-        found["quantile"] = xr.concat(each, xr.IndexVariable("level", list(levels))).transpose(..., "level")
-    return xr.Dataset(found, attrs={"cost": repr(cost), "missing_cases": int((~complete).sum())})
+        results["quantile"] = xr.concat(each, xr.IndexVariable("level", list(levels))).transpose(..., "level")
+    return xr.Dataset(results, attrs={"cost": repr(cost), "missing_cases": int((~complete).sum())})
 
 
 def _as_array(forecast: Any, member: str | None) -> xr.DataArray:
@@ -114,14 +124,29 @@ def _of_quantiles(
     tails: TailShape,
     bounds: Pair | Literal["auto"] | None,
 ) -> tuple[Floats, torch.Tensor]:
-    """Members (n, M, 1) and their weights (M,)."""
-    if quantiles.shape[2] > 1:
+    """Members (n, M, D) and their weights (M,)."""
+    if quantiles.shape[2] > 1 and not isinstance(cost, PartlyFree):
         raise ShapeError("quantiles of several sites do not say how these move together; one decision needs members")
     if number not in forecast.coords:
         raise ShapeError(f"forecast must have the levels of its quantiles as the coordinate {number!r}")
     given = forecast[number].values.astype(np.float64).tolist()
-    made = weighted_quantiles(given, quantiles[..., 0], "forecast", tails=tails, bounds=bounds, cost=cost)
-    return made.members[..., None], torch.from_numpy(made.weights)
+    weighted = [
+        weighted_quantiles(given, each, "forecast", tails=tails, bounds=bounds, cost=cost)
+        for each in np.moveaxis(quantiles, 2, 0)
+    ]
+    return np.stack([each.members for each in weighted], -1), torch.from_numpy(weighted[0].weights)
+
+
+def _by_part(
+    values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray, forecast: xr.DataArray, site: str | None
+) -> xr.DataArray:
+    """Values (n,), or (n, D) for each site, or (n, A) for each part, on all cases."""
+    if values.ndim == 1:
+        return _on_all(values, complete, blank)
+    per_site = site is not None and values.shape[1] == forecast.sizes[site]
+    along = site if per_site and site is not None else "part"
+    labels = forecast[site] if per_site and site in forecast.coords else xr.IndexVariable(along, range(values.shape[1]))
+    return xr.concat([_on_all(part, complete, blank) for part in values.T], labels).transpose(*blank.dims, along)
 
 
 def _on_all(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:

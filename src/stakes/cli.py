@@ -40,8 +40,7 @@ _COMMANDS: dict[Group | None, dict[str, str]] = {
         "refit": "Fit the same again, layout, cost and settings, to new data.",
         "serve": "Serve a fit, or two to compare, over HTTP, with a page to look at its decisions; needs the extra "
         "`serve`.",
-        "demo": "Two decisions on the sum of many sites, from a table to a report: French electricity, and simulated "
-        "wind sites of which the truth is known. Three to four minutes on two cores.",
+        "demo": "Decisions on three real records, from tables to reports. Two minutes on two cores.",
     },
     _RUNS: {
         "train": f"Train one model of a task.\n\n{_RUN_FLAGS}",

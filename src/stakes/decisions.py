@@ -14,7 +14,10 @@ from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
 from stakes.method.actions import solve_action
-from stakes.method.costs import Cost, at_bounds
+from stakes.method.costs import Cost, at_bounds, bounds_of, shown_action
+from stakes.method.member_weights import mean_of_members, relative_weights
+from stakes.method.parameter_range import ranged_parameter, with_parameter
+from stakes.method.program_actions import PartsCost, ProgramCost, part_names
 from stakes.method.thorough_search import ACTIONS_LOOKED_AT
 
 __all__ = ["Decisions", "decision_table", "solve_decisions", "uncertified_notes"]
@@ -22,6 +25,14 @@ __all__ = ["Decisions", "decision_table", "solve_decisions", "uncertified_notes"
 Floats = NDArray[Any]  # of the members' precision, or double
 Flags = NDArray[np.bool_]
 _NUMBERS_AT_ONCE = 1 << 21  # members of all outcomes
+
+
+_REASONS = {  # by status
+    "infeasible": "their limits contradict each other, and there is no action",
+    "unbounded": "their cost falls without end, and there is no best action",
+    "not certified": "they are not to be used, for the search for the best action did not end, or a better one may "
+    "exist because the cost is not known to be convex",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +50,15 @@ class Decisions:
             be convex in the action, as all of this library are. An action that is not certified is the best of those
             that were looked at, or that of a formula; a better one may exist. See `stakes.ActionSolution`.
         levels: The levels of the quantiles, (Q,).
-        quantiles: Quantiles of what the decision is about, the outcome or the cost's total of several: (n, Q).
+        quantiles: Quantiles of what the decision is about, the outcome or the cost's total of several: (n, Q); of each
+            outcome, (n, Q, D), where an action has several parts.
+        gap: By how much a better action could lower the expected cost at most, (n,), where an action has several parts;
+            None for one number.
+        plain_expected_cost: What the same action is expected to cost without the aversion to risk, (n,), where
+            `expected_cost` has one in it, as for `stakes.CVaRCost`; None otherwise.
+        infeasible: Whether no action meets all limits, (n,), where an action has several parts; None for one number.
+            Action and expected cost are NaN there.
+        unbounded: Likewise, whether the expected cost falls without end.
     """
 
     action: Floats
@@ -51,6 +70,25 @@ class Decisions:
     certified: Flags
     levels: tuple[float, ...]
     quantiles: Floats
+    gap: Floats | None = None
+    plain_expected_cost: Floats | None = None
+    infeasible: Flags | None = None
+    unbounded: Flags | None = None
+
+    @property
+    def unanswered(self) -> Flags:
+        """Whether there is no best action, (n,)."""
+        if self.infeasible is None or self.unbounded is None:
+            return np.zeros(len(self.certified), dtype=bool)
+        return self.infeasible | self.unbounded
+
+    @property
+    def status(self) -> NDArray[np.str_]:
+        """What became of each decision, (n,): certified, infeasible, unbounded, or not certified."""
+        words = np.where(self.certified, "certified", "not certified")
+        if self.infeasible is None:
+            return words
+        return np.where(self.infeasible, "infeasible", np.where(self.unanswered, "unbounded", words))
 
     @property
     def converged(self) -> Flags:
@@ -60,18 +98,33 @@ class Decisions:
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """The decisions of some forecasts and then of others, for the same cost and levels."""
-        arrays = [field.name for field in fields(cls) if field.name != "levels"]
+        arrays = [field.name for field in fields(cls) if isinstance(getattr(parts[0], field.name), np.ndarray)]
         values = {name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays}
         return cls(**values, levels=parts[0].levels)
 
-    def table(self, index: "pd.Index[Any]") -> pd.DataFrame:
-        """One row per forecast, its label in the index (n,) first; a column for each part of an action with several."""
-        parts = np.atleast_2d(self.action.T)  # (A, n)
-        names = ["action"] if len(parts) == 1 else [f"action_{place}" for place in range(1, len(parts) + 1)]
-        columns = dict(zip(names, parts, strict=True))
-        flags = ("at_lower_bound", "at_upper_bound", "certified")
-        columns |= {name: getattr(self, name) for name in ("expected_cost", *flags)}
-        columns |= {f"quantile_{level:g}": values for level, values in zip(self.levels, self.quantiles.T, strict=True)}
+    def table(
+        self, index: "pd.Index[Any]", parts: Sequence[str] | None = None, outcomes: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """One row per forecast, its label first; a column for each part of an action with several.
+
+        Args:
+            index: What the forecasts are called, (n,).
+            parts: The names of the parts of an action with several, (A,); None numbers them.
+            outcomes: The names of the outcomes, (D,), whose quantiles stand beside such an action; None numbers them.
+        """
+        several = self.action.ndim > 1
+        actions, names = np.atleast_2d(self.action.T), ["action"]  # (A, n)
+        columns: dict[str, Floats] = {}
+        if several:
+            names = [f"action_{name}" for name in parts or range(1, len(actions) + 1)]
+        columns |= dict(zip(names, actions, strict=True))
+        proof = ("at_lower_bound", "at_upper_bound", "certified", *(("gap", "status") if several else ()))
+        plain = () if self.plain_expected_cost is None else ("plain_expected_cost",)
+        columns |= {name: getattr(self, name) for name in ("expected_cost", *plain, *proof)}
+        for level, values in zip(self.levels, np.moveaxis(self.quantiles, 1, 0), strict=True):
+            each = values.T if several else values[None]
+            own = [f"_{name}" for name in outcomes or range(1, len(each) + 1)] if several else [""]
+            columns |= {f"quantile_{level:g}{name}": part for name, part in zip(own, each, strict=True)}
         return pd.DataFrame(columns, index).reset_index()
 
 
@@ -90,7 +143,8 @@ def solve_decisions(
         members: The members (n, M, D) of some forecasts after the other, at least one part: only one is held at a time.
         levels: Levels of quantiles, between 0 and 1.
         double: Whether all numbers are in double precision, with actions exactly within their bounds, as programs
-            expect them; otherwise in that of the members, with no more digits than there are.
+            expect them; otherwise in that of the members, with no more digits than there are, but for actions with
+            many parts, whose limits rounding would break.
         weights: What each member weighs, (M,) for all forecasts; None where all count alike.
     """
     return Decisions.joined([_solved(cost, part, levels, double, weights) for part in members])
@@ -102,11 +156,15 @@ def decision_table(
     index: "pd.Index[Any]",
     levels: Sequence[float],
     weights: ArrayLike | None = None,
+    outcomes: Sequence[str] | None = None,
+    parameter: ArrayLike | None = None,
 ) -> pd.DataFrame:
     """The table of decisions for members in memory, solved in bounded parts.
 
-    Its columns are those of the index, `action` (`action_1`, `action_2`, ... where an action has several parts),
-    `expected_cost`, `at_lower_bound`, `at_upper_bound`, `certified` and `quantile_LEVEL`; see `Decisions`.
+    Its columns are those of the index, `action`, `expected_cost`, `at_lower_bound`, `at_upper_bound`, `certified` and
+    `quantile_LEVEL`; where an action has several parts `action_PART` for each, `gap`, `status` and
+    `quantile_LEVEL_OUTCOME`; see `Decisions`. Behind the `expected_cost` of a cost that is averse to risk stands
+    `plain_expected_cost`. A decision without any best action has NaN.
 
     Args:
         cost: What is paid for an action when the outcome is known; raises where it is no finite number.
@@ -114,13 +172,29 @@ def decision_table(
         index: What the forecasts are called, (n,).
         levels: Levels of quantiles, between 0 and 1.
         weights: What each member weighs, (M,) for all forecasts; None where all count alike.
+        outcomes: The names of the D outcomes, after which the parts of an action with several are called; None numbers
+            them.
+        parameter: The value of the cost's range for each forecast, (n,), which stands behind the index; None where no
+            parameter of the cost is a range.
     """
     samples = torch.as_tensor(np.asarray(members))
     size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
     shared = None if weights is None else torch.as_tensor(np.asarray(weights))
-    decisions = solve_decisions(cost, samples.split(size), levels, weights=shared)
-    require_finite_costs(decisions.expected_cost.astype(np.float64))
-    return decisions.table(index)
+    ranged = None if parameter is None else ranged_parameter(cost)
+    if ranged is None:
+        decisions = solve_decisions(cost, samples.split(size), levels, weights=shared)
+    else:
+        own = torch.tensor(np.asarray(parameter)).to(samples.dtype)
+        pairs = zip(own.split(size), samples.split(size), strict=True)
+        solved = [_solved(with_parameter(cost, ranged.name, each), part, levels, False, shared) for each, part in pairs]
+        decisions = Decisions.joined(solved)
+    require_finite_costs(decisions.expected_cost[~decisions.unanswered].astype(np.float64))
+    names = tuple(map(str, range(1, samples.shape[2] + 1))) if outcomes is None else tuple(outcomes)
+    parts = 1 if decisions.action.ndim == 1 else decisions.action.shape[1]
+    table = decisions.table(index, part_names(cost, names, parts), names)
+    if ranged is not None:
+        table.insert(1, ranged.name, np.asarray(parameter))
+    return table
 
 
 def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
@@ -130,6 +204,13 @@ def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
         table: As `decision_table` makes it.
     """
     count = int((~table["certified"]).sum())
+    if "status" in table:
+        counts = {word: int((table["status"] == word).sum()) for word in _REASONS}
+        return tuple(
+            f"{count} of {len(table)} decisions are {word}, see the column status: {_REASONS[word]}"
+            for word, count in counts.items()
+            if count
+        )
     note = (
         f"{count} of {len(table)} decisions are not certified, see the column certified: a better one may exist; each "
         f"is that of the cost's own formula or the best of those that were looked at, more than {ACTIONS_LOOKED_AT} "
@@ -140,37 +221,59 @@ def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
 
 def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, weights: Tensor | None) -> Decisions:
     with naming_own_cost(cost):
-        solution = solve_action(cost, samples, weights=weights)
-        quantiles = _quantiles(cost, samples, levels, double, weights)
-    action = solution.action[..., 0] if solution.action.shape[-1] == 1 else solution.action
+        exact = samples.double() if isinstance(cost, ProgramCost | PartsCost) else samples
+        solution = solve_action(cost, exact, weights=weights)
+        shown = shown_action(cost, solution.action)
+        several = shown.shape[-1] > 1
+        plain = _plain_expected_cost(cost, solution.action, exact, weights)
+        quantiles = _quantiles(cost, samples, levels, double, weights, several)
+    action = shown if several else shown[..., 0]
     at_lower, at_upper = at_bounds(cost, solution.action)
+    dtype = torch.float64 if double else samples.dtype
     return Decisions(
         action=_within_bounds(cost, action) if double else action.numpy(),
-        expected_cost=_numbers(solution.expected_cost, double),
+        expected_cost=solution.expected_cost.to(dtype).numpy(),
         interior=solution.interior.numpy(),
         at_lower_bound=(~solution.interior & at_lower).numpy(),
         at_upper_bound=(~solution.interior & at_upper).numpy(),
-        residual=_numbers(solution.residual, double),
+        residual=solution.residual.to(dtype).numpy(),
         certified=solution.certified.numpy(),
         levels=tuple(levels),
         quantiles=quantiles,
+        gap=None if solution.gap is None or action.dim() == 1 else solution.gap.to(dtype).numpy(),
+        plain_expected_cost=None if plain is None else plain.to(dtype).numpy(),
+        infeasible=None if solution.infeasible is None else solution.infeasible.numpy(),
+        unbounded=None if solution.unbounded is None else solution.unbounded.numpy(),
     )
 
 
-def _quantiles(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, weights: Tensor | None) -> Floats:
-    """Quantiles (n, Q) of what the decision is about: of weighted members their order statistics."""
+def _plain_expected_cost(cost: Cost, action: Tensor, samples: Tensor, weights: Tensor | None) -> Tensor | None:
+    """The mean cost (n,) of actions that are averse to risk, without the aversion; None for any other cost."""
+    if (plain_cost := getattr(cost, "plain_cost", None)) is None:
+        return None
+    shares = relative_weights(weights, samples)
+    each = plain_cost(action, samples.movedim(-2, 0))
+    mean = mean_of_members(each, None if shares is None else shares.movedim(-1, 0), 0)
+    return torch.where(action.isnan().any(-1), torch.nan, mean)
+
+
+def _quantiles(
+    cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, weights: Tensor | None, several: bool
+) -> Floats:
+    """Quantiles (n, Q) of what the decision is about, or (n, Q, D): of weighted members their order statistics."""
+    values = _numbers(samples if several else Assessor(cost).total(samples), double)  # (n, M) or (n, M, D)
     if not levels:
-        return np.empty((len(samples), 0))
-    total = _numbers(Assessor(cost).total(samples), double)
+        return np.empty((len(samples), 0, *values.shape[2:]))
     if weights is None:
-        return np.quantile(total, list(levels), axis=1, method="hazen").T
-    shares = np.broadcast_to(weights.numpy(), total.shape)
-    return np.quantile(total, list(levels), axis=1, method="inverted_cdf", weights=shares).T
+        return np.moveaxis(np.quantile(values, list(levels), axis=1, method="hazen"), 0, 1)
+    shares = weights.numpy().reshape(-1, *[1] * (values.ndim - 2))
+    shares = np.broadcast_to(shares, values.shape)
+    return np.moveaxis(np.quantile(values, list(levels), axis=1, method="inverted_cdf", weights=shares), 0, 1)
 
 
 def _within_bounds(cost: Cost, action: Tensor) -> Floats:
     """In double precision, where a bound that was rounded to single precision may lie on its other side."""
-    given = (cost.lower, cost.upper)
+    given = bounds_of(cost, action.shape[-1] if action.dim() > 1 else 1)
     lower, upper = (None if bound is None else np.asarray(bound, dtype=np.float64) for bound in given)
     return np.clip(_numbers(action, True), lower, upper)
 

@@ -1,38 +1,35 @@
-"""Two decisions on the sum of many sites, from a table to a report: real electricity loads, and simulated wind sites.
+"""The ladder on real records: a bakery's demand, where it climbs, Irish wind, where it stays linear, and a schedule.
 
-Both are what `stakes fit` does with a table of the user's: the ladder is climbed on validation cases, and what is taken
-is judged on the last ones. Of the simulated sites the truth is known.
+All are what `stakes fit` does with a table of the user's: every rung is tried on validation cases, and what is taken is
+judged on the last ones.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from stakes.data.layout import TableLayout
 from stakes.data.records import load_record
 from stakes.data.tables import write_table
-from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.study import Study
 from stakes.fitting.fit import FitResult, run_fit
-from stakes.fitting.inputs import FitInputs
 from stakes.fitting.request import FitRequest
-from stakes.number_text import fixed_text
-from stakes.reports.ladder_words import rung_title
-from stakes.tasks.portfolio import SimulatedPortfolio
 from stakes.training.execution import Execution
-from stakes.training.run_settings import task_data
 
 __all__ = ["EXAMPLES", "DemoResult", "Example", "run_example"]
 
 _MEMBERS = 200
-_REGIONS = 12
+_WEIGHTS = (0.0, 0.1, 0.3)
+_PRODUCT = 101
+_WIND_DAYS = 3653  # the last ten years
+_LOAD_YEARS = slice("2016", "2019")
+_SHORT, _LONG, _RAMP = 10, 1, 10  # prices a GW; GW in six hours
 _LAST = 4  # decisions shown
-_LOCKDOWNS = ("2020-01-01", "2021-01-01")  # a year unlike any other
 
 
 @dataclass(frozen=True)
@@ -45,10 +42,7 @@ class Example:
         table: Makes the table.
         layout: Says what the columns of the table are.
         cost: What a decision costs, in words.
-        test_fraction: The share of the cases, the last ones, to judge by.
-        validation_fraction: The share of the others, their last ones, by which training stops and a weight is taken.
         attribution: Where the data comes from, and what to know about it.
-        known_truth: Whether the data is simulated, so that the best action is known.
     """
 
     name: str
@@ -56,82 +50,125 @@ class Example:
     table: Callable[[], pd.DataFrame]
     layout: Callable[[pd.DataFrame], TableLayout]
     cost: str
-    test_fraction: float
-    validation_fraction: float = 0.25
-    attribution: str = ""
-    known_truth: bool = False
+    attribution: str
 
     def request(self, folder: Path, epochs: int | None) -> FitRequest:
         """What `stakes fit` is asked, with the table written beside the fit."""
         table, file = self.table(), folder / f"{self.name}.csv"
         folder.mkdir(parents=True, exist_ok=True)
         write_table(table, file)
-        return FitRequest(
-            str(file),
-            self.cost,
-            self.layout(table),
-            members=_MEMBERS,
-            epochs=epochs,
-            test_fraction=self.test_fraction,
-            validation_fraction=self.validation_fraction,
-        )
+        return FitRequest(str(file), self.cost, self.layout(table), members=_MEMBERS, weights=_WEIGHTS, epochs=epochs)
 
 
-def _loads() -> pd.DataFrame:
-    """Loads in GW and temperatures of the 12 regions of mainland France, without the year of the lockdowns."""
-    record = load_record("load_france")
-    in_gigawatts = record.values / np.array([1000.0 if unit == "MW" else 1.0 for unit in record.units])
-    table = pd.DataFrame(in_gigawatts, columns=list(record.columns))
-    table.insert(0, "time", record.times)
-    first, last = (np.datetime64(day) for day in _LOCKDOWNS)
-    return table[(table["time"] < first) | (table["time"] >= last)]
-
-
-def _load_layout(table: pd.DataFrame) -> TableLayout:
-    loads, temperatures = tuple(table.columns[1 : 1 + _REGIONS]), tuple(table.columns[1 + _REGIONS :])
-    return TableLayout(
-        targets=loads,
-        time="time",
-        lags=(0.0, 24.0, 144.0),
-        lead=24.0,
-        known=temperatures,
-        calendar=("hour", "weekday"),
+def _demand() -> pd.DataFrame:
+    """A product's demand in all shops, missing on days when all are closed, and what is known of a day beforehand."""
+    record = load_record("demand_bakery")
+    columns = pd.DataFrame(record.values, columns=list(record.columns))
+    of_shops = columns.filter(regex="^demand_").T.groupby(lambda name: name.split("_")[1])
+    demand = columns.filter(regex=f"^demand_.*_{_PRODUCT}$").sum(axis=1)
+    return pd.DataFrame(
+        {
+            "time": record.times,
+            "demand": demand.where(demand > 0),
+            "open_shops": (of_shops.sum() > 0).sum(),
+            **{each: columns[f"{each}_{_PRODUCT}"] for each in ("promotion_currentweek", "promotion_lastweek")},
+            **columns.filter(regex="^is_"),
+            **{each: columns.filter(regex=f"^{each}_").mean(axis=1) for each in ("rain", "temperature")},
+        }
     )
 
 
-def _sites() -> pd.DataFrame:
-    """Features and hub-height wind speeds of the simulated portfolio, its three splits one after the other."""
-    data = task_data(SimulatedPortfolio())
-    cases = (data.train, data.validation, data.test)
-    values = torch.cat([torch.cat([part.features, part.outcome.clamp(min=0)], 1) for part in cases])
-    return pd.DataFrame(values.numpy(), columns=[*data.feature_names, *data.outcome_names])
+def _demand_layout(table: pd.DataFrame) -> TableLayout:
+    return TableLayout(
+        targets=("demand",),
+        features=("demand", "open_shops"),
+        time="time",
+        lags=(0.0, 144.0, 312.0),
+        lead=24.0,
+        known=tuple(table.columns[2:]),
+        calendar=("weekday_wave", "season"),
+    )
 
 
-def _site_layout(table: pd.DataFrame) -> TableLayout:
-    return TableLayout(targets=tuple(name for name in table.columns if name.startswith("site")))
+def _wind() -> pd.DataFrame:
+    """Daily mean speeds in m/s."""
+    record = load_record("wind_irish").in_metres_per_second()
+    table = pd.DataFrame(record.values, columns=list(record.columns))
+    table.insert(0, "time", record.times)
+    return table.tail(_WIND_DAYS)
+
+
+def _wind_layout(table: pd.DataFrame) -> TableLayout:
+    return TableLayout(targets=tuple(table.columns[1:]), time="time", lags=(0.0, 24.0), lead=24.0, calendar=("season",))
+
+
+def _days() -> pd.DataFrame:
+    """Load in GW and temperature of France every six hours, a row a day, and a plan that needs no forecast."""
+    record = load_record("load_france")
+    columns = pd.DataFrame(record.values, pd.DatetimeIndex(record.times), list(record.columns)).loc[_LOAD_YEARS]
+    load = _by_hour(columns.filter(like="load_").sum(axis=1, skipna=False) / 1000, "load")
+    temperature = _by_hour(columns.filter(like="temp_").mean(axis=1), "temp")
+    return pd.concat([load, temperature, _planned_today(load)], axis=1).rename_axis("time").reset_index()
+
+
+def _by_hour(series: pd.Series, name: str) -> pd.DataFrame:
+    times = pd.DatetimeIndex(series.index)
+    days = series.groupby([times.normalize(), times.hour]).first().unstack()
+    return days.rename(columns=lambda hour: f"{name}_h{hour:02}")
+
+
+def _planned_today(load: pd.DataFrame) -> pd.DataFrame:
+    """Hour by hour the best plan for that weekday's loads of the last eight weeks, within the ramp."""
+    level = _SHORT / (_SHORT + _LONG)
+    weekday = pd.DatetimeIndex(load.index).day_of_week
+    past = load.groupby(weekday).shift(1).groupby(weekday)
+    wanted = past.rolling(8, min_periods=4).quantile(level).droplevel(0).sort_index()
+    plan = wanted.rename(columns=lambda name: name.replace("load", "today"))
+    for before, hour in pairwise(plan.columns):
+        plan[hour] = np.clip(plan[hour], plan[before] - _RAMP, plan[before] + _RAMP)
+    return plan
+
+
+def _day_layout(table: pd.DataFrame) -> TableLayout:
+    load, temperature, today = (tuple(table.filter(like=name).columns) for name in ("load_", "temp_", "today_"))
+    return TableLayout(
+        targets=load,
+        features=(*load, *temperature),
+        time="time",
+        lags=(0.0, 144.0),
+        lead=24.0,
+        known=temperature,
+        calendar=("weekday", "season"),
+        baseline_action=",".join(today),
+    )
 
 
 EXAMPLES = (
     Example(
-        name="french_load",
-        title="Tomorrow's electricity for 12 regions of France, short 10 times as expensive as long",
-        table=_loads,
-        layout=_load_layout,
-        cost="imbalance:short=10,long=1,upper=150,action_unit=GW",
-        test_fraction=1 / 7,  # 2021 of 2014 to 2019 and 2021
-        attribution="The temperature at the target time stands in for its forecast. "
-        + load_record("load_france").attribution,
+        name="bakery",
+        title="What a bakery bakes for tomorrow in all its shops, a piece too few 3 times as expensive as one too many",
+        table=_demand,
+        layout=_demand_layout,
+        cost="newsvendor:underage=3,overage=1,upper=20000",
+        attribution="The weather of a day stands in for its forecast. " + load_record("demand_bakery").attribution,
     ),
     Example(
-        name="simulated_sites",
-        title="The mean power of 60 simulated wind sites, lambda = 20",
-        table=_sites,
-        layout=_site_layout,
-        cost="wind_dispatch:penalty=20,shear=0",
-        test_fraction=4000 / 8500,
-        attribution="Simulated speeds are normally distributed; those below zero are calm, and zero in the table.",
-        known_truth=True,
-        validation_fraction=2 / 3,  # 1,500 cases to train on, 1,500 to stop by and 1,500 to choose the weight by
+        name="irish_wind",
+        title="How much of tomorrow's wind power to sell, of farms at 12 Irish stations",
+        table=_wind,
+        layout=_wind_layout,
+        cost="wind_dispatch:penalty=20",
+        attribution=load_record("wind_irish").attribution,
+    ),
+    Example(
+        name="french_schedule",
+        title="Tomorrow's electricity of France in four parts, each within 10 GW of the one before it",
+        table=_days,
+        layout=_day_layout,
+        cost=f"schedule:short={_SHORT},long={_LONG},ramp={_RAMP},upper=150,action_unit=GW",
+        attribution="The temperature at the target time stands in for its forecast. Today's action is hour by hour the "
+        "best one for that weekday's loads of the last eight weeks, within the ramp. "
+        + load_record("load_france").attribution,
     ),
 )
 
@@ -144,17 +181,15 @@ class DemoResult:
         example: The example.
         fit: What its fit left.
         decisions: The last decisions, what happened and what they cost.
-        regret: A sentence about the regret of both forecasts; empty where the truth is not known.
     """
 
     example: Example
     fit: FitResult
     decisions: pd.DataFrame
-    regret: str = ""
 
     def record(self) -> dict[str, Any]:
         """All of it for machines."""
-        words = {"title": self.example.title, "regret": self.regret, "attribution": self.example.attribution}
+        words = {"title": self.example.title, "attribution": self.example.attribution}
         return {**self.fit.record(), **words, "last_decisions": self.decisions}
 
 
@@ -167,53 +202,26 @@ def run_example(example: Example, out: Path, execution: Execution, epochs: int |
         execution: Where and how the models are trained.
         epochs: How many epochs are trained at most; None for what suits the table.
     """
-    request, folder = example.request(out / "data", epochs), out / example.name
     fit = run_fit(
-        request,
-        folder,
+        example.request(out / "data", epochs),
+        out / example.name,
         device=execution.device,
         workers=execution.workers,
         quiet=execution.quiet,
-        headroom=not example.known_truth,  # what is to be gained is known
     )
-    regret = _against_truth(request, fit) if example.known_truth else ""
-    return DemoResult(example, fit, _last_decisions(fit), regret)
-
-
-def _called(fit: FitResult, weight: float) -> str:
-    """The forecast of a weight, or of the rung that was taken below all weights."""
-    return f"weight {weight:g}" if fit.ladder is None or fit.decision_weight else rung_title(fit.ladder.taken.name)
+    return DemoResult(example, fit, _last_decisions(fit))
 
 
 def _last_decisions(fit: FitResult) -> pd.DataFrame:
     """What was decided, what happened and what it cost, at the end of the test cases."""
     study = Study.load(fit.folder / "evaluation")
     last = slice(-_LAST, None)
-    timed = "time" in study.cases
-    columns: dict[str, Any] = {"time": study.case_values("time")[0, last]} if timed else {}
-    columns["outcome"] = study.case_values("outcome")[0, last]
+    columns: dict[str, Any] = {name: study.case_values(name)[0, last] for name in ("time", "outcome")}
+    actions = [str(name) for name in study.forecasts.data_vars if str(name).startswith("action")]
     for weight in study.weights:
-        for name in ("action", "cost"):
-            columns[f"{name}, {_called(fit, weight)}"] = study.values(name, weight)[0, 0, last]
+        of_weight = f", weight {weight:g}" if len(study.weights) > 1 else ""
+        for name in (*actions, "cost"):
+            columns[f"{name}{of_weight}"] = study.values(name, weight)[0, 0, last]
+    if "baseline_cost" in study.cases:
+        columns["cost today"] = study.case_values("baseline_cost")[0, last]
     return pd.DataFrame(columns)
-
-
-def _against_truth(request: FitRequest, fit: FitResult) -> str:
-    """The expected cost above that of the true distribution's best action, and that of weight 0 where it is another."""
-    _, test = FitInputs.read(request).split
-    assert test is not None
-    study, truth = (
-        Study.load(fit.folder / "evaluation"),
-        SimulatedPortfolio().truth(torch.tensor(test.features.to_numpy(np.float32))),
-    )
-    actions = {weight: torch.tensor(study.values("action", weight)[0, 0])[:, None] for weight in study.weights}
-    regret = {weight: truth.regret(action) for weight, action in actions.items()}
-    means = ", ".join(
-        f"{fixed_text(float(values.mean()), 4)} ({_called(fit, weight)})" for weight, values in regret.items()
-    )
-    if len(regret) == 1:
-        return f"Regret against the true optimum: {means}."
-    change = paired_difference(regret[max(regret)][None], regret[0.0][None])
-    share = fixed_text(100 * change.mean / float(regret[0.0].mean()), 0, signed=True)
-    mean, low, high = (fixed_text(value, 4, signed=True) for value in change)
-    return f"Regret against the true optimum: {means}; {share} % (change {mean}, 95 % interval {low} to {high})."

@@ -1,5 +1,6 @@
 """The one family of exceptions that `stakes` raises for its users' input, and what many messages are made of."""
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
@@ -22,10 +23,11 @@ __all__ = [
     "WheelError",
     "WorkerError",
 ]
-__all__ += ["did_you_mean", "listed", "nearest_hint", "one_line", "short_line"]
+__all__ += ["did_you_mean", "listed", "names_text", "nearest_hint", "one_line", "short_line"]
 
 _COMPARED = 1000  # names, and letters of a name: looking for near ones takes their product
 _LISTED = 50
+_IN_A_ROW = 6  # names that count up, above which the first and the last tell all
 _LONGEST_LINE = 2000
 
 
@@ -126,6 +128,24 @@ def listed(names: Sequence[str]) -> str:
     """
     more = len(names) - _LISTED
     return ", ".join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def names_text(names: Sequence[str]) -> str:
+    """The names as `listed` has them; of more than six that count up, as the hours of a day do, the first and the last.
+
+    >>> names_text([f"h{hour:02}" for hour in range(24)]), names_text(["north", "south"])
+    ('h00 ... h23 (24)', 'north, south')
+
+    Args:
+        names: Names as a message shows them.
+    """
+    if len(names) <= _IN_A_ROW:
+        return listed(names)
+    matches = [re.fullmatch(r"(.*?)(\d{1,9})(\D*)", name) for name in names]
+    counted = [int(match[2]) - place for place, match in enumerate(matches) if match]
+    stems = {(match[1], match[3]) for match in matches if match}
+    in_a_row = len(counted) == len(names) and len(set(counted)) == len(stems) == 1
+    return f"{names[0]} ... {names[-1]} ({len(names)})" if in_a_row else listed(names)
 
 
 def nearest_hint(wrong: str, known: Sequence[str]) -> str:

@@ -14,11 +14,12 @@ from functools import cache
 from math import isfinite
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from stakes.errors import SettingError, StakesError, did_you_mean, nearest_hint
+from stakes.files import canonical_json
 
-__all__ = ["Registry", "canonical_text", "from_plain", "set_dotted", "shown", "telling_fields", "to_plain"]
+__all__ = ["JsonText", "Registry", "canonical_text", "from_plain", "set_dotted", "shown", "telling_fields", "to_plain"]
 
 T = TypeVar("T")
 Registry = Mapping[type, Callable[[], Mapping[str, type]]]
@@ -87,6 +88,27 @@ def from_plain(kind: type[T], value: object, where: str = "", registry: Registry
         registry: The dataclasses that may stand for a protocol or base class; None where there are none.
     """
     return _Reader(registry or {}).read(kind, value, where)
+
+
+class JsonText:
+    """A dataclass that is kept as JSON text."""
+
+    def to_json(self) -> str:
+        """All of it as JSON text."""
+        return canonical_json(to_plain(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` wrote; anything else is refused.
+
+        Args:
+            text: The JSON text.
+        """
+        try:
+            values = json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SettingError(f"{cls.__name__} must be JSON text: {error}") from error
+        return from_plain(cls, values)
 
 
 def canonical_text(value: object) -> str:

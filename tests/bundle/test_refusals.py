@@ -50,7 +50,7 @@ BUNDLE: dict[str, tuple[Callable[[Path], None], str]] = {
     "a short hash": (forged("files", dict.fromkeys(PARTS, "0")), "must be 64 hexadecimal digits"),
     "another cost": (forged("cost.name", "free"), "there is no cost 'free'"),
     "a cost below zero": (forged("cost.parameters.short", -1.0), "short must be positive"),
-    "a cost of lists": (forged("cost.parameters.short", [1]), r"cost\.parameters\.short must be"),
+    "a cost of lists": (forged("cost.parameters.short", [1]), "short of the cost imbalance must be a number"),
     "a unit that clears the screen": (forged("cost.unit", "\x1b[2J"), "cost must be printable"),
     "a cost as text": (forged("cost", "imbalance"), "cost must be a table"),
     "an own cost without its hash": (forged("cost", OWN_COST), r"cost\.sha256 must be 64"),

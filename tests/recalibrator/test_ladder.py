@@ -6,6 +6,8 @@ import numpy as np
 
 import stakes
 from stakes.data.given_forecasts import GivenForecasts
+from stakes.evaluation.ladder import tried_rung
+from stakes.recalibrator import ladder
 from stakes.recalibrator.ladder import ClimbSettings, climb_given_ladder, past_parts
 from stakes.recalibrator.learning import RungPlan, learned
 
@@ -128,12 +130,29 @@ def test_members_that_belong_together_stay_so():
 
 
 def test_decision_weights_are_tried_as_one_family():
-    climbed = climb_given_ladder(made(130), settings(block=1, decision_weights=(0.5, 0.8)))
+    told = []
+    progress = lambda done, of: told.append((done, of))
+    climbed = climb_given_ladder(made(130), settings(block=1, decision_weights=(0.5, 0.8)), progress)
+    assert [done for done, _ in told] == list(range(1, len(told) + 1))
+    assert told[0][1] == told[-1][0] == told[-1][1]
     rung = climbed.ladder.rungs[-1]
     assert rung.name == "decision"
     assert rung.parameters["decision weight"] in (0.5, 0.8)
     assert climbed.plan.decision_weight == (rung.parameters["decision weight"] if rung.climbed else 0.0)
     assert {each.name for each in climbed.ladder.tested} == {each.name for each in climbed.ladder.rungs}
+
+
+def test_a_decision_weight_may_better_the_score_of_the_forecast_as_it_came(monkeypatch):
+    def refused(name, *arguments, **options):
+        rung = tried_rung(name, *arguments, **options)
+        return rung if name == "decision" else replace(rung, climbed=False)
+
+    monkeypatch.setattr(ladder, "tried_rung", refused)
+    pinned = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=20.0, upper=20.001)  # nothing can be cheaper
+    climbed = climb_given_ladder(made(130), settings(pinned, block=1, decision_weights=(0.5,)))
+    assert [rung.name for rung in climbed.ladder.rungs if rung.climbed] == ["raw", "decision"]
+    assert "% better and it was not more expensive" in climbed.ladder.taken.why
+    assert (climbed.plan.margins, climbed.plan.decision_weight) == ("bias_and_spread", 0.5)
 
 
 def false_climbs(runs: int, cases: int, members: int, *, first: int = 0, weights: tuple[float, ...] = ()) -> int:

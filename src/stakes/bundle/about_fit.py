@@ -10,6 +10,8 @@ from stakes.bundle.manifest import DataFingerprint
 from stakes.data.quality import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.headroom import Headroom
+from stakes.evaluation.judged_parts import JudgedParts
+from stakes.evaluation.worth_by_parameter import WorthAtValue
 from stakes.settings import from_plain, shown
 
 __all__ = ["AboutFit", "FittedSpan"]
@@ -55,6 +57,8 @@ class AboutFit:
         fitted: Which cases it was fitted on.
         settings: The settings of the fit, nested by name.
         provenance: What it was made with and from, by name.
+        parts: What a report shows of decisions with many parts; None where they are about one number.
+        by_parameter: What it is worth at some values of the cost's range; none where the cost has no range.
     """
 
     data: DataFingerprint | None = None
@@ -68,6 +72,8 @@ class AboutFit:
     fitted: FittedSpan | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
+    parts: JudgedParts | None = None
+    by_parameter: tuple[WorthAtValue, ...] = ()
 
     @classmethod
     def read(cls, about: Mapping[str, Any]) -> Self:

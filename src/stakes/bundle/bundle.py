@@ -15,7 +15,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
-from stakes.bundle.cost_of_bundle import checked_words, chosen_cost, words_for
+from stakes.bundle.cost_of_bundle import checked_words, chosen_cost, same_cost, words_for
 from stakes.bundle.estimator_settings import EstimatorSettings, estimator_settings, settings_from_plain
 from stakes.bundle.fitted_state import FittedState, fitted_state, model_weights, restored_forecaster
 from stakes.bundle.manifest import FORMAT, BundleManifest, DataFingerprint, errors_name, read_manifest
@@ -101,7 +101,7 @@ def save_bundle(
     folder = Path(folder)
     state = fitted_state(forecaster)
     words = words_for(forecaster.cost) if cost_spec is None else cost_spec
-    if not (words is None or words.is_own or words.build() == forecaster.cost):
+    if not (words is None or words.is_own or same_cost(words.build(), forecaster.cost)):
         raise SettingError(f"cost_spec must be that of the forecaster's cost {forecaster.cost}, got {words}")
     known = json_value({name: value for name, value in (about or {}).items() if name not in _DERIVED})
     with committed_at_once(folder) as stage:

@@ -51,6 +51,7 @@ class EstimatorSettings:
         refit_on_all_rows: Whether the chosen weight was trained again on all rows; earlier bundles do not say so.
         fresh_errors: Whether members may be corrected by the errors of validation rows; earlier bundles were not.
         ladder: Whether the ladder was climbed; earlier bundles did not.
+        conditioned: Whether models see the parameter of the cost that is a range.
     """
 
     model: ImplicitSettings | DiffusionSettings | LinearSettings | Literal["own"]
@@ -75,6 +76,7 @@ class EstimatorSettings:
     refit_on_all_rows: bool = field(default=False, metadata={"later": True})
     fresh_errors: bool = field(default=False, metadata={"later": True})
     ladder: bool = field(default=False, metadata={"later": True})
+    conditioned: bool = field(default=False, metadata={"later": True})
 
     def __post_init__(self) -> None:
         if not _DEVICE.fullmatch(self.device):

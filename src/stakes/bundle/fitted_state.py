@@ -21,6 +21,8 @@ from stakes.forecaster.trees import TreeLocation
 from stakes.method.argument_checks import check_finite, require_count, require_decision_weight
 from stakes.method.costs import Cost
 from stakes.method.models.sample_model import SampleModel
+from stakes.method.parameter_column import ParameterColumn
+from stakes.method.parameter_range import RangedParameter
 from stakes.method.training_settings import ModelSettings
 from stakes.training.all_rows import FoundTraining
 from stakes.training.many_weights import ModelFactory, resolved_device
@@ -51,7 +53,7 @@ class FittedState:
         single_output: Whether the outcomes came without a second axis.
         decision_weight: The weight that was taken.
         climatology_action: The constant action that was best for the training outcomes, a number for each of its parts
-            where it has several.
+            where it has several, or one for each of some values of a parameter that is a range.
         noise_seed: What the noise of the forecasts is drawn from.
         validation_cases: How many cases decided when to stop, or which weight to take.
         models: How many models the forecast is pooled from.
@@ -65,6 +67,7 @@ class FittedState:
         baseline_correction: The same for weight 0 beside them.
         kind: What its models are: without features, linear, or what the parameters ask for.
         ladder: How each rung was judged; None where the ladder was not climbed.
+        ranged: The parameter of the cost that was a range; None where none was.
     """
 
     features: int
@@ -86,6 +89,7 @@ class FittedState:
     baseline_correction: Correction | None = field(default=None, metadata={"later": True})
     kind: ForecastKind = field(default="network", metadata={"later": True})
     ladder: Ladder | None = field(default=None, metadata={"later": True})
+    ranged: RangedParameter | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
         require_count("features", self.features)
@@ -143,6 +147,7 @@ def fitted_state(forecaster: DecisionAwareForecaster) -> FittedState:
         baseline_correction=forecaster.baseline_correction_,
         kind=forecaster.kind_,
         ladder=forecaster.ladder_,
+        ranged=forecaster.ranged_,
     )
 
 
@@ -201,7 +206,8 @@ def _keys(models: int, baselines: int) -> list[str]:
 
 def _untrained(settings: EstimatorSettings, state: FittedState, own: ModelSettings | ModelFactory | None) -> nn.Module:
     """A model of the right shapes; one of the library's takes no memory until there are weights for it."""
-    features, outcomes = state.features + state.trees, len(state.target_names)
+    column = ParameterColumn(state.ranged, settings.conditioned and state.kind == "network")
+    features, outcomes = state.features + state.trees + column.conditioned, len(state.target_names)
     if settings.model != "own" or state.kind != "network":
         given = {"model": settings.model, "base": settings.base}
         known = parameters_of_kind(given, state.kind)

@@ -10,14 +10,14 @@ from stakes.errors import SettingError
 __all__ = ["layout_of", "open_folder"]
 
 
-def open_folder(folder: Path, cost: str | None) -> Bundle:
+def open_folder(folder: Path, cost: str | CostSpec | None) -> Bundle:
     """The fitted forecaster in the folder; its cost must be given again where it is a user's own.
 
     Args:
         folder: Where the fit was saved.
-        cost: The cost in words, as in --cost; None takes the one on record.
+        cost: The cost in words, as in --cost, or as a record has it; None takes the one on record.
     """
-    return load_bundle(folder, cost=None if cost is None else CostSpec.parse(cost))
+    return load_bundle(folder, cost=None if cost is None else CostSpec.given(cost))
 
 
 def layout_of(bundle: Bundle, folder: Path) -> TableLayout:

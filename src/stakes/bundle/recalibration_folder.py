@@ -28,6 +28,7 @@ from stakes.data.stored_cases import read_kept
 from stakes.data.tables import write_table
 from stakes.errors import BundleError, SettingError
 from stakes.evaluation.judged_correction import JudgedCorrection
+from stakes.evaluation.judged_parts import JudgedParts
 from stakes.evaluation.ladder import Ladder
 from stakes.files import JSON_LIMIT, check_sha256, parse_json, read_bytes, write_json
 from stakes.json_values import json_value
@@ -89,6 +90,7 @@ class _Manifest:
     versions: dict[str, str]
     block: int = 1
     said: tuple[str, ...] = ()
+    parts: JudgedParts | None = None
     cost: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -131,33 +133,34 @@ class Recalibration:
     changed_files: Mapping[str, str] = field(default_factory=dict)
 
 
-def save_recalibration(folder: Path, made: Recalibration) -> Path:
+def save_recalibration(folder: Path, recalibration: Recalibration) -> Path:
     """Write a recalibrated forecast; what was in the folder before is kept until all is written.
 
     Args:
         folder: Where to; made if need be. One that holds something else is refused.
-        made: The fitted recalibrator, and what is known about it.
+        recalibration: The fitted recalibrator, and what is known about it.
     """
-    recalibrator = made.recalibrator
+    recalibrator = recalibration.recalibrator
     with committed_at_once(folder, RECALIBRATION, (_STATE, _LADDER, _JUDGED), "recalibration") as stage:
         write_json(stage / _STATE, json_value(to_plain(recalibrator.state_)))
         write_json(stage / _LADDER, json_value(to_plain(recalibrator.ladder_)))
         names = [_STATE, _LADDER]
-        if made.judged is not None:
-            write_table(_table_of(made.judged), stage / _JUDGED)
+        if recalibration.judged is not None:
+            write_table(_table_of(recalibration.judged), stage / _JUDGED)
             names.append(_JUDGED)
         manifest = _Manifest(
             format=_FORMAT,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             files={name: file_digest(stage, name) for name in names},
-            layout=made.layout,
-            settings=made.settings,
-            data=made.data,
-            fitted=made.fitted,
+            layout=recalibration.layout,
+            settings=recalibration.settings,
+            data=recalibration.data,
+            fitted=recalibration.fitted,
             versions=versions_here(),
-            block=1 if made.judged is None else made.judged.block,
-            said=made.said,
-            cost=checked_words(made.cost_spec).record(),
+            block=1 if recalibration.judged is None else recalibration.judged.block,
+            parts=None if recalibration.judged is None else recalibration.judged.parts,
+            said=recalibration.said,
+            cost=checked_words(recalibration.cost_spec).record(),
         )
         write_json(stage / RECALIBRATION, json_value(to_plain(manifest)))
     return folder
@@ -274,7 +277,8 @@ def _judged(folder: Path, manifest: _Manifest) -> JudgedCorrection | None:
     cases = table.drop(columns=labels).set_axis(index)
     if _TIME in cases:
         cases[_TIME] = cases[_TIME].to_numpy().astype("datetime64[s]")
-    numbers = cases.drop(columns=[name for name in (_TIME, "site", "today_action", "today_cost") if name in cases])
+    others = [name for name in cases if name in (_TIME, "site") or str(name).startswith("today_")]
+    numbers = cases.drop(columns=others)
     if not np.isfinite(numbers.to_numpy(np.float64)).all():
         raise SettingError("the judged cases must be finite numbers")
-    return JudgedCorrection(cases, manifest.block)
+    return JudgedCorrection(cases, manifest.block, manifest.parts)

@@ -23,12 +23,14 @@ def parameters_of_kind(parameters: Mapping[str, Any], kind: ForecastKind) -> dic
 
     Args:
         parameters: Of `stakes.DecisionAwareForecaster`, by name.
-        kind: What its models are to be; linear ones and climatology take no base, and one model.
+        kind: What its models are to be; linear ones and climatology take no base, one model, and see no parameter of
+            the cost.
     """
     if kind == "network":
         return dict(parameters)
     model = LinearSettings(constant=kind == "climatology")
     simple = {"model": model, "base": "none", "ensemble": 1, "decision_weight": "auto", "weights": (0.0,)}
+    simple |= {"conditioned": False}
     return {**parameters, **simple}
 
 

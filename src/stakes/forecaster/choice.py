@@ -34,13 +34,13 @@ class Choice(NamedTuple):
         weight: The weight that is taken.
         frontier: How it was chosen; None where it was given.
         records: How each model of the search trained.
-        found: How long the models that are kept are to be trained on all rows.
+        training: How long the models that are kept are to be trained on all rows.
     """
 
     weight: float
     frontier: Frontier | None
     records: list[dict[str, Any]]
-    found: FoundTraining
+    training: FoundTraining
 
 
 def choose(
@@ -57,14 +57,14 @@ def choose(
             limit.
     """
     sound = {each.weight for each in without_failures(fitted)}
-    weight, found = fitted[-1].weight, None
+    weight, trade_off = fitted[-1].weight, None
     if choosing:
         cost, score = (np.stack([getattr(each, name) for each in fitted]) for name in ("cost", "score"))
-        found = frontier([each.weight for each in fitted], cost, score, block=block, tolerance=tolerance)
-        weight = found.chosen
+        trade_off = frontier([each.weight for each in fitted], cost, score, block=block, tolerance=tolerance)
+        weight = trade_off.chosen
     kept_models(fitted, weight)  # there must be some
     records = [record for each in fitted for record in each.records]
-    return Choice(weight, found, records, FoundTraining.of(settings, records, sorted(sound & {0.0, weight})))
+    return Choice(weight, trade_off, records, FoundTraining.of(settings, records, sorted(sound & {0.0, weight})))
 
 
 def kept_models(fitted: Sequence[FittedWeight], weight: float) -> KeptModels:

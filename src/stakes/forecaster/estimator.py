@@ -23,8 +23,10 @@ from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.headroom import headroom as policy_headroom
 from stakes.forecaster.base import Base
+from stakes.forecaster.decision_makers import CostParameters, require_one_decision_maker
 from stakes.forecaster.training import TrainedModels
 from stakes.method.costs import Cost, require_cost
+from stakes.method.parameter_range import ranged_parameter
 from stakes.method.training_settings import ModelSettings, TrainingSettings
 from stakes.status_lines import StatusLines
 from stakes.training.many_weights import (
@@ -32,6 +34,7 @@ from stakes.training.many_weights import (
     train_weights,
     without_failures,
 )
+from stakes.training.policy import require_one_action
 
 __all__ = ["DecisionAwareForecaster"]
 
@@ -46,7 +49,9 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
     same noise: its forecast does not depend on the other rows. `score` is the mean realised cost, negative.
 
     Args:
-        cost: What a decision costs.
+        cost: What a decision costs. One of its parameters may be a range, as in `ShortfallCost(ParameterRange(1, 50))`:
+            then one forecast is trained for all decision makers in it, each row drawing its own, and `decide` is told
+            which one each row belongs to.
         model: "implicit", "diffusion", "linear" (which needs no training: `LinearModel`), settings such as
             `ImplicitSettings(hidden=64)`, or a function of the numbers of features and outcomes that makes a
             `SampleModel`.
@@ -63,6 +68,8 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         decision_weight: How much the decision weighs, from 0, the score alone, to 1, the decision alone. "auto" trains
             all `weights` from one start; alternate blocks of the validation rows decide when to stop and which
             weight to take (`stakes.evaluation.weight_frontier`).
+        conditioned: Whether models see the parameter of the cost that is a range, as one more feature, so that each
+            decision maker has a forecast of their own; otherwise one forecast serves all alike.
         baseline: Whether weight 0 is trained and kept beside a weight that is a number; "auto" always does so.
         weights: Which weights "auto" chooses among; 0 is one of them in any case.
         members: How many members a forecast has.
@@ -108,6 +115,7 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         outcome_bounds: Pair | Literal["auto"] | None = "auto",
         scoring_rule: str | None = None,
         decision_weight: float | Literal["auto"] = "auto",
+        conditioned: bool = False,
         baseline: bool = False,
         weights: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
         members: int = 500,
@@ -134,6 +142,7 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         self.outcome_bounds = outcome_bounds
         self.scoring_rule = scoring_rule
         self.decision_weight = decision_weight
+        self.conditioned = conditioned
         self.baseline = baseline
         self.weights = weights
         self.members = members
@@ -206,18 +215,23 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         rows = self._validated(X, y, times)
         if self.found_ is None:
             raise SettingError("a forecaster of an earlier version does not know how long to train: fit it anew")
+        if ranged_parameter(self.cost) != self.ranged_:
+            raise SettingError(f"refit needs the cost of the fit, with its range of {self.ranged_}, got {self.cost}")
         return self._train_again(rows, checkpoints, stop)
 
     def headroom(self, X: Any, y: Any, *, times: Any = None) -> Headroom:
         """Whether there is anything to gain, before fitting: a forecast of weight 0 against a policy.
 
-        Both are trained on the first rows; the validation rows that do not stop the training judge them.
+        Both are trained on the first rows; the validation rows that do not stop the training judge them. A decision
+        with many parts is refused: a policy decides about one number. So is a cost with a range: it decides for one.
 
         Args:
             X: Features (n, F), rows in the order of time.
             y: Outcomes (n,) or (n, D).
             times: When these happened (n,); None if it is not known.
         """
+        require_one_action(self.cost)
+        require_one_decision_maker(self.cost)
         other = clone(self)
         features, outcome, when = other._validated(X, y, times, fitting=True)
         planned = other._plan(features, outcome, when, score_only=True)
@@ -232,11 +246,14 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
 
     # What goes in
 
-    def _validated(self, X: Any, y: Any, times: Any, fitting: bool = False) -> Rows:
-        """Features (n, F), outcomes (n, D) and times (n,); in fitting, what is known of their columns is kept."""
+    def _validated(
+        self, X: Any, y: Any, times: Any, cost_parameters: CostParameters | None = None, fitting: bool = False
+    ) -> Rows:
+        """Features and parameter (n, F + width), outcomes (n, D), times (n,); in fitting, their columns are noted."""
         targets = as_table(y, "y")
         if fitting:
             require_cost(self.cost)
+            self.ranged_ = ranged_parameter(self.cost)
             table, outcome = validate_data(
                 self, as_table(X, "X"), targets, dtype=np.float64, multi_output=True, y_numeric=True
             )
@@ -254,6 +271,7 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
         outcome = outcome.reshape(len(outcome), -1)
         if outcome.shape[1] != self.n_outputs_:
             raise ShapeError(f"y must have the {self.n_outputs_} columns of the fit, got {outcome.shape[1]}")
+        features = self._with_parameter(features, cost_parameters, deciding=True, judging=True)
         return Rows(features, as_tensor(outcome, "y"), checked_times(times, len(outcome)))
 
     def _features(self, X: Any) -> Tensor:

@@ -60,9 +60,9 @@ def fresh_corrections(
     if first >= len(outcome):
         return {}
     drawn = searched(features[first:])
-    found = {which: judge(members, outcome[first:]) for which, members in drawn.items()}
-    if refitted is None or not any(found.values()):
-        return found
+    corrections = {which: judge(members, outcome[first:]) for which, members in drawn.items()}
+    if refitted is None or not any(corrections.values()):
+        return corrections
     second = first + -(-(len(outcome) - first) // ORIGINS)
     later = rolling_forecasts(
         lambda known: _Stacked(refitted(known)), features, lead=lead, origins=ORIGINS - 1, first=second
@@ -70,7 +70,7 @@ def fresh_corrections(
     rolling = torch.from_numpy(later.members)
     return {
         which: correction and judge(torch.cat([drawn[which][: second - first], rolling[:, place]]), outcome[first:])
-        for place, (which, correction) in enumerate(found.items())
+        for place, (which, correction) in enumerate(corrections.items())
     }
 
 

@@ -298,7 +298,8 @@ class _Climb:
 
     def _members(self, forecast: RungForecast) -> Tensor:
         """Members (n, M, D) of all validation rows, before any correction."""
-        plan, features = forecast.planned.training, forecast.planned.validation.features
+        plan = forecast.planned.training
+        features = plan.column.seen(forecast.planned.validation.features)
         drawn = pooled_parts(
             forecast.fitted.models, features, plan.members, plan.noise_seed, plan.device, share_noise=False
         )
@@ -320,12 +321,13 @@ class _Climb:
     def _worth(self, members: Tensor) -> JudgedCases:
         """Cost and score of members (n, M, D) of all validation rows, on those that judge."""
         planned, parts = self.network, []
-        cost = planned.training.cost
+        plan, features = planned.training, planned.validation.features
         for rows in torch.from_numpy(planned.judged_rows).split(_ROWS_AT_ONCE):
-            drawn, outcome = within_bounds(members[rows], planned.training.bounds), planned.validation.outcome[rows]
+            drawn, outcome = within_bounds(members[rows], plan.bounds), planned.validation.outcome[rows]
             if not bool(torch.isfinite(drawn).all()):
                 parts.append(torch.full((2, len(rows)), torch.nan))
                 continue
+            cost = plan.column.cost(plan.cost, features[rows])
             paid = cost(optimal_action(cost, drawn, thorough=True), outcome)
             parts.append(torch.stack([paid, energy_score(drawn, outcome)]))
         return JudgedCases(*torch.cat(parts, 1).double().numpy())

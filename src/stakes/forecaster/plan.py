@@ -19,6 +19,7 @@ from stakes.evaluation.headroom import resolved_block
 from stakes.forecaster.base import based_factory, based_model
 from stakes.forecaster.trees import TreeLocation, fit_trees
 from stakes.method.argument_checks import require_decision_weight, require_finite, whole_number
+from stakes.method.parameter_column import ParameterColumn
 from stakes.method.training_settings import TrainingSettings
 from stakes.training.many_weights import TrainingPlan, automatic_settings, resolved_device
 
@@ -77,7 +78,7 @@ def plan_fit(
 
     Args:
         parameters: Of `stakes.DecisionAwareForecaster`, by name.
-        features: All rows (n, F), in the order of time.
+        features: All rows (n, F), in the order of time; the parameter of a cost with a range is their last column.
         outcome: Their outcomes (n, D).
         times: When these happened (n,); None where it is not known.
         start: The weights of the models to start from, one of each of the ensemble; none to start afresh.
@@ -100,9 +101,9 @@ def plan_fit(
     settings = _settings(parameters, first, linear=getattr(based_model(*base), "linear", False) is True)
     random = check_random_state(parameters["random_state"])
     seed, noise_seed = (int(random.randint(np.iinfo(np.int32).max)) for _ in range(2))
-    trees = None
+    trees, column = None, ParameterColumn.of(parameters["cost"], parameters["conditioned"])
     if parameters["base"] == "trees":
-        trees, features = _with_locations(features, outcome[:trained], parameters["gap"], seed)
+        trees, features = _with_locations(features, outcome[:trained], parameters["gap"], seed, column)
     validation = Cases(features[first:], outcome[first:])
     training = TrainingPlan(
         cost=parameters["cost"],
@@ -118,6 +119,7 @@ def plan_fit(
         device=resolved_device(parameters["device"]),
         start=tuple(dict(state) for state in start),
         bounds=outcome_bounds(parameters["outcome_bounds"], parameters["cost"], outcome),
+        conditioned=column.conditioned,
     )
     return PlannedFit(training, len(validation), block, trees, validation, judged)
 
@@ -141,15 +143,20 @@ def divided_rows(
     return DividedRows(first, together, stopping, judged)
 
 
-def _with_locations(features: Tensor, outcome: Tensor, gap: int, seed: int) -> tuple[TreeLocation, Tensor]:
+def _with_locations(
+    features: Tensor, outcome: Tensor, gap: int, seed: int, column: ParameterColumn
+) -> tuple[TreeLocation, Tensor]:
     """Trees for the first rows, whose outcomes these are; and the features (n, F + D) with what trees forecast.
 
-    The rows that the trees were fitted to have the forecasts of trees that saw neither them nor their neighbours.
+    The rows that the trees were fitted to have the forecasts of trees that saw neither them nor their neighbours. Trees
+    see no parameter of the cost, which stays the last column.
     """
-    first = len(outcome)
-    trees, out_of_fold = fit_trees(features[:first], outcome, gap, seed)
-    locations = torch.cat([out_of_fold, trees(features[first:])])
-    return trees, torch.cat([features, locations], 1)
+    if column.conditioned:
+        raise SettingError("conditioned goes with base linear or none, got base trees")
+    first, known = len(outcome), column.without(features)
+    trees, out_of_fold = fit_trees(known[:first], outcome, gap, seed)
+    locations = torch.cat([out_of_fold, trees(known[first:])])
+    return trees, torch.cat([known, locations, features[:, known.shape[1] :]], 1)
 
 
 def _weights(parameters: Mapping[str, Any]) -> tuple[float, ...]:

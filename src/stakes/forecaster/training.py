@@ -22,6 +22,7 @@ from stakes.evaluation.proven_correction import corrected, proven_correction
 from stakes.evaluation.weight_frontier import Frontier
 from stakes.forecaster.base import ForecastKind, parameters_of_kind
 from stakes.forecaster.choice import choose, kept_models
+from stakes.forecaster.decision_makers import CostParameters, climatology_action, parameter_values
 from stakes.forecaster.fresh_errors import DrawMembers, NewestRows, Which, fresh_corrections
 from stakes.forecaster.judgement import JudgedAnswers
 from stakes.forecaster.ladder import RungForecast, climb_ladder
@@ -29,7 +30,10 @@ from stakes.forecaster.plan import PlannedFit, plan_fit
 from stakes.forecaster.trees import TreeLocation
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import whole_number
+from stakes.method.costs import Cost
 from stakes.method.models.model_ensemble import pooled_parts
+from stakes.method.parameter_column import ParameterColumn
+from stakes.method.parameter_range import RangedParameter
 from stakes.method.scores import energy_score
 from stakes.training.all_rows import FoundTraining, train_on_all_rows
 from stakes.training.located_model import place_models
@@ -46,6 +50,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
     Attributes:
         gap: How many rows the lead time has, as all parameters up to `verbose` one of `DecisionAwareForecaster`.
         decision_weight: How much the decision weighs, or "auto".
+        conditioned: Whether models see the parameter of the cost that is a range.
         refit_on_all_rows: Whether the models that are taken are trained again on all rows.
         ladder: Whether each rung of the ladder is tried.
         fresh_errors: Whether members may be corrected by the errors of validation rows.
@@ -68,10 +73,12 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         noise_seed_: What the noise of the forecasts is drawn from.
         outcome_bounds_: What outcomes cannot cross; None for nothing.
         trees_: What the models add their forecasts to; None on another base.
+        ranged_: The parameter of the cost that was a range; None where none was.
     """
 
     gap: int
     decision_weight: float | Literal["auto"]
+    conditioned: bool
     refit_on_all_rows: bool
     ladder: bool
     fresh_errors: bool
@@ -94,6 +101,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
     noise_seed_: int
     outcome_bounds_: OutcomeBounds | None
     trees_: TreeLocation | None
+    ranged_: RangedParameter | None
 
     # How the forecast is chosen
 
@@ -193,9 +201,10 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
             return other._train_again(rows.part(known), folder and folder / name, stop)._drawn
 
         bounded = partial(within_bounds, bounds=self.outcome_bounds_)
-        judge = partial(proven_correction, cost=self.cost, lead=lead, block=block, bounded=bounded)
-        found = fresh_corrections(newest, self._drawn, refitted if self.refit_on_all_rows else None, judge)
-        self.correction_, self.baseline_correction_ = found.get("chosen"), found.get("baseline")
+        cost = self._cost_of(rows.features[newest.first :])
+        judge = partial(proven_correction, cost=cost, lead=lead, block=block, bounded=bounded)
+        corrections = fresh_corrections(newest, self._drawn, refitted if self.refit_on_all_rows else None, judge)
+        self.correction_, self.baseline_correction_ = corrections.get("chosen"), corrections.get("baseline")
 
     def tested_ladder(self, X: Any, y: Any, *, times: Any = None) -> Ladder | None:  # noqa: N803
         """The ladder with every rung judged on rows that chose nothing, beside this forecast; None where there is none.
@@ -211,23 +220,22 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
             return self.ladder_
         features, outcome, when = self._validated(X, y, times)
         block = resolved_block(self.block, len(outcome), when)
-        taken = self._worth(self._forecast(features), outcome)
+        taken = self._worth(self._forecast(features), features, outcome)
         tested = []
         for name, forecast in self.rung_forecasts_.items():
-            drawn = self._members(features, forecast.fitted.models, forecast.correction)
-            tested.append(rung_on_test(name, self._worth(drawn, outcome), taken, block))
+            seen = forecast.planned.training.column.seen(features)
+            drawn = self._members(seen, forecast.fitted.models, forecast.correction)
+            tested.append(rung_on_test(name, self._worth(drawn, features, outcome), taken, block))
         return replace(self.ladder_, tested=tuple(tested))
 
     @torch.no_grad()
-    def _worth(self, drawn: Iterator[tuple[slice, Tensor]], outcome: Tensor) -> JudgedCases:
+    def _worth(self, drawn: Iterator[tuple[slice, Tensor]], features: Tensor, outcome: Tensor) -> JudgedCases:
         """What members are worth case by case."""
-        parts = [
-            (
-                self.cost(optimal_action(self.cost, members, thorough=True), outcome[rows]),
-                energy_score(members, outcome[rows]),
-            )
-            for rows, members in drawn
-        ]
+        parts = []
+        for rows, members in drawn:
+            cost = self._cost_of(features[rows])
+            paid = cost(optimal_action(cost, members, thorough=True), outcome[rows])
+            parts.append((paid, energy_score(members, outcome[rows])))
         return JudgedCases(*(torch.cat(each).double().numpy() for each in zip(*parts, strict=True)))
 
     def _drawn(self, features: Tensor) -> dict[Which, Tensor]:
@@ -241,9 +249,30 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         self.models_, self.baseline_models_ = kept_models(fitted, self.decision_weight_)
         self.place_on(trees)
         self.noise_seed_, self.outcome_bounds_ = plan.noise_seed, plan.bounds
-        constant = optimal_action(self.cost, plan.train.outcome, thorough=True).tolist()
-        self.climatology_action_ = constant[0] if len(constant) == 1 else tuple(constant)
+        self.climatology_action_ = climatology_action(self.cost, plan.train.outcome)
         return self
+
+    # For whom it decides
+
+    @property
+    def parameter_column(self) -> ParameterColumn:
+        """Where each row has the parameter of its cost, and whether the models see it."""
+        conditioned = bool(self.conditioned) and getattr(self, "kind_", "network") == "network"
+        return ParameterColumn(self.ranged_, conditioned)
+
+    def _with_parameter(
+        self, features: Tensor, given: CostParameters | None, *, deciding: bool, judging: bool = False
+    ) -> Tensor:
+        """Features (n, F) with the parameter of each row; spread over its range where rows are only judged."""
+        column = self.parameter_column
+        unseen = not (deciding or column.conditioned or given)  # members are the same for any
+        values = parameter_values(column, self.cost, given, len(features), spread=judging or unseen)
+        return torch.cat([features, values.to(features)], 1) if column.width else features
+
+    def _cost_of(self, features: Tensor) -> Cost:
+        return self.parameter_column.cost(self.cost, features)
+
+    # What it forecasts
 
     def _forecast(
         self, features: Tensor, which: Which = "chosen", members: int | None = None
@@ -251,7 +280,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         """Rows and their members (n, M, D), part by part."""
         models: Sequence[nn.Module] = self.models_ if which == "chosen" else self.baseline_models_
         correction = self.correction_ if which == "chosen" else self.baseline_correction_
-        return self._members(features, models, correction, members)
+        return self._members(self.parameter_column.seen(features), models, correction, members)
 
     def _members(
         self,

@@ -52,9 +52,9 @@ def trained_on_decision(
         return float(loss.detach()), slopes.reshape(-1).numpy()
 
     options = {"maxiter": _ITERATIONS, "maxfun": _EVALUATIONS}
-    found = minimize(loss_and_slopes, start.reshape(-1).numpy(), jac=True, method="L-BFGS-B", options=options)
-    moved = torch.from_numpy(found.x).reshape(start.shape)
-    better = bool(torch.isfinite(moved).all()) and found.fun < loss_and_slopes(start.reshape(-1).numpy())[0]
+    minimum = minimize(loss_and_slopes, start.reshape(-1).numpy(), jac=True, method="L-BFGS-B", options=options)
+    moved = torch.from_numpy(minimum.x).reshape(start.shape)
+    better = bool(torch.isfinite(moved).all()) and minimum.fun < loss_and_slopes(start.reshape(-1).numpy())[0]
     return replace(training.state(moved if better else start), decision_weight=decision_weight)
 
 

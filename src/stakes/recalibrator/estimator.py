@@ -19,8 +19,9 @@ from stakes.evaluation.judged_correction import JudgedCorrection, judge_correcti
 from stakes.evaluation.ladder import Ladder
 from stakes.method.argument_checks import require_decision_weight, require_finite, whole_number
 from stakes.method.costs import Cost, require_cost
+from stakes.method.parameter_range import refuse_range
 from stakes.recalibrator.input import given_of_arrays
-from stakes.recalibrator.ladder import ClimbSettings, climb_given_ladder
+from stakes.recalibrator.ladder import ClimbProgress, ClimbSettings, climb_given_ladder
 from stakes.recalibrator.state import RecalibratorState
 from stakes.training.threads import one_thread
 
@@ -102,6 +103,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         leads: Any = None,
         sites: Any = None,
         features: Any = None,
+        progress: ClimbProgress | None = None,
     ) -> Self:
         """Climb the ladder, and learn the rung that is taken from all cases.
 
@@ -115,17 +117,20 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             leads: How many hours ahead that was, one number or (N,); None where it is not known.
             sites: Of which site each case is, (N,), where each site is decided by itself; None where there is but one.
             features: What else was known when the forecasts were made, (N, F); None for nothing.
+            progress: A function that is told, now and then, how many of about how many corrections are learned; None
+                for none.
         """
         require_cost(self.cost)
+        refuse_range(self.cost)  # at once, rather than after all has been learned
         past = self._given(X, y, weights, times, issued, leads, sites, features)
         if past.outcomes is None:
             raise ShapeError("y must be given: outcomes are what a recalibrator learns from")
-        found = outcome_bounds(self.outcome_bounds, self.cost, torch.from_numpy(past.outcomes))
-        bounds = ((None, None),) * len(past.targets) if found is None else found.pairs
+        bounds = outcome_bounds(self.outcome_bounds, self.cost, torch.from_numpy(past.outcomes))
+        pairs = ((None, None),) * len(past.targets) if bounds is None else bounds.pairs
         with one_thread():
-            climbed = climb_given_ladder(past.in_order(), self._settings(bounds))
+            climbed = climb_given_ladder(past.in_order(), self._settings(pairs), progress or (lambda done, of: None))
         self.ladder_, self.state_, self.judged_ = climbed.ladder, climbed.state, climbed.judged
-        self.notes_ = past.notes + (() if found is None else found.sentences(past.targets))
+        self.notes_ = past.notes + (() if bounds is None else bounds.sentences(past.targets))
         return self
 
     def sample(self, X: Any, **beside: Any) -> Floats:

@@ -114,13 +114,13 @@ def _of_table(
     named = table.set_axis([str(column) for column in table.columns], axis=1)
     as_points = len(targets) > 1 and set(targets) == set(named.columns)
     columns = list(targets) if as_points else list(named.columns)
-    found = forecast_columns(columns, "X", "points" if as_points else "auto", chosen=True)
-    values = np.stack([named[list(each)].to_numpy(np.float64) for each in found.of_target.values()], axis=-1)
-    if found.levels is None:
-        return values, weights, found.notes
-    made = [
-        weighted_quantiles(found.levels, values[..., place], "X", bounds=bounds, cost=cost)
+    roles = forecast_columns(columns, "X", "points" if as_points else "auto", chosen=True)
+    values = np.stack([named[list(each)].to_numpy(np.float64) for each in roles.of_target.values()], axis=-1)
+    if roles.levels is None:
+        return values, weights, roles.notes
+    weighted = [
+        weighted_quantiles(roles.levels, values[..., place], "X", bounds=bounds, cost=cost)
         for place in range(values.shape[2])
     ]
-    notes = found.notes + tuple(note for each in made for note in each.notes)
-    return np.stack([each.members for each in made], -1), made[0].weights, notes
+    notes = roles.notes + tuple(note for each in weighted for note in each.notes)
+    return np.stack([each.members for each in weighted], -1), weighted[0].weights, notes

@@ -7,7 +7,7 @@ by what was learned before it. The forecast as it came is left only with proof; 
 uncertainty, also where past errors make its score better.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -39,7 +39,7 @@ from stakes.recalibrator.judgement import forecast_worth
 from stakes.recalibrator.learning import RungPlan, case_weights, learned
 from stakes.recalibrator.state import RecalibratorState, form_of
 
-__all__ = ["ClimbSettings", "PastParts", "Recalibrated", "climb_given_ladder", "past_parts"]
+__all__ = ["ClimbProgress", "ClimbSettings", "PastParts", "Recalibrated", "climb_given_ladder", "past_parts"]
 
 _BLOCKS = 5
 _HALF_LIVES = (30.0, 90.0, 365.0)  # days
@@ -47,6 +47,8 @@ _DAY = 86400  # seconds
 _FIRST_SHARE = 1 / 3  # of the cases before the test, which only teach
 
 Rows = NDArray[np.int64]
+ClimbProgress = Callable[[int, int], None]
+"""What is told how many of about how many corrections are learned."""
 
 
 class ClimbSettings(NamedTuple):
@@ -154,21 +156,26 @@ def _part(past: GivenForecasts, start: int, end: int, gap: int) -> PastPart:
     return PastPart(np.arange(start, end), known)
 
 
-def climb_given_ladder(past: GivenForecasts, settings: ClimbSettings) -> Recalibrated:
+def climb_given_ladder(
+    past: GivenForecasts, settings: ClimbSettings, progress: ClimbProgress = lambda done, of: None
+) -> Recalibrated:
     """Try every rung on the one that is held, and learn the one that is taken from all cases.
 
     Args:
         past: The past cases with outcomes, in the order of issue.
         settings: How the ladder is climbed.
+        progress: Is told, each time a correction is learned, how many are, and about how many will be.
     """
     parts = past_parts(past, settings.test_fraction, settings.gap)
-    return _Climb(past, settings, parts).run()
+    return _Climb(past, settings, parts, progress).run()
 
 
 class _Climb:
     """The rung that is held, and all that were tried."""
 
-    def __init__(self, past: GivenForecasts, settings: ClimbSettings, parts: PastParts) -> None:
+    def __init__(
+        self, past: GivenForecasts, settings: ClimbSettings, parts: PastParts, progress: ClimbProgress
+    ) -> None:
         self.past, self.settings, self.parts = past, settings, parts
         self.rows = np.concatenate([part.rows for part in parts.blocks])
         self.block = self._block(self.rows)
@@ -178,7 +185,12 @@ class _Climb:
         self.half_lives = tuple(days for days in _HALF_LIVES if days < self._days)
         self.tried: dict[str, _Tried] = {}
         self.rungs: list[Rung] = []
-        self.level = step_level(len(self._steps()) + max(0, len(self.half_lives) - 1))
+        several = (self.half_lives, [weight for weight in settings.decision_weights if weight])
+        steps = len(self._steps())
+        tries = steps + sum(max(0, len(tried) - 1) for tried in several)
+        self.level = step_level(tries)
+        self.progress, self.done = progress, 0
+        self.of = len(parts.blocks) * (1 + tries) + (1 + steps if parts.test is not None else 0) + 1
 
     def run(self) -> Recalibrated:
         """All rungs from below; the forecast as it came where nothing can be proven."""
@@ -234,6 +246,9 @@ class _Climb:
             [0.0, *worth], cost, score, block=self.block, tolerance=self.settings.tolerance, level=self.level
         )
         rung = decision_rung(judged, worth, self._taken, held)
+        if not rung.climbed:  # as any other correction may, a weight may better the score and cost no more
+            others = [self._judged(each, {"decision weight": weight}) for weight, each in tried.items()]
+            rung = min((each for each in others if each.climbed), key=lambda each: each.cost or 0.0, default=rung)
         self._add(rung, tried[float(rung.parameters["decision weight"])])
 
     def _trained(self, start: _Tried, plan: RungPlan) -> _Tried:
@@ -243,6 +258,7 @@ class _Climb:
             past = self.past.rows(part.known)
             weight = case_weights(past, plan.half_life)
             states.append(trained_on_decision(state, past, self.settings.cost, plan.decision_weight, weight))
+            self._tell()
         return self._judged_in_time(plan, states)
 
     def _try_without_proof(self, few: str) -> None:
@@ -313,7 +329,13 @@ class _Climb:
         return _Tried(plan, states, JudgedCases(*joined))
 
     def _learned(self, past: GivenForecasts, plan: RungPlan, like: RecalibratorState | None) -> RecalibratorState:
-        return learned(past, plan, self.settings.bounds, self.settings.cost, like)
+        state = learned(past, plan, self.settings.bounds, self.settings.cost, like)
+        self._tell()
+        return state
+
+    def _tell(self) -> None:
+        self.done += 1
+        self.progress(self.done, max(self.done, self.of))
 
     def _worth(self, state: RecalibratorState, rows: Rows) -> JudgedCases:
         given = self.past.rows(rows)

@@ -1,8 +1,7 @@
 """What a recalibrator has learned: all of it as one frozen dataclass, which corrects forecasts and is saved as JSON."""
 
-import json
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,8 @@ from stakes.evaluation.error_model import ErrorModel, quantile_levels
 from stakes.evaluation.forecast_terms import ForecastTerms
 from stakes.evaluation.ladder import GIVEN_RUNGS
 from stakes.evaluation.member_order import reordered, reordered_as_members
-from stakes.files import canonical_json
 from stakes.method.argument_checks import require_one_of
-from stakes.settings import from_plain, to_plain
+from stakes.settings import JsonText
 
 __all__ = ["CorrectedMembers", "ForecastForm", "RecalibratorState", "form_of"]
 
@@ -50,7 +48,7 @@ class CorrectedMembers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RecalibratorState:
+class RecalibratorState(JsonText):
     """A correction by past errors, ready for new forecasts.
 
     Attributes:
@@ -113,23 +111,6 @@ class RecalibratorState:
         if self.order is not None:
             return reordered(quantiles, np.array(self.order))
         return reordered_as_members(quantiles, given.members)
-
-    def to_json(self) -> str:
-        """All of it as JSON text."""
-        return canonical_json(to_plain(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote; anything else is refused.
-
-        Args:
-            text: The JSON text.
-        """
-        try:
-            values = json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise SettingError(f"a recalibrator's state must be JSON text: {error}") from error
-        return from_plain(cls, values)
 
     def _check(self, given: GivenForecasts) -> None:
         if given.members.shape[2] != len(self.targets):
