@@ -6,7 +6,7 @@ from invented_fits import invented_outcomes
 
 from stakes.errors import ShapeError
 from stakes.method.actions import optimal_action
-from stakes.method.costs import cost_function
+from stakes.method.function_costs import cost_function
 from stakes.method.named_costs import ImbalanceCost
 from stakes.reports.cost_figure import cost_figure
 

@@ -18,7 +18,7 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError, StudyError
 from stakes.reports import fit_report, style
 from stakes.reports.cost_section import cost_section
-from stakes.reports.decisions_figure import _broken
+from stakes.reports.decisions_figure import _broken, _draw_cases
 from stakes.reports.fit_case_figures import _draw_group
 from stakes.reports.fit_case_groups import HOUR, MONTH, OBSERVED, PREDICTED, case_groups
 from stakes.reports.fit_figures import calibration_figure, frontier_figure
@@ -232,6 +232,13 @@ def test_a_ladder_opens_the_page() -> None:
     assert cells(table, 1) == ["climbed", "climbed", "climbed", "it is not proven to be cheaper", "taken"]
 
 
+def test_one_weight_alone_has_no_section() -> None:
+    told = fit("kept")
+    assert told.frontier is not None
+    alone = replace(told, frontier=replace(told.frontier, points=told.frontier.points[:1]))
+    assert "weights" not in [section.identifier for section in build_fit_report(alone).sections]
+
+
 def test_weights_stand_against_the_rung_that_was_held() -> None:
     section = sections("climbed")["weights"]
     (figure,), (table,) = section.figures, section.tables
@@ -373,3 +380,35 @@ def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (found.frontier, found.headroom, found.quality) == (told.frontier, told.headroom, told.quality)
     assert (found.outcomes == told.outcomes).all()
     assert money_table(found).shown_rows() == money_table(told).shown_rows()
+
+
+def test_charts_of_decisions_have_the_values_of_the_cases() -> None:
+    told = fit("full")
+    table = told.case_table
+    last, means, saved = sections("full")["decisions"].figures[0].charts
+    outcome, action = (chart.plain() for chart in last)
+    assert outcome["xs"][-1] == told.times[-1].astype("datetime64[s]").astype(int)
+    assert outcome["lines"][0]["values"] == pytest.approx(table["outcome"].iloc[-60:].tolist())
+    assert outcome["bands"][0]["high"] == pytest.approx(table["high"].iloc[-60:].tolist())
+    assert [line["name"] for line in action["lines"]] == ["action, weight 0", "action, weight 0.4", "today's action"]
+    assert action["lines"][1]["values"] == pytest.approx(table["taken"].iloc[-60:].tolist())
+    assert (action["steps"], outcome["steps"]) == (True, False)
+    assert means[0].plain()["lines"][0]["values"][0] == pytest.approx(table["outcome"].iloc[:5].mean())
+    total = (told.values("cost", 0.0) - told.values("cost", 0.4)).sum()
+    assert saved[0].plain()["lines"][0]["values"][-1] == pytest.approx(total)
+
+
+def test_many_targets_are_counted_and_their_names_unfold() -> None:
+    many = build_fit_report(invented_fit(cases=60, targets=12, weight=0.0, baseline=False, chosen=False))
+    assert many.title == "Decisions on 12 targets"
+    assert many.folded == {"The 12 targets": tuple(f"load_{place}" for place in range(12))}
+    assert report("full").folded == {}
+
+
+def test_rounding_does_not_fill_the_axes_of_actions() -> None:
+    told = fit("kept")
+    steady = told.case_table.drop(columns="today").assign(plain=lambda table: 36.6 + 1e-7 * (np.arange(len(table)) % 2))
+    below = _draw_cases(told, steady).axes[1]
+    assert below.get_ylim() == pytest.approx((36.6 * 0.95, 36.6 * 1.05), rel=1e-6)
+    moved = _draw_cases(told, told.case_table).axes[1]
+    assert np.ptp(moved.get_ylim()) < 2 * np.ptp(told.case_table[["plain", "today"]].to_numpy()[3:])

@@ -41,7 +41,8 @@ def test_every_panel_is_seen(page: webdriver.Chrome, width: int, height: int, sc
     root = page.find_element(By.TAG_NAME, "html")
     room = int(root.get_property("clientWidth"))
     assert int(root.get_property("scrollWidth")) == room
-    boxes = [drawing.rect for drawing in page.find_elements(By.CSS_SELECTOR, ".canvas svg") if drawing.is_displayed()]
+    panels = page.find_elements(By.CSS_SELECTOR, ".canvas > svg, .live")
+    boxes = [drawing.rect for drawing in panels if drawing.is_displayed()]
     assert len(boxes) == 19
     for box in boxes:
         assert box["x"] >= 0

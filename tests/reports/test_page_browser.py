@@ -148,9 +148,13 @@ def test_the_reader_chooses_light_or_dark(browser: webdriver.Chrome) -> None:
     dark = background(browser, "body")
     assert dark != light
     assert button.text == "Light colours"
-    assert background(browser, ".canvas") == "rgba(255, 255, 255, 1)"
+    drawing = one(browser, ".canvas svg")
+    assert background(browser, ".canvas") == "rgba(29, 32, 37, 1)"
+    assert drawing.value_of_css_property("filter") == "invert(1) hue-rotate(180deg)"  # black on white, the other way
     button.click()
     assert background(browser, "body") == light
+    assert background(browser, ".canvas") == "rgba(255, 255, 255, 1)"
+    assert drawing.value_of_css_property("filter") == "none"
     browser.refresh()
     emulate(browser, scheme="dark")
     assert background(browser, "body") == dark

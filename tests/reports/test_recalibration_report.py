@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from invented_recalibrations import invented_recalibration
 
+from stakes.reports.change_words import against_today
 from stakes.reports.decisions_figure import decisions_figure
 from stakes.reports.judged_recalibration import JudgedRecalibration
 from stakes.reports.page import Report, render
@@ -19,7 +20,6 @@ from stakes.reports.recalibration_sentences import (
     reliability_sentences,
     spread_and_error_ratio,
     taken_sentences,
-    today_words,
     worth_sentence,
 )
 
@@ -60,7 +60,7 @@ def test_the_first_line_tells_the_worth_per_case_and_per_year() -> None:
     told = recalibration()
     raw, corrected = (told.judged.values("cost", version).mean() for version in ("raw", "corrected"))
     sentence = worth_sentence(told)
-    assert report("corrected").summary == (sentence, *today_words(told))
+    assert report("corrected").summary == (sentence, *against_today(told, "the corrected forecast"))
     assert sentence.startswith(
         f"On the 300 test cases following the raw forecast cost {raw:.1f} EUR per case; corrected"
     )
@@ -113,7 +113,7 @@ def test_a_correction_that_costs_more_is_told_first() -> None:
 def test_actions_of_today_that_cost_less_are_told_first() -> None:
     told = invented_recalibration(bias=-3.0, correction=2.0, spread=0.5, today=12.0)
     assert any("today's actions were cheaper" in alarm for alarm in recalibration_alarms(told))
-    assert "more per case" in today_words(told)[0]
+    assert "more per case" in against_today(told, "the corrected forecast")[0]
 
 
 def test_a_forecast_that_does_not_know_its_cost_is_told_first() -> None:

@@ -3,9 +3,29 @@
 import math
 
 from stakes.evaluation.intervals import Difference
-from stakes.number_text import fixed_text, shared_decimals
+from stakes.number_text import count_text, fixed_text, shared_decimals
+from stakes.reports.judged_ways import JudgedWays
 
-__all__ = ["apart_words", "between_words", "doubt_words"]
+__all__ = ["against_today", "apart_words", "between_words", "doubt_words"]
+
+
+def against_today(fit: JudgedWays, forecast: str) -> tuple[str, ...]:
+    """A sentence about the forecast that was taken against today's action, where that is known.
+
+    Args:
+        fit: What is reported.
+        forecast: What the forecast is called.
+    """
+    today = fit.way("today")
+    if today is None:
+        return ()
+    known = count_text(int((today.cost == today.cost).sum()), "test case")
+    change = fit.change(fit.taken, today)
+    said = f"Against today's action, known in {known}, {forecast}"
+    if not change.significant:
+        return (f"{said} changes the cost by {between_words(change, fit.unit)} per case{doubt_words(change)}.",)
+    less = "less" if change.mean < 0 else "more"
+    return (f"{said} costs {apart_words(change, fit.unit)} {less} per case.",)
 
 
 def apart_words(change: Difference, unit: str, of: str = "") -> str:

@@ -6,11 +6,12 @@ from matplotlib.figure import Figure as Drawing
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from stakes.errors import ShapeError
+from stakes.errors import CostError, ShapeError
 from stakes.evaluation.metrics import Assessor
 from stakes.method.actions import optimal_action
 from stakes.method.check_cost import CostCheck, check_cost
 from stakes.method.costs import Cost
+from stakes.method.program_actions import PartsCost, ProgramCost
 from stakes.number_text import amount_text
 from stakes.reports.fit_panels import (
     axis_label,
@@ -41,6 +42,8 @@ def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) ->
         unit: The unit of the cost.
         action_unit: The unit of the action.
     """
+    if isinstance(cost, ProgramCost | PartsCost):
+        raise CostError("of a decision with several parts, or averse to risk, no curve shows what an action costs")
     values = np.asarray(outcomes, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all(1).any():
         raise ShapeError(f"outcomes must be cases by targets, with some finite, got shape {values.shape}")

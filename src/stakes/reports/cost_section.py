@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import StakesError
 from stakes.method.costs import Cost
+from stakes.method.parameter_range import ranged_parameter, with_parameter
+from stakes.number_text import number_text
 from stakes.reports.cost_figure import cost_figure
 from stakes.reports.page import Section
 
@@ -33,8 +35,14 @@ def cost_section(
         settings: The settings of what is reported, which stand below the figure.
     """
     title, units = "What the cost function rewards", ("", "") if spec is None else (spec.unit, spec.action_unit)
+    about: tuple[str, ...] = _ABOUT_COST
+    ranged = ranged_parameter(cost)
+    if ranged is not None:
+        middle = ranged.range.middle
+        cost = with_parameter(cost, ranged.name, middle)
+        about = (*about, f"They are drawn for {ranged.name} {number_text(middle, 3)}, the middle of its range.")
     try:
         figure = cost_figure(cost, outcomes, *units)
     except StakesError as error:
         return Section("cost", title, (f"The figure was left out: {error}.",))
-    return Section("cost", title, _ABOUT_COST, (replace(figure, settings=settings),))
+    return Section("cost", title, about, (replace(figure, settings=settings),))

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
+from stakes.reports.charts import Chart
 from stakes.reports.page import Figure
 from stakes.reports.style import COLOURS, style, to_svg
 
@@ -47,7 +48,12 @@ def new_panel(rows: int = 1, height: float = _HEIGHT, **options: Any) -> tuple[D
 
 
 def figure_of_panels(
-    label: str, title: str, caption: str, panels: Sequence[Drawing], settings: Mapping[str, Any]
+    label: str,
+    title: str,
+    caption: str,
+    panels: Sequence[Drawing],
+    settings: Mapping[str, Any],
+    charts: Sequence[tuple[Chart, ...]] = (),
 ) -> Figure:
     """The panels as one figure of the page.
 
@@ -57,9 +63,10 @@ def figure_of_panels(
         caption: What its panels show.
         panels: The drawings, the first of which stands first.
         settings: The settings behind the figure.
+        charts: For each panel the charts that stand in its place where scripts run; none where panels stay.
     """
     first, *others = [to_svg(each) for each in panels]
-    return Figure(label, title, caption, first, settings, tuple(others))
+    return Figure(label, title, caption, first, settings, tuple(others), tuple(charts))
 
 
 def legend_below_panel(

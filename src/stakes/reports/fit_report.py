@@ -9,8 +9,10 @@ import numpy as np
 from stakes.evaluation.ladder import rung_words
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
+from stakes.method.parameter_range import ranged_parameter
 from stakes.number_text import count_text
 from stakes.reports.cost_section import cost_section
+from stakes.reports.decision_makers_section import decision_makers_section, spread_sentence
 from stakes.reports.decisions_figure import decisions_figure
 from stakes.reports.fit_alarms import alarm_sentences
 from stakes.reports.fit_case_figures import case_groups_figure
@@ -39,6 +41,8 @@ from stakes.reports.fit_tables import (
 from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.ladder_figure import ladder_figure
 from stakes.reports.page import Report, Section, write_report
+from stakes.reports.parts_section import parts_section
+from stakes.reports.target_names import folded_names, targets_text
 
 if TYPE_CHECKING:
     from stakes.bundle import Bundle
@@ -47,7 +51,6 @@ __all__ = ["REPORT", "JudgedFit", "build_fit_report", "judged_fit_of", "write_fi
 
 REPORT = "report.html"
 _EVALUATION = "evaluation"
-_TARGETS_NAMED = 3  # in the title
 
 
 def build_fit_report(fit: JudgedFit) -> Report:
@@ -57,15 +60,20 @@ def build_fit_report(fit: JudgedFit) -> Report:
         fit: The fit that is reported.
     """
     answer, *why = verdict(fit)
-    named, more = fit.targets[:_TARGETS_NAMED], len(fit.targets) - _TARGETS_NAMED
-    targets = ", ".join(named) + (f" and {more} more" if more > 0 else "") or "the outcome"
     cost = f"Cost: {cost_words(fit.cost_spec)}. " if fit.cost_spec else ""
     return Report(
-        title=f"Decisions on {targets}",
+        title=f"Decisions on {targets_text(fit.targets) or 'the outcome'}",
         subtitle=f"{cost}Judged on {count_text(fit.cases, 'test case')}{_span(fit)} that training has not seen.",
-        summary=(*alarm_sentences(fit), answer, *today_sentence(fit), *seed_sentence(fit)),
+        summary=(
+            *alarm_sentences(fit),
+            answer,
+            *spread_sentence(fit.cost_spec),
+            *today_sentence(fit),
+            *seed_sentence(fit),
+        ),
         sections=tuple(_sections(fit, why)),
         provenance=fit.provenance,
+        folded=folded_names(fit.targets),
     )
 
 
@@ -119,7 +127,10 @@ def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
         (money_figure(fit),),
         (money_table(fit),),
     )
-    if fit.frontier is not None:
+    ranged = ranged_parameter(fit.cost)
+    if fit.by_parameter and ranged is not None:
+        yield decision_makers_section(fit, ranged)
+    if fit.frontier is not None and len(fit.frontier.points) > 1:  # else every weight forecasts the same
         yield _weights_section(fit, fit.frontier)
     yield Section(
         "calibration",
@@ -128,6 +139,8 @@ def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
         (calibration_figure(fit),),
         (calibration_table(fit),),
     )
+    if fit.judged_parts is not None:
+        yield parts_section(fit, fit.judged_parts)
     figure = decisions_figure(fit)
     yield Section("decisions", figure.title, figures=(figure,))
     if groups := case_groups(fit):

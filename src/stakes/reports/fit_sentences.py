@@ -2,12 +2,14 @@
 
 import math
 
+from stakes.cost_text.library_costs import ParameterValue
 from stakes.cost_text.written_cost import CostSpec
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.ladder import RungOnTest, rung_words
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS, too_few_to_choose
+from stakes.method.parameter_range import ParameterRange
 from stakes.number_text import amount_text, count_text, number_text
-from stakes.reports.change_words import apart_words, between_words, doubt_words
+from stakes.reports.change_words import against_today, apart_words, between_words, doubt_words
 from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.ladder_words import forecast_words, has_network
 
@@ -24,11 +26,16 @@ def cost_words(spec: CostSpec) -> str:
     Args:
         spec: The cost as it was written.
     """
-    values = [
-        f"{name} {value if isinstance(value, str) else number_text(value, 6)}"
-        for name, value in spec.parameters.items()
-    ]
+    values = [f"{name} {_value_words(value)}" for name, value in spec.parameters.items()]
     return f"{spec.name} ({', '.join(values)})" if values else spec.name
+
+
+def _value_words(value: ParameterValue) -> str:
+    if isinstance(value, tuple):
+        return "/".join(map(_value_words, value))
+    if isinstance(value, ParameterRange):
+        return f"{number_text(value.low, 6)} to {number_text(value.high, 6)}"
+    return value if isinstance(value, str) else number_text(value, 6)
 
 
 def verdict(fit: JudgedFit) -> tuple[str, ...]:
@@ -129,17 +136,7 @@ def today_sentence(fit: JudgedFit) -> tuple[str, ...]:
     Args:
         fit: The fit that is reported.
     """
-    today = fit.way("today")
-    if today is None:
-        return ()
-    known = count_text(int((today.cost == today.cost).sum()), "test case")
-    change, unit = fit.change(fit.taken, today), fit.unit
-    weight = "" if fit.weightless else f" at weight {fit.weight:g}"
-    who = f"against today's action, known in {known}, the forecast{weight}"
-    if not change.significant:
-        return (f"A{who[1:]} changes the cost by {between_words(change, unit)} per case{doubt_words(change)}.",)
-    less = "less" if change.mean < 0 else "more"
-    return (f"A{who[1:]} costs {apart_words(change, unit)} {less} per case.",)
+    return against_today(fit, "the forecast" if fit.weightless else f"the forecast at weight {fit.weight:g}")
 
 
 def seed_sentence(fit: JudgedFit) -> tuple[str, ...]:

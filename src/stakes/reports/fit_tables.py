@@ -62,7 +62,7 @@ def ladder_table(ladder: Ladder, unit: str) -> Table:
 
 _CLIMBING = (
     "each forecast was tried on the one held so far, on validation cases. It was climbed where it was cheaper beyond "
-    "doubt, all steps tested together, or better in score beyond doubt and not more expensive."
+    "doubt, all steps tested together, or better in score beyond doubt and at most half a per cent more expensive."
 )
 
 

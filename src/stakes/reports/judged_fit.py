@@ -15,9 +15,11 @@ from stakes.data.quality import DataQuality
 from stakes.errors import SettingError
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Resampling
+from stakes.evaluation.judged_parts import JudgedParts
 from stakes.evaluation.ladder import Ladder
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_frontier import Frontier
+from stakes.evaluation.worth_by_parameter import WorthAtValue
 from stakes.method.costs import Cost
 from stakes.reports.judged_ways import JudgedWays, WayToDecide
 from stakes.reports.ladder_words import forecast_words
@@ -45,6 +47,8 @@ class JudgedFit(JudgedWays):
         provenance: What the fit was made with and from, by name.
         outcomes: Some of the training outcomes, (N, D).
         ladder: How the forecast was chosen rung by rung, each judged on the test cases too; None where it was not.
+        judged_parts: What is shown of decisions with many parts; None where they are about one number.
+        by_parameter: What it is worth at some values of the cost's range; none where the cost has no range.
     """
 
     study: Study
@@ -57,6 +61,8 @@ class JudgedFit(JudgedWays):
     provenance: Mapping[str, str]
     outcomes: Floats
     ladder: Ladder | None = None
+    judged_parts: JudgedParts | None = None
+    by_parameter: tuple[WorthAtValue, ...] = ()
 
     @classmethod
     def from_about(
@@ -84,6 +90,8 @@ class JudgedFit(JudgedWays):
             provenance=known.provenance,
             outcomes=np.array(known.outcomes),
             ladder=ladder if ladder is not None and ladder.tested else None,
+            judged_parts=known.parts,
+            by_parameter=known.by_parameter,
         )
 
     @property
@@ -156,15 +164,36 @@ class JudgedFit(JudgedWays):
     @property
     def case_table(self) -> pd.DataFrame:
         """What is drawn of every case, by time or number."""
-        columns = {"outcome": self.of_cases("outcome"), "plain": self.values("action", 0.0)}
+        columns = {"outcome": self.of_cases("outcome"), "plain": self._actions(0.0)}
         if self.weight:
-            columns["taken"] = self.values("action", self.weight)
-        columns["today"] = self.of_cases("baseline_action")
+            columns["taken"] = self._actions(self.weight)
+        columns["today"] = self._todays_actions
         if "quantile" in self.study.forecasts:
             levels = (("low", _LOW), ("high", _HIGH))
             columns |= {name: self.study.quantile(level, self.weight)[0, 0] for name, level in levels}
         index = np.arange(1, self.cases + 1) if self.times is None else pd.DatetimeIndex(self.times)
         return pd.DataFrame({name: values for name, values in columns.items() if values is not None}, index=index)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts of an action with several."""
+        names = (str(name) for name in self.study.forecasts.data_vars)
+        return tuple(name.removeprefix("action_") for name in names if name.startswith("action_"))
+
+    def _actions(self, weight: float) -> Floats | None:
+        """The action of each case, (N,), or the mean of its parts, where each outcome has one."""
+        if not self.parts:
+            return self.values("action", weight)
+        every = [self.values(f"action_{part}", weight) for part in self.parts]
+        return np.mean(every, axis=0) if len(every) == len(self.targets) else None
+
+    @property
+    def _todays_actions(self) -> Floats | None:
+        if not self.parts:
+            return self.of_cases("baseline_action")
+        every = [self.of_cases(f"baseline_action_{part}") for part in self.parts]
+        known = [values for values in every if values is not None]
+        return np.mean(known, axis=0) if len(known) == len(self.targets) else None
 
     @property
     def labels(self) -> dict[str, str]:

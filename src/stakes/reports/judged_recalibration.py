@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stakes.cost_text.written_cost import CostSpec
 from stakes.evaluation.intervals import Difference, Resampling
 from stakes.evaluation.judged_correction import JudgedCorrection, Version
+from stakes.evaluation.judged_parts import JudgedParts
 from stakes.evaluation.ladder import Ladder
 from stakes.method.costs import Cost
 from stakes.reports.judged_ways import JudgedWays, WayToDecide
@@ -62,6 +63,11 @@ class JudgedRecalibration(JudgedWays):
     provenance: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def judged_parts(self) -> JudgedParts | None:  # type: ignore[override]
+        """What is shown of decisions with many parts; None where they are about one number."""
+        return self.judged.parts
+
     @cached_property
     def ways(self) -> tuple[WayToDecide, ...]:
         """All ways to decide that are known, the raw forecast first."""
@@ -107,15 +113,28 @@ class JudgedRecalibration(JudgedWays):
     @property
     def case_table(self) -> pd.DataFrame:
         """What is drawn of every time or case; means where a time has several cases."""
-        columns = {"outcome": self.judged.values("outcome"), "plain": self.judged.values("action", "raw")}
-        if self.has_left_plain:
-            columns["taken"] = self.judged.values("action", "corrected")
-        if "today_action" in self.judged.cases:
-            columns["today"] = self.judged.values("today_action")
+        columns = {"outcome": self.judged.values("outcome")}
+        if len(self.parts) in (0, len(self.targets)):
+            columns["plain"] = self._actions("raw")
+            columns |= {"taken": self._actions("corrected")} if self.has_left_plain else {}
+        todays = [name for name in self.judged.cases if str(name).startswith("today_action")]
+        if todays and len(todays) in (1, len(self.targets)):
+            columns["today"] = self.judged.cases[todays].mean(axis=1).to_numpy(np.float64)
         columns |= {name: self.judged.values(name, self.version) for name in ("low", "high")}
         if self.times is None:
             return pd.DataFrame(columns, index=np.arange(1, self.cases + 1))
         return pd.DataFrame(columns).groupby(pd.DatetimeIndex(self.times)).mean()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts of an action with several."""
+        start = "raw_action_"
+        return tuple(str(name).removeprefix(start) for name in self.judged.cases if str(name).startswith(start))
+
+    def _actions(self, version: Version) -> Floats:
+        """The action of each case, (N,), or the mean of its parts."""
+        names = [f"action_{part}" for part in self.parts] or ["action"]
+        return np.mean([self.judged.values(name, version) for name in names], axis=0)
 
     @property
     def labels(self) -> dict[str, str]:

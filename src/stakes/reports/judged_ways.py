@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.evaluation.intervals import Difference, Resampling, Sampled
+from stakes.evaluation.judged_parts import JudgedParts
 from stakes.evaluation.weight_frontier import LEAST_BLOCKS
+from stakes.method.costs import Cost
 
 __all__ = ["JudgedWays", "WayToDecide"]
 
@@ -35,12 +37,16 @@ class JudgedWays(ABC):
     """A forecast that was taken, judged on test cases beside other ways to decide.
 
     Attributes:
-        cost_spec: The cost as it was written; None for one given in Python.
+        cost: What a decision costs.
+        cost_spec: The same as it was written; None for a cost given in Python.
         settings: The settings of what is reported, nested by name.
+        judged_parts: What is shown of decisions with many parts; None where they are about one number.
     """
 
+    cost: Cost
     cost_spec: CostSpec | None
     settings: Mapping[str, Any]
+    judged_parts: JudgedParts | None
 
     @property
     @abstractmethod
@@ -68,8 +74,14 @@ class JudgedWays(ABC):
         """What is drawn of every case, by time or number.
 
         That is its `outcome`, and where they are known the actions of the plain forecast, of the one that was taken and
-        of today (`plain`, `taken`, `today`), and the quantiles at 0.1 and 0.9 of the one taken (`low`, `high`).
+        of today (`plain`, `taken`, `today`), and the quantiles at 0.1 and 0.9 of the one taken (`low`, `high`). An
+        action with a part for each outcome is shown by their mean, and one with other parts is not.
         """
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts of an action with several; none for a single number."""
 
     @property
     @abstractmethod

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,6 +18,8 @@ from markupsafe import Markup, escape
 
 from stakes.errors import SettingError
 from stakes.files import write_atomically
+from stakes.reports.charts import Chart
+from stakes.reports.scripts import chart_script, chart_styles, template_text
 from stakes.reports.table_cells import Cell, ShownCell, shown_cells
 
 __all__ = ["Cell", "ClaimRow", "Column", "Figure", "Report", "Section", "ShownCell", "Table", "Verdict"]
@@ -94,6 +95,8 @@ class Figure:
         svg: The drawing, a whole SVG document as matplotlib writes it.
         settings: The settings behind it, nested by name.
         panels: Further drawings, beside the first where there is room and below it on a narrow screen.
+        charts: For each drawing the charts that stand in its place where scripts run, with values under the pointer;
+            none where it stays.
     """
 
     label: str
@@ -102,9 +105,13 @@ class Figure:
     svg: str
     settings: Mapping[str, Any]
     panels: tuple[str, ...] = ()
+    charts: tuple[tuple[Chart, ...], ...] = ()
 
     def __post_init__(self) -> None:
         _check_identifier("label of a figure", self.label)
+        if self.charts and len(self.charts) != len(self.names):
+            drawings = len(self.names)
+            raise SettingError(f"charts of figure {self.label} must be {drawings}, one tuple for each of its drawings")
 
     @property
     def names(self) -> list[str]:
@@ -114,6 +121,10 @@ class Figure:
     def drawing(self, place: int = 0) -> Markup:
         """A drawing, the first unless another is asked for, as an element of the page."""
         return _inlined((self.svg, *self.panels)[place], f"drawing-{self.names[place]}", self.title)
+
+    def charts_of(self, place: int) -> list[dict[str, Any]]:
+        """The charts that stand in the place of a drawing, as scripts read them."""
+        return [chart.plain() for chart in self.charts[place]] if self.charts else []
 
 
 @dataclass(frozen=True)
@@ -177,6 +188,7 @@ class Report:
         claims: The claims and their verdicts.
         sections: The sections, in order.
         provenance: What the report was made with and from, by name.
+        folded: Names that would make its heading too long, by what unfolds them.
     """
 
     title: str
@@ -186,6 +198,7 @@ class Report:
     claims: tuple[ClaimRow, ...] = ()
     sections: tuple[Section, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+    folded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_unique("claim", (claim.identifier for claim in self.claims))
@@ -207,10 +220,12 @@ def render(report: Report) -> str:
     Args:
         report: What the page tells.
     """
-    script = _template_text("page.js")
+    has_charts = any(any(figure.charts) for section in report.sections for figure in section.figures)
+    styles = "\n".join((template_text("page.css"), *([chart_styles()] if has_charts else [])))
+    script = "\n".join((template_text("page.js"), *([chart_script()] if has_charts else [])))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = _environment().get_template("report.html")
-    return template.render(report=report, script=Markup(script), script_digest=digest)
+    return template.render(report=report, styles=Markup(styles), script=Markup(script), script_digest=digest)
 
 
 def write_report(report: Report, path: Path) -> None:
@@ -232,17 +247,15 @@ def _inlined(svg: str, identifier: str, label: str) -> Markup:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
-        loader=FunctionLoader(_template_text),
+    environment = Environment(
+        loader=FunctionLoader(template_text),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def _template_text(name: str) -> str:
-    return resources.files("stakes.reports").joinpath("templates", name).read_text("utf-8")
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return environment
 
 
 def _check_identifier(name: str, value: str) -> None:

@@ -18,6 +18,7 @@ from stakes.reports.fit_tables import interval_cell, ladder_table, money_table, 
 from stakes.reports.judged_recalibration import JudgedRecalibration
 from stakes.reports.ladder_figure import ladder_figure
 from stakes.reports.page import Cell, Column, Report, Section, Table, write_report
+from stakes.reports.parts_section import parts_section
 from stakes.reports.recalibration_figures import reliability_figure
 from stakes.reports.recalibration_sentences import (
     reliability_sentences,
@@ -25,6 +26,7 @@ from stakes.reports.recalibration_sentences import (
     summary_sentences,
     taken_sentences,
 )
+from stakes.reports.target_names import folded_names, targets_text
 from stakes.settings import to_plain
 from stakes.training.model_folder import versions_here
 
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["build_recalibration_report", "judged_recalibration_of", "write_recalibration_report"]
 
-_TARGETS_NAMED = 3  # in the title
-
 
 def build_recalibration_report(fit: JudgedRecalibration) -> Report:
     """Everything on one page, what speaks against the correction first, then what it is worth.
@@ -42,65 +42,65 @@ def build_recalibration_report(fit: JudgedRecalibration) -> Report:
     Args:
         fit: The recalibration that is reported.
     """
-    named, more = fit.targets[:_TARGETS_NAMED], len(fit.targets) - _TARGETS_NAMED
-    targets = ", ".join(named) + (f" and {more} more" if more > 0 else "")
     cost = f"Cost: {cost_words(fit.cost_spec)}. " if fit.cost_spec else ""
     return Report(
-        title=f"Decisions on {targets} with a {'recalibrated' if fit.has_left_plain else 'raw'} forecast",
+        title=f"Decisions on {targets_text(fit.targets, 'site')} with a "
+        f"{'recalibrated' if fit.has_left_plain else 'raw'} forecast",
         subtitle=f"{cost}Judged on {count_text(fit.cases, 'test case')}{_span(fit)} that taught nothing.",
         summary=summary_sentences(fit),
         sections=tuple(_sections(fit)),
         provenance=fit.provenance,
+        folded=folded_names(fit.targets, "site"),
     )
 
 
-def write_recalibration_report(made: "Recalibration", folder: Path, out: Path | None = None) -> Path:
+def write_recalibration_report(recalibration: "Recalibration", folder: Path, out: Path | None = None) -> Path:
     """Write the report of a recalibration to FOLDER/report.html, recorded there, or to another file; returns where.
 
     Args:
-        made: The recalibration, with test cases.
+        recalibration: The recalibration, with test cases.
         folder: Where it was saved.
         out: The other file; None for the folder's own.
     """
     from stakes.bundle.recalibration_folder import record_in_recalibration
 
-    write_report(build_recalibration_report(judged_recalibration_of(made)), out or folder / REPORT)
+    write_report(build_recalibration_report(judged_recalibration_of(recalibration)), out or folder / REPORT)
     if out is None:
         record_in_recalibration(folder, REPORT)
     return out or folder / REPORT
 
 
-def judged_recalibration_of(made: "Recalibration") -> JudgedRecalibration:
+def judged_recalibration_of(recalibration: "Recalibration") -> JudgedRecalibration:
     """What the report tells of.
 
     Args:
-        made: The recalibration, with test cases.
+        recalibration: The recalibration, with test cases.
     """
-    if made.judged is None:
+    if recalibration.judged is None:
         raise SettingError("there are no test cases to report of; recalibrate with more past cases")
-    recalibrator, files = made.recalibrator, ", ".join(each.file for each in made.data)
-    settings = {"layout": to_plain(made.layout), **to_plain(made.settings)}
+    recalibrator, files = recalibration.recalibrator, ", ".join(each.file for each in recalibration.data)
+    settings = {"layout": to_plain(recalibration.layout), **to_plain(recalibration.settings)}
     provenance = {
-        "made": made.created,
+        "made": recalibration.created,
         "data": files,
-        "learned from": _learned_from(made),
-        **(made.versions or versions_here()),
+        "learned from": _learned_from(recalibration),
+        **(recalibration.versions or versions_here()),
     }
     return JudgedRecalibration(
-        made.judged,
+        recalibration.judged,
         recalibrator.ladder_,
         recalibrator.state_.form,
         recalibrator.state_.targets,
         recalibrator.cost,
-        made.cost_spec,
+        recalibration.cost_spec,
         settings,
         {name: text for name, text in provenance.items() if text},
-        made.said,
+        recalibration.said,
     )
 
 
-def _learned_from(made: "Recalibration") -> str:
-    span = made.fitted
+def _learned_from(recalibration: "Recalibration") -> str:
+    span = recalibration.fitted
     when = "" if span.first is None else f" from {span.first} to {span.last}"
     return f"{count_text(span.cases, 'case')}{when}"
 
@@ -113,6 +113,8 @@ def _sections(fit: JudgedRecalibration) -> Iterator[Section]:
     figures = (reliability_figure(fit),) if fit.has_left_plain or fit.form != "points" else ()
     title = "Reliability before and after" if fit.has_left_plain else "Reliability of the raw forecast"
     yield Section("reliability", title, reliability_sentences(fit), figures, (_reliability_table(fit),))
+    if fit.judged_parts is not None:
+        yield parts_section(fit, fit.judged_parts)
     figure = decisions_figure(fit)
     yield Section("decisions", figure.title, figures=(figure,))
     if fit.outcomes is not None:

@@ -8,13 +8,13 @@ import numpy as np
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.ladder import Ladder, RungOnTest
 from stakes.number_text import amount_text, count_text, fixed_text, number_text, shared_decimals
-from stakes.reports.change_words import apart_words, between_words, doubt_words
+from stakes.reports.change_words import against_today, apart_words, between_words, doubt_words
 from stakes.reports.judged_recalibration import JudgedRecalibration
 from stakes.reports.judged_ways import WayToDecide
 from stakes.reports.ladder_words import correction_words
 
 __all__ = ["recalibration_alarms", "reliability_sentences", "spread_and_error_ratio", "summary_sentences"]
-__all__ += ["taken_sentences", "today_words", "worth_sentence"]
+__all__ += ["taken_sentences", "worth_sentence"]
 
 _SERIOUS = 0.25  # of what the decisions cost more than perfect foresight: by so much it errs about its own cost
 _TOO_SURE = 0.8  # spread over error
@@ -26,7 +26,7 @@ def summary_sentences(fit: JudgedRecalibration) -> tuple[str, ...]:
     Args:
         fit: The recalibration that is reported.
     """
-    return (*recalibration_alarms(fit), worth_sentence(fit), *today_words(fit))
+    return (*recalibration_alarms(fit), worth_sentence(fit), *against_today(fit, fit.who_saves[0]))
 
 
 def worth_sentence(fit: JudgedRecalibration) -> str:
@@ -87,24 +87,6 @@ def _at(fit: JudgedRecalibration) -> str:
     assert yearly is not None
     alike = "" if yearly.whole else ", were all of the year like them"
     return f" at {number_text(yearly.cases, 3)} cases a year{alike}"
-
-
-def today_words(fit: JudgedRecalibration) -> tuple[str, ...]:
-    """The forecast that was taken against today's action, where that is known.
-
-    Args:
-        fit: The recalibration that is reported.
-    """
-    today = fit.way("today")
-    if today is None:
-        return ()
-    known = count_text(int((today.cost == today.cost).sum()), "test case")
-    change = fit.change(fit.taken, today)
-    said = f"Against today's action, known in {known}, {fit.who_saves[0]}"
-    if not change.significant:
-        return (f"{said} changes the cost by {between_words(change, fit.unit)} per case{doubt_words(change)}.",)
-    less = "less" if change.mean < 0 else "more"
-    return (f"{said} costs {apart_words(change, fit.unit)} {less} per case.",)
 
 
 def taken_sentences(ladder: Ladder) -> tuple[str, ...]:
