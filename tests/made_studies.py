@@ -10,7 +10,7 @@ from stakes.data.cases import Cases
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.study import Study
 from stakes.paper import assess as assessment
-from stakes.paper.plan import planned_studies
+from stakes.paper.plan import NOT_SHIPPED, planned_studies
 from stakes.paper.run_evaluations import Assessment
 from stakes.paper.study_collection import Studies, StudyKey
 from stakes.tasks.simulation import KnownTruth
@@ -71,7 +71,7 @@ def made_studies(subject: str, *choices: str) -> Studies:
     """The studies of a subject (European wind left out, whose data are not shipped), under these choices."""
     studies: dict[StudyKey, Study] = {}
     for planned in planned_studies([subject]):
-        if planned.choice in (choices or ("main",)) and planned.task != "european_wind":
+        if planned.choice in (choices or ("main",)) and planned.task not in NOT_SHIPPED:
             points = tuple(point for point in planned.sweep.points if point.run.seed < SEEDS)
             studies[planned.key] = made_study(points, planned.assessment, planned.choice)
     return Studies(studies)

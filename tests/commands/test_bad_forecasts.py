@@ -160,7 +160,7 @@ PASTS: dict[str, tuple[str, str, str]] = {
     "two_outcomes_of_one_forecast": (
         rows(f"{HEAD},z", *(f"{line},1" for line in PAST)),
         "--outcome y,z",
-        "got 2: y, z",
+        "for 2, y, z",
     ),
     "features_in_words": (
         rows(f"{HEAD},f", *(f"{line},calm" for line in PAST)),

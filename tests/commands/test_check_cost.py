@@ -137,3 +137,47 @@ def test_over_quantiles_it_is_equally_likely_members_that_count() -> None:
     code, output, _ = called("check-cost", "--members", "quantiles.csv", "--cost", "shortfall:penalty=5", "--json")
     found = json.loads(output)
     assert (code, found["sets"], found["members"]) == (0, 2, 100)
+
+
+DAYS = pd.DataFrame(np.random.default_rng(0).uniform(4, 9, (40, 3)).round(3), columns=["h0", "h1", "h2"])
+HOURS = ["days.csv", "--target", "h0:h2", "--cost"]
+
+
+def test_a_decision_with_many_parts() -> None:
+    DAYS.to_csv("days.csv", index=False)
+    schedule = "schedule:short=4,long=1,quadratic=1,ramp=0.5,unit=EUR"
+    code, output, errors = called("check-cost", *HOURS, schedule)
+    assert (code, errors) == (0, "")
+    assert "Fit for training: yes." in output
+    assert "The decision has 3 parts, and is convex: yes, by its matrices." in output
+    assert "one unit more saves, EUR\n  ramp " in output
+    found = json.loads(called("check-cost", *HOURS, schedule, "--json")[1])
+    assert (found["fit_for_training"], found["objections"], found["parts"]) == (True, [], 3)
+    assert [limit["kind"] for limit in found["limits"]] == ["ramp", "lower"]
+    assert "decides about many" in complaint("check-cost", *HOURS, schedule, "--plot", "x.svg")
+    assert "needs --members, or a table with --target" in complaint("check-cost", "--cost", schedule)
+    assert "one for each of 3 outcomes, got 2" in complaint("check-cost", *HOURS, "schedule:short=4/5,long=1")
+
+
+def test_a_cost_that_is_averse_to_risk() -> None:
+    code, output, _ = called("check-cost", "--cost", "imbalance:short=10,long=1,upper=150,cvar_level=0.5")
+    assert code == 0
+    assert "draws between 0 and 150" in output
+    assert "the action is proven to be the best in 100.0%" in output
+    DAYS.to_csv("days.csv", index=False)
+    code, output, _ = called("check-cost", *HOURS, "schedule:short=4,long=1,ramp=0.01,cvar_level=0.3")
+    assert code == 0
+    assert "Which limits bind in the others, and what one unit more would save, is told of programs without" in output
+
+
+def test_a_program_of_ones_own() -> None:
+    DAYS.to_csv("days.csv", index=False)
+    trade = '[decide.bought]\ncost = "outcome"\nlower = -1\nupper = 1\n[limits]\neven = "sum(bought) = 0"\n'
+    Path("own.toml").write_text(trade)
+    code, output, _ = called("check-cost", *HOURS, "own.toml")
+    assert code == 0
+    assert "Fit for training: NO. The best action moves with no member: there is nothing to learn" in output
+    assert "\n  decide bought: one for each outcome, -1 to 1, at outcome\n  limit even: sum(bought) = 0\n" in output
+    Path("own.toml").write_text(trade.replace("sum(bought)", "sum(bougt)"))
+    said = complaint("check-cost", *HOURS, "own.toml")
+    assert "'own.toml', line 6: limits.even: there is no 'bougt' here; did you mean 'bought'?" in said

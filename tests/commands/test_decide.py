@@ -59,6 +59,15 @@ def test_the_total_of_several_targets_is_what_quantiles_are_of() -> None:
     assert list(found["quantile_0.5"]) == [5.5, 6.5]  # the cost's total is the sum
     assert list(decided(*words, "--target", "a")["quantile_0.5"]) == [2.5, 3.5]
     assert "several columns of values, a, b; --target says which" in complaint("decide", *words)
+    assert "has no column 'c'; there are a, b" in complaint("decide", *words, "--target", "a,c")
+
+
+def test_targets_of_a_long_table_as_a_range() -> None:
+    rows = [f"1,{number},{number},{number + 5},{number + 9}" for number in range(4)]
+    Path("long.csv").write_text("\n".join(["case,number,h1,h2,h3", *rows]))
+    words = ["--members", "long.csv", "--cost", "schedule:short=5,long=1,ramp=9", "--target", "h1:h2"]
+    table = decided(*words)
+    assert [column for column in table if column.startswith("action")] == ["action_h1", "action_h2"]
 
 
 def test_members_beside_an_observation_are_chosen() -> None:

@@ -221,7 +221,7 @@ def test_as_what_forecasts_were_read_is_told(columns: str, said: str, monkeypatc
     table = past_forecasts()
     kept(q10=table["m1"] - 1, q50=table["m1"], q90=table["m1"] + 1)
 
-    def unlearned(*_: object) -> None:
+    def unlearned(*_: object, **__: object) -> None:
         raise SettingError("enough")
 
     monkeypatch.setattr("stakes.recalibrator.estimator.Recalibrator.fit", unlearned)

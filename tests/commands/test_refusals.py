@@ -193,6 +193,22 @@ def test_fits_that_cannot_be_done(command: str, words: list[str], message: str) 
     assert not Path("x").exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "decide folder absent.csv",
+        "evaluate folder absent.csv",
+        "decide --members absent.nc",
+        "evaluate --members absent.csv --outcomes absent.csv",
+        "check-cost absent.csv --target a,b",
+        "fit absent.csv --target a,b --out new",
+        "recalibrate absent.csv --forecast m1:m3 --outcome a --out new",
+    ],
+)
+def test_a_wrong_cost_is_refused_before_any_data_are_read(words: str) -> None:
+    assert "ramp must be positive" in complaint(*words.split(), "--cost", "schedule:short=5,long=1,ramp=0")
+
+
 def test_a_gpu_that_is_not_there_is_refused() -> None:
     words = [*FIT, "--target", "power", "--calendar", "hour", "--time", "time", "--device", "gpu"]
     for command in ("fit", "backtest"):

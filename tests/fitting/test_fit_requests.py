@@ -160,7 +160,7 @@ def test_refit(asked: list[Any]) -> None:
     old_fit()
     assert called("refit", "old", "new.csv", "--out", "new", "--device", "cpu")[0] == 0
     (request, out, settings) = asked[0]
-    assert CostSpec.parse(request.cost).record() == CostSpec.parse(COST).record()
+    assert CostSpec.given(request.cost).record() == CostSpec.parse(COST).record()
     assert (request, out) == (replace(REQUEST, data="new.csv", cost=request.cost), Path("new"))
     assert (settings["device"], settings["headroom"]) == ("cpu", False)
     assert called("refit", "old", "new.csv", "--out", "new", "--cost", "costs.py:mine")[0] == 0

@@ -11,6 +11,7 @@ from stakes.errors import SettingError
 
 if TYPE_CHECKING:
     from stakes.fitting.checked_cost import CheckedCost
+    from stakes.fitting.checked_program import CheckedProgram
 
 __all__ = ["app"]
 
@@ -19,6 +20,7 @@ app = App(
     help_epilogue=flag.examples(
         "stakes check-cost --cost protection:threshold=0,false_alarm_ratio=0.2",
         "stakes check-cost load.csv --target load --cost costs.py:my_cost",
+        "stakes check-cost days.csv --target h00,h01,h02 --cost schedule:short=50,long=0.5,ramp=0.4",
     ),
 )
 
@@ -30,7 +32,8 @@ def check_cost(
     *,
     cost: Annotated[str, Parameter(help=flag.COST_HELP)],
     target: Annotated[
-        str | None, Parameter(help="columns of the outcomes in the table, or of the members in a long one")
+        str | None,
+        Parameter(help="columns of the outcomes in the table, or of the members in a long one, or h00:h23"),
     ] = None,
     files: EnsembleFlags = NO_ENSEMBLE,
     plot: Annotated[Path | None, Parameter(help="draw the cost into this file, .svg")] = None,
@@ -46,9 +49,12 @@ def check_cost(
     print_json(checked.record() | {"plot": plot}) if json else print_text(str(checked))
 
 
-def _checked(cost: str, data: Path | None, targets: tuple[str, ...], files: EnsembleFlags) -> "CheckedCost":
+def _checked(
+    cost: str, data: Path | None, targets: tuple[str, ...], files: EnsembleFlags
+) -> "CheckedCost | CheckedProgram":
     """The cost over the members of a file, the outcomes of a table, or draws where it makes a difference."""
     from stakes.cost_text.written_cost import CostSpec
+    from stakes.data.member_columns import with_ranges
     from stakes.data.table_columns import column_numbers
     from stakes.data.tables import read_table
     from stakes.fitting.checked_cost import check_over_draws, check_over_members, check_over_outcomes
@@ -65,6 +71,7 @@ def _checked(cost: str, data: Path | None, targets: tuple[str, ...], files: Ense
         ensemble = files.read_these(targets, built)
         return check_over_members(spec, built, ensemble.equal_members, ensemble.targets, files.members.name)
     if data is not None:
-        outcomes = column_numbers(read_table(data, **files.csv_options), targets, "targets")
-        return check_over_outcomes(spec, built, outcomes, targets, data.name)
+        table = read_table(data, **files.csv_options)
+        targets = tuple(with_ranges(targets, [str(column) for column in table.columns], "the table"))
+        return check_over_outcomes(spec, built, column_numbers(table, targets, "targets"), targets, data.name)
     return check_over_draws(spec, built)

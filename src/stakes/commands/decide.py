@@ -20,6 +20,7 @@ app = App(
     help_epilogue=flag.examples(
         "stakes decide load new.csv --out actions.csv",
         "stakes decide load new.csv --last",
+        "stakes decide wind customers.csv --cost-parameter penalty=their_penalty",
         "stakes decide --members ensemble.csv --cost shortfall:penalty=5",
     ),
 )
@@ -36,6 +37,7 @@ def decide(
     *,
     files: EnsembleFlags = NO_ENSEMBLE,
     cost: flag.CostWords = None,
+    cost_parameter: flag.CostParameter = None,
     target: Annotated[str | None, Parameter(help="values of the members in a long table with several columns")] = None,
     quantiles: Annotated[str, Parameter(help="levels between 0 and 1, separated by commas")] = "0.1,0.5,0.9",
     last: Annotated[
@@ -65,10 +67,11 @@ def decide(
         if not 0 < level < 1:
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
     if out is not None and to_grid:
-        _write_grid(files, cost, levels, out, last or target is not None or folder is not None)
+        others = last or target is not None or folder is not None or cost_parameter is not None
+        _write_grid(files, cost, levels, out, others)
         print_json({"out": str(out)}) if json else print_text(str(out))
         return
-    result = _decided(folder, newdata, files, cost, levels, flag.names(target), last)
+    result = _decided(folder, newdata, files, cost, levels, flag.names(target), last, cost_parameter)
     print_notes(result.notes, quiet)
     print_or_write_table(result.table, result.record(), out, json)
 
@@ -95,6 +98,7 @@ def _write_grid(files: EnsembleFlags, cost: str | None, levels: Sequence[float],
         dimension=files.member_dimension,
         points=files.grid_points,
         unit=files.unit,
+        site=files.site,
         together=files.sites == "together",
         tails=files.tails,
         bounds=written_pair(files.outcome_bounds),
@@ -110,6 +114,7 @@ def _decided(
     levels: Sequence[float],
     targets: tuple[str, ...],
     last: bool,
+    cost_parameter: str | None,
 ) -> "DecidedCases":
     """With a fitted forecaster or over an ensemble, by what is given."""
     if files.members is None:
@@ -119,11 +124,12 @@ def _decided(
             raise SettingError(ONLY_OF_MEMBERS)
         from stakes.fitting.any_folder import decide_with  # not needed where there are members already
 
-        return decide_with(folder, data, cost, levels, last, **files.csv_options)
+        return decide_with(folder, data, cost, levels, last, cost_parameter=cost_parameter, **files.csv_options)
     if folder is not None:
         raise SettingError(f"decide takes --members or a folder, not both; got {str(folder)!r} besides --members")
     if cost is None:
         raise SettingError(_NO_COST)
+    flag.refuse_cost_parameter(cost_parameter)
     from stakes.cost_text.written_cost import CostSpec
     from stakes.fitting.decide import decide_members
 

@@ -1,4 +1,4 @@
-"""`stakes demo`: both examples fitted, and what their decisions are worth."""
+"""`stakes demo`: the examples fitted, and what their decisions are worth."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,5 +48,4 @@ def _print(result: "DemoResult") -> None:
     print_table(result.decisions, "The last decisions")
     print_text("")
     print_fit(result.fit, as_json=False)
-    for sentence in filter(None, (result.regret, result.example.attribution)):
-        print_text(sentence)
+    print_text(result.example.attribution)

@@ -29,7 +29,11 @@ class ReadingFlags:
         Parameter(help="what the columns are; points: one forecast a site"),
     ] = "auto"
     site: Annotated[
-        str | None, Parameter(help="column of sites in a table with a row for each; site, item_id, ... are found")
+        str | None,
+        Parameter(
+            help="column of sites in a table with a row for each, or dimension of sites, or hours, of a NetCDF file; "
+            "site, item_id, ... are found"
+        ),
     ] = None
     sites: Annotated[
         str, Parameter(help="one decision about several sites together, about each, or about those that are named")
@@ -45,7 +49,7 @@ class ReadingFlags:
         ),
     ] = "auto"
     time: flag.Time = None
-    variable: Annotated[str | None, Parameter(help="variable of a NetCDF file")] = None
+    variable: Annotated[str | None, Parameter(help="variable of a NetCDF file, or several, separated by commas")] = None
     member_dimension: Annotated[
         str | None, Parameter(help="dimension of the members in a NetCDF file; number, member, ... are found")
     ] = None
@@ -114,11 +118,14 @@ class EnsembleFlags(ReadingFlags):
 
     def read_these(self, targets: tuple[str, ...], cost: object) -> "MembersFile":
         """The forecast that is given, refused where it has not the `targets` that are named."""
+        from stakes.data.member_columns import with_ranges
+
         ensemble = self.read(targets, cost)
-        if targets and targets != ensemble.targets:
+        name = repr(str(self.members))
+        if targets and tuple(with_ranges(targets, ensemble.targets, name)) != ensemble.targets:
             raise SettingError(
                 f"--target must name columns of values in a long table, got {', '.join(targets)}; "
-                f"{str(self.members)!r} has {', '.join(ensemble.targets)}"
+                f"{name} has {', '.join(ensemble.targets)}"
             )
         return ensemble
 

@@ -36,6 +36,7 @@ def evaluate(
     files: EnsembleFlags = NO_ENSEMBLE,
     outcomes: Annotated[Path | None, Parameter(help="outcomes of the members' cases, CSV or parquet")] = None,
     cost: flag.CostWords = None,
+    cost_parameter: flag.CostParameter = None,
     target: Annotated[
         str | None, Parameter(help="columns of the outcomes, and of the members in a long table with several")
     ] = None,
@@ -61,7 +62,8 @@ def evaluate(
         if targets or files.describes_members:
             raise SettingError(ONLY_OF_MEMBERS)
         if is_run(folder):
-            given = {"DATA": data, "--outcomes": outcomes, "--cost": cost, "--baseline-action": baseline_action}
+            given = {"DATA": data, "--outcomes": outcomes, "--cost": cost, "--cost-parameter": cost_parameter}
+            given |= {"--baseline-action": baseline_action}
             _require_none(folder, given)
             result = _of_run(folder, block)
         elif data is None:
@@ -70,12 +72,15 @@ def evaluate(
             from stakes.fitting.any_folder import evaluate_with
 
             csv = files.csv_options
-            result = evaluate_with(folder, data, outcomes, cost, block, baseline_action, **csv)
+            result = evaluate_with(
+                folder, data, outcomes, cost, block, baseline_action, cost_parameter=cost_parameter, **csv
+            )
     else:
         if folder is not None:
             raise SettingError(f"evaluate takes --members or a folder, not both; got {str(folder)!r} besides --members")
         if outcomes is None or cost is None:
             raise SettingError(f"--members needs {'--outcomes' if outcomes is None else '--cost'} too")
+        flag.refuse_cost_parameter(cost_parameter)
         result = _of_members(files, outcomes, cost, targets, block, baseline_action)
     print_notes(result.notes, quiet)
     if cases is not None:
@@ -124,10 +129,10 @@ def _of_members(
     if seen.isna().any(axis=1).all():
         raise TableError(f"{str(outcomes)!r} has no outcome of the members' cases that is not missing")
     action = None
-    if baseline_action is not None:  # a column of the outcomes, found as these are
-        wanted = replace(ensemble, targets=(baseline_action,))
-        column = read_outcomes(
-            outcomes, wanted, targets=wanted.targets, time=files.time, site=files.site, **files.csv_options
-        )
-        action = column[baseline_action].to_numpy()
+    if baseline_action is not None:  # columns of the outcomes, found as these are
+        parts = flag.names(baseline_action)
+        wanted = replace(ensemble, targets=parts)
+        columns = read_outcomes(outcomes, wanted, targets=parts, time=files.time, site=files.site, **files.csv_options)
+        action = columns[list(parts)].to_numpy()
+        action = action[:, 0] if len(parts) == 1 else action
     return evaluate_members(ensemble, seen, spec, block, action)

@@ -20,7 +20,9 @@ _AS_TEXT = {"decision_weight": str, "weights": str | None, "directions": str}  #
 class _TableFlags:
     """What is not of `FitSettings`: the layout of the table, in words, and the cost."""
 
-    target: Annotated[str, Parameter(help="column to forecast, or several, separated by commas")]
+    target: Annotated[
+        str, Parameter(help="column to forecast, or several, separated by commas, also as ranges such as h00:h23")
+    ]
     cost: Annotated[str, Parameter(help=flag.COST_HELP)]
     time: flag.Time = None
     lags: Annotated[

@@ -14,6 +14,7 @@ __all__ = [
     "BaselineAction",
     "Block",
     "CasesFile",
+    "CostParameter",
     "CostWords",
     "Device",
     "Encoding",
@@ -35,13 +36,14 @@ __all__ = [
     "names",
     "number_of",
     "numbers_of",
+    "refuse_cost_parameter",
     "whole",
 ]
 
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*(?=,|$)|((?:[^,]|,(?=-?\d+\]))+))')  # t2m[-1,0] is one, and "a,b"
 COST_HELP = (
     "what a decision costs, NAME:key=value,... such as imbalance:short=10,long=1,upper=150,unit=EUR; or your own, "
-    "FILE.py:function"
+    "FILE.toml or FILE.py:function"
 )
 
 
@@ -77,6 +79,12 @@ FitOrRun = Annotated[Path, _FIT_OR_RUN]
 SomeFitOrRun = Annotated[Path | None, _FIT_OR_RUN]
 NewFolder = Annotated[Path, Parameter(help="folder to make")]
 CostWords = Annotated[str | None, Parameter(help=COST_HELP)]
+CostParameter = Annotated[
+    str | None,
+    Parameter(
+        help="of a fit whose cost has a range: whose decision it is, such as penalty=5, or penalty=COLUMN of the table"
+    ),
+]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto: the GPU where there is one")]
 Workers = Annotated[int | None, whole("processes at once; one per core, or one on a GPU, by default")]
 Quiet = Annotated[bool, Parameter(help="no progress and no notes", negative="", show_default=False)]
@@ -92,7 +100,10 @@ Block = Annotated[
     int | None,
     whole("neighbouring cases that belong together; a week by default, in short records at least three days"),
 ]
-BaselineAction = Annotated[str | None, Parameter(help="column with the action that is taken today")]
+BaselineAction = Annotated[
+    str | None,
+    Parameter(help="column with the action that is taken today, or one for each of its parts, such as did00:did23"),
+]
 Separator = Annotated[str | None, Parameter(help="of CSV files; found by itself by default")]
 Encoding = Annotated[str | None, Parameter(help="of CSV files; found by itself by default")]
 
@@ -104,6 +115,16 @@ def examples(*lines: str) -> str:
         lines: Commands, as they are typed.
     """
     return "Examples:\n\n```\n" + "\n".join(lines) + "\n```"
+
+
+def refuse_cost_parameter(told: str | None) -> None:
+    """Raise where members are given, whose cost has no range.
+
+    Args:
+        told: What --cost-parameter says; None where it is not there.
+    """
+    if told is not None:
+        raise SettingError(f"--cost-parameter is for a fit whose cost has a range, got {told!r} besides --members")
 
 
 def names(text: str | None) -> tuple[str, ...]:

@@ -53,7 +53,9 @@ def recalibrate(
     features: Annotated[
         str | None, Parameter(help="columns of whatever else was known when a forecast was made")
     ] = None,
-    today: Annotated[str | None, Parameter(help="column of the action that was taken, to compare with")] = None,
+    today: Annotated[
+        str | None, Parameter(help="column of the action that was taken, to compare with, or of each part")
+    ] = None,
     files: ReadingFlags = _NO_FLAGS,
     decision_weights: Annotated[
         str, Parameter(help="weights of the decision that are tried, between 0 and 1; none tries none")

@@ -15,7 +15,7 @@ app = App(name="reproduce")
 
 @app.default
 def reproduce(
-    subject: Annotated[str, Parameter(help="synthetic, wind, frost, portfolio or all")] = "all",
+    subject: Annotated[str, Parameter(help="synthetic, wind, frost, portfolio, all of these, or programs")] = "all",
     /,
     *,
     quick: Annotated[
@@ -26,6 +26,9 @@ def reproduce(
         str | None, Parameter(help="another record or a file, NetCDF, Zarr, CSV or parquet, for wind or frost")
     ] = None,
     figure: Annotated[str | None, Parameter(help="draw this figure only, by its label in the paper")] = None,
+    tables: Annotated[
+        str | None, Parameter(help="folder of the tables, of portfolios and programs, that are not shipped")
+    ] = None,
     out: Annotated[Path | None, Parameter(help="folder of the reproduction; reproduction/SUBJECT by default")] = None,
     device: flag.Device = "auto",
     workers: flag.Workers = None,
@@ -35,5 +38,5 @@ def reproduce(
     from stakes.paper.reproduce import reproduce as run
     from stakes.training.execution import Execution
 
-    wanted = Reproduction(subject, quick, model, record, figure)
+    wanted = Reproduction(subject, quick, model, record, figure, tables)
     sys.stdout.write(f"{run(wanted, out or wanted.folder, Execution(device, workers, quiet))}\n")

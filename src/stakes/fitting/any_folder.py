@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stakes.bundle.folder_kinds import is_recalibration
+from stakes.cost_text.written_cost import CostSpec
 from stakes.data.tables import read_table
 from stakes.errors import SettingError
 from stakes.files import content_digest
@@ -26,6 +27,7 @@ def decide_with(
     levels: Sequence[float],
     last: bool = False,
     *,
+    cost_parameter: str | None = None,
     separator: str | None = None,
     encoding: str | None = None,
 ) -> DecidedCases:
@@ -37,6 +39,7 @@ def decide_with(
         cost: The cost in words; None takes that of the folder.
         levels: Levels of the quantiles in the table, between 0 and 1.
         last: Whether only the newest time, or the last row, is decided for.
+        cost_parameter: Which decision maker each case belongs to, of a fit whose cost has a range; None for any other.
         separator: The character between the fields of text files; None finds it out.
         encoding: The encoding of text files; None finds it out.
     """
@@ -44,8 +47,10 @@ def decide_with(
     if is_recalibration(folder):
         from stakes.fitting.recalibrated import decide_recalibrated
 
+        _refuse_parameter(cost_parameter)
         return decide_recalibrated(folder, data, cost, levels, last, **csv)
-    return decide_folder(folder, read_table(data, **csv), cost, levels, last)
+    _require_cost(cost)
+    return decide_folder(folder, read_table(data, **csv), cost, levels, last, cost_parameter)
 
 
 def evaluate_with(
@@ -56,6 +61,7 @@ def evaluate_with(
     block: int | None = None,
     baseline_action: str | None = None,
     *,
+    cost_parameter: str | None = None,
     separator: str | None = None,
     encoding: str | None = None,
 ) -> "Evaluation":
@@ -69,6 +75,7 @@ def evaluate_with(
         cost: The cost in words; None takes that of the folder.
         block: How many neighbouring cases depend on each other; None tells by their times.
         baseline_action: The column of today's action; None takes that of the folder.
+        cost_parameter: Which decision maker each case belongs to, of a fit whose cost has a range; None for any other.
         separator: The character between the fields of text files; None finds it out.
         encoding: The encoding of text files; None finds it out.
     """
@@ -76,12 +83,20 @@ def evaluate_with(
     if is_recalibration(folder):
         from stakes.fitting.recalibrated import evaluate_recalibrated
 
+        _refuse_parameter(cost_parameter)
         return evaluate_recalibrated(folder, data, outcomes, cost, block, baseline_action, **csv)
     if outcomes is not None:
         raise SettingError("--outcomes belong to --members, or to a recalibration of a file of forecasts, not to a fit")
     from stakes.fitting.evaluate import evaluate_folder
 
-    return evaluate_folder(folder, read_table(data, **csv), cost, block, content_digest(data), baseline_action)
+    _require_cost(cost)
+    table, sha256 = read_table(data, **csv), content_digest(data)
+    return evaluate_folder(folder, table, cost, block, sha256, baseline_action, cost_parameter)
+
+
+def _refuse_parameter(cost_parameter: str | None) -> None:
+    if cost_parameter is not None:
+        raise SettingError(f"--cost-parameter is for a fit whose cost has a range, got {cost_parameter!r}")
 
 
 def refit_with(
@@ -125,7 +140,6 @@ def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
     from stakes.bundle.manifest import errors_name, read_manifest
     from stakes.cost_text.cost_on_record import cost_again
     from stakes.cost_text.own_cost_file import naming_own_cost
-    from stakes.cost_text.written_cost import CostSpec
     from stakes.reports.fit_report import judged_fit_of, write_fit_report
     from stakes.training.model_folder import MANIFEST
 
@@ -137,3 +151,9 @@ def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
     fitted_cost = cost_again(kept, cost).build()
     with naming_own_cost(fitted_cost):
         return write_fit_report(judged_fit_of(load_bundle(folder, cost=fitted_cost), folder), folder, out)
+
+
+def _require_cost(cost: str | None) -> None:
+    """Raise where words make no cost, before a table is read, which may take long."""
+    if cost is not None:
+        CostSpec.parse(cost).build()

@@ -144,7 +144,7 @@ def resume_backtest(folder: Path, execution: Execution, cost: str | None = None)
     """
     request, kept, record = read_request(folder / SETTINGS)
     origins = from_plain(int, record.get("origins"), "origins")
-    return run_backtest(replace(request, cost=str(cost_again(kept, cost))), folder, origins, execution)
+    return run_backtest(replace(request, cost=cost_again(kept, cost)), folder, origins, execution)
 
 
 def _report(result: Backtest, inputs: FitInputs, record: dict[str, Any]) -> Report:

@@ -14,9 +14,12 @@ from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError
 from stakes.files import write_atomically
+from stakes.fitting.checked_program import CheckedProgram, checked_program
 from stakes.method.check_cost import CostCheck, check_cost
 from stakes.method.costs import Cost, states_convexity
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
+from stakes.method.program_actions import PartsCost, ProgramCost
+from stakes.method.risk import CVaRCost
 from stakes.method.thorough_search import ACTIONS_LOOKED_AT
 from stakes.number_text import number_text
 
@@ -143,7 +146,7 @@ class CheckedCost:
 
 def check_over_members(
     spec: CostSpec, cost: Cost, members: NDArray[np.float64], targets: Sequence[str], file: str
-) -> CheckedCost:
+) -> CheckedCost | CheckedProgram:
     """Check a cost over the members of an ensemble.
 
     Args:
@@ -158,7 +161,7 @@ def check_over_members(
 
 def check_over_outcomes(
     spec: CostSpec, cost: Cost, outcomes: NDArray[np.float64], targets: Sequence[str], file: str
-) -> CheckedCost:
+) -> CheckedCost | CheckedProgram:
     """Check a cost over sets of outcomes that are alike in size, as a forecast would have.
 
     Args:
@@ -171,25 +174,35 @@ def check_over_outcomes(
     return _checked(spec, cost, _neighbours(outcomes), f"outcomes of {file} that are alike in size", targets)
 
 
-def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost:
+def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost | CheckedProgram:
     """Check a cost over draws where it makes a difference.
 
     Args:
         spec: The cost in words.
         cost: The cost that these words build.
     """
-    low, high = _range(cost)
+    plain = cost.cost if isinstance(cost, CVaRCost) else cost
+    if isinstance(plain, ProgramCost | PartsCost):
+        raise SettingError(
+            f"the cost {spec.name} decides about as many parts as there are outcomes: check-cost needs --members, or a "
+            "table with --target, to check it over"
+        )
+    low, high = _range(plain)
     source = f"draws between {number_text(low, 6)} and {number_text(high, 6)}"
     return _checked(spec, cost, _draws(low, high), source, None)
 
 
-def _checked(spec: CostSpec, cost: Cost, samples: Tensor, source: str, targets: Sequence[str] | None) -> CheckedCost:
+def _checked(
+    spec: CostSpec, cost: Cost, samples: Tensor, source: str, targets: Sequence[str] | None
+) -> CheckedCost | CheckedProgram:
     """Where the samples are of some targets, and not drawn for the cost, they may raise doubts about it."""
+    flat = samples.reshape(-1, samples.shape[-1]).numpy()
     with naming_own_cost(cost):
+        if isinstance(cost, ProgramCost | PartsCost):
+            doubts = spec.assumptions if targets is None else spec.doubts(flat, targets)
+            return checked_program(spec, cost, samples, source, doubts)
         check = check_cost(cost, samples)
-    if targets is None:
-        return CheckedCost(spec, cost, samples, source, check, tuple(spec.assumptions))
-    doubts = spec.doubts(samples.reshape(-1, samples.shape[-1]).numpy(), targets)
+    doubts = spec.assumptions if targets is None else spec.doubts(flat, targets)
     return CheckedCost(spec, cost, samples, source, check, tuple(doubts))
 
 

@@ -55,7 +55,12 @@ class DecidedCases:
 
 
 def decide_folder(
-    folder: Path, table: pd.DataFrame, cost: str | None, levels: Sequence[float], last: bool = False
+    folder: Path,
+    table: pd.DataFrame,
+    cost: str | None,
+    levels: Sequence[float],
+    last: bool = False,
+    cost_parameter: str | None = None,
 ) -> DecidedCases:
     """The actions of a fitted forecaster for every row, or target time, whose features are there or can be drawn.
 
@@ -65,15 +70,21 @@ def decide_folder(
         cost: The cost in words; None takes that of the fit.
         levels: Levels of the quantiles in the table, between 0 and 1.
         last: Whether only the newest time, or the last row, is decided for.
+        cost_parameter: Which decision maker each case belongs to, where the cost has a range: "penalty=5", or
+            "penalty=COLUMN"; None where it has none.
     """
     from stakes.bundle.open_fit import layout_of, open_folder  # not needed where there are members already
+    from stakes.fitting.case_parameters import case_parameters
     from stakes.fitting.missing_features import decidable_rows
 
     bundle = open_folder(folder, cost)
     layout = layout_of(bundle, folder)
     rows = decidable_rows(folder, bundle, layout, table, last)
-    forecaster = bundle.forecaster
-    decided = decision_table(forecaster.cost, rows.sample(forecaster), rows.features.index, levels)
+    forecaster, index = bundle.forecaster, rows.features.index
+    given = case_parameters(forecaster.cost, cost_parameter, table, layout, index, needed=True)
+    (parameter,) = given.values() if given else (None,)
+    members = rows.sample(forecaster, given)
+    decided = decision_table(forecaster.cost, members, index, levels, outcomes=layout.targets, parameter=parameter)
     if rows.moments is not None:
         decided["missing_features"] = rows.missing
     notes = decided_notes(bundle.about, layout, table, rows.quality, decided)
@@ -111,6 +122,7 @@ def decide_grid(
     dimension: str | None = None,
     points: Sequence[GridPoint] = (),
     unit: str | None = None,
+    site: str | None = None,
     together: bool = True,
     tails: TailShape = "exponential",
     bounds: Pair | Literal["auto"] | None = "auto",
@@ -121,23 +133,26 @@ def decide_grid(
         path: A NetCDF or GRIB file or a Zarr store.
         spec: The cost in words.
         levels: Levels of the quantiles, between 0 and 1.
-        variable: The variable; None takes the only one with members.
+        variable: The variable, or several, separated by commas; None takes the only one with members.
         dimension: The dimension of the members; None looks for the usual names.
         points: The points of a grid that are wanted, each the nearest to it; none for the whole grid.
         unit: The unit that is wanted; None takes that of the file.
+        site: The dimension of the sites, or hours, that one decision is about; None looks for the usual names.
         together: Whether one decision is about all sites; otherwise each site has one of its own.
         tails: What lies beyond the outermost quantiles.
         bounds: What outcomes cannot cross, for the tails of quantiles.
     """
     from stakes.array_decisions import decide_array
-    from stakes.data.member_grids import forecast_array, site_dimension
+    from stakes.data.member_grids import forecast_array, require_parts, site_dimension
 
     with open_dataset(str(path)) as dataset:
-        array, member = forecast_array(dataset, repr(str(path)), variable, dimension, points, unit)
-        site = site_dimension(array) if together else None
-        cost = spec.build()
+        name, cost = repr(str(path)), spec.build()
+        array, member = forecast_array(dataset, name, variable, dimension, points, unit)
+        along = site_dimension(array, member, name, site) if together else None
+        if along is None and together:
+            require_parts(array, member, name, cost)
         with naming_own_cost(cost):
-            return decide_array(array.load(), cost, levels, member=member, site=site, tails=tails, bounds=bounds)
+            return decide_array(array.load(), cost, levels, member=member, site=along, tails=tails, bounds=bounds)
 
 
 def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float], last: bool = False) -> DecidedCases:
@@ -152,5 +167,5 @@ def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float
     doubts = spec.doubts(ensemble.equal_members.reshape(-1, ensemble.members.shape[2]), ensemble.targets)
     rows = newest_cases(ensemble.index) if last else slice(None)
     labels = case_labels(ensemble.index)[rows]
-    decided = decision_table(spec.build(), ensemble.members[rows], labels, levels, ensemble.weights)
+    decided = decision_table(spec.build(), ensemble.members[rows], labels, levels, ensemble.weights, ensemble.targets)
     return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *uncertified_notes(decided)))

@@ -15,6 +15,7 @@ from stakes.data.members import MembersFile
 from stakes.data.quality import left_out_notes
 from stakes.data.table_columns import zone_notes
 from stakes.evaluation.case_metrics import CaseMetrics
+from stakes.evaluation.forecast_table import todays_notes
 from stakes.evaluation.headroom import automatic_block
 from stakes.fitting.notes_on_cases import part_of_fit_notes, unlike_fit_notes
 
@@ -71,6 +72,7 @@ def evaluate_folder(
     block: int | None = None,
     sha256: str | None = None,
     baseline_action: str | None = None,
+    cost_parameter: str | None = None,
 ) -> Evaluation:
     """A fitted forecaster on a table with outcomes; weight 0 and today's action beside it where they are known.
 
@@ -81,23 +83,30 @@ def evaluate_folder(
         block: How many neighbouring cases depend on each other; None tells by their times.
         sha256: Of the table's file, by which the table of the fit itself is known.
         baseline_action: The column of today's action; None takes that of the fit.
+        cost_parameter: Which decision maker each case belongs to, where the cost has a range: "penalty=5", or
+            "penalty=COLUMN"; None spreads the cases over the range.
     """
     from stakes.bundle.open_fit import layout_of, open_folder
+    from stakes.fitting.case_parameters import case_parameters, spread_note
     from stakes.fitting.judge_forecaster import judge_forecaster  # not needed where there are members already
 
     bundle = open_folder(folder, cost)
     layout = layout_of(bundle, folder)
     layout = replace(layout, baseline_action=baseline_action or layout.baseline_action)
     cases = layout.cases(table)
-    with naming_own_cost(bundle.forecaster.cost):
-        judgement = judge_forecaster(bundle.forecaster, cases)
+    cost_of_fit = bundle.forecaster.cost
+    given = case_parameters(cost_of_fit, cost_parameter, table, layout, cases.features.index, needed=False)
+    with naming_own_cost(cost_of_fit):
+        judgement = judge_forecaster(bundle.forecaster, cases, given)
     block = block or judgement.block
     notes = (
         *bundle.notes,
+        *(spread_note(cost_of_fit) if given is None else ()),
         *zone_notes(table, layout.time),
         *left_out_notes(cases.quality),
         *part_of_fit_notes(bundle.about, cases, sha256),
         *unlike_fit_notes(bundle.about, layout, cases.quality),
+        *todays_notes(cost_of_fit, cases.baseline_action, len(layout.targets)),
     )
     return Evaluation(judgement.table(block), in_utc(judgement.metrics.table()), bundle.cost_spec, block, notes)
 
@@ -132,6 +141,7 @@ def evaluate_members(
         *ensemble.notes,
         *missing,
         *spec.doubts(cases.outcomes.to_numpy(), list(cases.outcomes.columns)),
+        *todays_notes(cost, action, len(outcomes.columns)),
         _HINDSIGHT,
     )
     return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes)

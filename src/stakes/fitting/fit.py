@@ -33,13 +33,16 @@ from stakes.evaluation.case_metrics import summary_table
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.ladder import Ladder
 from stakes.evaluation.proven_correction import correction_sentence
+from stakes.evaluation.worth_by_parameter import WorthAtValue
 from stakes.files import locked, read_json, write_json
 from stakes.fitting.fit_settings import FitSettings
 from stakes.fitting.inputs import FitInputs
-from stakes.fitting.judge_forecaster import judge_forecaster
+from stakes.fitting.judge_forecaster import judge_by_parameter, judge_forecaster
 from stakes.fitting.request import FitRequest, claim_folder, read_request, request_record
+from stakes.forecaster.decision_makers import require_one_decision_maker
 from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.json_values import json_value
+from stakes.method.program_actions import PartsCost, ProgramCost
 from stakes.reports.fit_alarms import alarm_sentences
 from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import today_sentence, verdict
@@ -50,6 +53,7 @@ from stakes.status_lines import StatusLines
 from stakes.training.execution import Execution
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.model_folder import MANIFEST
+from stakes.training.policy import require_one_action
 
 __all__ = ["FIT", "FitResult", "resume_fit", "run_fit"]
 
@@ -72,6 +76,7 @@ class FitResult:
         decision_weight: The weight that was taken; None where nothing was trained.
         unit: Of the cost.
         ladder: What each rung was worth; None where the ladder was not climbed.
+        by_parameter: What the forecast was worth at some values of the cost's range, one row each; None without one.
     """
 
     folder: Path
@@ -80,15 +85,19 @@ class FitResult:
     decision_weight: float | None
     unit: str = ""
     ladder: Ladder | None = None
+    by_parameter: pd.DataFrame | None = None
 
     @property
     def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
         """What people are shown, each with its title."""
         judged = (f"costs in {self.unit}" if self.unit else "", self.table)
+        many = (
+            () if self.by_parameter is None else (("all test cases, for one decision maker each", self.by_parameter),)
+        )
         if self.ladder is None:
-            return (judged,)
+            return (judged, *many)
         title = f"the ladder on {self.ladder.cases:,} validation cases: changes against the rung below, 95 % intervals"
-        return ((title, shown_ladder(self.ladder, self.unit)), judged)
+        return ((title, shown_ladder(self.ladder, self.unit)), judged, *many)
 
     def record(self) -> dict[str, Any]:
         """For machines."""
@@ -100,6 +109,7 @@ class FitResult:
             "sentences": list(self.sentences),
             "ladder": None if self.ladder is None else to_plain(self.ladder),
             "evaluation": without_noise(self.table),
+            **({} if self.by_parameter is None else {"by_parameter": without_noise(self.by_parameter)}),
         }
 
 
@@ -126,6 +136,11 @@ def run_fit(
     """
     inputs, execution, say = FitInputs.read(request), Execution(device, workers, quiet), StatusLines(quiet)
     record = request_record(request, inputs.spec, inputs.sha256)
+    if headroom_only:
+        require_one_action(inputs.cost)
+        require_one_decision_maker(inputs.cost)
+    many = isinstance(inputs.cost, ProgramCost | PartsCost) or inputs.spec.ranged is not None
+    headroom = headroom and not many  # parts, or decision makers, of which it is not known
     _, notes = inputs.split, inputs.notes  # there must be a split, and a cost that works, before there is a folder
     with locked(out), naming_own_cost(inputs.cost):
         claim_folder(out / FIT, record, "fit")
@@ -151,7 +166,7 @@ def resume_fit(folder: Path, execution: Execution, cost: str | None = None) -> F
         cost: The user's own cost, again; None for one of the library.
     """
     request, kept, _ = read_request(folder / FIT)
-    request = replace(request, cost=str(cost_again(kept, cost)))
+    request = replace(request, cost=cost_again(kept, cost))
     headroom = (folder / _HEADROOM).exists() or not (folder / _CHECKPOINTS).exists()  # else it was not wanted
     device, workers, quiet = execution.device, execution.workers, execution.quiet
     return run_fit(request, folder, device=device, workers=workers, quiet=quiet, headroom=headroom)
@@ -180,20 +195,23 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
     forecaster = inputs.forecaster(execution)
     say(f"training on {len(cases)} cases")
     _trained(forecaster.fit, cases, out, _CHECKPOINTS)
-    metrics, study = {}, None
+    metrics, study, parts = {}, None, None
+    by_parameter: tuple[WorthAtValue, ...] = ()
     if test is not None:
         say(f"judging on the last {len(test)} cases")
         judgement = judge_forecaster(forecaster, test)
         rows = judgement.table().to_dict("records")
         metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in rows}
-        study = judgement.study()
+        study, parts = judgement.study(), judgement.parts
+        by_parameter = judge_by_parameter(forecaster, test, judgement.block)
         study.save(out / "evaluation")
         save_cases(out, test)
         forecaster.ladder_ = forecaster.tested_ladder(test.features, test.outcomes, times=test.times)
         if not inputs.request.hold_test:
             say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
             _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
-    about = _about(inputs, headroom, metrics, forecaster, execution)
+    about = _about(inputs, headroom, metrics, forecaster, execution) | {"parts": to_plain(parts) if parts else None}
+    about |= {"by_parameter": [to_plain(each) for each in by_parameter]} if by_parameter else {}
     save_moments(out, inputs.served.features)
     if forecaster.ladder_ is not None:
         write_json(out / _LADDER, to_plain(forecaster.ladder_))
@@ -228,7 +246,21 @@ def _finished(
     if judged is not None and not (out / REPORT).exists():
         write_fit_report(judged, out)
     said, weight, unit = _sentences(about, judged, out), forecaster.decision_weight_, inputs.spec.unit
-    return FitResult(out, summary_table(about.metrics), said, weight, unit, forecaster.ladder_)
+    by_parameter = _by_parameter(inputs, about)
+    return FitResult(out, summary_table(about.metrics), said, weight, unit, forecaster.ladder_, by_parameter)
+
+
+def _by_parameter(inputs: FitInputs, about: AboutFit) -> pd.DataFrame | None:
+    if inputs.spec.ranged is None or not about.by_parameter:
+        return None
+    rows = []
+    for each in about.by_parameter:
+        row = {inputs.spec.ranged.name: each.value, "cost": each.cost, "climatology_cost": each.climatology_cost}
+        if each.change is not None and each.weight_0_cost is not None:
+            names = ("difference", "difference_low", "difference_high")
+            row |= {"weight_0_cost": each.weight_0_cost, **dict(zip(names, each.change, strict=True))}
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def _trained(fit: Callable[..., DecisionAwareForecaster], cases: TableCases, out: Path, checkpoints: str) -> None:

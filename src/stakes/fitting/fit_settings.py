@@ -23,6 +23,7 @@ class FitSettings:
         directions: features in degrees, which become sine and cosine; none, or auto, by their names and values
         decision_weight: auto, or between 0, the score alone, and 1, the decision alone
         weights: weights that auto chooses among, such as 0,0.1,0.3; 0 to 0.9 by tenths by default
+        conditioned: let models see the parameter of the cost that is a range, such as penalty=1..50
         members: members of a forecast
         ensemble: models of different seeds, pooled
         decision_member_count: members to decide from in training; by default the 10 of the score
@@ -45,6 +46,7 @@ class FitSettings:
     directions: tuple[str, ...] | Literal["auto"] = field(default="auto", metadata={"later": True})
     decision_weight: float | Literal["auto"] = "auto"
     weights: tuple[float, ...] | None = None
+    conditioned: bool = field(default=False, metadata={"later": True})
     members: int = 500
     ensemble: int = 1
     decision_member_count: int | None = field(default=None, metadata={"later": True})

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+import torch
 
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.directions import likely_directions
@@ -14,12 +15,14 @@ from stakes.data.layout import TableCases, TableLayout
 from stakes.data.quality import left_out_notes
 from stakes.data.tables import read_table
 from stakes.errors import TableError
+from stakes.evaluation.forecast_table import todays_cost, todays_notes
 from stakes.evaluation.weight_frontier import too_few_to_choose
 from stakes.files import content_digest
 from stakes.fitting.request import FitRequest
 from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.forecaster.plan import divided_rows
 from stakes.method.costs import Cost
+from stakes.method.parameter_column import ParameterColumn
 from stakes.settings import shown
 from stakes.training.execution import Execution
 
@@ -57,13 +60,20 @@ class FitInputs:
     @classmethod
     def read(cls, request: FitRequest) -> "FitInputs":
         """Read the table and build the cost."""
-        spec = CostSpec.parse(request.cost)
+        spec = CostSpec.given(request.cost)
         cost = spec.build()
+        ParameterColumn.of(cost, request.conditioned)  # which checks that there is a range to see
         path = Path(request.data)
         table = read_table(path, separator=request.separator, encoding=request.encoding)
         layout = _with_directions(request.layout.resolved(table), request.directions, table)
         not_numbers = () if request.layout.features else layout.unused(table)
-        return cls(request, spec, cost, layout, layout.cases(table), content_digest(path), not_numbers)
+        cases = layout.cases(table)
+        if cases.baseline_action is not None:  # which must be an action of this cost, before anything is trained
+            assert cases.outcomes is not None
+            todays_cost(
+                spec.at().build(), cases.baseline_action[:1], torch.tensor(cases.outcomes.to_numpy(np.float64)[:1])
+            )
+        return cls(request, spec, cost, layout, cases, content_digest(path), not_numbers)
 
     @property
     def split(self) -> tuple[TableCases, TableCases | None]:
@@ -97,7 +107,8 @@ class FitInputs:
         assert self.cases.outcomes is not None
         doubts = self.spec.doubts(self.cases.outcomes.to_numpy(np.float64), self.layout.targets)
         same_time = (_SAME_TIME,) if self._features_of_the_same_time else ()
-        return (*not_numbers, *self._direction_notes, *same_time, *left_out_notes(self.cases.quality), *doubts)
+        today = todays_notes(self.cost, self.cases.baseline_action, len(self.layout.targets))
+        return (*not_numbers, *self._direction_notes, *same_time, *left_out_notes(self.cases.quality), *doubts, *today)
 
     @property
     def _direction_notes(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """A fitted forecaster judged on cases that it has not seen: the chosen weight, and weight 0 beside it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,20 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from stakes.data.layout import TableCases
-from stakes.evaluation.case_metrics import CaseMetrics
+from stakes.evaluation.case_metrics import CaseMetrics, part_by_part
 from stakes.evaluation.forecast_table import todays_cost
 from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.intervals import paired_difference
+from stakes.evaluation.judged_parts import JudgedParts, judged_parts
 from stakes.evaluation.metrics import LEVELS, Assessor, Region
 from stakes.evaluation.study import AXES, Study
+from stakes.evaluation.worth_by_parameter import VALUES_SHOWN, WorthAtValue
 from stakes.forecaster.estimator import DecisionAwareForecaster
+from stakes.forecaster.fresh_errors import Which
+from stakes.method.parameter_range import ranged_parameter, with_parameter
 from stakes.tasks.regions import region_between
 
-__all__ = ["ForecasterJudgement", "judge_forecaster"]
+__all__ = ["ForecasterJudgement", "judge_by_parameter", "judge_forecaster"]
 
 Floats = NDArray[np.float64]
 
@@ -33,12 +39,14 @@ class ForecasterJudgement:
         cases: The cases it was judged on, with their outcomes.
         metrics: What was measured of every case.
         regions: Thirds of the outcomes by name, for the metrics of these alone.
+        parts: What is shown of decisions with many parts; None where they are about one number.
     """
 
     forecaster: DecisionAwareForecaster
     cases: TableCases
     metrics: CaseMetrics
     regions: Mapping[str, Region]
+    parts: JudgedParts | None = None
 
     @property
     def block(self) -> int:
@@ -62,29 +70,77 @@ class ForecasterJudgement:
         return Study(_forecasts(judged), _cases(self), described, self.block)
 
 
-def judge_forecaster(forecaster: DecisionAwareForecaster, cases: TableCases) -> ForecasterJudgement:
+def judge_forecaster(
+    forecaster: DecisionAwareForecaster, cases: TableCases, cost_parameters: Mapping[str, Floats] | None = None
+) -> ForecasterJudgement:
     """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case.
 
     Args:
         forecaster: A fitted one.
         cases: With outcomes, in time order; today's action where it is known.
+        cost_parameters: The parameter of each case, (N,), where the cost has a range; None spreads them over it.
     """
     regions = _thirds(Assessor(forecaster.cost), _outcome(cases))
-    chosen = forecaster.assess(cases.features, cases.outcomes, regions=regions)
-    kept = bool(forecaster.baseline_models_)
-    weight_0 = forecaster.assess(cases.features, cases.outcomes, "baseline", regions) if kept else None
     assert cases.outcomes is not None
-    today = _today(forecaster, cases)
+    whose = forecaster.decision_makers(len(cases), cost_parameters)
+
+    def assessed(which: Which) -> dict[str, Floats]:
+        metrics = forecaster.assess(cases.features, cases.outcomes, which, regions, cost_parameters=whose or None)
+        return {**whose, **part_by_part(metrics, forecaster.cost, forecaster.target_names_)}
+
+    chosen = assessed("chosen")
+    weight_0 = assessed("baseline") if forecaster.baseline_models_ else None
+    today = _today(forecaster, cases, whose)
     metrics = CaseMetrics(cases.outcomes, chosen, int(forecaster.members), weight_0, today)
-    return ForecasterJudgement(forecaster, cases, metrics, regions)
+    return ForecasterJudgement(forecaster, cases, metrics, regions, _parts(forecaster, cases, chosen["cost"]))
 
 
-def _today(forecaster: DecisionAwareForecaster, cases: TableCases) -> dict[str, Floats] | None:
+def judge_by_parameter(forecaster: DecisionAwareForecaster, cases: TableCases, block: int) -> tuple[WorthAtValue, ...]:
+    """What all cases cost at some values of the cost's range; nothing where it has none.
+
+    Args:
+        forecaster: A fitted one.
+        cases: With outcomes, in time order.
+        block: How many neighbouring cases belong together.
+    """
+    ranged = ranged_parameter(forecaster.cost)
+    if ranged is None:
+        return ()
+    told = []
+    for value in ranged.range.points(VALUES_SHOWN):
+        costs = partial(forecaster.realised_cost, cases.features, cases.outcomes, cost_parameters={ranged.name: value})
+        paid, constant = costs(), costs("climatology")
+        worth = WorthAtValue(value, float(paid.mean()), float(constant.mean()))
+        if forecaster.baseline_models_:
+            plain = costs("baseline")
+            mean, low, high = paired_difference(paid[None], plain[None], block)
+            worth = replace(worth, weight_0_cost=float(plain.mean()), change=(mean, low, high))
+        told.append(worth)
+    return tuple(told)
+
+
+def _parts(forecaster: DecisionAwareForecaster, cases: TableCases, paid: Floats) -> JudgedParts | None:
+    """A few cases part by part, and what limits cost."""
+
+    def draw(rows: NDArray[np.int64], most: int | None) -> torch.Tensor:
+        count = int(forecaster.members) if most is None else min(most, int(forecaster.members))
+        return torch.from_numpy(forecaster.sample(cases.features.iloc[rows], count))
+
+    return judged_parts(forecaster.cost, forecaster.target_names_, _outcome(cases).numpy(), paid, draw)
+
+
+def _today(
+    forecaster: DecisionAwareForecaster, cases: TableCases, whose: Mapping[str, Floats]
+) -> dict[str, Floats] | None:
     """Today's action and what it costs."""
     if cases.baseline_action is None:
         return None
-    paid = todays_cost(forecaster.cost, cases.baseline_action, _outcome(cases))
-    return {"action": cases.baseline_action, "cost": paid}
+    cost = forecaster.cost
+    for name, values in whose.items():
+        cost = with_parameter(cost, name, torch.from_numpy(values))
+    paid = todays_cost(cost, cases.baseline_action, _outcome(cases))
+    today = {"action": cases.baseline_action, "cost": paid}
+    return part_by_part(today, forecaster.cost, forecaster.target_names_)
 
 
 def _outcome(cases: TableCases) -> torch.Tensor:

@@ -5,6 +5,7 @@ to one of these draws. A fit keeps what that needs (`stakes.data.feature_moments
 of its own for every set of features that might be missing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from stakes.settings import shown
 
 __all__ = ["DecidableRows", "decidable_rows"]
 
+Floats = NDArray[np.float64]
 _DRAWS = 100  # fewer would know little of the tails
 _NAMED = 5
 _NUMBERS_AT_ONCE = 1 << 24
@@ -52,21 +54,27 @@ class DecidableRows:
         names, lacks = np.array(self.features.columns, dtype=object), self.features.isna().to_numpy()
         return pd.Series([listed([str(name) for name in names[row]]) for row in lacks], dtype="str")
 
-    def sample(self, forecaster: DecisionAwareForecaster) -> NDArray[np.float32]:
+    def sample(
+        self, forecaster: DecisionAwareForecaster, cost_parameters: Mapping[str, Floats] | None = None
+    ) -> NDArray[np.float32]:
         """Members (N, M, D) of the forecast of every row.
 
         Args:
             forecaster: That of the fit.
+            cost_parameters: The parameter of the cost that is a range, (N,), by name; None where none is.
         """
         features = self.features
         lacking = features.isna().any(axis=1).to_numpy()
         if self.moments is None or not lacking.any():
-            return forecaster.sample(features)
-        parts = [forecaster.sample(features[~lacking])] if not lacking.all() else []
+            return forecaster.sample(features, cost_parameters=cost_parameters)
+        whole = _of_rows(cost_parameters, ~lacking)
+        parts = [forecaster.sample(features[~lacking], cost_parameters=whole)] if not lacking.all() else []
         size = max(1, _NUMBERS_AT_ONCE // (_DRAWS * int(forecaster.members) * len(forecaster.target_names_)))
         incomplete = features[lacking]
+        others = _of_rows(cost_parameters, lacking)
         for start in range(0, len(incomplete), size):
-            parts.append(_pooled(forecaster, incomplete.iloc[start : start + size], self.moments))
+            rows = slice(start, start + size)
+            parts.append(_pooled(forecaster, incomplete.iloc[rows], self.moments, _of_rows(others, rows)))
         order = np.argsort(np.concatenate([np.flatnonzero(~lacking), np.flatnonzero(lacking)]))
         return np.concatenate(parts)[order]
 
@@ -117,11 +125,21 @@ def _told(lacking: pd.DataFrame) -> str:
     )
 
 
-def _pooled(forecaster: DecisionAwareForecaster, rows: pd.DataFrame, moments: FeatureMoments) -> NDArray[np.float32]:
+def _of_rows(cost_parameters: Mapping[str, Floats] | None, rows: slice | NDArray[np.bool_]) -> dict[str, Floats] | None:
+    return None if cost_parameters is None else {name: values[rows] for name, values in cost_parameters.items()}
+
+
+def _pooled(
+    forecaster: DecisionAwareForecaster,
+    rows: pd.DataFrame,
+    moments: FeatureMoments,
+    cost_parameters: Mapping[str, Floats] | None,
+) -> NDArray[np.float32]:
     """Members (n, M, D), each of the forecast for one of the draws of what is missing."""
     drawn = moments.draws(rows.to_numpy(np.float64), _DRAWS)  # (n, K, F)
     completed = pd.DataFrame(drawn.reshape(-1, drawn.shape[-1]), columns=rows.columns)
-    members = forecaster.sample(completed)
+    repeated = {name: np.repeat(values, _DRAWS) for name, values in (cost_parameters or {}).items()}
+    members = forecaster.sample(completed, cost_parameters=repeated or None)
     members = members.reshape(len(rows), _DRAWS, *members.shape[1:])  # (n, K, M, D)
     place = np.arange(members.shape[2])
     return members[:, place % _DRAWS, place]

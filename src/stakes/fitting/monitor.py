@@ -65,8 +65,8 @@ class Monitored:
                 f"the strongest evidence against that is {number_text(most, 2)}, and {number_text(watch.enough)} would "
                 f"be an alarm, {risk}."
             )
-        found = ", and ".join(map(self._words, left))
-        return f"The errors have left what was learned: {found}. That alarm is {risk}."
+        changes = ", and ".join(map(self._words, left))
+        return f"The errors have left what was learned: {changes}. That alarm is {risk}."
 
     def record(self) -> dict[str, Any]:
         """For machines."""

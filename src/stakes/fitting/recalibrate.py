@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from stakes.bundle.about_fit import FittedSpan
 from stakes.bundle.folder_kinds import is_recalibration
@@ -22,7 +23,8 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.forecast_layout import ForecastLayout
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.past_forecasts import read_past
-from stakes.errors import SettingError, StakesError, listed
+from stakes.errors import SettingError, StakesError, names_text
+from stakes.evaluation.forecast_table import todays_cost, todays_notes
 from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.ladder import Ladder
 from stakes.files import content_digest
@@ -43,7 +45,7 @@ class RecalibrateRequest:
 
     Attributes:
         past: The table of the outcomes, and of the forecasts where these have no file of their own.
-        cost: The cost in words, as in --cost.
+        cost: The cost in words, as in --cost, or as a record has it.
         layout: What the columns are.
         forecasts: The file of the forecasts; None where they stand in `past`.
         settings: The parameters of the recalibrator.
@@ -52,7 +54,7 @@ class RecalibrateRequest:
     """
 
     past: Path
-    cost: str
+    cost: str | CostSpec
     layout: ForecastLayout
     forecasts: Path | None = None
     settings: RecalibratorSettings = field(default_factory=RecalibratorSettings)
@@ -71,31 +73,31 @@ class RecalibrateResult:
 
     Attributes:
         folder: Where it was made.
-        made: The corrected forecast.
+        recalibration: The corrected forecast.
         sentences: What to know about it.
     """
 
     folder: Path
-    made: Recalibration
+    recalibration: Recalibration
     sentences: tuple[str, ...]
 
     @property
     def ladder(self) -> Ladder:
         """What each rung was worth."""
-        return self.made.recalibrator.ladder_
+        return self.recalibration.recalibrator.ladder_
 
     @property
     def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
         """What people are shown, each with its title."""
         title = f"the ladder on {self.ladder.cases:,} past cases: changes against the rung below, 95 % intervals"
-        return ((title, shown_ladder(self.ladder, self.made.cost_spec.unit)),)
+        return ((title, shown_ladder(self.ladder, self.recalibration.cost_spec.unit)),)
 
     def record(self) -> dict[str, Any]:
         """For machines."""
         return {
             "folder": str(self.folder),
             "rung": self.ladder.taken.name,
-            "unit": self.made.cost_spec.unit,
+            "unit": self.recalibration.cost_spec.unit,
             "sentences": list(self.sentences),
             "ladder": to_plain(self.ladder),
         }
@@ -122,8 +124,6 @@ def recalibrate_again(
     *,
     forecasts: Path | None = None,
     cost: str | None = None,
-    separator: str | None = None,
-    encoding: str | None = None,
     quiet: bool = False,
 ) -> RecalibrateResult:
     """Learn again, from newer forecasts, what was asked for before, and compare both where neither has learned.
@@ -134,8 +134,6 @@ def recalibrate_again(
         out: The folder to make.
         forecasts: The newer file of forecasts; None where they stand in `past`.
         cost: Takes the place of the old cost; None for the old one, if it is of the library.
-        separator: The character between the fields of text files; None finds it out.
-        encoding: The encoding of text files; None finds it out.
         quiet: Whether nothing is told meanwhile.
     """
     if out.resolve() == folder.resolve():
@@ -145,8 +143,8 @@ def recalibrate_again(
         raise SettingError(f"{folder} has learned from a file of forecasts; --forecast names a newer one")
     if forecasts is not None and not old.layout.own_file:
         raise SettingError(f"{folder} has learned from one table of both, got --forecast {str(forecasts)!r} besides")
-    words = str(cost_again(old.cost_spec, None)) if cost is None else cost
-    request = RecalibrateRequest(past, words, old.layout, forecasts, old.settings, separator, encoding)
+    words = cost_again(old.cost_spec, None) if cost is None else cost
+    request = RecalibrateRequest(past, words, old.layout, forecasts, old.settings)
     result, given = _made(request, out, False, quiet)
     try:
         sentence = _compared(old, result, given)
@@ -161,7 +159,7 @@ _NOT_COMPARED = "The old correction and the new one are not compared"
 def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> tuple[RecalibrateResult, GivenForecasts]:
     _require_free(out, force)
     say = StatusLines(quiet)
-    spec = CostSpec.parse(request.cost)
+    spec = CostSpec.given(request.cost)
     cost = spec.build()
     given, layout = read_past(
         request.layout,
@@ -174,15 +172,18 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
     )
     assert given.outcomes is not None
     past_parts(given, request.settings.test_fraction, request.settings.gap)  # too few are refused before all else
-    notes = (*given.notes, *spec.doubts(given.outcomes, given.targets))
+    if given.today is not None:  # which must be an action of this cost, before anything is learned
+        todays_cost(cost, given.today[:1], torch.from_numpy(given.outcomes[:1]))
+    broken = todays_notes(cost, given.today, len(given.targets))
+    notes = (*given.notes, *spec.doubts(given.outcomes, given.targets), *broken)
     for note in notes:
         say(f"note: {note}")
-    say(f"learning from the errors of {len(given):,} past forecasts, each of {_form(given, layout)}")
     recalibrator = request.settings.recalibrator(cost)
-    with naming_own_cost(cost):
-        recalibrator.fit(given)
-    found = tuple(note for note in recalibrator.notes_ if note not in given.notes)
-    made = Recalibration(
+    sentence = f"learning from the errors of {len(given):,} past forecasts, each of {_form(given, layout)}"
+    with naming_own_cost(cost), say.counting(sentence) as progress:
+        recalibrator.fit(given, progress=progress)
+    new_notes = tuple(note for note in recalibrator.notes_ if note not in given.notes)
+    recalibration = Recalibration(
         recalibrator,
         spec,
         layout,
@@ -190,15 +191,16 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
         tuple(_fingerprint(path, given) for path in request.files),
         _span(given),
         recalibrator.judged_,
-        said=(*notes, *found),
+        said=(*notes, *new_notes),
     )
-    save_recalibration(out, made)
-    return RecalibrateResult(out, made, (*_worth(made, out), *taken_sentences(recalibrator.ladder_), *found)), given
+    save_recalibration(out, recalibration)
+    sentences = (*_worth(recalibration, out), *taken_sentences(recalibrator.ladder_), *new_notes)
+    return RecalibrateResult(out, recalibration, sentences), given
 
 
 def _form(given: GivenForecasts, layout: ForecastLayout) -> str:
     """As what a forecast was read."""
-    targets = f" a target ({listed(given.targets)})" if len(given.targets) > 1 else ""
+    targets = f" a target ({names_text(given.targets)})" if len(given.targets) > 1 else ""
     if layout.levels:
         levels = f"levels {number_text(layout.levels[0])} to {number_text(layout.levels[-1])}"
         return f"{count_text(len(layout.levels), 'quantile')}{targets}, {levels}"
@@ -207,14 +209,14 @@ def _form(given: GivenForecasts, layout: ForecastLayout) -> str:
     return f"{count_text(given.members.shape[1], 'member')}{targets}"
 
 
-def _worth(made: Recalibration, out: Path) -> tuple[str, ...]:
+def _worth(recalibration: Recalibration, out: Path) -> tuple[str, ...]:
     """What the test cases say, which the report tells at length; it is written here."""
-    if made.judged is None:
+    if recalibration.judged is None:
         return (
             "There are too few past cases to put any aside: nobody knows what this is worth, and there is no report.",
         )
-    write_recalibration_report(made, out)
-    return summary_sentences(judged_recalibration_of(made))
+    write_recalibration_report(recalibration, out)
+    return summary_sentences(judged_recalibration_of(recalibration))
 
 
 def _require_free(out: Path, force: bool) -> None:
@@ -241,7 +243,7 @@ def _span(given: GivenForecasts) -> FittedSpan:
 
 def _compared(old: Recalibration, result: RecalibrateResult, given: GivenForecasts) -> str:
     """What both cost on those test cases of the new one that are newer than all that the old one knew."""
-    judged = result.made.judged
+    judged = result.recalibration.judged
     if judged is None or judged.times is None or old.fitted.last is None or given.index is None:
         return f"{_NOT_COMPARED}: without test cases and times nobody knows which cases are newer."
     newer = np.flatnonzero(judged.times > np.datetime64(old.fitted.last))
@@ -254,7 +256,7 @@ def _compared(old: Recalibration, result: RecalibrateResult, given: GivenForecas
     verdict = "costs less than" if change.mean < 0 else "costs more than"
     if not change.significant:
         verdict = "cannot be told apart by its cost from"
-    costs = [amount_text(float(each.mean()), result.made.cost_spec.unit) for each in (new, paid)]
+    costs = [amount_text(float(each.mean()), result.recalibration.cost_spec.unit) for each in (new, paid)]
     return (
         f"On the {count_text(len(newer), 'test case')} newer than the old correction the new one {verdict} the old "
         f"one: {costs[0]} against {costs[1]} per case (change {change_text(change)})."

@@ -16,7 +16,7 @@ from stakes.data.case_labels import case_labels, in_utc, newest_cases
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.past_forecasts import read_new
 from stakes.decisions import decision_table, uncertified_notes
-from stakes.evaluation.case_metrics import CaseMetrics, ensemble_metrics
+from stakes.evaluation.case_metrics import CaseMetrics, ensemble_metrics, part_by_part
 from stakes.evaluation.headroom import resolved_block
 from stakes.files import content_digest
 from stakes.fitting.decide import DecidedCases
@@ -54,7 +54,9 @@ def decide_recalibrated(
     given = given.rows(newest_cases(given.index)) if last and given.index is not None else given
     assert given.index is not None
     members, weights = opened.recalibrator.state_.apply(given)
-    decided = decision_table(opened.recalibrator.cost, members, case_labels(given.index), levels, weights)
+    decided = decision_table(
+        opened.recalibrator.cost, members, case_labels(given.index), levels, weights, given.targets
+    )
     return DecidedCases(in_utc(decided), opened.cost_spec, (*opened.notes, *given.notes, *uncertified_notes(decided)))
 
 
@@ -141,7 +143,7 @@ def _metrics(opened: Recalibration, given: GivenForecasts) -> CaseMetrics:
         raw, _ = ensemble_metrics(given.members, given.outcomes, cost, weights=raw_weights)
     ratio = np.sqrt((1 + 1 / given.members.shape[1]) / (1 + 1 / members.shape[1]))  # comparable with so many members
     beside = {"climatology_cost": corrected.chosen["climatology_cost"], "spread": ratio * raw["spread"]}
-    return replace(corrected, weight_0=raw | beside)
+    return replace(corrected, weight_0=part_by_part(raw, cost, given.targets) | beside)
 
 
 def _weights_of(members: Floats, weights: Floats | None) -> Floats | None:

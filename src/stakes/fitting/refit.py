@@ -15,6 +15,7 @@ from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.study import Study
 from stakes.fitting.fit import FIT, FitResult, run_fit
 from stakes.fitting.request import FitRequest, read_request
+from stakes.method.parameter_range import ranged_parameter
 from stakes.number_text import amount_text, change_text, count_text
 from stakes.training.execution import Execution
 
@@ -38,7 +39,7 @@ def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: 
     if not (folder / FIT).is_file():
         raise SettingError(f"{folder} is no folder of a fit: there is no {FIT}")
     request, kept, _ = read_request(folder / FIT)
-    wanted = str(cost_again(kept, None)) if cost is None else cost
+    wanted = cost_again(kept, None) if cost is None else cost
     request = replace(request, data=str(data), cost=wanted)
     result = run_fit(
         request, out, device=execution.device, workers=execution.workers, quiet=execution.quiet, headroom=False
@@ -65,8 +66,14 @@ def _compared(folder: Path, request: FitRequest, result: FitResult) -> str:
     if not len(newer):
         return f"{_NOT_COMPARED}: no test case is newer than the old fit, which has seen all up to {fitted.last}."
     assert cases.outcomes is not None
-    paid = old.forecaster.assess(cases.features.loc[newer], cases.outcomes.loc[newer])["cost"]
-    new = study.values("cost", result.decision_weight)[0, 0, times.get_indexer(newer)]
+    places, weight = times.get_indexer(newer), result.decision_weight
+    ranged = ranged_parameter(old.forecaster.cost)
+    whose = None
+    if ranged is not None:  # the decision makers that the new fit was judged for
+        values = study.values(ranged.name, weight)[0, 0, places].astype(np.float64)
+        whose = {ranged.name: values.clip(ranged.range.low, ranged.range.high)}
+    paid = old.forecaster.assess(cases.features.loc[newer], cases.outcomes.loc[newer], cost_parameters=whose)["cost"]
+    new = study.values("cost", weight)[0, 0, places]
     change = paired_difference(new[None], paid[None], study.block)
     verdict = "costs less than" if change.mean < 0 else "costs more than"
     if not change.significant:

@@ -23,7 +23,7 @@ from stakes.training.execution import Execution
 __all__ = ["FitRequest", "claim_folder", "read_request", "request_record"]
 
 _SHARED = (
-    *("model", "base", "decision_weight", "members", "ensemble", "ladder", "fresh_errors"),
+    *("model", "base", "decision_weight", "conditioned", "members", "ensemble", "ladder", "fresh_errors"),
     *("epochs", "validation_fraction", "tolerance"),
 )
 _OLDEST = {"base": "none"}  # of requests from before there was a choice
@@ -37,13 +37,13 @@ class FitRequest(FitSettings):
 
     Attributes:
         data: The file of the table.
-        cost: The cost in words, as in --cost.
+        cost: The cost in words, as in --cost, or as a record has it.
         layout: What the columns of the table are.
         hold_test: Whether the forecaster that is saved is the one that was judged, which has not seen the test cases.
     """
 
     data: str
-    cost: str
+    cost: str | CostSpec
     layout: TableLayout
     hold_test: bool = field(default=False, metadata={"later": True})
 
