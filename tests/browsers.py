@@ -66,6 +66,26 @@ def click_all(browser: webdriver.Chrome, selector: str) -> None:
     browser.execute_script("for (const each of document.querySelectorAll(arguments[0])) each.click()", selector)
 
 
+def key(browser: webdriver.Chrome, selector: str) -> dict[str, str]:
+    """What the key of a chart tells of each thing in it, the first that is found; nothing where there is none."""
+    script = """const entries = document.querySelector(arguments[0])?.children ?? [];
+        return [...entries].map((entry) => [...entry.children].map((each) => each.textContent))"""
+    return dict(browser.execute_script(script, selector))
+
+
+def painted(browser: webdriver.Chrome, selector: str) -> set[tuple[int, ...]]:
+    """The colours of the pixels of a canvas that hide what is behind them."""
+    script = """const canvas = document.querySelector(arguments[0]);
+        const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+        copy.drawImage(canvas, 0, 0);
+        const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+        const colours = new Set();
+        for (let at = 0; at < data.length; at += 4)
+            if (data[at + 3] === 255) colours.add(data.slice(at, at + 3).join());
+        return [...colours]"""
+    return {tuple(map(int, colour.split(","))) for colour in browser.execute_script(script, selector)}
+
+
 def requests(browser: webdriver.Chrome) -> set[str]:
     """The schemes of all requests since this was last asked."""
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]

@@ -13,6 +13,7 @@ import torch
 from page_blocks import ROOT, Block, blocks, commands, pages_with
 
 from stakes.cli import app
+from stakes.cost_text.program_file import program_of
 from stakes.training.sweep import read_sweep
 
 NO_RUN = re.compile(r"no-run \(.+\)")  # ```python no-run (the reason)
@@ -72,7 +73,12 @@ def shorter(block: Block) -> str:
 @pytest.mark.parametrize("page", pages_with("toml"), ids=name_of)
 def test_settings_of_a_page_are_valid(page: Path) -> None:
     for block in blocks(page, "toml"):
-        assert read_sweep(tomllib.loads(block.text)).points
+        table = tomllib.loads(block.text)
+        if "decide" in table:
+            units = ("unit", "action_unit")
+            assert program_of({key: value for key, value in table.items() if key not in units}).decide
+        else:
+            assert read_sweep(table).points
 
 
 @pytest.mark.parametrize("page", pages_with("console", "sh"), ids=name_of)

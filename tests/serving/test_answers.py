@@ -14,7 +14,6 @@ from golden.make_bundle import LAYOUT, table
 
 import stakes
 from stakes.bundle import load_bundle
-from stakes.cost_text.library_costs import cost_names
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.data.quantile_members import quantile_members
@@ -142,7 +141,14 @@ def test_quantiles_that_cross_and_have_no_median(client: httpx.Client) -> None:
 def test_the_action_at_a_bound_is_said_to_be_there(client: httpx.Client) -> None:
     (decision,) = asked(client, "/v1/decide", members=[[50.0, 51.0]])["decisions"]
     assert decision["action"] == 9.0
-    assert decision["certificate"] == {"interior": False, "residual": 0.0, "certified": True, "converged": True}
+    assert decision["certificate"] == {
+        "interior": False,
+        "residual": 0.0,
+        "certified": True,
+        "status": "certified",
+        "converged": True,
+        "gap": None,
+    }
 
 
 def test_forecasts(client: httpx.Client, forecaster: DecisionAwareForecaster) -> None:
@@ -222,7 +228,7 @@ def test_the_words_of_a_cost(client: httpx.Client) -> None:
     assert {each["name"]: each["about"] for each in cost["parameters"]}["short"] == "price of too little, squared"
 
 
-@pytest.mark.parametrize("name", cost_names())
+@pytest.mark.parametrize("name", WHOLE)
 def test_every_slider_of_a_cost_of_the_library_says_what_it_is(fit: Path, name: str) -> None:
     known = fields(WHOLE[name]) if name != "wind_dispatch" else (*fields(WHOLE[name])[:1], *fields(stakes.PowerCurve))
     numbers = {field.name: field.default if isinstance(field.default, float) else 1.0 for field in known}
@@ -264,7 +270,8 @@ def test_cases_have_features_and_outcomes(client: httpx.Client) -> None:
 def test_health_and_schema_are_there_and_pages_from_elsewhere_are_not(client: httpx.Client) -> None:
     assert client.get("/healthz").json() == {"status": "ok", "pending": 0}
     paths = client.get("/openapi.json").json()["paths"]
-    assert {"/v1/decide", "/v1/forecast", "/v1/curve", "/v1/table", "/v1/model", "/v1/cases", "/healthz"} == set(paths)
+    asked = {"/v1/decide", "/v1/forecast", "/v1/curve", "/v1/parts", "/v1/table"}
+    assert asked | {"/v1/model", "/v1/cases", "/healthz"} == set(paths)
     assert [client.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]
 
 
@@ -325,3 +332,18 @@ def test_an_own_cost_is_served_with_other_numbers_and_without_its_folder(fit: Pa
     assert found == pytest.approx([1.75, 1.0], abs=1e-4)
     assert service.model().cost.text == "costs.py:mine:lower=0,upper=9,steep=2"
     assert [each.name for each in service.model().cost.parameters if each.slider] == ["steep"]
+
+
+@pytest.mark.parametrize(
+    "cost", ["schedule:short=5,long=1", "newsvendor:underage=5,overage=1,upper=50,cvar_level=0.5,cvar_mix=0.7"]
+)
+def test_curves_of_a_schedule_of_one_part_and_of_aversion_to_risk(fit: Path, cost: str) -> None:
+    """The least expected cost on the curve is that of the best action."""
+    service = Service(open_fits([fit], cost), ServiceSettings())
+    assert service.model().cost.parts == []
+    for members, levels in (([1.0, 2.0, 3.0, 4.0, 5.0, 6.5] * 2, None), ([1.0, 3.0, 8.0], [0.1, 0.5, 0.9])):
+        request = CurveRequest(members=members, member_levels=levels, points=401)
+        (curve,) = service.curve(request).curves
+        assert min(curve.expected_costs) == pytest.approx(curve.decision.expected_cost, rel=2e-3)
+        least = curve.actions[int(np.argmin(curve.expected_costs))]
+        assert least == pytest.approx(curve.decision.action, abs=0.3)

@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from browsers import resize
+from browsers import emulate, key, painted, resize
 from golden.make_bundle import table
 from live_services import golden_service, listening
 from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -25,7 +26,7 @@ def browser(chrome: webdriver.Chrome, address: str) -> webdriver.Chrome:
     """A browser on a wide screen with the page open and its charts drawn."""
     resize(chrome, 1280, 900)
     chrome.get(address)
-    wait(chrome, lambda: len(every(chrome, ".chart svg")) == 4)
+    wait(chrome, lambda: len(every(chrome, ".chart .uplot")) == 4)
     return chrome
 
 
@@ -50,7 +51,13 @@ def text(browser: webdriver.Chrome, selector: str) -> str:
 
 def marks(browser: webdriver.Chrome) -> list[str]:
     """Where the lines of the best action stand, chart by chart."""
-    return [line.get_attribute("x1") or "" for line in every(browser, ".chart line.action")]
+    script = "return [...document.querySelectorAll('.plot .across.ink')].map((line) => line.style.left)"
+    return list(browser.execute_script(script))
+
+
+def outcome(browser: webdriver.Chrome) -> str:
+    """What came, as the key of the first chart tells it."""
+    return key(browser, ".chart .key").get("what came", "")
 
 
 def hosts(browser: webdriver.Chrome) -> set[str]:
@@ -74,12 +81,57 @@ def test_a_slider_moves_the_actions_of_both_forecasts_in_all_charts(browser: web
     wait(browser, lambda: text(browser, ACTION) == action)
 
 
+def test_the_pointer_reads_both_forecasts_at_the_same_action(browser: webdriver.Chrome) -> None:
+    plots = every(browser, ".forecast .chart:last-child .plot")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", plots[0])
+    ActionChains(browser).move_to_element_with_offset(plots[0], 60, 0).perform()
+    left, right = (key(browser, f".forecast:nth-child({place}) .chart:last-child .key") for place in (1, 2))
+    assert left["action"] == right["action"] != ""
+    assert left["expected cost"] != right["expected cost"]
+    assert float(left["expected cost"]) >= float(text(browser, ".forecast .answers div:nth-child(2) dd").split()[0])
+    ActionChains(browser).move_to_element(one(browser, "#section-decision h2")).perform()
+    assert key(browser, ".forecast .chart:last-child .key")["expected cost"] == ""
+
+
+def test_arrow_keys_read_a_chart_from_the_best_action_on(browser: webdriver.Chrome) -> None:
+    plot, best = one(browser, ".chart:last-child .plot"), float(text(browser, ACTION).split()[0])
+    plot.send_keys(Keys.ARROW_RIGHT)
+    first = key(browser, ".chart:last-child .key")
+    assert float(first["action"]) == pytest.approx(best, rel=0.02)
+    plot.send_keys(Keys.ARROW_RIGHT)
+    second = key(browser, ".chart:last-child .key")
+    assert float(second["action"]) > float(first["action"])
+    assert plot.get_attribute("aria-valuetext") == "; ".join(f"{name}: {value}" for name, value in second.items())
+    browser.execute_script("takeCase(state.place - 1)")
+    wait(browser, lambda: text(browser, ACTION).split()[0] != str(best))
+    wait(browser, lambda: key(browser, ".chart:last-child .key")["action"] not in ("", second["action"]))
+    assert browser.switch_to.active_element == plot
+    plot.send_keys(Keys.HOME)
+    assert plot.get_attribute("aria-valuenow") == "0"
+    plot.send_keys(Keys.ESCAPE)
+    assert key(browser, ".chart:last-child .key")["action"] == ""
+
+
+def test_charts_are_painted_in_the_colours_of_the_page(browser: webdriver.Chrome) -> None:
+    emulate(browser, scheme="light")
+    wait(browser, lambda: (0, 103, 163) in painted(browser, ".plot canvas"))
+    one(browser, "[data-theme-toggle]").click()
+    wait(browser, lambda: (109, 184, 234) in painted(browser, ".plot canvas"))
+    one(browser, "[data-theme-toggle]").click()
+    wait(browser, lambda: (0, 103, 163) in painted(browser, ".plot canvas"))
+    browser.refresh()
+    wait(browser, lambda: len(every(browser, ".chart .uplot")) == 4)
+    emulate(browser, scheme="dark")
+    wait(browser, lambda: (109, 184, 234) in painted(browser, ".plot canvas"))
+    emulate(browser)
+
+
 def test_a_case_can_be_chosen_and_its_outcome_is_shown(browser: webdriver.Chrome) -> None:
     load = table(20)["load"]
-    assert text(browser, ".chart text.outcome") == f"outcome {load[19]:.4g}"
+    assert outcome(browser) == f"{load[19]:.4g}"
     action = text(browser, ACTION)
     one(browser, "#previous").send_keys(Keys.ENTER)
-    wait(browser, lambda: text(browser, ".chart text.outcome") == f"outcome {load[18]:.4g}")
+    wait(browser, lambda: outcome(browser) == f"{load[18]:.4g}")
     assert text(browser, ACTION) != action
     assert one(browser, "#next").is_enabled()
 
@@ -91,7 +143,7 @@ def test_features_can_be_typed_and_then_there_is_no_outcome(browser: webdriver.C
     field.clear()
     field.send_keys("-1.5")
     wait(browser, lambda: text(browser, ACTION) != action)
-    wait(browser, lambda: not every(browser, ".chart text.outcome"))
+    wait(browser, lambda: outcome(browser) == "")
 
 
 def test_after_typing_the_cases_go_on_where_they_were(browser: webdriver.Chrome) -> None:
@@ -104,7 +156,7 @@ def test_after_typing_the_cases_go_on_where_they_were(browser: webdriver.Chrome)
     one(browser, "#previous").click()
     wait(browser, lambda: text(browser, chosen) == "row 18")
     load = table(20)["load"]
-    wait(browser, lambda: text(browser, ".chart text.outcome") == f"outcome {load[17]:.4g}")
+    wait(browser, lambda: outcome(browser) == f"{load[17]:.4g}")
     assert browser.get_log("browser") == []
 
 
@@ -161,6 +213,8 @@ def test_a_table_is_decided_and_saved(browser: webdriver.Chrome, tmp_path: Path)
     head, first, *_ = saved.read_text().splitlines()
     assert head.startswith("row,action,expected_cost")
     assert f"{float(first.split(',')[1]):.4g}" == shown
+    one(browser, "#decided .plot").send_keys(Keys.HOME)
+    assert key(browser, "#decided .key")["action"] == shown
     heads = [each.text for each in every(browser, "#decisions th")]
     assert heads[:3] == ["row", "action, MW", "expected cost, EUR"]
     one(browser, "#slider-short").send_keys(Keys.END)
@@ -187,7 +241,7 @@ def test_nobody_else_is_asked_and_nothing_complained_about(browser: webdriver.Ch
     one(browser, "#slider-long").send_keys(Keys.ARROW_LEFT * 5)
     one(browser, "[data-theme-toggle]").click()
     one(browser, "#previous").click()
-    wait(browser, lambda: text(browser, ".chart text.outcome") != "")
+    wait(browser, lambda: text(browser, "#case option:checked") == "row 19")
     assert hosts(browser) == {address}
     assert browser.get_log("browser") == []
 
@@ -202,8 +256,9 @@ def test_nothing_is_wider_than_the_screen(browser: webdriver.Chrome, tmp_path: P
     one(browser, "#typed summary").click()
     page = one(browser, "html")
     wait(browser, lambda: int(page.get_property("scrollWidth")) == int(page.get_property("clientWidth")))
-    wait(browser, lambda: all(each.rect["x"] + each.rect["width"] <= width for each in every(browser, ".chart svg")))
-    assert every(browser, ".chart svg")[0].rect["width"] > width / 4
+    canvases = ".chart canvas"
+    wait(browser, lambda: all(each.rect["x"] + each.rect["width"] <= width for each in every(browser, canvases)))
+    assert every(browser, canvases)[0].rect["width"] > width / 4
 
 
 def test_the_contents_mark_what_is_read(browser: webdriver.Chrome) -> None:
@@ -215,7 +270,7 @@ def test_the_contents_mark_what_is_read(browser: webdriver.Chrome) -> None:
 
 def test_everything_that_can_be_set_has_a_name(browser: webdriver.Chrome) -> None:
     one(browser, "#typed summary").click()
-    for each in every(browser, "input, select, button, svg[role=img]"):
+    for each in every(browser, "input, select, button, [role=slider]"):
         assert each.accessible_name or not each.is_displayed()
 
 
@@ -223,7 +278,7 @@ def test_a_service_that_has_gone_is_said_so(chrome: webdriver.Chrome, fit: Path)
     settings = ServiceSettings()
     with listening(golden_service(fit, settings), settings) as address:
         chrome.get(address)
-        wait(chrome, lambda: len(every(chrome, ".chart svg")) == 4)
+        wait(chrome, lambda: len(every(chrome, ".chart .uplot")) == 4)
     one(chrome, "#previous").click()
     wait(chrome, lambda: "The service does not answer" in text(chrome, "#trouble"))
     assert one(chrome, "#forecasts").get_attribute("class") == "forecasts stale"
@@ -241,7 +296,7 @@ def test_a_service_with_a_token_asks_for_it(chrome: webdriver.Chrome, fit: Path)
         wait(chrome, lambda: text(chrome, "#trouble") == "This token is not the right one.")
         one(chrome, "#token").clear()
         one(chrome, "#token").send_keys("open sesame", Keys.ENTER)
-        wait(chrome, lambda: len(every(chrome, ".chart svg")) == 4)
+        wait(chrome, lambda: len(every(chrome, ".chart .uplot")) == 4)
         assert not one(chrome, "#token").is_displayed()
         chrome.get("about:blank")
     chrome.get_log("browser")
@@ -254,10 +309,16 @@ def test_a_forecast_that_is_typed_is_corrected(chrome: webdriver.Chrome, recalib
         chrome.get(found)
         wait(chrome, lambda: len(every(chrome, "textarea[name=members]")) == 1)
         one(chrome, "textarea[name=members]").send_keys("8, 9, 8.5, 9.5, 9, 9, 8, 9.2")
-        wait(chrome, lambda: len(every(chrome, ".chart svg")) == 4)
+        wait(chrome, lambda: len(every(chrome, ".chart .uplot")) == 4)
         titles = [text(chrome, f".forecast:nth-child({place}) h3") for place in (1, 2)]
         assert titles[0].startswith("Corrected (")
         assert titles[1] == "As it came"
         actions = [float(text(chrome, f".forecast:nth-child({place}) .answers dd")) for place in (1, 2)]
         assert actions[0] > actions[1] == 9.5
         assert text(chrome, "#trouble") == ""
+        assert one(chrome, "#link-case").is_displayed()
+        assert not one(chrome, "#untyped").is_displayed()
+        chrome.execute_script("state.model.targets = ['north', 'south']; showAbout()")
+        for hidden in ("#section-case", "#link-case", "#section-decision", "#link-decision"):
+            assert not one(chrome, hidden).is_displayed()
+        assert text(chrome, "#untyped").startswith("A forecast of several targets at once is too much to type here")

@@ -145,3 +145,9 @@ def test_a_recalibration_is_served_by_itself(recalibrated: Path) -> None:
     reply = Answers(open_served([recalibrated], None), SETTINGS)("decide", b'{"members": [[9, 8, 9, 9, 8, 9, 9, 8]]}')
     assert reply.status == 200
     assert b'"forecast":"chosen"' in reply.content
+
+
+def test_a_decision_about_one_number_has_no_parts(service: RecalibratedService) -> None:
+    with pytest.raises(RefusedError, match="one number, without parts; /v1/curve shows it"):
+        service.parts(schemas.CaseRequest(members=[9.0] * 8))
+    assert service.model().cost.parts == []

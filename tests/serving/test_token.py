@@ -10,7 +10,7 @@ from live_services import golden_service, listening
 
 from stakes.serving.settings import ServiceSettings
 
-ROUTES = ["/v1/model", "/v1/cases", "/v1/decide", "/v1/forecast", "/v1/curve", "/v1/table", "/v1/nothing"]
+ROUTES = ["/v1/model", "/v1/cases", "/v1/decide", "/v1/forecast", "/v1/curve", "/v1/parts", "/v1/table", "/v1/nothing"]
 
 
 @pytest.fixture(scope="module")

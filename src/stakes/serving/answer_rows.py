@@ -8,19 +8,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.decisions import Decisions, solve_decisions
+from stakes.evaluation.judged_parts import BAND_LEVELS, binding_limits
 from stakes.serving.refusals import RefusedError
-from stakes.serving.schemas import Certificate, Decision, ForecastRow
+from stakes.serving.schemas import Certificate, Decision, ForecastParts, ForecastRow, LimitAnswer
 from stakes.serving.served_cost import PricedCost
 
-__all__ = ["decision_rows", "forecast_rows", "require_finite_answer"]
+__all__ = ["decision_rows", "forecast_rows", "parts_of_forecast", "require_finite_answer"]
 
 Floats = NDArray[np.float64]
+
+
+_REASONS = {"infeasible": "its limits contradict each other", "unbounded": "its cost falls without end"}
 
 
 def decision_rows(
     priced: PricedCost, samples: Tensor, levels: Sequence[float], field: str, weights: Tensor | None = None
 ) -> list[Decision]:
-    """The best action of every forecast, and quantiles of what the decision is about.
+    """The best action of every forecast, none where there is no such, and quantiles of what the decision is about.
 
     Args:
         priced: What is decided for.
@@ -31,17 +35,48 @@ def decision_rows(
     """
     with priced.naming_field(field):
         decisions = solve_decisions(priced.cost, [samples], levels, double=True, weights=weights)
-    for values in (decisions.action, decisions.expected_cost, decisions.quantiles):
+    none = decisions.unanswered
+    for values in (decisions.action[~none], decisions.expected_cost[~none], decisions.quantiles):
         require_finite_answer(values, field)
     return [
         Decision(
-            action=decisions.action[row],
-            expected_cost=decisions.expected_cost[row],
+            action=None if none[row] else decisions.action[row].tolist(),
+            expected_cost=None if none[row] else float(decisions.expected_cost[row]),
             quantiles=dict(zip(_names(levels), decisions.quantiles[row].tolist(), strict=True)),
             certificate=_certificate(decisions, row),
         )
         for row in range(len(samples))
     ]
+
+
+def parts_of_forecast(
+    priced: PricedCost,
+    name: str,
+    title: str,
+    samples: Tensor,
+    outcomes: Sequence[str],
+    field: str,
+    weights: Tensor | None = None,
+) -> ForecastParts:
+    """The decision of one case part by part.
+
+    Args:
+        priced: What is decided for.
+        name: Of the forecast.
+        title: What people call it.
+        samples: The members (1, M, D).
+        outcomes: The names of the outcomes, (D,).
+        field: Of the request, which is named where there is no answer.
+        weights: What each member weighs, (M,); None where all count alike.
+    """
+    (decision,) = decision_rows(priced, samples, BAND_LEVELS, field, weights)
+    if decision.action is None:
+        status = decision.certificate.status
+        raise RefusedError(field, f"the decision is {status}, without any best action: {_REASONS[status]}")
+    with priced.naming_field(field):
+        binding = binding_limits(priced.cost, outcomes, samples[0], weights)
+    limits = [LimitAnswer(kind=b.kind, place=b.place, saves=b.price, parts=list(b.parts)) for b in binding]
+    return ForecastParts(forecast=name, title=title, decision=decision, binding=limits)
 
 
 def forecast_rows(
@@ -87,7 +122,9 @@ def _certificate(decisions: Decisions, row: int) -> Certificate:
     return Certificate(
         interior=bool(decisions.interior[row]),
         residual=residual if math.isfinite(residual) else None,
+        gap=None if decisions.gap is None or not math.isfinite(decisions.gap[row]) else float(decisions.gap[row]),
         certified=certified,
+        status=str(decisions.status[row]),
         converged=certified,
     )
 

@@ -20,6 +20,7 @@ QUESTIONS: dict[str, type[BaseModel]] = {
     "decide": schemas.DecideRequest,
     "forecast": schemas.ForecastRequest,
     "curve": schemas.CurveRequest,
+    "parts": schemas.CaseRequest,
     "table": schemas.TableRequest,
 }
 """What can be asked, by the name of the method of `Service` that answers it, and of which form a request is."""

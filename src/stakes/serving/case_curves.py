@@ -7,6 +7,8 @@ from torch import Tensor
 
 from stakes.method.costs import Cost
 from stakes.method.member_weights import mean_of_members
+from stakes.method.risk import CVaRCost
+from stakes.serving.refusals import RefusedError
 
 __all__ = ["action_grid", "expected_costs", "member_density", "outcome_grid"]
 
@@ -35,9 +37,14 @@ def action_grid(cost: Cost, outcomes: Floats | None, points: int) -> Floats:
             interest. None otherwise.
         points: How many actions, G.
     """
-    lower, upper = float(cost.lower), float(cost.upper)
+    bounds = cost.lower, cost.upper  # of which a program of one part may have none
+    lower, upper = (
+        far if bound is None else float(bound) for bound, far in zip(bounds, (-np.inf, np.inf), strict=True)
+    )
     if outcomes is not None and max(lower, outcomes[0]) < min(upper, outcomes[-1]):
         lower, upper = max(lower, float(outcomes[0])), min(upper, float(outcomes[-1]))
+    if not np.isfinite([lower, upper]).all():
+        raise RefusedError("", "the action has no bounds between which a curve could be drawn")
     return np.linspace(lower, upper, points)
 
 
@@ -73,7 +80,20 @@ def expected_costs(cost: Cost, members: Tensor, actions: Floats, weights: Tensor
     """
     action = torch.from_numpy(actions).to(members.dtype)[:, None]
     outcome = members.movedim(1, 0)[:, :, None, :].expand(-1, -1, len(actions), -1)  # (M, F, G, D)
+    plain = cost.cost if isinstance(cost, CVaRCost) else cost
     with torch.no_grad():
-        costs = cost(action.expand(len(members), -1, -1), outcome).double()  # (M, F, G)
+        costs = plain(action.expand(len(members), -1, -1), outcome).double()  # (M, F, G)
         relative = None if weights is None else (weights / weights.mean())[:, None, None]
+        if isinstance(cost, CVaRCost):
+            costs = _charges(cost, costs, weights)
         return mean_of_members(costs, relative, 0).numpy()
+
+
+def _charges(cost: CVaRCost, costs: Tensor, weights: Tensor | None) -> Tensor:
+    """What each member is charged of its plain cost, (M, ...), with the best threshold: the level's quantile."""
+    ordered, order = costs.sort(0)
+    each = torch.ones(len(costs)) if weights is None else weights
+    reached = each.double()[order].cumsum(0) >= cost.level * float(each.sum()) * (1 - 1e-12)
+    threshold = ordered.gather(0, reached.int().argmax(0, keepdim=True))
+    charge = threshold + torch.relu(costs - threshold) / (1 - cost.level)
+    return cost.mix * charge + (1 - cost.mix) * costs

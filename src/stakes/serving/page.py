@@ -9,9 +9,11 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import Response
 
+from stakes.reports.scripts import chart_script, chart_styles, template_text
+
 __all__ = ["page"]
 
-_PARTS = {"styles": ("page.css", "service.css"), "script": ("page.js", "charts.js", "service.js")}
+_SCRIPTS = ("decision.js", "coming.js", "service.js")
 
 
 @cache
@@ -21,23 +23,19 @@ def page(needs_token: bool) -> Response:
     Args:
         needs_token: Whether the page has to ask its reader for a token.
     """
-    parts = {name: "\n".join(map(_text, files)) for name, files in _PARTS.items()}
+    styles = "\n".join((template_text("page.css"), chart_styles(), _text("service.css")))
+    script = "\n".join((template_text("page.js"), chart_script(), *map(_text, _SCRIPTS)))
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(_text("service.html"))
-    content = template.render({name: Markup(text) for name, text in parts.items()}, needs_token=needs_token)
+    content = template.render(styles=Markup(styles), script=Markup(script), needs_token=needs_token)
     policy = (
-        f"default-src 'none'; style-src {_digest(parts['styles'])}; script-src {_digest(parts['script'])}; "
+        f"default-src 'none'; style-src {_digest(styles)}; script-src {_digest(script)}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return Response(content, media_type="text/html", headers={"Content-Security-Policy": policy})
 
 
 def _text(name: str) -> str:
-    """A template of the service, or of the reports where it has none of that name."""
-    for package in ("stakes.serving", "stakes.reports"):
-        file = resources.files(package).joinpath("templates", name)
-        if file.is_file():
-            return file.read_text("utf-8")
-    raise FileNotFoundError(name)
+    return resources.files("stakes.serving").joinpath("templates", name).read_text("utf-8")
 
 
 def _digest(text: str) -> str:

@@ -44,10 +44,10 @@ def posted_forecasts(
     _require_levels(tuple(levels or ()), layout.levels, values.shape[1])
     index = pd.RangeIndex(len(values), name="row")
     names = layout.targets if len(targets) > 1 else ("outcome",)
-    found = ForecastValues(values, index, names, layout.levels or None)
+    forecast = ForecastValues(values, index, names, layout.levels or None)
     with naming_field("members"):
-        members, weights, notes = members_of(layout, found)
-    doubts = () if layout.learned is None else layout.learned.doubts(found)
+        members, weights, notes = members_of(layout, forecast)
+    doubts = () if layout.learned is None else layout.learned.doubts(forecast)
     beside = {} if known is None else _beside(known, len(values), layout.features)
     with naming_field("known"):
         return GivenForecasts(members, weights, targets, index, **beside, notes=(*notes, *doubts))
@@ -98,18 +98,18 @@ _EXAMPLES = {"time": '"2026-01-31T12:00Z"', "lead": "24", "site": '"..."', "feat
 def _beside(known: Sequence[KnownRow], rows: int, features: Sequence[str]) -> dict[str, Any]:
     if len(known) != rows:
         raise RefusedError("known", f"known must have an entry for each of {rows} rows, got {len(known)}")
-    found: dict[str, Any] = {}
+    beside: dict[str, Any] = {}
     for name, field in (("time", "times"), ("issued", "issued"), ("lead", "leads"), ("site", "sites")):
         if (values := _all_or_none(known, name)) is not None:
-            found[field] = values
+            beside[field] = values
     for field in ("times", "issued"):
-        if field in found:
+        if field in beside:
             with naming_field("known"):
-                found[field] = to_utc(found[field], field)
+                beside[field] = to_utc(beside[field], field)
     if (table := _all_or_none(known, "features")) is not None:
         each = [feature_row(row, features, f"known.{place}.features") for place, row in enumerate(table)]
-        found["features"] = pd.DataFrame(np.array(each, dtype=np.float64), columns=list(features))
-    return found
+        beside["features"] = pd.DataFrame(np.array(each, dtype=np.float64), columns=list(features))
+    return beside
 
 
 def _all_or_none(known: Sequence[KnownRow], name: str) -> list[Any] | None:

@@ -7,7 +7,6 @@ from torch import Tensor
 import stakes
 from stakes.bundle.recalibration_folder import Recalibration
 from stakes.data.case_labels import case_labels, in_utc
-from stakes.data.csv_files import parse_delimited
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.past_forecasts import forecasts_in_table
 from stakes.decisions import decision_table, uncertified_notes
@@ -15,11 +14,11 @@ from stakes.evaluation.metrics import Assessor
 from stakes.json_values import json_value
 from stakes.reports.ladder_words import rung_title
 from stakes.serving import schemas
-from stakes.serving.answer_rows import decision_rows, require_finite_answer
+from stakes.serving.answer_rows import decision_rows, parts_of_forecast, require_finite_answer
 from stakes.serving.case_curves import action_grid, expected_costs, member_density, outcome_grid
 from stakes.serving.posted_forecasts import corrected_members, posted_forecasts
 from stakes.serving.refusals import RefusedError, naming_field
-from stakes.serving.request_arrays import LONGEST_HEADER, require_rows
+from stakes.serving.request_arrays import posted_table, require_rows
 from stakes.serving.served_cost import ServedCost
 from stakes.serving.settings import ServiceSettings
 from stakes.settings import shown
@@ -45,7 +44,8 @@ class RecalibratedService:
         self._name, self._opened, self._settings = name, opened, settings
         judged = opened.judged
         scale = 1.0 if judged is None else float(judged.values("outcome").std()) or 1.0
-        self._cost = ServedCost(opened.cost_spec, opened.recalibrator.cost, scale)
+        self._targets = opened.recalibrator.state_.targets
+        self._cost = ServedCost(opened.cost_spec, opened.recalibrator.cost, scale, self._targets)
 
     def decide(self, request: schemas.DecideRequest) -> schemas.DecideAnswer:
         """The action of least expected cost for every row of members, corrected."""
@@ -76,13 +76,9 @@ class RecalibratedService:
 
     def curve(self, request: schemas.CurveRequest) -> schemas.CurveAnswer:
         """Decision, expected cost over the action and density of one case, corrected and as it came."""
-        if request.features is not None or request.members is None:
-            raise RefusedError("features" if request.members else "members", _MADE_OF_MEMBERS)
+        self._cost.require_one_number()
         priced = self._cost.priced(request.cost)
-        known = None if request.known is None else [request.known]
-        given = posted_forecasts([request.members], request.member_levels, known, self._opened, self._settings)
-        names = list(dict.fromkeys(request.forecasts or (_CORRECTED, _RAW)))
-        forecasts = [self._members(given, name) for name in names]
+        names, forecasts = self._case(request)
         totals = [Assessor(priced.cost).total(members).double().numpy()[0] for members, _ in forecasts]
         outcomes = require_finite_answer(outcome_grid(np.concatenate(totals)[None], request.points), "members")
         actions = action_grid(priced.cost, outcomes if self._cost.action_is_outcome else None, request.points)
@@ -105,22 +101,41 @@ class RecalibratedService:
             )
         return schemas.CurveAnswer(cost=priced.text, curves=curves)
 
+    def parts(self, request: schemas.CaseRequest) -> schemas.PartsAnswer:
+        """The decision of one case part by part, with quantiles of each outcome, corrected and as it came."""
+        self._cost.require_parts()
+        priced = self._cost.priced(request.cost)
+        told = [
+            parts_of_forecast(priced, name, self._title(name), members, self._targets, "members", weights)
+            for name, (members, weights) in zip(*self._case(request), strict=True)
+        ]
+        return schemas.PartsAnswer(
+            cost=priced.text, outcomes=list(self._targets), parts=list(self._cost.parts), forecasts=told
+        )
+
+    def _case(self, request: schemas.CaseRequest) -> tuple[list[str], list[tuple[Tensor, Tensor | None]]]:
+        """The names of the forecasts of one case that are asked for, their members (1, M, D) and what these weigh."""
+        if request.features is not None or request.members is None:
+            raise RefusedError("features" if request.members else "members", _MADE_OF_MEMBERS)
+        known = None if request.known is None else [request.known]
+        given = posted_forecasts([request.members], request.member_levels, known, self._opened, self._settings)
+        names = list(dict.fromkeys(request.forecasts or (_CORRECTED, _RAW)))
+        return names, [self._members(given, name) for name in names]
+
     def table(self, request: schemas.TableRequest) -> schemas.TableAnswer:
         """A decision for every forecast of a table with the columns of the past ones, as `stakes decide` does."""
         priced = self._cost.priced(request.cost)
-        if len(request.csv.partition("\n")[0]) > LONGEST_HEADER:
-            raise RefusedError("csv", f"the names of the columns must have at most {LONGEST_HEADER} characters in all")
+        table = posted_table(request.csv)
         with naming_field("csv"):
-            table = parse_delimited(request.csv.encode("utf-8", "replace"), "the table")
-            if not len(table):
-                raise RefusedError("csv", "the table has no rows below its line of column names")
             given = forecasts_in_table(self._opened.layout, table, "the table")
             require_rows("csv", len(given), self._settings)
             members, weights = self._members(given, request.forecast)
         assert given.index is not None
         with priced.naming_field("csv"):
             shares = None if weights is None else weights.numpy()
-            decided = decision_table(priced.cost, members.numpy(), case_labels(given.index), request.quantiles, shares)
+            decided = decision_table(
+                priced.cost, members.numpy(), case_labels(given.index), request.quantiles, shares, given.targets
+            )
         return schemas.TableAnswer(
             forecast=request.forecast,
             cost=priced.text,
@@ -184,8 +199,8 @@ class RecalibratedService:
         """Members (N, K, D) of the forecast of that name, and what each weighs."""
         if name not in (_CORRECTED, _RAW):
             raise RefusedError("forecast", f"there is no forecast {shown(name)}; there are {_CORRECTED}, {_RAW}")
-        found = corrected_members(self._opened, given) if name == _CORRECTED else (given.members, given.weights)
-        members, weights = found
+        raw = given.members, given.weights
+        members, weights = corrected_members(self._opened, given) if name == _CORRECTED else raw
         return torch.from_numpy(np.ascontiguousarray(members)), None if weights is None else torch.from_numpy(weights)
 
     def _title(self, name: str) -> str:

@@ -5,27 +5,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stakes.data.csv_files import parse_delimited
 from stakes.data.weighted_quantiles import weighted_quantiles
 from stakes.errors import did_you_mean
 from stakes.method.costs import Cost
+from stakes.method.program_actions import PartlyFree
 from stakes.serving.refusals import RefusedError, naming_field
 from stakes.serving.settings import ServiceSettings
 from stakes.settings import shown
 
-__all__ = ["LONGEST_HEADER", "GivenMembers", "PostedMembers", "feature_row", "given_members", "member_array"]
+__all__ = ["GivenMembers", "PostedMembers", "feature_row", "given_members", "member_array", "posted_table"]
 __all__ += ["require_either", "require_nothing_known", "require_rows"]
 
 Floats = NDArray[np.float64]
 PostedMembers = Sequence[float] | Sequence[Sequence[float]]
 """The members of one row: numbers, or lists of one number per outcome."""
 
-LONGEST_HEADER = 100_000
-"""How many characters the names of a table's columns may have: many more take too long to read."""
-
+_LONGEST_HEADER = 100_000  # characters: many more take too long to read
 _HARDLY_BY_CHANCE = math.log(1000)
 
 
@@ -61,6 +62,21 @@ def require_rows(field: str, rows: int, settings: ServiceSettings) -> None:
     """
     if not 1 <= rows <= settings.max_rows:
         raise RefusedError(field, f"{field} must have between 1 and {settings.max_rows} rows, got {rows}")
+
+
+def posted_table(csv: str) -> pd.DataFrame:
+    """The table of a request, with at least one row.
+
+    Args:
+        csv: Its text.
+    """
+    if len(csv.partition("\n")[0]) > _LONGEST_HEADER:
+        raise RefusedError("csv", f"the names of the columns must have at most {_LONGEST_HEADER} characters in all")
+    with naming_field("csv"):
+        table = parse_delimited(csv.encode("utf-8", "replace"), "the table")
+    if not len(table):
+        raise RefusedError("csv", "the table has no rows below its line of column names")
+    return table
 
 
 def feature_row(row: Mapping[str, float] | Sequence[float], names: Sequence[str], where: str) -> Sequence[float]:
@@ -108,15 +124,17 @@ def given_members(
     array = member_array(rows, settings, outcomes)
     if levels is None:
         return GivenMembers(torch.from_numpy(array), notes=_look_like_quantiles(array))
-    if outcomes > 1:
+    if outcomes > 1 and not isinstance(cost, PartlyFree):
         raise RefusedError(
             "member_levels", f"quantiles of {outcomes} outcomes do not say how these move together; send members"
         )
     if len(levels) != array.shape[1]:
         raise RefusedError("member_levels", f"there must be a level for each of {array.shape[1]}, got {len(levels)}")
     with naming_field("member_levels"):
-        made = weighted_quantiles(levels, array[..., 0], "the request", cost=cost)
-    return GivenMembers(torch.from_numpy(made.members[..., None]), torch.from_numpy(made.weights), made.notes)
+        each = [weighted_quantiles(levels, array[..., place], "the request", cost=cost) for place in range(outcomes)]
+    members, weights = np.stack([one.members for one in each], -1), each[0].weights
+    notes = dict.fromkeys(note for one in each for note in one.notes)
+    return GivenMembers(torch.from_numpy(members), torch.from_numpy(weights), tuple(notes))
 
 
 def _look_like_quantiles(array: Floats) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 __all__ = [
     "BundleAnswer",
     "CaseAnswer",
+    "CaseRequest",
     "CasesAnswer",
     "Certificate",
     "CorrectsAnswer",
@@ -19,14 +20,17 @@ __all__ = [
     "FeatureAnswer",
     "ForecastAnswer",
     "ForecastCurve",
+    "ForecastParts",
     "ForecastRequest",
     "ForecastRow",
     "HealthAnswer",
     "KnownRow",
+    "LimitAnswer",
     "LimitsAnswer",
     "MemberRow",
     "ModelAnswer",
     "ParameterAnswer",
+    "PartsAnswer",
     "Row",
     "ServedAnswer",
     "TableAnswer",
@@ -68,7 +72,18 @@ MemberRow = Annotated[
         custom_error_message="Input should be a list of members, each a number or a list of one number an outcome",
     ),
 ]
-Costs = Annotated[dict[str, Number], Field(description="numbers in place of those of the cost, such as {'short': 5}")]
+CostNumber = Annotated[
+    Annotated[Number | None, Tag("<one>")] | Annotated[Items[Number], Field(min_length=1), Tag("<each>")],
+    Discriminator(lambda value: "<each>" if isinstance(value, list | tuple) else "<one>"),
+]
+Costs = Annotated[
+    dict[str, CostNumber],
+    Field(
+        description="numbers in place of those of the cost, such as {'short': 5}; a list has one for each outcome, "
+        "where the cost may have that, and null is no such limit, or the default. A parameter that is a range must be "
+        "given, one of its values; /v1/decide takes a list of them too, one for each row"
+    ),
+]
 Quantiles = Annotated[Levels, Field(description="levels of the quantiles that are wanted, between 0 and 1")]
 ForecastName = Annotated[str, Field(max_length=100)]
 AskedForecast = Annotated[ForecastName, Field(description="which forecast, as /v1/model names them")]
@@ -122,9 +137,10 @@ class ForecastRequest(_Request):
     quantiles: Quantiles = [0.1, 0.5, 0.9]
     forecast: AskedForecast = "chosen"
     with_members: bool = Field(False, description="whether all members are wanted too")
+    cost: Costs = Field({}, description="the parameter of the cost that the forecast depends on, where it does")
 
 
-class CurveRequest(_Request):
+class CaseRequest(_Request):
     """One case, for all forecasts unless some are named."""
 
     features: Row | None = Field(None, description=f"what to forecast from: {_FEATURES}")
@@ -136,6 +152,11 @@ class CurveRequest(_Request):
     forecasts: list[ForecastName] | None = Field(
         None, min_length=1, max_length=10, description="which forecasts, as /v1/model names them; null takes all"
     )
+
+
+class CurveRequest(CaseRequest):
+    """One case of a decision about one number, for all forecasts unless some are named."""
+
     points: int = Field(121, ge=11, le=401, description="how many points each curve has")
 
 
@@ -153,10 +174,17 @@ class Certificate(BaseModel):
 
     interior: bool = Field(description="strictly between the bounds of the action")
     residual: float | None = Field(description="how far a further step of the solver would go; null where unknown")
+    gap: float | None = Field(
+        None, description="of a decision with several parts: what a better one could save at most; null for one number"
+    )
     certified: bool = Field(
         description="whether it is proven that no action is expected to cost less, which needs a cost that is known to "
         "be convex in the action, as all of the library are. If false, the action is the best of several hundred that "
         "were looked at, or that of the cost's own formula"
+    )
+    status: str = Field(
+        description="certified or not certified; infeasible, where limits contradict each other, or unbounded, where "
+        "the cost falls without end: then there is no action"
     )
     converged: bool = Field(description="the former name of certified; goes in the next version", deprecated=True)
 
@@ -164,9 +192,14 @@ class Certificate(BaseModel):
 class Decision(BaseModel):
     """The action of least expected cost."""
 
-    action: float = Field(description="in its unit")
-    expected_cost: float = Field(description="what the forecast expects the action to cost")
-    quantiles: dict[str, float] = Field(description="of what the decision is about, by level")
+    action: float | list[float] | None = Field(
+        description="in its unit; a number for each part where there are several; null where there is none, which "
+        "certificate.status explains"
+    )
+    expected_cost: float | None = Field(description="what the forecast expects the action to cost; null without action")
+    quantiles: dict[str, float | list[float]] = Field(
+        description="of what the decision is about, by level; of each outcome where an action has several parts"
+    )
     certificate: Certificate = Field(description="what is known of how good the action is")
 
 
@@ -189,8 +222,9 @@ class CostAnswer(BaseModel):
     about: str = Field(description="what is decided and paid for; empty for a user's own cost")
     unit: str = Field(description=_UNIT)
     action_unit: str = Field(description=_ACTION_UNIT)
-    lower: float = Field(description="lower bound of the action")
-    upper: float = Field(description="upper bound of the action")
+    lower: float | None = Field(description="lower bound of the action; null where it has none, or several")
+    upper: float | None = Field(description="upper bound of the action, likewise")
+    parts: list[str] = Field(description="the parts of an action with several; empty for one number")
     action_is_outcome: bool = Field(description="whether action and outcome are on one scale")
     parameters: list[ParameterAnswer] = Field(description="the numbers that a request may change")
 
@@ -241,6 +275,33 @@ class CurveAnswer(BaseModel):
 
     cost: str = Field(description=_TOLD_COST)
     curves: list[ForecastCurve] = Field(description="one for each forecast")
+
+
+class LimitAnswer(BaseModel):
+    """A limit that an action is at."""
+
+    kind: str = Field(description="the parameter that it is of, such as ramp")
+    place: str = Field(description="where it holds")
+    saves: float = Field(description="what one unit more would save, in the unit of the cost per unit of the action")
+    parts: list[int] = Field(description="the parts that it is about, counted from 0")
+
+
+class ForecastParts(BaseModel):
+    """One forecast: its decision part by part, quantiles of each outcome, and the limits that bind."""
+
+    forecast: str = Field(description=_TOLD_FORECAST)
+    title: str = Field(description="what people call the forecast")
+    decision: Decision = Field(description="its best action")
+    binding: list[LimitAnswer] = Field(description="the limits that bind, the dearest first")
+
+
+class PartsAnswer(BaseModel):
+    """The decisions of all forecasts part by part."""
+
+    cost: str = Field(description=_TOLD_COST)
+    outcomes: list[str] = Field(description="the names of the outcomes, in the order of quantiles")
+    parts: list[str] = Field(description="the names of the parts, in the order of an action")
+    forecasts: list[ForecastParts] = Field(description="one for each forecast")
 
 
 class TableAnswer(BaseModel):

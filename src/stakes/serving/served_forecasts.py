@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -18,8 +19,9 @@ from stakes.evaluation.corrections import Correction
 from stakes.evaluation.proven_correction import corrected
 from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.method.models.model_ensemble import pooled_members
+from stakes.method.parameter_range import RangedParameter
 from stakes.reports.ladder_words import forecast_words
-from stakes.serving.refusals import naming_field
+from stakes.serving.refusals import RefusedError, naming_field
 from stakes.training.many_weights import resolved_device
 
 __all__ = ["ServedFits", "ServedForecast", "open_fits"]
@@ -47,20 +49,47 @@ class ServedForecast:
     models: Sequence[nn.Module]
     correction: Correction | None
 
-    def sample(self, features: NDArray[np.float64], members: int, field: str = "features") -> Iterator[Tensor]:
+    @property
+    def depends_on(self) -> RangedParameter | None:
+        """The parameter of the cost that the models see; None where they see none."""
+        column = self.forecaster.parameter_column
+        return column.parameter if column.conditioned else None
+
+    def sample(
+        self,
+        features: NDArray[np.float64],
+        members: int,
+        field: str = "features",
+        parameter: float | Sequence[float] | None = None,
+    ) -> Iterator[Tensor]:
         """Members (n, M, D) of some rows after the other, the same whichever rows are asked for together.
 
         Args:
             features: Rows (N, F).
             members: How many of each row, M.
             field: Of the request, which is named where the features cannot be used.
+            parameter: The parameter of the cost that the forecast depends on, one number or one for each row; any where
+                it depends on none.
         """
         with naming_field(field):
             rows = as_tensor(features, "features")
+        rows = self._with_parameter(rows, parameter)
         device = resolved_device(self.forecaster.device)
         for part in rows.split(max(1, _MEMBERS_AT_ONCE // members)):
             drawn = pooled_members(self.models, part, members, self.forecaster.noise_seed_, device)
             yield within_bounds(corrected(drawn, self.correction), self.forecaster.outcome_bounds_)
+
+    def _with_parameter(self, rows: Tensor, parameter: float | Sequence[float] | None) -> Tensor:
+        """What the models see of rows (N, F)."""
+        if (ranged := self.depends_on) is None:
+            return rows
+        if parameter is None:
+            raise RefusedError("cost", f"the forecast {self.name} depends on {ranged}: the cost must have it")
+        values = torch.tensor(parameter, dtype=torch.float64)
+        with naming_field(f"cost.{ranged.name}"):
+            ranged.require_inside(float(values.min()), float(values.max()))
+        column = values.expand(len(rows))[:, None].to(rows)
+        return self.forecaster.parameter_column.seen(torch.cat([rows, column], 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.data.case_labels import in_utc
-from stakes.data.csv_files import parse_delimited
 from stakes.decisions import decision_table
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
@@ -18,19 +17,19 @@ from stakes.fitting.decide import decided_notes
 from stakes.json_values import json_value
 from stakes.method.costs import Cost
 from stakes.serving import schemas
-from stakes.serving.answer_rows import decision_rows, forecast_rows, require_finite_answer
+from stakes.serving.answer_rows import decision_rows, forecast_rows, parts_of_forecast, require_finite_answer
 from stakes.serving.case_curves import action_grid, expected_costs, member_density, outcome_grid
 from stakes.serving.refusals import RefusedError, naming_field
 from stakes.serving.request_arrays import (
-    LONGEST_HEADER,
     GivenMembers,
     feature_row,
     given_members,
+    posted_table,
     require_either,
     require_nothing_known,
     require_rows,
 )
-from stakes.serving.served_cost import ServedCost
+from stakes.serving.served_cost import PricedCost, ServedCost
 from stakes.serving.served_forecasts import ServedFits, ServedForecast
 from stakes.serving.service_description import cases_answer, model_answer
 from stakes.serving.settings import ServiceSettings
@@ -57,20 +56,22 @@ class Service:
         if spec is None:
             raise SettingError("the cost has no words; give it as NAME:key=value,... or FILE.py:function")
         self._fits, self._settings = fits, settings
-        self._cost = ServedCost(spec, fits.forecaster.cost, fits.outcome_scale)
+        self._targets = fits.forecaster.target_names_
+        self._cost = ServedCost(spec, fits.forecaster.cost, fits.outcome_scale, self._targets)
         self._case_members = lru_cache(_CASES_KEPT)(self._sample_case)
 
     def decide(self, request: schemas.DecideRequest) -> schemas.DecideAnswer:
         """The action of least expected cost for every row."""
         require_either(request.features, request.members)
         require_nothing_known(request.known)
-        priced = self._cost.priced(request.cost)
+        priced = self._cost.priced(request.cost, len(request.features or request.members or ()))
         field = "features" if request.members is None else "members"
         rows: list[schemas.Decision] = []
         given = self._given(request.members, request.member_levels, priced.cost)
-        count, parts = self._parts(request, given)
+        count, parts = self._parts(request, given, priced)
         for part in parts:
-            rows += decision_rows(priced, part, request.quantiles, field, given.weights if given else None)
+            own = priced.of(slice(len(rows), len(rows) + len(part)), part.dtype)
+            rows += decision_rows(own, part, request.quantiles, field, given.weights if given else None)
         return schemas.DecideAnswer(
             forecast=request.forecast if request.members is None else "members",
             member_count=count,
@@ -91,19 +92,21 @@ class Service:
                 "with_members", f"at most {_MOST_NUMBERS} members are sent at once; ask for fewer rows or members"
             )
         rows: list[schemas.ForecastRow] = []
-        for part in forecast.sample(features, count):
+        parameter = self._forecast_parameter(forecast, request.cost, len(features))
+        for part in forecast.sample(features, count, parameter=parameter):
             rows += forecast_rows(part, targets, request.quantiles, request.with_members)
         return schemas.ForecastAnswer(forecast=forecast.name, member_count=count, targets=list(targets), forecasts=rows)
 
     def curve(self, request: schemas.CurveRequest) -> schemas.CurveAnswer:
         """Decision, expected cost over the action and density of one case, for one forecast or several."""
+        self._cost.require_one_number()
         require_either(request.features, request.members)
         require_nothing_known(request.known)
         priced = self._cost.priced(request.cost)
         field = "features" if request.members is None else "members"
         rows = None if request.members is None else [request.members]
         given = self._given(rows, request.member_levels, priced.cost)
-        titles, samples = self._case(request, given)  # (forecasts, M, D)
+        titles, samples = self._case(request, given, priced)  # (forecasts, M, D)
         weights = given.weights if given else None
         totals = Assessor(priced.cost).total(samples).double().numpy()
         outcomes = require_finite_answer(outcome_grid(totals, request.points), field)
@@ -126,25 +129,44 @@ class Service:
         ]
         return schemas.CurveAnswer(cost=priced.text, curves=curves)
 
+    def parts(self, request: schemas.CaseRequest) -> schemas.PartsAnswer:
+        """The decision of one case part by part, with quantiles of each outcome, for one forecast or several."""
+        self._cost.require_parts()
+        require_either(request.features, request.members)
+        require_nothing_known(request.known)
+        priced = self._cost.priced(request.cost)
+        field = "features" if request.members is None else "members"
+        given = self._given(None if request.members is None else [request.members], request.member_levels, priced.cost)
+        titles, samples = self._case(request, given, priced)  # (forecasts, M, D)
+        weights = given.weights if given else None
+        forecasts = [
+            parts_of_forecast(priced, name, title, samples[place : place + 1], self._targets, field, weights)
+            for place, (name, title) in enumerate(titles.items())
+        ]
+        return schemas.PartsAnswer(
+            cost=priced.text, outcomes=list(self._targets), parts=list(self._cost.parts), forecasts=forecasts
+        )
+
     def table(self, request: schemas.TableRequest) -> schemas.TableAnswer:
         """A decision for every row, or target time, of a table whose features are there, as `stakes decide` does."""
         layout = self._fits.first.layout
         if layout is None:
             raise RefusedError("csv", "the fit was saved without the layout of its table; send features instead")
         priced, forecast = self._cost.priced(request.cost), self._forecast(request.forecast)
-        if len(request.csv.partition("\n")[0]) > LONGEST_HEADER:
-            raise RefusedError("csv", f"the names of the columns must have at most {LONGEST_HEADER} characters in all")
+        given = posted_table(request.csv)
         with naming_field("csv"):
-            given = parse_delimited(request.csv.encode("utf-8", "replace"), "the table")
-            if not len(given):
-                raise RefusedError("csv", "the table has no rows below its line of column names")
             inputs = layout.inputs(given)
         require_rows("csv", len(inputs), self._settings)
-        members = []
-        for part in forecast.sample(inputs.features.to_numpy(np.float64), self._count(forecast, None), "csv"):
-            members.append(part)
+        features, count = inputs.features.to_numpy(np.float64), self._count(forecast, None)
+        members = list(forecast.sample(features, count, "csv", self._seen(forecast, priced)))
         with priced.naming_field("csv"):
-            decided = decision_table(priced.cost, torch.cat(members).numpy(), inputs.features.index, request.quantiles)
+            decided = decision_table(
+                priced.cost,
+                torch.cat(members).numpy(),
+                inputs.features.index,
+                request.quantiles,
+                outcomes=layout.targets,
+            )
         return schemas.TableAnswer(
             forecast=forecast.name,
             cost=priced.text,
@@ -171,7 +193,23 @@ class Service:
         require_rows("members", len(rows), self._settings)
         return given_members(rows, levels, cost, self._settings, self._fits.forecaster.n_outputs_)
 
-    def _parts(self, request: schemas.DecideRequest, given: GivenMembers | None) -> tuple[int, Iterator[Tensor]]:
+    def _seen(self, forecast: ServedForecast, priced: PricedCost) -> float | tuple[float, ...] | None:
+        """The parameter of the cost that a forecast depends on; None where it depends on none."""
+        return None if forecast.depends_on is None else priced.parameter(forecast.depends_on.name)
+
+    def _forecast_parameter(
+        self, forecast: ServedForecast, cost: schemas.Costs, rows: int
+    ) -> float | tuple[float, ...] | None:
+        """The same of a request that decides nothing, and needs no cost unless the forecast depends on it."""
+        if forecast.depends_on is not None:
+            return self._seen(forecast, self._cost.priced(cost, rows))
+        if cost:
+            raise RefusedError("cost", f"the forecast {forecast.name} does not depend on the cost; leave it out")
+        return None
+
+    def _parts(
+        self, request: schemas.DecideRequest, given: GivenMembers | None, priced: PricedCost
+    ) -> tuple[int, Iterator[Tensor]]:
         """The number of members, and members (n, M, D) of some rows after the other."""
         if given is not None:
             if request.member_count is not None:
@@ -181,9 +219,12 @@ class Service:
             return members.shape[1], iter(members.split(size))
         forecast = self._forecast(request.forecast)
         count = self._count(forecast, request.member_count)
-        return count, forecast.sample(self._features(request.features or []), count)
+        features = self._features(request.features or [])
+        return count, forecast.sample(features, count, parameter=self._seen(forecast, priced))
 
-    def _case(self, request: schemas.CurveRequest, given: GivenMembers | None) -> tuple[dict[str, str], Tensor]:
+    def _case(
+        self, request: schemas.CaseRequest, given: GivenMembers | None, priced: PricedCost
+    ) -> tuple[dict[str, str], Tensor]:
         """Titles of the forecasts by name, and their members (forecasts, M, D), as many of each."""
         if given is not None:
             return {"members": "Members"}, given.members
@@ -191,11 +232,13 @@ class Service:
         forecasts = [self._forecast(name) for name in dict.fromkeys(names)]
         features = np.array(feature_row(request.features or [], self._fits.features, "features"))
         count = min(self._count(each, request.member_count) for each in forecasts)
-        members = [self._case_members(each.name, features.tobytes(), count) for each in forecasts]
+        members = [
+            self._case_members(each.name, features.tobytes(), count, self._seen(each, priced)) for each in forecasts
+        ]
         return {each.name: each.title for each in forecasts}, torch.stack(members)
 
-    def _sample_case(self, name: str, features: bytes, count: int) -> Tensor:
-        (members,) = self._fits.forecasts[name].sample(np.frombuffer(features)[None], count)
+    def _sample_case(self, name: str, features: bytes, count: int, parameter: float | None) -> Tensor:
+        (members,) = self._fits.forecasts[name].sample(np.frombuffer(features)[None], count, parameter=parameter)
         return members[0]
 
     def _features(self, rows: Sequence[Any]) -> NDArray[np.float64]:

@@ -2,12 +2,6 @@ const by = (id) => document.getElementById(id);
 const readable = (label) => label.replace(/(\d)T(\d\d:\d\d)(:00)?Z?$/, "$1 $2");
 const state = { model: null, cases: [], place: 0, features: {}, outcome: null, parameters: {}, answer: null, csv: null, table: null };
 
-function element(name, properties = {}, ...children) {
-  const found = Object.assign(document.createElement(name), properties);
-  found.append(...children);
-  return found;
-}
-
 /** Says what is wrong, or that nothing is, and marks the field that it is about. */
 function complain(message, field) {
   by("trouble").textContent = message;
@@ -57,13 +51,13 @@ function signIn() {
 // Case
 
 function takeCase(place) {
-  const found = state.cases[place];
+  const known = state.cases[place];
   state.place = place;
   by("case").selectedIndex = place;
   by("previous").disabled = place <= 0;
   by("next").disabled = place >= state.cases.length - 1;
-  state.features = { ...found.features };
-  state.outcome = found.total;
+  state.features = { ...known.features };
+  state.outcome = state.model.cost.parts.length ? known.outcome : known.total;
   for (const input of by("features").querySelectorAll("input")) input.value = Number(state.features[input.name].toPrecision(7));
   update();
 }
@@ -139,7 +133,8 @@ function placeOf({ low, high, scale }, value) {
 function valueAt({ low, high, scale }, share) {
   const value = scale === "log" ? low * (high / low) ** share : low + share * (high - low);
   const digits = Math.log10((Math.max(Math.abs(low), Math.abs(high)) / (high - low)) * STEPS); // so that every step is another value
-  return Number(value.toPrecision(scale === "log" ? 3 : Math.max(3, Math.ceil(digits))));
+  const rounded = Number(value.toPrecision(scale === "log" ? 3 : Math.max(3, Math.ceil(digits))));
+  return Math.min(Math.max(rounded, low), high); // beyond a range nothing is answered
 }
 
 function slider(parameter) {
@@ -148,7 +143,7 @@ function slider(parameter) {
   exact.dataset.field = `cost.${parameter.name}`;
   const take = (value) => {
     state.parameters[parameter.name] = value;
-    range.ariaValueText = shown(value);
+    range.ariaValueText = numberText(value);
     update();
   };
   range.addEventListener("input", () => {
@@ -163,7 +158,7 @@ function slider(parameter) {
   for (const each of [range, exact]) each.addEventListener("change", () => state.csv && decideTable());
   exact.value = parameter.value;
   range.value = STEPS * placeOf(parameter, parameter.value);
-  range.ariaValueText = shown(parameter.value);
+  range.ariaValueText = numberText(parameter.value);
   state.parameters[parameter.name] = parameter.value;
   const words = element("span", { textContent: parameter.about && `, ${parameter.about}` });
   const label = element("label", { htmlFor: range.id }, parameter.name.replaceAll("_", " "), words);
@@ -175,153 +170,39 @@ function showSliders() {
   by("sliders").replaceChildren(...state.model.cost.parameters.filter((each) => each.slider).map(slider));
 }
 
-// Decision
-
-const withUnit = (value, unit) => `${shown(value)}${unit ? ` ${unit}` : ""}`;
-
-function fact(name, value) {
-  return element("div", {}, element("dt", { textContent: name }), element("dd", { textContent: value }));
-}
-
-function panel() {
-  const figure = () => element("figure", { className: "chart" }, element("figcaption"), element("div"));
-  return element("article", { className: "forecast" }, element("h3"), element("p", { className: "hint" }), element("dl", { className: "answers" }), element("p", { className: "doubt" }), figure(), figure());
-}
-
-function showForecast(article, curve, ranges) {
-  const { cost, targets, forecasts } = state.model;
-  const { action, expected_cost: expected, quantiles, certificate } = curve.decision;
-  const [title, trained, answers, doubt, ...figures] = article.children;
-  const weight = forecasts.find(({ name }) => name === curve.forecast).decision_weight;
-  const unit = cost.action_is_outcome ? cost.action_unit : "";
-  title.textContent = curve.title;
-  const sent = curve.forecast === "raw" ? "The forecast as it is typed" : "The forecast corrected by past errors";
-  trained.textContent = state.model.corrects ? sent : weight ? "Trained to be accurate and to make cheap decisions" : "Trained to be accurate alone";
-  answers.replaceChildren(
-    fact(certificate.interior ? "Best action" : "Best action, at its bound", withUnit(action, cost.action_unit)),
-    fact("Expected cost", withUnit(expected, cost.unit)),
-    fact("Outcome, 10 to 90 %", `${shown(quantiles["0.1"])} to ${withUnit(quantiles["0.9"], unit)}`),
-  );
-  doubt.textContent = certificate.certified ? "" : "Not certified: this is the best of several hundred actions that were looked at; a better one may exist.";
-  doubt.hidden = certificate.certified;
-  const best = { x: action, kind: "action", text: `best action ${shown(action)}` };
-  const outcome = state.outcome === null ? [] : [{ x: state.outcome, kind: "outcome", text: `outcome ${shown(state.outcome)}` }];
-  const onScale = cost.action_is_outcome ? [best] : [];
-  const [density, costs] = figures;
-  density.firstChild.textContent = `Forecast of ${targets.join(", ")}${targets.length > 1 ? " taken together" : ""}${unit ? ` in ${unit}` : ""}, as a density`;
-  drawChart(density.lastChild, {
-    xs: curve.outcomes, ys: curve.density, range: ranges.density, filled: true, marks: [...onScale, ...outcome],
-    label: `Density of the forecast; the middle is ${shown(quantiles["0.5"])}, 80 % lie between ${shown(quantiles["0.1"])} and ${shown(quantiles["0.9"])}`,
-  });
-  costs.firstChild.textContent = `Expected cost${cost.unit ? ` in ${cost.unit}` : ""} over the action${cost.action_unit ? ` in ${cost.action_unit}` : ""}`;
-  drawChart(costs.lastChild, {
-    xs: curve.actions, ys: curve.expected_costs, range: ranges.cost, yTicks: true, marks: [{ ...best, y: expected }],
-    label: `Expected cost over the action; the least is ${shown(expected)} at ${shown(action)}`,
-  });
-}
-
-function show() {
-  if (!state.answer) return;
-  const { curves } = state.answer;
-  const all = (name) => curves.flatMap((curve) => curve[name]);
-  const [least, most] = [Math.min(...all("expected_costs")), Math.max(...all("expected_costs"))];
-  const ranges = { density: [0, Math.max(...all("density")) * 1.05], cost: [least > 0 && least < most / 4 ? 0 : least, most] };
-  const host = by("forecasts");
-  while (host.children.length > curves.length) host.lastChild.remove();
-  while (host.children.length < curves.length) host.append(panel());
-  curves.forEach((curve, place) => showForecast(host.children[place], curve, ranges));
-  by("spoken").textContent = curves.map(({ title, decision }) => `${title}: best action ${shown(decision.action)}, expected cost ${shown(decision.expected_cost)}`).join("; ");
-}
-
-const update = latest(async () => {
-  const forecasts = ["chosen", ...(by("compare").checked ? [by("other").value] : [])];
-  const given = state.model.corrects ? typedForecast() : { features: state.features };
-  if (!given) return;
-  by("forecasts").ariaBusy = "true";
-  const answer = await ask("v1/curve", { ...given, cost: state.parameters, forecasts, points: 201 });
-  by("forecasts").ariaBusy = "false";
-  by("forecasts").classList.toggle("stale", !answer);
-  if (!answer) return;
-  state.answer = answer;
-  show();
-});
-
-// Coming decisions
-
-/** Text in whatever encoding files have: by its mark, else UTF-8, else that of Windows. */
-function decoded(bytes) {
-  const marks = { "255,254": "utf-16le", "254,255": "utf-16be" };
-  const encoding = marks[new Uint8Array(bytes.slice(0, 2)).join()];
-  if (encoding) return new TextDecoder(encoding).decode(bytes);
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    return new TextDecoder("windows-1252").decode(bytes);
-  }
-}
-
-const ROWS_SHOWN = 200;
-
-function noteTable(message, trouble) {
-  by("table-note").textContent = message;
-  by("table-note").classList.toggle("trouble", trouble);
-}
-
-function takeTable(found) {
-  state.table = found;
-  for (const id of ["decisions", "download"]) by(id).hidden = !found;
-}
-
-const decideTable = latest(async () => {
-  noteTable("Deciding.", false);
-  const found = await ask("v1/table", { csv: state.csv, cost: state.parameters }, (message) => noteTable(message, true));
-  takeTable(found);
-  if (!found) return;
-  const shownRows = found.rows.slice(0, ROWS_SHOWN);
-  const cell = (value) => (typeof value === "number" ? shown(value) : typeof value === "boolean" ? (value ? "yes" : "no") : readable(value ?? "–"));
-  const numeric = (value) => (typeof value === "number" ? "number" : "");
-  const { unit, action_unit: actionUnit } = state.model.cost;
-  const units = { action: actionUnit, expected_cost: unit };
-  const head = (name, value) => [name.replaceAll("_", " "), /T.*Z$/.test(value) ? "UTC" : units[name]].filter(Boolean).join(", ");
-  const heads = found.columns.map((name, place) => element("th", { scope: "col", className: numeric(found.rows[0][place]), textContent: head(name, found.rows[0][place]) }));
-  by("decisions").querySelector("thead").replaceChildren(element("tr", {}, ...heads));
-  by("decisions").querySelector("tbody").replaceChildren(
-    ...shownRows.map((row) => element("tr", {}, ...row.map((value) => element("td", { className: numeric(value), textContent: cell(value) })))),
-  );
-  const more = found.rows.length > ROWS_SHOWN ? `The first ${ROWS_SHOWN} are shown; the file has all.` : "";
-  const count = found.rows.length === 1 ? "1 decision" : `${found.rows.length} decisions`;
-  noteTable([`${count} for ${found.cost}.`, more, ...found.notes.map((note) => `${note}.`)].filter(Boolean).join(" "), false);
-});
-
-function save() {
-  const quoted = (value) => (/[",\n]/.test(value ?? "") ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
-  const lines = [state.table.columns, ...state.table.rows].map((row) => row.map(quoted).join(","));
-  const link = element("a", { download: "decisions.csv", href: URL.createObjectURL(new Blob([lines.join("\n"), "\n"], { type: "text/csv" })) });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
-}
-
 // The whole page
+
+const MOST_LISTED = 12; // names in a line of text
+
+/** Names that unfold. */
+function folded(summary, names) {
+  return element("details", { className: "names" }, element("summary", { textContent: summary }), element("ul", {}, ...names.map((name) => element("li", { textContent: name }))));
+}
 
 function showAbout() {
   const { cost, features, targets, forecasts, bundles, version } = state.model;
   const others = forecasts.filter(({ name }) => name !== "chosen");
-  by("title").textContent = `Decisions about ${targets.join(", ")}`;
+  by("title").textContent = `Decisions about ${targetsText(targets)}`;
+  by("targets").replaceChildren(...(targets.length > MOST_NAMED ? [folded(`The ${targetsText(targets)}`, targets)] : []));
   document.title = `${by("title").textContent} · stakes`;
   by("subtitle").textContent = `The best action for each case, and how it moves with what a decision costs (${cost.text.split(":")[0].replaceAll("_", " ")}).`;
   by("other").replaceChildren(...others.map(({ name, title }) => element("option", { value: name, textContent: title })));
   for (const id of ["comparing", "other"]) by(id).hidden = !others.length;
   by("compare").checked = others.length > 0;
   by("reset").hidden = !cost.parameters.some((each) => each.slider);
-  for (const id of ["section-case", "section-decision"]) by(id).hidden = Boolean(state.model.corrects) && targets.length > 1; // too much to type
+  const untyped = Boolean(state.model.corrects) && targets.length > 1; // too much to type
+  for (const id of ["section-case", "link-case", "section-decision", "link-decision"]) by(id).hidden = untyped;
+  by("untyped").hidden = !untyped;
   by("section-table").hidden = by("link-table").hidden = !state.model.takes_tables;
-  by("columns").textContent = `Its columns, in any order: ${state.model.table_columns.join(", ")}.`;
+  const columns = state.model.table_columns;
+  by("columns").replaceChildren(columns.length > MOST_LISTED ? folded(`Its ${countText(columns.length, "column")}, in any order`, columns) : `Its columns, in any order: ${columns.join(", ")}.`);
   by("cost").textContent = [cost.about && `The cost: ${cost.about}.`, by("reset").hidden ? "" : "Move a slider to decide for another cost."].filter(Boolean).join(" ");
-  const told = [...(features.length ? [["Features", features.map(({ name }) => name).join(", ")]] : []), ["Cost of the fit", cost.text]];
-  told.push(["Forecasts", forecasts.map(({ title, member_count: count }) => (count ? `${title}, ${count} members` : title)).join("; ")]);
+  const names = features.map(({ name }) => name);
+  const told = [...(names.length ? [["Features", names.length > MOST_LISTED ? folded(countText(names.length, "feature"), names) : names.join(", ")]] : []), ["Cost of the fit", cost.text]];
+  told.push(["Forecasts", forecasts.map(({ title, member_count: count }) => (count ? `${title}, ${countText(count, "member")}` : title)).join("; ")]);
   for (const bundle of bundles) {
     const paid = bundle.metrics.cost?.value;
-    const parts = [bundle.reason, bundle.data && `${bundle.data.file}, ${bundle.data.rows} rows.`, paid != null && `Mean cost on the test cases ${withUnit(paid, cost.unit)}.`];
+    const parts = [bundle.reason, bundle.data && `${bundle.data.file}, ${countText(bundle.data.rows, "row")}.`, paid != null && `Mean cost on the test cases ${withUnit(paid, cost.unit)}.`];
     told.push([bundle.name, [...parts, `Made ${bundle.created.slice(0, 16).replace("T", " ")} UTC by stakes ${bundle.versions.stakes}.`].filter(Boolean).join(" ")]);
   }
   by("about").replaceChildren(...[...told, ["Service", `stakes ${version}; openapi.json describes what programs can ask`]].map(([name, value]) => fact(name, value)));
@@ -355,7 +236,7 @@ by("file").addEventListener("change", async () => {
   state.csv = file.size > most * 2 ** 20 ? null : decoded(await file.arrayBuffer());
   if (state.csv !== null) return decideTable();
   takeTable(null);
-  noteTable(`${file.name} is too large: the service takes ${shown(most)} MiB at once.`, true);
+  noteTable(`${file.name} is too large: the service takes ${numberText(most)} MiB at once.`, true);
 });
 by("file").addEventListener("click", () => (by("file").value = "")); // the same file, mended, may be chosen again
 by("download").addEventListener("click", save);
@@ -364,6 +245,5 @@ by("sign-in").addEventListener("submit", (event) => {
   sessionStorage.setItem("token", by("token").value);
   start();
 });
-new ResizeObserver(show).observe(by("forecasts"));
 if ("needsToken" in document.body.dataset && !sessionStorage.getItem("token")) signIn();
 else start();
