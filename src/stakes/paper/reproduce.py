@@ -1,6 +1,6 @@
 """The paper, and the portfolios beyond it, with one command: train, evaluate, draw, judge, report.
 
-    python -m stakes.paper.reproduce synthetic|wind|frost|portfolio|all [--quick] [--out FOLDER] ...
+    python -m stakes.paper.reproduce synthetic|wind|frost|portfolio|programs|all [--quick] [--out FOLDER] ...
 
 Everything is kept in one folder and nothing is done twice: a second start goes on where the first was interrupted.
 """
@@ -31,9 +31,11 @@ from stakes.paper.drawing import draw_figure, draw_figures
 from stakes.paper.effort import expected_effort
 from stakes.paper.figures.all_figures import find_figure
 from stakes.paper.figures.paper_figure import PaperFigure
-from stakes.paper.plan import REDUCED, SUBJECTS, PlannedStudy, planned_studies
+from stakes.paper.plan import NOT_SHIPPED, PROGRAMS, REDUCED, SUBJECTS, PlannedStudy, planned_studies
+from stakes.paper.programs.reproduce import reproduce_programs
 from stakes.paper.report import build_report
 from stakes.paper.run_studies import kept_study, run_studies
+from stakes.paper.score_rows import score_rows
 from stakes.paper.study_collection import Studies, StudyKey
 from stakes.paper.tables import portfolio_rows
 from stakes.reports.page import Figure, write_report
@@ -50,11 +52,12 @@ class Reproduction:
     """What is reproduced.
 
     Attributes:
-        subject: One of `stakes.paper.plan.SUBJECTS`, or "all".
+        subject: One of `stakes.paper.plan.SUBJECTS`, or "all" of them; or "programs", which "all" leaves out.
         quick: Whether it is a reduced run, with fewer weights, seeds, epochs and members.
         model: "implicit" or "diffusion" alone; None for both.
         record: Another record, or a NetCDF file, for wind or frost; None for the task's own.
         figure: The label of the only figure to draw; None for the whole report.
+        tables: The folder of the portfolios' tables that are not shipped; None for the current one.
     """
 
     subject: str = "all"
@@ -62,6 +65,7 @@ class Reproduction:
     model: str | None = None
     record: str | None = None
     figure: str | None = None
+    tables: str | None = None
 
     @property
     def folder(self) -> Path:
@@ -79,7 +83,7 @@ class Reproduction:
         """What has to be trained and evaluated."""
         if self.record is not None and self.subject == "all":
             raise SettingError("a record belongs to one task: --record needs the subject wind or frost, got all")
-        planned = planned_studies(self.subjects, self.quick, self.model, self.record)
+        planned = planned_studies(self.subjects, self.quick, self.model, self.record, self.tables)
         return planned if self.figure is None else self._needed(find_figure(self.figure), planned)
 
     def _needed(self, figure: PaperFigure, planned: Sequence[PlannedStudy]) -> list[PlannedStudy]:
@@ -101,8 +105,10 @@ def reproduce(wanted: Reproduction, out: Path, execution: Execution) -> Path:
         execution: On what, and in how many processes.
     """
     started = time.monotonic()
-    planned, notes = _with_data(wanted.planned())
     say = StatusLines(execution.quiet)
+    if wanted.subject == PROGRAMS:
+        return _programs(wanted, out, execution, say)
+    planned, notes = _with_data(wanted.planned())
     with locked(out), _resumable():
         for note in notes:
             say(note)
@@ -119,6 +125,16 @@ def reproduce(wanted: Reproduction, out: Path, execution: Execution) -> Path:
         return _report(wanted, studies, figures, notes, out, execution, started)
 
 
+def _programs(wanted: Reproduction, out: Path, execution: Execution, say: StatusLines) -> Path:
+    for name in ("model", "record"):
+        if getattr(wanted, name) is not None:
+            raise SettingError(f"programs has no {name} to choose: --{name} is for other subjects")
+    provenance = {"command": _command(wanted), **_versions()}
+    with locked(out), _resumable():
+        given = (wanted.quick, wanted.tables, wanted.figure)
+        return reproduce_programs(out, *given, execution.processes, say, provenance)
+
+
 @contextmanager
 def _resumable() -> Iterator[None]:
     """However it is interrupted, it says how to go on."""
@@ -130,22 +146,22 @@ def _resumable() -> Iterator[None]:
 
 
 def _with_data(planned: Sequence[PlannedStudy]) -> tuple[list[PlannedStudy], list[str]]:
-    """The studies whose data are there; European wind is not shipped, and left out with a note where it is absent."""
+    """The studies whose data are there; those that are not shipped are left out with a note where they are absent."""
     kept, notes = [], []
     for study in planned:
         try:
             task_data(study.sweep.points[0].run.task)
             kept.append(study)
         except StakesError as error:
-            if study.task != "european_wind":
+            if study.task not in NOT_SHIPPED:
                 raise
-            notes.append(f"European wind was left out: {error}.")
+            notes.append(f"{NOT_SHIPPED[study.task]} was left out: {error}.")
     return kept, list(dict.fromkeys(notes))
 
 
 def _others(wanted: Reproduction, out: Path) -> dict[StudyKey, Study]:
     """What was evaluated before, and which a figure shows beside what it needs."""
-    planned = planned_studies(wanted.subjects, wanted.quick, wanted.model, wanted.record)
+    planned = planned_studies(wanted.subjects, wanted.quick, wanted.model, wanted.record, wanted.tables)
     return {each.key: study for each in planned if (study := kept_study(each, out)) is not None}
 
 
@@ -176,7 +192,7 @@ def _report(
     if summaries:
         table = pd.concat([frame.assign(study=str(key)) for key, frame in summaries.items()], ignore_index=True)
         write_atomically(out / "summary.parquet", table.to_parquet(compression="zstd"))
-    portfolios = portfolio_rows(studies)
+    portfolios, scores = portfolio_rows(studies), score_rows(studies)
     provenance = _provenance(wanted, studies, execution, time.monotonic() - started)
     reduced = REDUCED if wanted.quick else None
     record: dict[str, Any] = {
@@ -184,6 +200,7 @@ def _report(
         "reduced": reduced,
         "claims": claims_record(judgements),
         "portfolios": json.loads(portfolios.to_json(orient="records")),
+        "scores": json.loads(scores.to_json(orient="records")),
         "figures": {
             label: {"subject": find_figure(label).subject, "title": figure.title, "caption": figure.caption}
             for label, figure in figures.items()
@@ -192,7 +209,7 @@ def _report(
         "provenance": provenance,
     }
     write_atomically(out / "results.json", (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
-    page = build_report(studies, judgements, figures, summaries, portfolios, reduced, notes, provenance)
+    page = build_report(studies, judgements, figures, summaries, portfolios, scores, reduced, notes, provenance)
     write_report(page, out / "report.html")
     return out / "report.html"
 
@@ -203,9 +220,7 @@ def _provenance(wanted: Reproduction, studies: Studies, execution: Execution, se
     sources = sorted({str(study.about.get("attribution", "")) for study in studies.values()} - {""})
     return {
         "command": _command(wanted),
-        "stakes": stakes.__version__,
-        "torch, numpy, pandas": f"{torch.__version__}, {np.__version__}, {pd.__version__}",
-        "python": platform.python_version(),
+        **_versions(),
         "drawn on": f"{device} ({name})",
         "time of this call": f"{seconds:.0f} s",
         "studies": ", ".join(sorted(str(key) for key in studies)),
@@ -213,8 +228,18 @@ def _provenance(wanted: Reproduction, studies: Studies, execution: Execution, se
     }
 
 
+def _versions() -> dict[str, str]:
+    return {
+        "stakes": stakes.__version__,
+        "torch, numpy, pandas": f"{torch.__version__}, {np.__version__}, {pd.__version__}",
+        "python": platform.python_version(),
+    }
+
+
 def _command(wanted: Reproduction) -> str:
-    flags = [f"--{name} {value}" for name in ("model", "record", "figure") if (value := getattr(wanted, name))]
+    flags = [
+        f"--{name} {value}" for name in ("model", "record", "figure", "tables") if (value := getattr(wanted, name))
+    ]
     return " ".join(["stakes reproduce", wanted.subject, *(["--quick"] if wanted.quick else []), *flags])
 
 
@@ -225,11 +250,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after the command; None for those of the process.
     """
     parser = argparse.ArgumentParser(prog="python -m stakes.paper.reproduce", description=__doc__)
-    parser.add_argument("subject", help=f"{', '.join(SUBJECTS)} or all")
+    parser.add_argument("subject", help=f"{', '.join(SUBJECTS)}, all of these, or {PROGRAMS}")
     parser.add_argument("--quick", action="store_true", help="a reduced run")
     parser.add_argument("--model", help="implicit or diffusion; both by default")
     parser.add_argument("--record", help="another record, or a NetCDF file, for wind or frost")
     parser.add_argument("--figure", help="draw this figure only")
+    parser.add_argument("--tables", help="folder of the tables that are not shipped")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
     parser.add_argument("--workers", type=int, help="processes at once")
     parser.add_argument("--out", type=Path, help="folder of the reproduction; reproduction/SUBJECT by default")
@@ -237,7 +263,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
 
     def command() -> None:
-        wanted = Reproduction(chosen.subject, chosen.quick, chosen.model, chosen.record, chosen.figure)
+        names = ("subject", "quick", "model", "record", "figure", "tables")
+        wanted = Reproduction(*(getattr(chosen, name) for name in names))
         path = reproduce(wanted, chosen.out or wanted.folder, Execution(chosen.device, chosen.workers, chosen.quiet))
         sys.stdout.write(f"{path}\n")
 

@@ -6,16 +6,21 @@ What a run gave is kept in the folder of the sweep, so that an evaluation that w
 import hashlib
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from stakes.data.cases import Cases
+from stakes.evaluation.member_order import error_ranks, reordered
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.task_forecasts import sampled_members, task_metrics
 from stakes.files import write_atomically
+from stakes.method.scores import PointwiseCRPS
 from stakes.settings import canonical_text, to_plain
 from stakes.tasks.task import Task
 from stakes.training.processes import called_for_each
@@ -26,7 +31,7 @@ from stakes.training.sweep import Point, Sweep
 __all__ = ["METRICS_VERSION", "Assessment", "MetricArrays", "ProgressListener", "evaluate_runs"]
 __all__ += ["evaluated_run", "has_failed", "points_by_run"]
 
-METRICS_VERSION = 1  # evaluations kept by other versions are made again
+METRICS_VERSION = 2  # evaluations kept by other versions are made again
 _DIGEST = hashlib.sha256().digest_size
 
 MetricArrays = dict[str, NDArray[np.float32]]
@@ -47,6 +52,8 @@ class Assessment:
         block: How many neighbouring cases depend on each other, for intervals.
         validation: Whether to take the mean cost and energy score on the validation cases too, by which a weight
             can be chosen.
+        shuffled: Whether members of the sites are put together as the errors on training cases went together (the
+            Schaake shuffle), instead of as the model drew them.
         device: Where models are sampled, "cpu" or "cuda".
         processes: How many runs are evaluated at once.
     """
@@ -56,12 +63,13 @@ class Assessment:
     group: str | None = None
     block: int = 1
     validation: bool = False
+    shuffled: bool = field(default=False, metadata={"later": True})
     device: str = "cpu"
     processes: int = 1
 
     def key(self, task: Task) -> str:
         """What a kept evaluation depends on, besides the run."""
-        values = [METRICS_VERSION, self.members, self.validation, to_plain(task)]
+        values = [METRICS_VERSION, self.members, self.validation, self.shuffled, to_plain(task)]
         return hashlib.sha256(canonical_text(values).encode()).hexdigest()[:12]
 
 
@@ -162,15 +170,28 @@ def _read(file: Path) -> MetricArrays | None:
 def _evaluate(run: RunFolder, points: Sequence[Point], settings: Assessment) -> Iterator[MetricArrays]:
     model = cast(Any, run.model()).to(settings.device)
     data = task_data(points[0].run.task)
-    seed, members, device = points[0].run.seed, settings.members, settings.device
-    test = sampled_members(model, data.test, members, seed, device)
-    validation = sampled_members(model, data.validation, members, seed, device) if settings.validation else None
+    arranged = _shuffle(model, points[0], settings) if settings.shuffled else None
+    test = _sampled(model, data.test, points[0], settings, arranged)
+    validation = _sampled(model, data.validation, points[0], settings, arranged) if settings.validation else None
     for point in points:
         task = point.run.task
         metrics = task_metrics(task, data.test, test)
         if test.shape[-1] > 1:  # no figure asks for them, and they are more than all the rest
             del metrics["quantile"]
+            metrics["crps_of_sites"] = PointwiseCRPS()(test, data.test.outcome.to(settings.device))
         if validation is not None:
-            judged = Assessor(task.cost)(validation, data.validation.outcome.to(device))
+            judged = Assessor(task.cost)(validation, data.validation.outcome.to(settings.device))
             metrics |= {f"validation_{name}": judged[name].mean() for name in ("cost", "energy_score")}
         yield {name: values.float().cpu().numpy() for name, values in metrics.items()}
+
+
+def _sampled(model: Any, cases: Cases, point: Point, settings: Assessment, ranks: Any = None) -> Tensor:
+    """The members of some cases, put together by the ranks of error vectors where there are such."""
+    members = sampled_members(model, cases, settings.members, point.run.seed, settings.device)
+    return members if ranks is None else torch.from_numpy(reordered(members.cpu().numpy(), ranks)).to(members)
+
+
+def _shuffle(model: Any, point: Point, settings: Assessment) -> Any:
+    """The ranks of error vectors of the training cases."""
+    train = task_data(point.run.task).train
+    return error_ranks(_sampled(model, train, point, settings).cpu().numpy(), train.outcome.numpy())

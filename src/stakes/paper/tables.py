@@ -11,6 +11,7 @@ from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import Study
 from stakes.evaluation.weight_choice import chosen_weight
 from stakes.number_text import number_text, signed_interval_text
+from stakes.paper.base_scores import BASES, METHODS, SCORE_CHOICES
 from stakes.paper.plan import CHOICES, MAIN
 from stakes.paper.study_collection import Studies, StudyKey
 from stakes.reports.page import Cell, Column, ShownCell, Table
@@ -22,6 +23,7 @@ __all__ = [
     "portfolio_table",
     "portfolio_weights_table",
     "regions_table",
+    "scores_table",
 ]
 
 _NAMES = {
@@ -111,7 +113,8 @@ def portfolio_rows(studies: Studies) -> pd.DataFrame:
     Args:
         studies: What was evaluated; studies of other tasks are passed over.
     """
-    rows = [row for key in studies if key.task in _PORTFOLIOS for row in _portfolio_rows(studies, key)]
+    keys = [key for key in studies if key.task in _PORTFOLIOS and key.choice not in SCORE_CHOICES]
+    rows = [row for key in keys for row in _portfolio_rows(studies, key)]
     return pd.DataFrame(rows, columns=list(PORTFOLIO_COLUMNS))
 
 
@@ -214,6 +217,46 @@ def portfolio_weights_table(rows: pd.DataFrame) -> Table:
     """
     of_forecasts = rows[rows["weight"].notna()]
     return _portfolio_table("portfolio-weights", "Portfolios: every weight", of_forecasts, _DIFFERENCES)
+
+
+_SCORE_HEADS = {
+    "portfolio": Column("portfolio"),
+    "parameter": Column("penalty", kind="number", help="lambda; for load: how much more expensive short is"),
+    "base": Column("trained on"),
+    "method": Column("added"),
+    "weight": Column("weight", kind="number", help="of what is added"),
+    "chosen": Column("chosen", help="whether validation data choose this weight"),
+    "cost": Column("cost", kind="number"),
+    "cost_change": Column("Δ cost", kind="number"),
+    "above_foresight_change": Column("Δ above foresight", "%", "number", "of what lies above perfect foresight"),
+    "crps_of_sites_change": Column("Δ CRPS of the sites", "%", "number"),
+    "energy_score_change": Column("Δ energy score", "%", "number"),
+    "gap_at_0": Column("gap at 0", kind="number", help="predicted less realised cost of the score alone"),
+    "gap": Column("gap", kind="number"),
+    "spread_at_0": Column("spread at 0", kind="number", help="of the total, over its error, of the score alone"),
+    "spread": Column("spread", kind="number"),
+    "less_shuffled": Column("less the shuffled", kind="number", help="cost, less that of the shuffled members"),
+    "less_total": Column("less the total", kind="number", help="cost, less that of the CRPS of the total"),
+}
+
+
+def scores_table(rows: pd.DataFrame) -> Table:
+    """Forecasts trained point by point or all sites together, with all that was added to them.
+
+    Args:
+        rows: Those of `stakes.paper.score_rows.score_rows`.
+    """
+    note = "Differences from the same forecast trained on its score alone, with paired 95 % intervals, bold where they "
+    note += "leave out zero; those to the CRPS of the total are to its own chosen weight."
+    methods = {name: title for name, (title, _) in METHODS.items()} | {"policy": "direct policy a(x), no forecast"}
+    shown = rows.assign(
+        portfolio=rows["portfolio"].str.replace("_", " "),
+        base=rows["base"].map({name: title for name, (title, _) in BASES.items()}),
+        method=rows["method"].map(methods),
+        chosen=rows["chosen"].map({True: "yes", False: ""}),
+    )
+    cells = tuple(tuple(_cell(row[name]) for name in _SCORE_HEADS) for _, row in shown.iterrows())
+    return Table("portfolio-scores", "Portfolios by base score", tuple(_SCORE_HEADS.values()), cells, note)
 
 
 def _portfolio_table(label: str, title: str, rows: pd.DataFrame, note: str) -> Table:

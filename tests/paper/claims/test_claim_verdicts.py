@@ -11,7 +11,7 @@ import xarray as xr
 from made_studies import made_studies
 
 from stakes.evaluation.study import Study
-from stakes.method.costs import cost_function
+from stakes.method.function_costs import cost_function
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 from stakes.paper.claims import effects, method
 from stakes.paper.claims.claim import Judgement

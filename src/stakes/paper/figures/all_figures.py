@@ -1,6 +1,7 @@
 """Every figure by its label."""
 
 from stakes.errors import SettingError, did_you_mean
+from stakes.paper.figures.base_scores import BASE_SCORE_FIGURES
 from stakes.paper.figures.frost import FROST_FIGURES
 from stakes.paper.figures.method import METHOD_FIGURES
 from stakes.paper.figures.paper_figure import PaperFigure
@@ -13,7 +14,8 @@ __all__ = ["all_figures", "find_figure"]
 
 def all_figures() -> dict[str, PaperFigure]:
     """All figures by label, those of a subject in the order of the paper."""
-    figures = (*FROST_FIGURES, *METHOD_FIGURES, *PORTFOLIO_FIGURES, *SYNTHETIC_FIGURES, *WIND_FIGURES)
+    portfolios = (*PORTFOLIO_FIGURES, *BASE_SCORE_FIGURES)
+    figures = (*FROST_FIGURES, *METHOD_FIGURES, *portfolios, *SYNTHETIC_FIGURES, *WIND_FIGURES)
     return {figure.label: figure for figure in figures}
 
 

@@ -1,0 +1,156 @@
+"""A battery in five electricity markets whose prices eight models forecast: a ready ensemble."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stakes.evaluation.corrections import Correction
+from stakes.method.costs import Cost
+from stakes.method.risk import CVaRCost
+from stakes.method.storage import ArbitrageCost
+from stakes.paper.programs.battery import LEVEL
+from stakes.paper.programs.battery_schedules import mean_members, mean_schedules
+from stakes.paper.programs.finetuned import FineTuning, finetuned_candidates
+from stakes.paper.programs.market_days import MARKETS, market_cases, market_days, market_members
+from stakes.paper.programs.methods import Candidates, CandidateSource, Forecast, Method, Plan
+from stakes.paper.programs.networks import weight_name
+from stakes.paper.programs.problem import Problem, RunEffort
+
+__all__ = ["MARKET_PLANS", "MarketProblem", "by_market", "market_plan", "market_problem"]
+
+BATTERY = ArbitrageCost(power=0.5, energy=1.0, efficiency=0.9, quadratic=0.3)
+"""The battery of the single market, with prices in units of a market's mean price."""
+
+_MEMBERS = 50
+_COPIES = 7  # of each of the eight, which changes no weight: a tail of fewer than 5 members is warned of
+_TUNING = FineTuning(weights=(0.5,), members=50, batch=64, epochs=2)
+_TEXT = (
+    "A battery of 1 MWh is scheduled against the prices of the next day in five markets (Nord Pool, PJM, Belgium, "
+    "France, Germany), of which eight models' forecasts are at hand. Prices and costs are in units of each market's "
+    "mean price in the days to learn from, and all markets count alike. At most 0.5 MW, 90 % come back, and wear costs "
+    "0.15 of that price times the square of the power of each hour. "
+)
+_MEAN_TEXT = "What counts is the mean cost of a day, negative where the battery earns: that of the mean price alone."
+_RISK_TEXT = (
+    "What counts is the mean cost of the worst tenth of what the forecast holds to be possible: the cost is the charge "
+    "of `CVaRCost`, `plain cost` the cost of a day, `worst tenth` its mean over the worst tenth of the test days."
+)
+_ATTRIBUTION = "Prices and forecasts of five markets: Lago et al. (2021), Applied Energy 293, 116983."
+
+
+@dataclass(frozen=True, eq=False)
+class MarketProblem(Problem):
+    """The schedules, with the forecasts that are at hand.
+
+    Attributes:
+        eight: The eight forecasts (n, 8, 24) of the cases of each part; the markets take turns.
+    """
+
+    eight: tuple[Tensor, ...] = ()
+
+
+def market_problem(folder: str | None = None, *, averse: bool = False) -> MarketProblem:
+    """The schedules.
+
+    Args:
+        folder: The folder of the table; None for the current one.
+        averse: Whether risk counts.
+    """
+    days = market_days(folder)
+    train, validation, test = market_cases(days)
+    cost: Cost = CVaRCost(BATTERY, LEVEL) if averse else BATTERY
+    return MarketProblem(
+        name="markets_risk" if averse else "markets",
+        title=f"A battery in five markets with eight forecasts{', averse to risk' if averse else ''}",
+        text=_TEXT + (_RISK_TEXT if averse else _MEAN_TEXT),
+        unit="mean prices of a MWh, a day",
+        cost=cost,
+        train=train,
+        validation=validation,
+        test=test,
+        block=7 * len(MARKETS),
+        gap=len(MARKETS),
+        attribution=_ATTRIBUTION,
+        measures={"plain_cost": cost.plain_cost} if isinstance(cost, CVaRCost) else {},
+        eight=market_members(days),
+    )
+
+
+def by_market(problem: MarketProblem, learn: Callable[[Tensor, Tensor], Callable[[Tensor], Tensor]]) -> Forecast:
+    """Members of validation and test cases, corrected market by market by what the days before them teach.
+
+    Args:
+        problem: What is decided.
+        learn: From the eight forecasts (n, 8, 24) of a market's past days and what happened, (n, 24), to what makes
+            members of new ones.
+    """
+    seen = [part.outcome for part in problem.parts.values()]
+    made = []
+    for part in (1, 2):
+        past, outcome, new = torch.cat(problem.eight[:part]), torch.cat(seen[:part]), problem.eight[part]
+        turns = [slice(market, None, len(MARKETS)) for market in range(len(MARKETS))]
+        markets = [learn(past[turn], outcome[turn])(new[turn]) for turn in turns]
+        made.append(torch.stack(markets, 1).flatten(0, 1))
+    return Forecast(*made)
+
+
+def _with_errors(past: Tensor, outcome: Tensor) -> Callable[[Tensor], Tensor]:
+    """The mean of the eight with its newest error vectors."""
+    errors = (outcome - past.mean(1))[-_MEMBERS:]
+    return lambda new: new.mean(1, keepdim=True) + errors
+
+
+def _corrected(past: Tensor, outcome: Tensor) -> Callable[[Tensor], Tensor]:
+    """The eight, their bias and spread mended, put together in the order of past errors."""
+    correction = Correction.fit(past.double().numpy(), outcome.double().numpy(), dependence="errors")
+    return lambda new: torch.from_numpy(np.asarray(correction.apply(new.numpy()))).repeat(1, _COPIES, 1)
+
+
+def _eight(problem: Problem, seed: int, effort: RunEffort) -> Candidates:
+    """The eight forecasts: their mean, as members, corrected, and their mean with its past errors."""
+    assert isinstance(problem, MarketProblem)
+    members = Forecast(*(part.repeat(1, _COPIES, 1) for part in problem.eight[1:]))
+    errors = by_market(problem, _with_errors)
+    return {
+        "mean": mean_schedules(problem, errors) if isinstance(problem.cost, CVaRCost) else mean_members(members),
+        "eight": members,
+        "corrected": by_market(problem, _corrected),
+        "errors": errors,
+    }
+
+
+def market_plan(averse: bool) -> Plan:
+    """All that is compared.
+
+    Args:
+        averse: Whether risk counts.
+    """
+    tuned = tuple(weight_name("linear", weight) for weight in (0.0, *_TUNING.weights))
+    return Plan(
+        "markets_risk" if averse else "markets",
+        partial(market_problem, averse=averse),
+        (
+            CandidateSource("eight", _eight, ("mean", "eight", "corrected", "errors"), seeded=False),
+            CandidateSource(
+                "linear", partial(finetuned_candidates, name="linear", members=_MEMBERS, tuning=_TUNING), tuned
+            ),
+        ),
+        (
+            Method("mean", "the eight, schedule of their mean", ("mean",)),
+            Method("eight", "the eight as members", ("eight",)),
+            Method("corrected", "the eight, corrected by past errors", ("corrected",)),
+            Method("errors", "their mean + its newest error vectors", ("errors",)),
+            Method("linear", "linear start, energy score", tuned[:1], ours=True),
+            Method("decision", "linear start, energy score + decision", tuned, ours=True),
+        ),
+        "errors" if averse else "mean",
+        (("decision", "linear"), ("linear", "corrected"), ("decision", "errors"), ("errors", "mean")),
+    )
+
+
+MARKET_PLANS = (market_plan(averse=False), market_plan(averse=True))
+"""The schedules for their mean cost, and for that of the worst days."""

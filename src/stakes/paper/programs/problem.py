@@ -1,0 +1,113 @@
+"""A decision with many parts about a real record, and how much is done to solve it."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+
+import torch
+from torch import Tensor
+
+from stakes.data.cases import Cases
+from stakes.errors import SettingError
+from stakes.method.argument_checks import require_count
+from stakes.method.costs import Cost
+
+__all__ = ["QUICK", "WHOLE", "Measure", "Problem", "RunEffort"]
+
+Measure = Callable[[Tensor, Tensor], Tensor]
+"""A further number of each case, (...), from its action (..., A) and outcome (..., D)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One decision, and the cases it is learned from, chosen by and judged on; cases are in the order of time.
+
+    Attributes:
+        name: Its short name, also that of its figure and of the folder of its results.
+        title: What it is called.
+        text: What is decided, from which data, in a few sentences.
+        unit: The unit of the cost.
+        cost: What an action costs at an outcome.
+        train: The cases that methods learn from.
+        validation: Later cases, which stop trainings, give fresh errors and choose among candidates.
+        test: Still later cases, which choose nothing.
+        block: How many neighbouring cases depend on each other.
+        gap: How many rows before a case were not known yet when it was forecast.
+        attribution: What the licence of the data asks to be said.
+        measures: Further numbers of each case, by name.
+    """
+
+    name: str
+    title: str
+    text: str
+    unit: str
+    cost: Cost
+    train: Cases
+    validation: Cases
+    test: Cases
+    block: int = 7
+    gap: int = 1
+    attribution: str = ""
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_count("block", self.block)
+        require_count("gap", self.gap, least=0)
+        widths = {(part.features.shape[1], part.outcome.shape[1]) for part in self.parts.values()}
+        if len(widths) > 1:
+            raise SettingError(f"the parts of {self.name} must have the same features and outcomes, got {widths}")
+
+    @property
+    def parts(self) -> dict[str, Cases]:
+        """The three parts by name."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+    @property
+    def before_test(self) -> Cases:
+        """The training and the validation cases."""
+        known = (self.train, self.validation)
+        features, outcome = (torch.cat([getattr(part, name) for part in known]) for name in ("features", "outcome"))
+        return Cases(features, outcome)
+
+    @property
+    def digest(self) -> str:
+        """What tells this problem from another: the SHA-256 of its numbers and its cost."""
+        digest = hashlib.sha256(f"{self.name} {self.cost!r} {self.gap}".encode())
+        for part in self.parts.values():
+            digest.update(part.features.numpy().tobytes())
+            digest.update(part.outcome.numpy().tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class RunEffort:
+    """How much is done.
+
+    Attributes:
+        seeds: How many seeds each method that depends on chance gets.
+        members: How many members a decision is made from where they are error vectors or quantiles.
+        network_members: How many where they are drawn from a network.
+        epochs: The largest number of epochs of a training.
+        patience: After so many epochs without a better validation a training stops.
+        decision_members: How many members the decision is made from in training.
+        steps: Of the optimiser, where a method counts those.
+    """
+
+    seeds: int = 10
+    members: int = 500
+    network_members: int = 250
+    epochs: int = 60
+    patience: int = 10
+    decision_members: int = 50
+    steps: int = 1000
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            require_count(each.name, getattr(self, each.name))
+
+
+WHOLE = RunEffort()
+"""A whole run."""
+
+QUICK = RunEffort(seeds=2, members=100, network_members=50, epochs=4, patience=4, decision_members=20, steps=20)
+"""A reduced run, which shows that everything works and proves nothing."""
