@@ -9,7 +9,10 @@ READY := $(VENV)/.ready
 # The tests start many interpreters, which would else compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test tests lint browser docs reproduce bench forecast-quality soak clean
+# Packages that stakes plugs into; what each is tested with is in tests/plugins/requirements.
+PLUGINS := neuralforecast darts lightning anemoi
+
+.PHONY: install demo test tests lint browser docs reproduce bench forecast-quality plugins release soak clean
 
 install: $(INSTALLED)
 
@@ -54,7 +57,22 @@ forecast-quality: $(READY)
 	$(INSTALL) --editable ".[bench]"
 	$(BIN)/python -m benchmarks.forecast_quality --jobs 2
 
-soak: $(READY)
+# Each package in an environment of its own beside our torch, since what one of them pins need not suit another.
+plugins: $(PLUGINS:%=plugin-%)
+
+plugin-%: build/plugins/%/.installed
+	build/plugins/$*/bin/python -m pytest --noconftest -m plugins tests/plugins/test_$*.py
+
+# What would be published, in dist/: built without a warning, installed alone in an empty environment, where it runs the tutorial.
+release: $(READY)
+	$(INSTALL) build
+	rm -rf dist build/release
+	$(BIN)/python -W error -m build
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	PYTHONPATH=tests $(BIN)/python tests/soak/wheel_tutorial.py build/release
+
+soak: $(READY) plugins release
 	$(BIN)/python -m benchmarks.accuracy --sets 5000000
 	$(BIN)/python tests/soak/training_kills.py
 	$(BIN)/python tests/soak/service_load.py
@@ -64,6 +82,7 @@ soak: $(READY)
 	$(BIN)/python -m pytest -m soak
 	STAKES_TEST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m hypothesis
 	$(BIN)/python tests/soak/nonconvex_costs.py
+	PYTHONPATH=tests $(BIN)/python tests/soak/hostile_programs.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -74,6 +93,14 @@ $(INSTALLED): pyproject.toml constraints.txt
 $(READY): $(INSTALLED)
 	$(INSTALL) --editable ".[test,docs]"
 	touch $(READY)
+
+.PRECIOUS: build/plugins/%/.installed
+build/plugins/%/.installed: tests/plugins/requirements/%.txt pyproject.toml
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< --editable .
+	if test -e $(<:.txt=.alone.txt); then $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--requirement $(<:.txt=.alone.txt); fi # a package that wants another torch
+	touch $@
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache

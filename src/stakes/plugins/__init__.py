@@ -1,0 +1,1 @@
+"""What brings the decision into other people's training tools; one file for each, which nothing here imports."""

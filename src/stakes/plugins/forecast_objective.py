@@ -1,0 +1,180 @@
+"""The decision-aware objective of forecasts of many hours and series, as training tools have them in a batch."""
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from stakes.cost_text.written_cost import CostSpec
+from stakes.errors import CheckpointError, NonFiniteError, SettingError, ShapeError, StakesWarning
+from stakes.method.argument_checks import require_count, require_decision_weight, require_one_of
+from stakes.method.costs import Cost
+from stakes.method.decision_score import DecisionScore
+from stakes.method.models.sample_model import TrainingDraw
+from stakes.method.objective import DecisionAwareObjective
+from stakes.method.score_mixture import ScoreMixture, named_score, score_of_draw, score_weights
+from stakes.method.scores import ScoringRule
+from stakes.plugins.factor_head import FactorForecast
+
+__all__ = ["Across", "ForecastObjective", "SecondTerm", "refuse_unknown"]
+
+Across = Literal["hours", "series", "both", "none"]
+"""What belongs to one decision: all hours of a series, all series at an hour, all of both, or each value by itself."""
+
+SecondTerm = Literal["decision", "total"]
+"""What the score is mixed with: the cost of the decision, or the CRPS of what the decision is about."""
+
+
+class ForecastObjective(nn.Module):
+    """Forecasts and outcomes of a batch in, one number out.
+
+    Each part of the mixture is divided by its own mean for the first batch that is trained on, where a network still
+    forecasts next to nothing; the scales are a buffer and are saved with the module.
+
+    Args:
+        cost: What a decision costs, a cost or its text, such as "shortfall:penalty=20".
+        across: What belongs to one decision and is scored together, "hours", "series", "both" or "none".
+        score: "energy", "pointwise", or both, as in "energy=1,pointwise=1".
+        second_term: "decision" or "total".
+        decision_weight: The share of the second term, from 0 to 1.
+        members: M, how many members each forecast has in a training step.
+        pretraining_steps: Steps on the score alone that come first.
+    """
+
+    scales: Tensor
+    steps: Tensor
+
+    def __init__(
+        self,
+        cost: Cost | str,
+        across: Across,
+        score: str,
+        second_term: SecondTerm,
+        decision_weight: float,
+        members: int,
+        pretraining_steps: int,
+    ) -> None:
+        super().__init__()
+        require_one_of("across", across, get_args(Across))
+        require_one_of("second_term", second_term, get_args(SecondTerm))
+        require_decision_weight(decision_weight)
+        require_count("members", members, least=2)
+        require_count("pretraining_steps", pretraining_steps, least=0)
+        self.spec: CostSpec | None = None
+        if isinstance(cost, str):
+            self.spec = CostSpec.parse(cost)
+            cost = self.spec.build()
+        weights = score_weights(score)
+        total = second_term == "total"
+        self.second: ScoringRule = named_score({"total": 1.0}, cost) if total else DecisionScore(cost)
+        self.parts = tuple(named_score({name: 1.0}, cost) for name in weights)
+        self.part_weights = tuple(weights.values())
+        self.across, self.decision_weight, self.members = across, decision_weight, members
+        self.pretraining_steps = pretraining_steps
+        self.register_buffer("scales", torch.full((1 + len(self.parts),), math.nan))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def forward(
+        self, forecast: FactorForecast, outcome: Tensor, unit: Tensor | float = 1.0, weight: Tensor | None = None
+    ) -> Tensor:
+        """The mean objective of a batch, one number.
+
+        Args:
+            forecast: The forecasts, in the unit of the cost.
+            outcome: What happened, (B, H, N), in the same unit.
+            unit: What the score sees members and outcomes divided by, so that large series count no more than small
+                ones; a number or a tensor that broadcasts against (B, H, N).
+            weight: What each hour and series counts, (B, H, N), 0 where the outcome is not known: a decision about it
+                is then left out. None counts all alike.
+        """
+        if outcome.shape != forecast.location.shape:
+            raise ShapeError(
+                f"outcome must be (batch, hours, series) {tuple(forecast.location.shape)} as the forecast, "
+                f"got {tuple(outcome.shape)}"
+            )
+        self._require_series(outcome.shape[-1])
+        outcome = outcome.to(forecast.location.dtype)
+        if weight is not None:
+            outcome = torch.where(weight > 0, outcome, forecast.location.detach())
+        members = forecast.draw(self.members)
+        each = unit[:, None] if isinstance(unit, Tensor) else unit
+        draw = TrainingDraw(
+            score_members=self._cases(members / each),
+            score_outcome=self._cases((outcome / unit)[:, None]).squeeze(-2),
+            decision_members=self._cases(members),
+            decision_outcome=self._cases(outcome[:, None]).squeeze(-2),
+        )
+        terms = self._objective(draw)(draw)
+        if weight is None:
+            return terms.total.mean()
+        known = self._cases(weight[:, None]).squeeze(-2).amin(-1)
+        return (terms.total * known).sum() / known.sum().clamp(min=torch.finfo(known.dtype).tiny)
+
+    def _objective(self, draw: TrainingDraw) -> DecisionAwareObjective:
+        """The objective of this step; a step with a gradient counts, and the first of them sets the scales."""
+        training, scales, weight = draw.score_members.requires_grad, self.scales, self.decision_weight
+        if training:
+            weight = 0.0 if self.steps < self.pretraining_steps else weight
+            self.steps += 1
+        if bool(scales.isnan().any()):
+            scales = self._scales_of(draw)
+            if training:
+                self._tell_doubts(draw.decision_outcome)
+                self.scales.copy_(scales)
+        second, *parts = scales.to(draw.score_members).unbind()
+        score = ScoreMixture(self.parts, self.part_weights, tuple(parts))
+        return DecisionAwareObjective(score, self.second, weight, decision_scale=second)
+
+    @torch.no_grad()
+    def _scales_of(self, draw: TrainingDraw) -> Tensor:
+        means = [self.second(draw.decision_members, draw.decision_outcome).abs().mean()]
+        means += [score_of_draw(part, draw).mean() for part in self.parts]
+        scales = torch.stack(means)
+        if not bool(((scales > 0) & torch.isfinite(scales)).all()):
+            raise NonFiniteError(
+                "the mean cost and the mean score of the first batch must be positive and finite, to scale by, got "
+                f"{', '.join(f'{scale:g}' for scale in scales.tolist())}"
+            )
+        return scales
+
+    def _tell_doubts(self, outcome: Tensor) -> None:
+        """Normalised values that are taken for physical ones, or another unit, would train for another decision."""
+        if self.spec is None or not self.decision_weight:
+            return
+        for doubt in self.spec.doubts(outcome.detach().flatten(0, -2).double().cpu().numpy()):
+            warnings.warn(f"the cost {self.spec}: {doubt}", StakesWarning, stacklevel=2)
+
+    def _cases(self, members: Tensor) -> Tensor:
+        """Members (B, M, H, N) as cases (..., M, D), where D is what one decision is about."""
+        if self.across == "hours":
+            return members.permute(0, 3, 1, 2)
+        if self.across == "series":
+            return members.transpose(1, 2)
+        return members.flatten(2) if self.across == "both" else members.permute(0, 2, 3, 1)[..., None]
+
+    def _require_series(self, series: int) -> None:
+        if self.across == "series" and series == 1:
+            raise SettingError(
+                'across="series" needs a model that forecasts several series at once, and this one has one at a time; '
+                'across="hours" decides on all hours of a series, across="none" on each hour'
+            )
+
+
+def refuse_unknown(what: str, layout: int, known: int, others: Mapping[str, object]) -> None:
+    """Raise where settings, which may come from a saved model, are not those of this version.
+
+    Args:
+        what: What the message calls the class.
+        layout: The layout of what was saved.
+        known: The layout that this version has.
+        others: Settings that this version does not know, by name.
+    """
+    if layout != known:
+        raise CheckpointError(f"this {what} was saved by another version of stakes: layout {layout}, expected {known}")
+    if others:
+        raise SettingError(
+            f"{what} has no argument {', '.join(others)}; a saved model that has it is of another version of stakes"
+        )
