@@ -90,17 +90,17 @@ def action_error(problem: Problem, members: Tensor) -> tuple[float, int | None]:
     """
     exact = members.double()
     solution = stakes.solve_action(problem.cost, members[..., None])
-    found = solution.action[:, 0].double()
+    solved = solution.action[:, 0].double()
     if problem.slope is None:
         candidates = exact.clamp(problem.cost.lower, problem.cost.upper)  # a minimum lies at a member or a bound
         best = expected_cost(problem.cost, candidates.T, exact).amin(0)
-        return (expected_cost(problem.cost, found[None], exact)[0] - best).abs().max().item(), None
+        return (expected_cost(problem.cost, solved[None], exact)[0] - best).abs().max().item(), None
     action, interior = brute_force(problem, exact)
     near = torch.minimum((action - problem.cost.lower).abs(), (action - problem.cost.upper).abs()) <= 1e-6
     wrong = (solution.interior != interior) & ~(near & interior)
     if not bool(solution.converged.all()):
         raise AssertionError(f"{problem.name}: a solution without a certificate")
-    return (found - action).abs().max().item(), int(wrong.sum())
+    return (solved - action).abs().max().item(), int(wrong.sum())
 
 
 def expected_cost(cost: stakes.Cost, actions: Tensor, members: Tensor) -> Tensor:

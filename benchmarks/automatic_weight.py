@@ -99,18 +99,18 @@ def run(settings: Settings) -> dict[str, Any]:
     )
     both = joined(train, validation)
     forecaster.fit(both.features.numpy(), both.outcome.numpy(), times=both.times)
-    found = cast(Frontier, forecaster.frontier_)
+    trade_off = cast(Frontier, forecaster.frontier_)
     chosen = judged(forecaster, forecaster.models_, test)
     plain = judged(forecaster, forecaster.baseline_models_, test) if forecaster.baseline_models_ else chosen
-    room = policy_room(forecaster, train, validation, found.block)
-    costs = {point.weight: point.cost for point in found.points if point.cost is not None}
+    room = policy_room(forecaster, train, validation, trade_off.block)
+    costs = {point.weight: point.cost for point in trade_off.points if point.cost is not None}
     return {
-        "chosen weight": found.chosen,
+        "chosen weight": trade_off.chosen,
         "cheapest on validation": min(costs, key=lambda weight: costs[weight]),
         **compared(chosen, plain, block_of(test)),
         "headroom": to_plain(room),
-        "reason": found.reason,
-        "frontier": to_plain(found),
+        "reason": trade_off.reason,
+        "frontier": to_plain(trade_off),
         "training cases": len(train),
         "validation cases": len(validation),
         "test cases": len(test),
@@ -180,8 +180,8 @@ def line(name: str, row: dict[str, Any]) -> str:
     )
 
 
-def interval(found: list[float]) -> str:
-    return "{:+.4f} [{:+.4f}, {:+.4f}]".format(*found)
+def interval(bounds: list[float]) -> str:
+    return "{:+.4f} [{:+.4f}, {:+.4f}]".format(*bounds)
 
 
 HEADER = (
@@ -215,9 +215,9 @@ def main() -> None:
     described = {name: json.loads(json.dumps(to_plain(each))) for name, each in settings.items()}
     missing = {name: (settings[name],) for name in wanted if kept.get(name, {}).get("settings") != described[name]}
     machine = f"{processor()}, 1 thread a problem, Python {platform.python_version()}, torch {torch.__version__}"
-    for name, found in called_for_each(run, missing, arguments.processes):
-        kept[name] = {"settings": described[name], **found}
-        print(f"{name}: {found['seconds']:g} s", flush=True)
+    for name, record in called_for_each(run, missing, arguments.processes):
+        kept[name] = {"settings": described[name], **record}
+        print(f"{name}: {record['seconds']:g} s", flush=True)
         if file:
             in_order = {name: kept[name] for name in PROBLEMS if name in kept}
             file.write_text(json.dumps({"machine": machine, "problems": in_order}, indent=1) + "\n")

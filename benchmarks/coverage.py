@@ -31,12 +31,12 @@ def missed(days: int, hours: int, draws: int) -> dict[str, Any]:
     steps = 24 * days
     resampling = hourly(steps)
     generator = np.random.default_rng((days, hours))
-    found = {"missed, %": 0, "missed if skewed, %": 0}
+    counts = {"missed, %": 0, "missed if skewed, %": 0}
     for _ in range(0, draws, AT_ONCE):
         paths = independent_paths(generator, steps, hours, AT_ONCE).T[:, None, None]
-        for name, values in zip(found, (paths, skewed_paths(paths)), strict=True):
-            found[name] += sum(mean.interval().significant for mean in resampling.means(values))
-    shares = {name: round(100 * count / draws, 1) for name, count in found.items()}
+        for name, values in zip(counts, (paths, skewed_paths(paths)), strict=True):
+            counts[name] += sum(mean.interval().significant for mean in resampling.means(values))
+    shares = {name: round(100 * count / draws, 1) for name, count in counts.items()}
     return {"days": days, "hours": hours, "block": resampling.block, **shares}
 
 
@@ -45,12 +45,12 @@ def missed_by_seed(seeds: int, share: float, draws: int, days: int = 60, hours: 
     steps = 24 * days
     resampling = hourly(steps, seeds)
     generator = np.random.default_rng((seeds, days))
-    found, deviation = 0, share * math.sqrt(2 * hours / steps)
+    count, deviation = 0, share * math.sqrt(2 * hours / steps)
     for _ in range(0, draws, AT_ONCE):
         paths = independent_paths(generator, steps, hours, AT_ONCE).T[:, None, None]
         values = paths + deviation * math.sqrt(seeds) * generator.normal(size=(AT_ONCE, 1, seeds, 1))
-        found += sum(mean.interval().significant for mean in resampling.means(values))
-    return {"seeds": seeds, "error by seed over that by time": share, "missed, %": round(100 * found / draws, 1)}
+        count += sum(mean.interval().significant for mean in resampling.means(values))
+    return {"seeds": seeds, "error by seed over that by time": share, "missed, %": round(100 * count / draws, 1)}
 
 
 def hourly(steps: int, seeds: int = 1) -> Resampling:

@@ -117,9 +117,13 @@ def judged(linear: bool, count: int, seeds: tuple[int, ...], device: str) -> lis
     for trained in train(replicas, settings, device=device):
         trained.load_into_model()
         generator = torch.Generator().manual_seed(0)
-        found = assessor(trained.replica.model.cpu().sample(data.test.features, JUDGED, generator), data.test.outcome)
-        ratio = (found["spread"] ** 2).mean() / (found["error"] ** 2).mean() * (1 + 1 / JUDGED)
-        measured = {"spread": ratio.sqrt(), "cost": found["cost"].mean(), "energy score": found["energy_score"].mean()}
+        metrics = assessor(trained.replica.model.cpu().sample(data.test.features, JUDGED, generator), data.test.outcome)
+        ratio = (metrics["spread"] ** 2).mean() / (metrics["error"] ** 2).mean() * (1 + 1 / JUDGED)
+        measured = {
+            "spread": ratio.sqrt(),
+            "cost": metrics["cost"].mean(),
+            "energy score": metrics["energy_score"].mean(),
+        }
         start = "linear" if linear else "none"
         about = {"start": start, "decision members": count, "weight": trained.replica.decision_weight}
         numbers = {name: round(value.item(), 5) for name, value in measured.items()}
@@ -164,18 +168,18 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     machine = torch.cuda.get_device_name() if arguments.device == "cuda" else f"{processor()}, 1 thread"
-    found: dict[str, object] = {"machine": machine, "torch": torch.__version__}
+    record: dict[str, object] = {"machine": machine, "torch": torch.__version__}
     if arguments.what == "step":
         if arguments.device == "cpu":
             torch.set_num_threads(1)
-        found["steps"] = step_costs(arguments.device)
+        record["steps"] = step_costs(arguments.device)
     elif arguments.what == "rewarded":
-        found["spreads"] = rewarded_spreads()
+        record["spreads"] = rewarded_spreads()
     else:
         runs = spread(arguments.seeds, arguments.device, arguments.processes)
-        found |= {"seeds": arguments.seeds, "runs": runs, "summary": summary(runs)}
+        record |= {"seeds": arguments.seeds, "runs": runs, "summary": summary(runs)}
     if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

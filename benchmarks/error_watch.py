@@ -91,16 +91,16 @@ def paths(
 def false_alarms(way: str, days: int, draws: int) -> dict[str, Any]:
     """How often a way sees a change in a year where there is none."""
     generator = np.random.default_rng((days, draws))
-    found = [WAYS[way](*paths(generator, "none", days, 0)) is not None for _ in range(draws)]
-    share = round(100 * float(np.mean(found)), 1)
+    alarms = [WAYS[way](*paths(generator, "none", days, 0)) is not None for _ in range(draws)]
+    share = round(100 * float(np.mean(alarms)), 1)
     return {"way": way, "days to 1/e": days, "draws": draws, "false alarms in a year, %": share}
 
 
 def delays(way: str, change: str, days: int, first: int, draws: int, past: int = PAST) -> dict[str, Any]:
     """After how many changed cases a way notices; those who gave a false alarm before are not counted."""
     generator = np.random.default_rng((days, first, len(change)))
-    found = [WAYS[way](*paths(generator, change, days, first, past)) for _ in range(draws)]
-    after = np.array([math.inf if each is None else each - first for each in found])
+    noticed_at = [WAYS[way](*paths(generator, change, days, first, past)) for _ in range(draws)]
+    after = np.array([math.inf if each is None else each - first for each in noticed_at])
     quantiles = np.quantile(after[after > 0], (0.25, 0.5, 0.9), method="lower")
     noticed = {
         f"{share} % after": int(count) if math.isfinite(count) else None

@@ -45,14 +45,14 @@ def made_members(outcome: torch.Tensor, weight: float, seed: int) -> torch.Tenso
     return (centre[:, None] + scale * torch.randn(CASES, MEMBERS, 1, generator=generator)).abs()
 
 
-def made_study(found: list[Metrics], outcome: torch.Tensor) -> Study:
+def made_study(metrics: list[Metrics], outcome: torch.Tensor) -> Study:
     shape = (len(PENALTIES), 1, len(WEIGHTS), len(SEEDS), CASES)
     variables = {
         name: (
             AXES if first.dim() == 1 else (*AXES, "level"),
-            torch.stack([each[name] for each in found]).numpy().reshape(*shape, *first.shape[1:]),
+            torch.stack([each[name] for each in metrics]).numpy().reshape(*shape, *first.shape[1:]),
         )
-        for name, first in found[0].items()
+        for name, first in metrics[0].items()
     }
     axes = dict(zip(AXES, (PENALTIES, (0.0,), WEIGHTS, SEEDS, range(CASES)), strict=True))
     regions = {
@@ -76,16 +76,16 @@ def run() -> dict[str, object]:
     points = list(itertools.product(PENALTIES, WEIGHTS, SEEDS))
     row: dict[str, object] = {"machine": processor(), "threads": torch.get_num_threads()}
     row |= {"runs": len(points), "cases": CASES, "members": MEMBERS}
-    found, making = [], 0.0
+    metrics, making = [], 0.0
     with timed(row, "assess"):
         for penalty, weight, seed in points:
             start = time.perf_counter()
             members = made_members(outcome, weight, seed)
             making += time.perf_counter() - start
-            found.append(Assessor(WindDispatchCost(penalty), REGIONS)(members, outcome))
+            metrics.append(Assessor(WindDispatchCost(penalty), REGIONS)(members, outcome))
     with timed(row, "summarise"):
-        table = summarise(made_study(found, outcome), METRICS)
-    row |= {"making members, s, in assess": round(making, 2), "metrics": len(found[0]), "intervals": len(table)}
+        table = summarise(made_study(metrics, outcome), METRICS)
+    row |= {"making members, s, in assess": round(making, 2), "metrics": len(metrics[0]), "intervals": len(table)}
     assert np.isfinite(table["low"].to_numpy(dtype=float)).all()
     total = float(str(row["assess, s"])) + float(str(row["summarise, s"]))
     row |= {"total, s": round(total, 2), "target, s": TARGET, "within the target": total < TARGET}

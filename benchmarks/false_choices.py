@@ -49,10 +49,10 @@ def differences(generator: np.random.Generator, steps: int, hours: float, skewed
     """Paths (W, N) of mean zero, that of weight 0 zero throughout."""
     path = independent_paths(generator, steps, hours, len(WEIGHTS))
     shared, own = path[:, :1], path[:, 1:]
-    found = (shared + own) / math.sqrt(2)
+    mixed = (shared + own) / math.sqrt(2)
     if skewed:
-        found = skewed_paths(found)
-    return np.concatenate([np.zeros((1, steps)), found.T])
+        mixed = skewed_paths(mixed)
+    return np.concatenate([np.zeros((1, steps)), mixed.T])
 
 
 def left(cost: Floats, block: int) -> bool:
@@ -92,9 +92,9 @@ def run(draws: int) -> dict[str, object]:
     for skewed in SKEWED:
         for days in DAYS:
             for hours in HOURS:
-                found = measured(days, hours, skewed, draws)
-                print(*found, sep="\n", flush=True)
-                rows += found
+                cells = measured(days, hours, skewed, draws)
+                print(*cells, sep="\n", flush=True)
+                rows += cells
     seconds = round(time.process_time() - began)
     return {"machine": processor(), "draws": draws, "CPU seconds": seconds, "rows": rows}
 

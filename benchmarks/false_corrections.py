@@ -50,12 +50,12 @@ def main() -> None:
     counts: dict[str, Counter[str]] = {truth: Counter() for truth in TRUTHS}
     for (truth, _), rung in called_for_each(taken, cells, given.jobs):
         counts[truth][rung] += 1
-    found = {
+    record = {
         "machine": f"{processor()}, torch {torch.__version__}",
         "draws": given.draws,
         "taken": {truth: dict(rungs) for truth, rungs in counts.items()},
     }
-    text = json.dumps(found, indent=1)
+    text = json.dumps(record, indent=1)
     print(text)
     if given.json:
         given.json.write_text(text + "\n")

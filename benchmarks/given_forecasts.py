@@ -84,9 +84,9 @@ def recalibrating(folder: Path) -> dict[str, float]:
     words += ["--outcome", "outcome", "--lead", "24", "--cost", COSTS["newsvendor"], "--out", str(folder / "made")]
     start = time.perf_counter()
     of_core = child_seconds(*words)
-    found = {"whole command, s": round(of_core, 1), "by the clock, s": round(time.perf_counter() - start, 1)}
-    print("recalibrate", found, flush=True)
-    return found
+    seconds = {"whole command, s": round(of_core, 1), "by the clock, s": round(time.perf_counter() - start, 1)}
+    print("recalibrate", seconds, flush=True)
+    return seconds
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

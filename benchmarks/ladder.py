@@ -92,9 +92,9 @@ def real_problems(options: argparse.Namespace) -> dict[str, Any]:
     ]
     calls = {cell: (*cell, options.reference) for cell in cells}
     came = {}
-    for cell, found in called_for_each(on_problem, calls, options.jobs):
-        print(*cell, found["taken"], f"{found['seconds']:.0f} s", flush=True)
-        came[cell] = found
+    for cell, row in called_for_each(on_problem, calls, options.jobs):
+        print(*cell, row["taken"], f"{row['seconds']:.0f} s", flush=True)
+        came[cell] = row
     table = {}
     for name, label, _ in cells:
         seeds = [came[name, label, seed] for seed in range(options.seeds)]
@@ -238,8 +238,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
     parser.add_argument("--json", type=Path, help="file to write")
     options = parser.parse_args(arguments)
-    found = {"machine": f"{processor()}, torch {torch.__version__}", **COMMANDS[options.what](options)}
-    text = json.dumps(found, indent=1)
+    record = {"machine": f"{processor()}, torch {torch.__version__}", **COMMANDS[options.what](options)}
+    text = json.dumps(record, indent=1)
     print(text)
     if options.json is not None:
         options.json.write_text(text + "\n")

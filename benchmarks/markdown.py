@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["claims_markdown", "figures_markdown", "portfolios_markdown", "quality_markdown"]
+from stakes.paper.base_scores import BASES, METHODS
+
+__all__ = ["claims_markdown", "figures_markdown", "portfolios_markdown", "quality_markdown", "scores_markdown"]
 
 
 def claims_markdown(claims: Mapping[str, Any]) -> str:
@@ -64,6 +66,54 @@ def _portfolio_lines(rows: Sequence[Mapping[str, Any]]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+_SCORE_HEADS = ("penalty", "trained on", "added", "weight", "cost", "change of the cost", "above foresight")
+_SCORE_HEADS += ("CRPS of the sites", "energy score", "signed gap", "spread", "less the shuffled", "less the total")
+_ADDED = {name: title for name, (title, _) in METHODS.items()} | {"policy": "direct policy a(x), no forecast"}
+_SHOWN_WEIGHT = 0.1
+
+
+def scores_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Every record and base: its score alone, then what is added, at the chosen weight and at 0.1."""
+    parts = ["# Portfolios by base score"]
+    for place in dict.fromkeys(row["portfolio"] for row in rows):
+        lines = [f"| {' | '.join(_SCORE_HEADS)} |", "|" + "---|" * len(_SCORE_HEADS)]
+        ordered = sorted(
+            (row for row in rows if row["portfolio"] == place and _shown_score(row)),
+            key=lambda row: (row["parameter"], list(BASES).index(row["base"])),
+        )
+        parts += [
+            f"## {place[0].upper()}{place[1:].replace('_', ' ')}",
+            "\n".join([*lines, *map(_score_line, ordered)]),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown_score(row: Mapping[str, Any]) -> bool:
+    if row["weight"] == 0:
+        return bool(row["method"] == "decision")
+    return bool(row["chosen"]) or row["weight"] == _SHOWN_WEIGHT
+
+
+def _score_line(row: Mapping[str, Any]) -> str:
+    weight = "" if row["weight"] is None else f"{row['weight']:g}{' (chosen)' if row['chosen'] else ''}"
+    cells = [
+        f"{row['parameter']:g}",
+        BASES[row["base"]][0],
+        "nothing" if row["weight"] == 0 else _ADDED[row["method"]],
+        weight,
+        f"{row['cost']:.4f}",
+        _interval(row["cost_change"]),
+        _interval(row["above_foresight_change"], " %"),
+        _interval(row["crps_of_sites_change"], " %"),
+        _interval(row["energy_score_change"], " %"),
+        _from_to(row["gap_at_0"], row["gap"]),
+        _from_to(row["spread_at_0"], row["spread"]),
+        _interval(row["less_shuffled"]),
+        _interval(row["less_total"]),
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 _SUBJECTS = {

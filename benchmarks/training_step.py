@@ -18,12 +18,17 @@ BATCH = 256
 CURVE = stakes.PowerCurve()
 
 
-def training_step(members: int, device: str, loss: Callable[[stakes.TrainingDraw], torch.Tensor]) -> Callable[[], None]:
-    """One step of Adam on a loss of the model's draw."""
+def training_step(
+    members: int,
+    device: str,
+    loss: Callable[[stakes.TrainingDraw], torch.Tensor],
+    outcome: torch.Tensor | None = None,
+) -> Callable[[], None]:
+    """One step of Adam on a loss of the model's draw; the outcome (BATCH, D) is a wind speed by default."""
     torch.manual_seed(0)
     features = torch.randn(BATCH, 3, device=device)
-    outcome = 10 + 4 * torch.randn(BATCH, 1, device=device)
-    model = stakes.ImplicitModel(3, 1).to(device)
+    outcome = 10 + 4 * torch.randn(BATCH, 1, device=device) if outcome is None else outcome
+    model = stakes.ImplicitModel(3, outcome.shape[-1]).to(device)
     model.fit_scaling(features, outcome)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
 

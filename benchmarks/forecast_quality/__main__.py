@@ -93,11 +93,13 @@ def table_of(cells: Sequence[Cell], options: argparse.Namespace) -> dict[str, An
     for cell in cells:
         seeds.setdefault((cell.problem, cell.forecast), []).append(cell.kept(options.cells))
     by_problem: dict[str, dict[str, dict[str, Any]]] = {}
-    for (problem, forecast), found in seeds.items():
-        for label in found[0] if None not in found else ():
+    for (problem, forecast), of_seeds in seeds.items():
+        for label in of_seeds[0] if None not in of_seeds else ():
             name = f"{problem}, {label}" if label else problem
-            by_problem.setdefault(name, {})[forecast] = joined([each[label] for each in found])
-    return {name: compared(found, options.ours) for name, found in by_problem.items() if options.ours in found}
+            by_problem.setdefault(name, {})[forecast] = joined([each[label] for each in of_seeds])
+    return {
+        name: compared(forecasts, options.ours) for name, forecasts in by_problem.items() if options.ours in forecasts
+    }
 
 
 def joined(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:

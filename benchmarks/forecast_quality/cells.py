@@ -76,11 +76,11 @@ class Cell:
         with np.load(self.file(folder)) as file:
             arrays = dict(file)
         beside = {name: arrays.pop(name) for name in ("times", "seconds")}
-        found: dict[str, dict[str, NDArray[Any]]] = {}
+        by_label: dict[str, dict[str, NDArray[Any]]] = {}
         for name, values in arrays.items():
             label, _, metric = name.rpartition(":")
-            found.setdefault(label, dict(beside))[metric] = values
-        return found
+            by_label.setdefault(label, dict(beside))[metric] = values
+        return by_label
 
 
 def judged(problem: Problem, members: NDArray[np.float64]) -> dict[str, dict[str, NDArray[np.float64]]]:
@@ -98,12 +98,12 @@ def judged(problem: Problem, members: NDArray[np.float64]) -> dict[str, dict[str
         )
     )
     score = torch.cat([energy_score(drawn / scale, outcome / scale) for drawn, outcome in rows])
-    found = {}
+    by_label = {}
     for label, cost in problem.costs.items():
         parts = [_decided(cost, drawn, outcome) for drawn, outcome in rows]
-        found[label] = {name: torch.cat([part[name] for part in parts]).numpy() for name in parts[0]}
-        found[label]["score"] = score.numpy()
-    return found
+        by_label[label] = {name: torch.cat([part[name] for part in parts]).numpy() for name in parts[0]}
+        by_label[label]["score"] = score.numpy()
+    return by_label
 
 
 def _decided(cost: Cost, drawn: Tensor, outcome: Tensor) -> dict[str, Tensor]:

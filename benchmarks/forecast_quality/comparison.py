@@ -118,7 +118,7 @@ def summary(
         for problem, rows in table.items()
         if any(rival in rows for rival in rivals)
     }
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "rival significantly better": [
             each for each, row in zip(lost, of, strict=True) if row[f"{each['metric']} p adjusted"] < LEVEL
         ],
@@ -130,10 +130,10 @@ def summary(
             problem: table[problem][ours]["score"] / score for problem, (score, _) in best.items()
         },
     }
-    found["geometric mean of score over best rival"] = geometric_mean(list(found["score over best rival"].values()))
+    summary["geometric mean of score over best rival"] = geometric_mean(list(summary["score over best rival"].values()))
     if before is not None:
         for metric in ("score", "seconds"):
             ratios = {name: rows[ours][metric] / rows[before][metric] for name, rows in table.items() if before in rows}
-            found[f"{metric} over before"] = ratios
-            found[f"geometric mean of {metric} over before"] = geometric_mean(list(ratios.values()))
-    return found
+            summary[f"{metric} over before"] = ratios
+            summary[f"geometric mean of {metric} over before"] = geometric_mean(list(ratios.values()))
+    return summary

@@ -22,7 +22,9 @@ from stakes.method.costs import Cost
 from stakes.tasks.european_wind import EuropeanWind
 from stakes.tasks.french_load import FrenchLoad
 from stakes.tasks.frost import FrostTask
+from stakes.tasks.gefcom_wind import GefcomWind
 from stakes.tasks.irish_wind import IrishWind
+from stakes.tasks.new_york_load import NewYorkLoad
 from stakes.tasks.task import Task
 from stakes.tasks.wind import WindTask
 
@@ -170,61 +172,24 @@ def bakery(product: int, name: str) -> Problem:
 # Of tables that cannot be shipped
 
 
-@dataclass(frozen=True)
-class _EuropeanTable(EuropeanWind):
-    """The same task with its series read from a table of 6-hourly means and one of capacities."""
-
-    folder: Path = Path()
-
-    def series(self) -> TimeSeries:
-        table = pd.read_csv(self.folder / "wind_europe_21series_6hourly_2017_2020.csv.gz", parse_dates=["time"])
-        capacity = pd.read_csv(self.folder / "wind_europe_capacity.csv", index_col="series")
-        years = table["time"].dt.year
-        columns = tuple(table.columns[1:])
-        of_year = np.stack([[capacity.loc[name, f"p99.5_{year}"] for name in columns] for year in years.unique()])
-        divisors = of_year[years.to_numpy() - years.min()]
-        times = table["time"].to_numpy("datetime64[s]")
-        return TimeSeries(times, table[list(columns)].to_numpy(np.float64) / divisors, columns)
-
-
 def european_wind(name: str, folder: Path) -> Problem:
-    tasks = {f"lambda {penalty:g}": _EuropeanTable(penalty, folder=folder) for penalty in _PENALTIES}
+    tasks = {f"lambda {penalty:g}": EuropeanWind(penalty, tables=str(folder)) for penalty in _PENALTIES}
     return of_task(tasks, 24, 24, name)
 
 
 def gefcom(name: str, folder: Path) -> Problem:
     """The mean power of 10 wind farms from the weather forecasts for each and its power the day before."""
-    table = pd.read_csv(folder / "wind_gefcom2014_10zones_hourly_2012_2013.csv.gz", parse_dates=["time"])
-    farms = [column.removeprefix("power_") for column in table.columns if column.startswith("power_")]
-    for height in (10, 100):
-        for farm in farms:
-            table[f"ws{height}_{farm}"] = np.hypot(table[f"u{height}_{farm}"], table[f"v{height}_{farm}"])
-    power = tuple(f"power_{farm}" for farm in farms)
-    weather = tuple(column for column in table.columns if column not in ("time", *power))
-    rows = LaggedSeries((LaggedInput(power),), power, 24, weather, ("hour", "season"))
-    split = rows.split(_series(table, (*power, *weather)), "2012-01-01", "2013-12-02")
+    task = GefcomWind(tables=str(folder))
+    split = task.rows.split(task.series(), "2012-01-01", "2013-12-02")
     costs = {f"lambda {penalty:g}": ShortfallCost(penalty) for penalty in _PENALTIES}
     return of_split(name, split, "2013-07-01", 24, 24, costs, "fraction of capacity")
 
 
 def new_york(name: str, folder: Path) -> Problem:
     """The load of 11 zones from the operator's forecast, issued up to 35 h before, and loads two and seven days ago."""
-    table = pd.read_csv(folder / "load_nyiso_11zones_dayahead_hourly_2018_2019.csv.gz", parse_dates=["time_utc"])
-    table = table.rename(columns={"time_utc": "time"})
-    loads = tuple(column for column in table.columns if column.startswith("load_"))
-    forecasts = tuple(column.replace("load_", "dayahead_") for column in loads)
-    table[[*loads, *forecasts]] /= 1000  # GW
-    errors = tuple(column.replace("load_", "error_") for column in loads)
-    table[list(errors)] = table[list(loads)].to_numpy() - table[list(forecasts)].to_numpy()
-    inputs = (LaggedInput(loads, (0, 120)), LaggedInput(errors))
-    rows = LaggedSeries(inputs, loads, 48, forecasts, ("hour", "weekday_wave", "season"))
-    split = rows.split(_series(table, (*loads, *forecasts, *errors)), "2018-01-01", "2020-01-02")
-    cost = ImbalanceCost(short=10.0, long=1.0, lower=0.0, upper=60.0)
-    return of_split(name, split, "2019-03-01", 48, 168, {"": cost}, "GW")
-
-
-def _series(table: pd.DataFrame, columns: tuple[str, ...]) -> TimeSeries:
-    return TimeSeries(table["time"].to_numpy("datetime64[s]"), table[list(columns)].to_numpy(np.float64), columns)
+    task = NewYorkLoad(tables=str(folder))
+    split = task.rows.split(task.series(), "2018-01-01", "2020-01-02")
+    return of_split(name, split, "2019-03-01", 48, 168, {"": task.cost}, "GW")
 
 
 # Made for trying

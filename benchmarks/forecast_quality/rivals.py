@@ -83,8 +83,8 @@ def _boosted(problem: Problem, column: int, seed: int) -> tuple[Floats, Floats]:
     settings = {**_BOOSTING, "seed": seed}
     data = lightgbm.Dataset(problem.features[known], outcome[known], free_raw_data=False)
     stop = lightgbm.early_stopping(_PATIENCE, verbose=False)
-    found = lightgbm.cv(settings, data, _ROUNDS, folds, callbacks=[stop], return_cvbooster=True)
-    boosters = found["cvbooster"]
+    validated = lightgbm.cv(settings, data, _ROUNDS, folds, callbacks=[stop], return_cvbooster=True)
+    boosters = validated["cvbooster"]
     rounds = boosters.best_iteration
     residuals = [
         outcome[held] - booster.predict(problem.features[held], num_iteration=rounds)

@@ -66,9 +66,9 @@ def on_problem(name: str, label: str, folder: Path, thin: int) -> dict[str, Row]
         forecasts[forecast] = judged(problem, rival(problem), cost)
     variants = {WITHOUT: False, OURS: True} if "wind" in name else {OURS: True}
     for forecast, features in variants.items():
-        found = recalibrated(problem, cost, features)
-        forecasts[forecast] = judged(problem, found.members, cost)
-        facts[forecast] = {"rung": found.rung, "rungs": found.rungs, "seconds": found.seconds}
+        ours = recalibrated(problem, cost, features)
+        forecasts[forecast] = judged(problem, ours.members, cost)
+        facts[forecast] = {"rung": ours.rung, "rungs": ours.rungs, "seconds": ours.seconds}
     rows = compared(problem, forecasts, OURS)
     facts |= dependence_lost(problem, forecasts)
     return {forecast: row | facts.get(forecast, {}) for forecast, row in rows.items()}
@@ -78,12 +78,12 @@ def rivals_of(problem: Problem) -> Mapping[str, Any]:
     return next(rivals for start, rivals in RIVALS.items() if problem.name.startswith(start))
 
 
-def write(found: dict[str, Any], options: argparse.Namespace) -> None:
+def write(results: dict[str, Any], options: argparse.Namespace) -> None:
     machine = f"{processor()}, 1 thread a problem, Python {platform.python_version()}, torch {torch.__version__}"
-    record = {"machine": machine, "thinned to every": options.thin, **found}
+    record = {"machine": machine, "thinned to every": options.thin, **results}
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(record, indent=1) + "\n")
-    for beaten in found["summary"]["better than ours at 5 %, taken alone"]:
+    for beaten in results["summary"]["better than ours at 5 %, taken alone"]:
         print("better than ours:", json.dumps(beaten))
     if options.page is not None:
         before, _, rest = options.page.read_text().partition(f"{TABLES}\n")

@@ -80,13 +80,13 @@ def compared(problem: Problem, forecasts: Mapping[str, Mapping[str, Floats]], ou
 def dependence_lost(problem: Problem, forecasts: Mapping[str, Mapping[str, Floats]]) -> dict[str, dict[str, Any]]:
     """What losing the dependence of several outcomes changes: of each that lost it, less the one that kept it."""
     resampling = _resampling(problem)
-    found: dict[str, dict[str, Any]] = {}
+    changes: dict[str, dict[str, Any]] = {}
     for lost, kept in _LOST.items():
         if lost in forecasts:
             pairs = {each: (forecasts[lost][each][None, None], forecasts[kept][each][None, None]) for each in _METRICS}
             means = {metric: resampling.pair(*pair) for metric, pair in pairs.items()}
-            found[lost] = {f"{metric} less kept": list((a - b).interval()) for metric, (a, b) in means.items()}
-    return found
+            changes[lost] = {f"{metric} less kept": list((a - b).interval()) for metric, (a, b) in means.items()}
+    return changes
 
 
 def _resampling(problem: Problem) -> Resampling:

@@ -95,13 +95,13 @@ class Problem:
 
 def frost(name: str, folder: Path) -> Problem:
     """The night's minimum at Innsbruck by 11 GEFS members: protect against frost, by level."""
-    found = np.load(folder / _ENSEMBLES)
-    times = found["innsbruck_tmin_time"].astype("datetime64[ns]")
+    arrays = np.load(folder / _ENSEMBLES)
+    times = arrays["innsbruck_tmin_time"].astype("datetime64[ns]")
     costs = {f"false alarm {ratio:g}": stakes.ProtectionCost(0.0, ratio, "below", sharpness=2.0) for ratio in _RATIOS}
     return Problem(
         name,
-        found["innsbruck_tmin_members_degC"].astype(np.float64)[..., None],
-        found["innsbruck_tmin_obs_degC"].astype(np.float64)[:, None],
+        arrays["innsbruck_tmin_members_degC"].astype(np.float64)[..., None],
+        arrays["innsbruck_tmin_obs_degC"].astype(np.float64)[:, None],
         times,
         times - np.timedelta64(30, "h"),
         np.datetime64("2011-01-01"),
@@ -156,9 +156,9 @@ def rain_of_three_days(name: str, folder: Path) -> Problem:
 
 def _frankfurt(folder: Path) -> tuple[Floats, Floats, Times]:
     """Members (days, leads, M), outcomes (days, leads) and the days on which it rained."""
-    found = np.load(folder / _ENSEMBLES)
-    members, outcomes = (found[f"frankfurt_rain_{part}_mm"].astype(np.float64) for part in ("members", "obs"))
-    return members, outcomes, found["frankfurt_rain_date"]
+    arrays = np.load(folder / _ENSEMBLES)
+    members, outcomes = (arrays[f"frankfurt_rain_{part}_mm"].astype(np.float64) for part in ("members", "obs"))
+    return members, outcomes, arrays["frankfurt_rain_date"]
 
 
 def new_york(name: str, folder: Path) -> Problem:

@@ -60,8 +60,8 @@ def nonhomogeneous_regression(
         deviation = np.sqrt(variance + 1e-6 * scale**2)
         return float(censored_normal_crps(outcome, mean, deviation, lower).mean() / scale)
 
-    found = minimize(crps, np.concatenate([start, share]), method="BFGS").x
-    return found[: len(start)], found[len(start) :]
+    parameters = minimize(crps, np.concatenate([start, share]), method="BFGS").x
+    return parameters[: len(start)], parameters[len(start) :]
 
 
 def regression(
@@ -77,8 +77,8 @@ def regression(
     for known, test, places in _grouped(problem):
         for outcome in range(quantiles.shape[2]):
             terms = [_terms(problem, members[..., outcome], rows, season, each_member) for rows in (known, test)]
-            found = nonhomogeneous_regression(*terms[0], outcomes[known, outcome], lower)
-            mean, deviation = terms[1][0] @ found[0], np.sqrt(terms[1][1] @ found[1] ** 2)
+            coefficients = nonhomogeneous_regression(*terms[0], outcomes[known, outcome], lower)
+            mean, deviation = terms[1][0] @ coefficients[0], np.sqrt(terms[1][1] @ coefficients[1] ** 2)
             quantiles[places, :, outcome] = mean[:, None] + deviation[:, None] * ndtri(shown)
     quantiles = np.maximum(quantiles, lower)
     return quantiles**2 if root else quantiles

@@ -1,6 +1,6 @@
 from typing import Any
 
-from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown
+from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown, scores_markdown
 
 
 def check(name: str, verdict: str, counts: bool = True, **others: Any) -> dict[str, Any]:
@@ -66,3 +66,39 @@ def test_figures_stand_under_their_subject_with_their_captions() -> None:
     page = figures_markdown(figures)
     assert page.index("## Synthetic task") < page.index("**The task.** Its cost.") < page.index("## Frost")
     assert "![Frost](figures/frost_main.svg)\n\n**Frost.** The action a\\* by weight." in page
+
+
+def test_base_scores_show_the_score_alone_the_chosen_weight_and_a_tenth() -> None:
+    row = {
+        "portfolio": "irish_wind",
+        "parameter": 20.0,
+        "base": "pointwise",
+        "method": "decision",
+        "weight": 0.0,
+        "chosen": False,
+        "cost": -0.127,
+        "cost_change": [0.0, 0.0, 0.0],
+        "above_foresight_change": [0.0, 0.0, 0.0],
+        "crps_of_sites_change": [0.0, 0.0, 0.0],
+        "energy_score_change": [0.0, 0.0, 0.0],
+        "gap_at_0": 0.006,
+        "gap": [0.006, 0.001, 0.01],
+        "spread_at_0": 1.09,
+        "spread": [1.09, 1.0, 1.2],
+        "less_shuffled": None,
+        "less_total": [0.0026, -0.0007, 0.0059],
+    }
+    changed = {"cost": -0.13, "cost_change": [-0.003, -0.0057, -0.0004]}
+    rows = [
+        row,
+        *({**row, **changed, "weight": weight, "chosen": weight == 0.3} for weight in (0.1, 0.3, 0.6)),
+        {**row, "method": "total"},
+        {**row, **changed, "method": "shuffled", "weight": None, "chosen": True, "base": "energy"},
+    ]
+    page = scores_markdown(rows).splitlines()
+    assert [line for line in page if line.startswith("#")] == ["# Portfolios by base score", "## Irish wind"]
+    alone, tenth, chosen, shuffled = (line for line in page if line.startswith("| 20"))
+    assert alone.startswith("| 20 | point by point | nothing | 0 | -0.1270 | 0 | 0 |")
+    assert tenth.startswith("| 20 | point by point | decision | 0.1 | -0.1300 | **-0.003 [-0.0057, -0.0004]** |")
+    assert "| 0.3 (chosen) |" in chosen
+    assert "| energy score | members shuffled by past errors, a rival |  |" in shuffled
