@@ -114,8 +114,11 @@ def defined(tree: ast.Module) -> set[str]:
 
 
 def test_no_public_name_exists_twice() -> None:
+    """But in `plugins/`, whose classes do in another tool what those of the same name do here."""
     homes = defaultdict(list)
     for module in MODULES:
+        if module.startswith("plugins/"):
+            continue
         tree = tree_of(module)
         for name in listed(tree) & defined(tree):
             homes[name].append(module)

@@ -53,7 +53,7 @@ def test_the_order_of_the_rooms() -> None:
         assert not rooms[name] & set(order[place + 1 :]), f"{name} imports what comes after it"
 
 
-@pytest.mark.parametrize("last", ["commands", "paper", "demo", "serving"])
+@pytest.mark.parametrize("last", ["commands", "paper", "demo", "serving", "plugins"])
 def test_nothing_below_imports_the_last_rooms(last: str) -> None:
     users = {name for name, used in graph().items() if last in used}
     assert users <= {"cli", "commands"}

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown
+from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown, scores_markdown
 
 from stakes.training.sweep import read_sweep
 
@@ -45,16 +45,17 @@ def test_the_published_reproduction_is_what_its_results_say() -> None:
     results = json.loads((folder / "results.json").read_text())
     assert (folder / "claims.md").read_text() == claims_markdown(results["claims"])
     assert (folder / "portfolios.md").read_text() == portfolios_markdown(results["portfolios"])
+    assert (folder / "base_scores.md").read_text() == scores_markdown(results["scores"])
     assert (folder / "figures.md").read_text() == figures_markdown(results["figures"])
     for label in results["figures"]:
         assert (folder / "figures" / f"{label}.svg").exists()
 
 
-def test_the_readme_counts_the_claims_as_the_results_do() -> None:
+def test_the_page_about_the_paper_counts_the_claims_as_the_results_do() -> None:
     claims = json.loads((ROOT / "docs" / "reproduction" / "results.json").read_text())["claims"]
     verdicts = Counter(next(iter(claim["choices"].values()))["verdict"] for claim in claims.values())
-    readme = " ".join((ROOT / "README.md").read_text().split())
+    page = " ".join((ROOT / "docs" / "paper_and_us.md").read_text().split())
     assert (
         f"of its {len(claims)} claims {verdicts['holds']} hold on our data, {verdicts['fails']} fail and "
         f"{verdicts['open']} are open"
-    ) in readme
+    ) in page

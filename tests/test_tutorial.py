@@ -1,4 +1,4 @@
-"""The tutorial's commands, run one after the other, with fewer rows and a shorter training."""
+"""The commands of the tutorials, run one after the other, with fewer rows and a shorter training."""
 
 import shlex
 import subprocess
@@ -14,6 +14,7 @@ pytestmark = pytest.mark.usefixtures("blank_figures")
 SHORTER = {
     "head -n 10229": "head -n 1501",
     "stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --no-headroom --workers 1",
+    "stakes recalibrate": "stakes recalibrate --decision-weights none",
 }
 
 
@@ -29,6 +30,22 @@ def test_the_tutorial_goes_from_a_table_to_decisions(tmp_path: Path, monkeypatch
     assert decisions["action"].between(0, 6000).all()
     assert set(cases["time"]) <= set(decisions["time"])
     assert Path("brittany/report.html").is_file()
+
+
+def test_the_tutorial_for_a_forecast_goes_from_past_errors_to_decisions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "tutorial_forecast.md"
+    (made,) = blocks(page, "python")
+    exec(made.text.replace("-4380:-1460", "-1860:-1460").replace("table[-1460:]", "table[-50:]"), {})
+    for line in (line for block in blocks(page, "console") for line in commands(block)):
+        run(line)
+    as_it_is, decisions, later = (pd.read_csv(f"{name}.csv") for name in ("as_it_is", "decisions", "later"))
+    assert as_it_is["action"].tolist() == pytest.approx(later["forecast"].tolist())
+    assert len(decisions) == 50
+    assert (decisions["action"] > later["forecast"]).mean() > 0.9  # too little is dearer than too much
+    assert Path("service/report.html").is_file()
 
 
 def run(line: str) -> None:
