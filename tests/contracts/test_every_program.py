@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partialmethod
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from stakes import (
     AllocationCost,
     ArbitrageCost,
     CVaRCost,
+    DecisionScore,
     ImbalanceCost,
     InteriorPoint,
     NewtonBisection,
@@ -135,3 +138,27 @@ def test_no_cases(decision: Decision) -> None:
     solution = solve_action(decision.cost(4.0), members(0, MEMBERS), decision.solver)
     assert solution.action.shape == (0, decision.parts)
     assert solution.certified.shape == (0,)
+
+
+def with_two_steps(solver: InteriorPoint, run: Callable[..., Any], *given: Any) -> Any:
+    return run(replace(solver, fixed_iterations=2), *given)
+
+
+@with_words
+@pytest.mark.parametrize("weighted", [False, True])
+def test_nothing_is_looked_at_and_nothing_brought_along_where_the_members_are(
+    decision: Decision, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensors on the device "meta" have no numbers: a look at one, or a tensor left on the CPU, is an error."""
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: False)  # which knows no such device
+    monkeypatch.setattr(torch, "autocast", lambda device, enabled: nullcontext())
+    monkeypatch.setattr(InteriorPoint, "_run", partialmethod(with_two_steps, InteriorPoint._run))  # all are alike
+    outcomes = 1 if decision.one_number else PARTS
+    samples = torch.empty(4, MEMBERS, outcomes, dtype=torch.float64, device="meta").requires_grad_()
+    weights = torch.empty(4, MEMBERS, dtype=torch.float64, device="meta") if weighted else None
+    cost = decision.cost(5.0)
+    action = optimal_action(cost, samples, decision.solver, weights=weights)
+    assert action.shape == (4, decision.parts)
+    paid = DecisionScore(cost, solver=decision.solver)(samples, samples.detach()[:, 0], weights=weights)
+    (gradient,) = torch.autograd.grad(paid.sum() + action.sum(), samples)
+    assert gradient.shape == samples.shape
