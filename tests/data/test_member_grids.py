@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from stakes import ScheduleCost, ShortfallCost
+from stakes import ScheduleCost, ShortfallCost, cost_function
 from stakes.data.members import read_members
 from stakes.errors import TableError
 
@@ -114,8 +114,12 @@ def hourly(folder: Path) -> Path:
 
 def test_any_dimension_may_be_that_of_the_parts(tmp_path: Path) -> None:
     path = hourly(tmp_path)
-    with pytest.raises(TableError, match=r"'hour' besides 'time', .*: --site hour makes it .*, --sites each decides"):
-        read_members(path, cost=RAMP)
+    own = cost_function(lambda a, y: ((a - y) ** 2).sum(-1), 0.0, 9.0, parts=3)
+    for cost in (RAMP, own):
+        refused = r"'hour' besides 'time', .*: --site hour makes it .*, --sites each decides"
+        with pytest.raises(TableError, match=refused):
+            read_members(path, cost=cost)
+    assert read_members(path, cost=own, site="hour").members.shape == (2, 4, 3)
     parts = read_members(path, cost=RAMP, site="hour")
     assert parts.targets == ("h00", "h01", "h02")
     assert parts.members.shape == (2, 4, 3)

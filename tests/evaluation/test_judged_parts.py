@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 import stakes
 from stakes.data.given_forecasts import GivenForecasts
-from stakes.evaluation.forecast_table import todays_notes
+from stakes.evaluation.forecast_table import todays_cost, todays_notes
 from stakes.evaluation.judged_correction import judge_correction
 from stakes.evaluation.judged_parts import JudgedParts, judged_parts, shown_case
 from stakes.settings import from_plain, to_plain
@@ -57,6 +57,17 @@ def test_the_last_the_median_and_the_dearest_case_are_shown_and_limits_priced_ov
     assert (lower.kind, lower.share, lower.place) == ("lower", 0.0, "")
     assert (parts.outcomes, parts.parts, parts.cases) == (NAMES, NAMES, 4)
     assert from_plain(JudgedParts, to_plain(parts)) == parts
+
+
+def test_a_function_of_many_parts_has_them_and_no_prices_of_limits() -> None:
+    cost = stakes.cost_function(lambda a, y: ((a - y) ** 2).sum(-1), 0.0, 9.0, convex=True, parts=3)
+    outcome, members = np.ones((4, 3)), torch.stack([RISING] * 4)
+    parts = judged_parts(cost, NAMES, outcome, np.arange(4.0), lambda rows, most: members[rows])
+    assert parts is not None
+    assert (parts.parts, parts.limits) == (NAMES, ())
+    assert parts.shown[0].action == pytest.approx((2.0, 1.0, 5.0))
+    today = todays_cost(cost, 2 * outcome, torch.from_numpy(outcome))
+    assert today.tolist() == [3.0] * 4
 
 
 def test_a_decision_about_one_number_has_no_parts() -> None:

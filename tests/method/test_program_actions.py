@@ -5,16 +5,21 @@ import torch
 
 from stakes import (
     AllocationCost,
+    ArbitrageCost,
+    Cost,
+    CVaRCost,
     DecisionScore,
     InteriorPoint,
     NewtonBisection,
     ScheduleCost,
+    ShortfallCost,
+    cost_function,
     optimal_action,
     solve_action,
 )
 from stakes.errors import SettingError
 from stakes.method.argument_checks import unwatched
-from stakes.method.program_actions import PartlyFree, ProgramCost, program_action
+from stakes.method.program_actions import PartlyFree, ProgramCost, action_parts, program_action
 
 COST = ScheduleCost(4.0, 1.0, quadratic=0.5, ramp=0.3)
 
@@ -26,6 +31,24 @@ def members(*shape: int) -> torch.Tensor:
 def test_a_schedule_is_a_program_with_free_parts() -> None:
     assert isinstance(COST, ProgramCost)
     assert isinstance(COST, PartlyFree)
+
+
+FUNCTION = cost_function(lambda a, y: ((a - y) ** 2).sum(-1), 0.0, 9.0, convex=True, parts=3)
+
+
+@pytest.mark.parametrize(
+    ("cost", "parts"),
+    [
+        (COST, 4),
+        (CVaRCost(COST, 0.5), 4),
+        (ArbitrageCost(1.0, 1.0, 0.9, 0.1), 8),
+        (FUNCTION, 3),
+        (ShortfallCost(5.0), 1),
+        (CVaRCost(ShortfallCost(5.0), 0.5), 1),
+    ],
+)
+def test_how_many_parts_an_action_of_four_outcomes_has(cost: Cost, parts: int) -> None:
+    assert action_parts(cost, 4) == parts
 
 
 def test_nothing_is_looked_at_on_an_accelerator() -> None:

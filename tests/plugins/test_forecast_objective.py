@@ -91,6 +91,25 @@ def test_the_first_training_step_sets_the_scales_and_they_stay() -> None:
     assert again.steps == 2
 
 
+def test_scales_are_those_of_outcomes_that_are_known() -> None:
+    known = torch.ones(FORECASTS, HOURS, SERIES)
+    known[FORECASTS // 2 :] = 0
+    losses = [objective(), objective(), objective()]
+    losses[0](forecast(raw()), outcomes(), weight=torch.zeros_like(known)).backward()
+    assert losses[0].scales.isnan().all()  # nothing is known yet
+    for loss, weight in zip(losses, (known, known, None), strict=True):
+        torch.manual_seed(0)
+        loss(forecast(raw()), outcomes(), weight=weight)
+    assert torch.equal(losses[0].scales, losses[1].scales)
+    assert not torch.equal(losses[0].scales, losses[2].scales)
+    torch.manual_seed(0)
+    half = forecast(raw())
+    members = half.draw(8)[: FORECASTS // 2]
+    cases = as_cases(members, "series"), as_cases(outcomes()[: FORECASTS // 2, None], "series").squeeze(1)
+    expected = stakes.DecisionScore(stakes.ShortfallCost(20.0))(*cases).abs().mean()
+    torch.testing.assert_close(losses[1].scales[0], expected)
+
+
 def test_pretraining_is_on_the_score_alone() -> None:
     tensors = [raw() for _ in range(3)]
     losses = [objective(weight=0.0), objective(weight=0.5, pretraining_steps=1), objective(weight=0.5)]

@@ -130,8 +130,9 @@ def require_parts(array: "DataArray", number: str, name: str, cost: object) -> N
         return
     dims = _case_dimensions(array, (number, _SITE), name)
     alone = _parts_of(cost, 1)
+    always_many = alone is not None and alone > 1  # however many outcomes there are: they may be along any dimension
     for dim in reversed(dims[1:]):
-        if array.sizes[dim] > 1 and _parts_of(cost, array.sizes[dim]) not in (None, alone):
+        if array.sizes[dim] > 1 and (always_many or _parts_of(cost, array.sizes[dim]) not in (None, alone)):
             raise TableError(
                 f"variable {array.name!r} of {name} has the dimension {dim!r} besides {dims[0]!r}, and this cost "
                 f"decides about many parts together: --site {dim} makes it that of the parts, --sites each decides "

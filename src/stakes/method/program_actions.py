@@ -103,12 +103,17 @@ def action_parts(cost: Cost, outcomes: int) -> int:
     """How many parts an action has, but for those that only the charge needs.
 
     Args:
-        cost: The decision; one that averts risk has the parts of its plain cost.
+        cost: The decision; a function of an action with many parts knows them, and one that averts risk has those of
+            its plain cost.
         outcomes: How many outcomes a case has.
     """
     if isinstance(cost, ProgramCost):
         return cost.program(outcomes).parts
-    plain = getattr(cost, "cost", None) if isinstance(cost, PartsCost) else None
+    if not isinstance(cost, PartsCost):
+        return 1
+    if isinstance(parts := getattr(cost, "parts", None), int):
+        return parts
+    plain = getattr(cost, "cost", None)  # one that averts risk, or comes from a user's file
     return 1 if plain is None else action_parts(plain, outcomes)
 
 

@@ -107,32 +107,31 @@ class ForecastObjective(nn.Module):
             decision_members=self._cases(members),
             decision_outcome=self._cases(outcome[:, None]).squeeze(-2),
         )
-        terms = self._objective(draw)(draw)
-        if weight is None:
-            return terms.total.mean()
-        known = self._cases(weight[:, None]).squeeze(-2).amin(-1)
-        return (terms.total * known).sum() / known.sum().clamp(min=torch.finfo(known.dtype).tiny)
+        counts = torch.ones_like(draw.decision_outcome) if weight is None else self._cases(weight[:, None]).squeeze(-2)
+        counts = counts.amin(-1)
+        return _mean(self._objective(draw, counts)(draw).total, counts)
 
-    def _objective(self, draw: TrainingDraw) -> DecisionAwareObjective:
-        """The objective of this step; a step with a gradient counts, and the first of them sets the scales."""
+    def _objective(self, draw: TrainingDraw, counts: Tensor) -> DecisionAwareObjective:
+        """The objective of this step; a step with a gradient counts, and the first with an outcome sets the scales."""
         training, scales, weight = draw.score_members.requires_grad, self.scales, self.decision_weight
         if training:
             weight = 0.0 if self.steps < self.pretraining_steps else weight
             self.steps += 1
         if bool(scales.isnan().any()):
-            scales = self._scales_of(draw)
-            if training:
-                self._tell_doubts(draw.decision_outcome)
+            known = bool((counts > 0).any())
+            scales = self._scales_of(draw, counts) if known else torch.ones_like(scales)
+            if training and known:
+                self._tell_doubts(draw.decision_outcome[counts > 0])
                 self.scales.copy_(scales)
         second, *parts = scales.to(draw.score_members).unbind()
         score = ScoreMixture(self.parts, self.part_weights, tuple(parts))
         return DecisionAwareObjective(score, self.second, weight, decision_scale=second)
 
     @torch.no_grad()
-    def _scales_of(self, draw: TrainingDraw) -> Tensor:
-        means = [self.second(draw.decision_members, draw.decision_outcome).abs().mean()]
-        means += [score_of_draw(part, draw).mean() for part in self.parts]
-        scales = torch.stack(means)
+    def _scales_of(self, draw: TrainingDraw, counts: Tensor) -> Tensor:
+        terms = [self.second(draw.decision_members, draw.decision_outcome).abs()]
+        terms += [score_of_draw(part, draw) for part in self.parts]
+        scales = torch.stack([_mean(term, counts) for term in terms])
         if not bool(((scales > 0) & torch.isfinite(scales)).all()):
             raise NonFiniteError(
                 "the mean cost and the mean score of the first batch must be positive and finite, to scale by, got "
@@ -141,10 +140,14 @@ class ForecastObjective(nn.Module):
         return scales
 
     def _tell_doubts(self, outcome: Tensor) -> None:
-        """Normalised values that are taken for physical ones, or another unit, would train for another decision."""
+        """Normalised values that are taken for physical ones, or another unit, would train for another decision.
+
+        Args:
+            outcome: Outcomes (n, D) that are known.
+        """
         if self.spec is None or not self.decision_weight:
             return
-        for doubt in self.spec.doubts(outcome.detach().flatten(0, -2).double().cpu().numpy()):
+        for doubt in self.spec.doubts(outcome.detach().double().cpu().numpy()):
             warnings.warn(f"the cost {self.spec}: {doubt}", StakesWarning, stacklevel=2)
 
     def _cases(self, members: Tensor) -> Tensor:
@@ -161,6 +164,11 @@ class ForecastObjective(nn.Module):
                 'across="series" needs a model that forecasts several series at once, and this one has one at a time; '
                 'across="hours" decides on all hours of a series, across="none" on each hour'
             )
+
+
+def _mean(values: Tensor, counts: Tensor) -> Tensor:
+    """The mean of values by what each counts; zero where none does."""
+    return (values * counts).sum() / counts.sum().clamp(min=torch.finfo(counts.dtype).tiny)
 
 
 def refuse_unknown(what: str, layout: int, known: int, others: Mapping[str, object]) -> None:
