@@ -190,3 +190,16 @@ def test_aversion_to_risk_takes_a_range_too() -> None:
     action = averse.decide(X[:3], cost_parameters={"penalty": [2, 2, 20]})
     plain = averse.set_params(cost=CVaRCost(ShortfallCost(2.0), level=0.5)).decide(X[:2])
     np.testing.assert_allclose(action[:2], plain, rtol=1e-5)
+
+
+def test_climatology_that_averts_risk_has_a_threshold_for_each_decision_maker() -> None:
+    given = SMALL | {"training": replace(TRAINING, members=10, validation_members=10)}
+    averse = DecisionAwareForecaster(CVaRCost(COST, level=0.5), decision_weight=0.0, fresh_errors=False, **given)
+    averse.fit(X[:100], Y[:100])
+    outcome = torch.from_numpy(Y[:100])
+    for penalty in (1.0, 4.3, 50.0):
+        paid = averse.realised_cost(X[:100], Y[:100], "climatology", cost_parameters={"penalty": penalty})
+        cost = CVaRCost(ShortfallCost(penalty), level=0.5)
+        best = cost(optimal_action(cost, outcome).expand(100, 2), outcome).mean().item()
+        assert paid.mean() == pytest.approx(best, abs=1e-3)
+    assert np.isfinite(averse.evaluate(X[:100], Y[:100]).loc["cost", "value"])

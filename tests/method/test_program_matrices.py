@@ -1,7 +1,6 @@
 import torch
 
-from stakes.method.linear_words import LimitRow, LinearSum
-from stakes.method.program_matrices import NamedRow, ProgramMatrices
+from stakes.method.program_matrices import ProgramMatrices
 from stakes.method.program_quantities import Quantity
 
 
@@ -54,10 +53,16 @@ def test_without_recourse_what_must_hold_holds_for_every_member() -> None:
 
 
 def test_where_rows_hold() -> None:
-    def places(rows: int, way: str = "") -> list[str]:
-        return NamedRow("x", LimitRow(LinearSum(torch.zeros(rows), {}), way=way)).places(["a", "b", "c"])
+    def places(words: str, outcomes: str = "abc") -> list[str]:
+        size = len(outcomes)
+        program = ProgramMatrices({"x": Quantity()}, {"z": Quantity()}, {"y": "z >= outcome - x"}, {"k": words}, {}, size)
+        return [place for each in program.limit_rows() for place in each.places(list(outcomes))]
 
-    assert places(3) == ["a", "b", "c"]
-    assert places(2, "up") == ["a to b, up", "b to c, up"]
-    assert places(1) == ["all"]
-    assert places(0) == []
+    assert places("x <= 3") == ["a", "b", "c"]
+    assert places("abs(change(x)) <= 3") == ["a to b, up", "b to c, up", "a to b, down", "b to c, down"]
+    assert places("sum(x) <= 3") == ["all"]
+    assert places("change(change(x)) <= 3") == ["all"]
+    assert places("change(change(x)) <= 3", "abcd") == ["1", "2"]
+    assert places("change(x) <= 3", "ab") == ["a to b"]
+    assert places("sum(x) <= 3", "ab") == ["all"]
+    assert places("x <= 3", "a") == ["a"]

@@ -7,9 +7,11 @@ import pytest
 from ranged_fit import LAYOUT, ranged_fit, table
 
 from stakes.bundle import load_bundle
+from stakes.cost_text.written_cost import CostSpec
 from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.serving.refusals import RefusedError
 from stakes.serving.schemas import CurveRequest, DecideRequest, ForecastRequest, TableRequest
+from stakes.serving.served_cost import ServedCost
 from stakes.serving.served_forecasts import open_fits
 from stakes.serving.service import Service
 from stakes.serving.settings import ServiceSettings
@@ -44,6 +46,15 @@ def test_members_of_a_request_are_decided_for_each_row() -> None:
     assert isinstance(generous, float)
     assert isinstance(careful, float)
     assert generous > careful
+
+
+def test_other_lists_are_not_passed_over_beside_one_of_the_range() -> None:
+    spec = CostSpec.parse("newsvendor:underage=1..9,overage=1,lower=0,upper=50")
+    served = ServedCost(spec, spec.build(), 1.0, ["y"])
+    assert served.priced({"underage": [2.0, 3.0, 4.0], "upper": 20.0}, 3).cost.upper == 20.0
+    for underage in (2.0, [2.0, 3.0, 4.0]):
+        with pytest.raises(RefusedError):
+            served.priced({"underage": underage, "upper": [1.0, 2.0, 3.0]}, 3)
 
 
 @pytest.mark.parametrize(

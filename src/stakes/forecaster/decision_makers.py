@@ -64,7 +64,8 @@ def require_one_decision_maker(cost: Cost) -> None:
 def climatology_action(cost: Cost, outcome: Tensor) -> float | tuple[float, ...]:
     """The constant action that is best for these outcomes.
 
-    A number for each part of an action with several; of a cost with a range one for each of some values, evenly spread.
+    A number for each part of an action with several; of a cost with a range these for each of some values, evenly
+    spread, one value after the other.
 
     Args:
         cost: What a decision costs.
@@ -73,7 +74,7 @@ def climatology_action(cost: Cost, outcome: Tensor) -> float | tuple[float, ...]
     ranged = ranged_parameter(cost)
     if ranged is not None:
         costs = [with_parameter(cost, ranged.name, value) for value in ranged.range.points(_POINTS)]
-        return tuple(float(optimal_action(each, outcome, thorough=True)[0]) for each in costs)
+        return tuple(number for each in costs for number in optimal_action(each, outcome, thorough=True).tolist())
     constant = optimal_action(cost, outcome, thorough=True).tolist()
     return constant[0] if len(constant) == 1 else tuple(constant)
 
@@ -89,12 +90,12 @@ def climatology_actions(action: float | tuple[float, ...], column: ParameterColu
     numbers = np.atleast_1d(np.array(action, dtype=np.float64))
     if column.parameter is None:
         return torch.from_numpy(numbers).expand(len(features), -1)
-    shared = column.parameter.range
+    shared, by_value = column.parameter.range, numbers.reshape(_POINTS, -1)
     places, known = (
         shared.standardised(values.double()).numpy()
-        for values in (column.values(features), torch.tensor(shared.points(len(numbers)), dtype=torch.float64))
+        for values in (column.values(features), torch.tensor(shared.points(_POINTS), dtype=torch.float64))
     )
-    return torch.from_numpy(np.interp(places, known, numbers))[:, None]
+    return torch.from_numpy(np.stack([np.interp(places, known, part) for part in by_value.T], -1))
 
 
 def _given(parameter: RangedParameter, given: CostParameters, rows: int) -> Tensor:

@@ -38,9 +38,12 @@ class NamedRow(NamedTuple):
         Args:
             outcomes: The names of the D outcomes.
         """
-        steps = [f"{first} to {second}" for first, second in pairwise(outcomes)]
-        known = {len(steps): steps, len(outcomes): list(outcomes), 1: ["all"], 0: []}
-        return [f"{place}, {self.row.way}" if self.row.way else place for place in known[len(self.row.expression)]]
+        count, wide = len(self.row.expression), self.row.expression.parts.values()
+        known = {len(outcomes): list(outcomes)}
+        if all(not matrix.sum(-1).any() for matrix in wide):  # of two outcomes a change has one row, as their sum has
+            known |= {len(outcomes) - 1: [f"{first} to {second}" for first, second in pairwise(outcomes)]}
+        numbered = ["all"] if count == 1 else [str(place) for place in range(1, count + 1)]  # as of changes of changes
+        return [f"{place}, {self.row.way}" if self.row.way else place for place in known.get(count, numbered)]
 
 
 @dataclass(frozen=True)

@@ -141,11 +141,11 @@ class ServedCost:
                 each row.
             rows: How many rows the request has; None where it is about one case.
         """
-        each = self._of_range(parameters, rows)
-        if each:
-            others = {name: value for name, value in parameters.items() if not isinstance(value, Sequence)}
-            return replace(self.priced_for_all(others), values=each)
-        return self.priced_for_all(parameters)
+        each, ranged = self._of_range(parameters, rows), self._spec.ranged
+        if not each or ranged is None:
+            return self.priced_for_all(parameters)
+        others = {name: value for name, value in parameters.items() if name != ranged.name}
+        return replace(self.priced_for_all(others), values=each)
 
     def _of_range(
         self, parameters: Mapping[str, float | Sequence[float] | None], rows: int | None
