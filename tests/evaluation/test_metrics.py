@@ -8,13 +8,16 @@ import torch
 from torch import Tensor
 
 from stakes import (
+    CVaRCost,
     ImbalanceCost,
     NewsvendorCost,
     PowerCurve,
     ProtectionCost,
+    ScheduleCost,
     ShortfallCost,
     WindDispatchCost,
     cost_function,
+    solve_action,
 )
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation import metrics as metrics_module
@@ -96,6 +99,26 @@ def test_gradient_equals_finite_differences(cost: Any) -> None:
     assert (found["gradient"] > 0).any()
     torch.testing.assert_close(found["gradient"], pulls, rtol=1e-4, atol=1e-6)
     assert (found["gradient"][found["interior"] == 0] == 0).all()
+
+
+def squares(action: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:
+    return ((action - outcome) ** 2).sum(-1)
+
+
+@pytest.mark.parametrize("binds", [True, False])
+@pytest.mark.parametrize("kind", ["schedule", "averse", "function"])
+def test_an_action_with_many_parts_is_interior_where_no_limit_binds(kind: str, binds: bool) -> None:
+    room = 0.1 if binds else 50.0
+    schedule = ScheduleCost(5.0, 1.0, 1.0, ramp=room)
+    cost = {
+        "schedule": schedule,
+        "averse": CVaRCost(schedule, 0.4),
+        "function": cost_function(squares, 0.0, 90.0, True, limits=(torch.ones(1, 3), torch.tensor([room]))),
+    }[kind]
+    members = torch.tensor([1.0, 3.0, 5.0]) + torch.rand(4, 20, 3, generator=torch.Generator().manual_seed(0))
+    metrics = Assessor(cost)(members, members[:, 0])
+    assert metrics["interior"].tolist() == 4 * [float(not binds)]
+    assert metrics["interior"].bool().tolist() == solve_action(cost, members).interior.tolist()
 
 
 def test_no_gradient_and_no_interior_at_a_bound() -> None:

@@ -114,6 +114,19 @@ def test_every_case_may_have_bounds_and_limits_of_its_own() -> None:
         torch.testing.assert_close(optimal_action(cost, samples[case]), together.action[case], rtol=0.0, atol=1e-9)
 
 
+def test_equations_may_repeat_each_other() -> None:
+    none, budget = (torch.zeros(0, 3), torch.zeros(0)), torch.tensor([[1.0, 1.0, 1.0]])
+    repeated = torch.cat([budget, 2 * budget, 0 * budget]), torch.tensor([9.0, 18.0, 0.0])
+    samples = 3 + torch.randn(4, 20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    once, often = (
+        solve_action(cost_function(lambda a, y: ((a - y) ** 2).sum(-1), 0.0, 9.0, True, limits=limits), samples)
+        for limits in ((*none, budget, torch.tensor([9.0])), (*none, *repeated))
+    )
+    assert once.certified.all()
+    assert often.certified.all()
+    torch.testing.assert_close(often.action, once.action)
+
+
 def test_weights_are_members_that_come_more_often() -> None:
     samples, counts = members(1, 4), torch.tensor([1, 3, 2, 1])
     cost = made("softplus", "limits")

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from stakes.errors import SettingError, ShapeError
-from stakes.method.actions import optimal_action
+from stakes.method.actions import optimal_action, solve_action
 from stakes.method.costs import Cost, at_bounds, shown_action
 from stakes.method.member_weights import in_order, mean_of_members, relative_weights
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 from stakes.method.parameter_range import ranged_parameter, with_parameter
-from stakes.method.program_actions import BINDS, ProgramCost
+from stakes.method.program_actions import BINDS, PartsCost, ProgramCost
 from stakes.method.risk import CVaRCost
 from stakes.method.scores import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 from stakes.method.sorting import sort_members
@@ -72,9 +72,12 @@ class Assessor:
             raise SettingError("regions must be none where members have weights")
 
     def __call__(self, members: Tensor, outcome: Tensor, parameter: Tensor | None = None) -> Metrics:
-        """Members (N, M, D) and outcome (N, D) to metrics (N,), and `quantile` (N, 25) of the total.
+        """Metrics (N,) by name, and `quantile` (N, 25) of the total; `action` is (N, A) where it has several parts.
 
-        Where an action has several parts `action` is (N, A). A cost with a range needs the parameter (N,) of each case.
+        Args:
+            members: Members (N, M, D) of each forecast.
+            outcome: What happened, (N, D).
+            parameter: That of each case, (N,), where the cost has a range; None where it has none.
         """
         if members.dim() != 3 or outcome.shape != (members.shape[0], members.shape[2]):
             raise ShapeError(
@@ -132,7 +135,7 @@ class Assessor:
             "gap": expected - cost,
             "miscalibration": (expected - cost).abs(),
             "foresight_regret": cost - foresight,
-            "interior": self._interior(action, outcome.shape[-1]).to(cost.dtype),
+            "interior": self._interior(told, members).to(cost.dtype),
             "gradient": pull.abs().sum((-2, -1)),
         }
 
@@ -144,12 +147,15 @@ class Assessor:
         expected = mean_of_members(self.cost.plain_cost(action, members.movedim(-2, 0)), weights, 0)
         return {"plain_cost": cost, "plain_expected_cost": expected, "plain_gap": expected - cost}
 
-    def _interior(self, action: Tensor, outcomes: int) -> Tensor:
+    def _interior(self, action: Tensor, members: Tensor) -> Tensor:
         """Whether no bound, and no limit of several parts, binds, (N,)."""
-        if isinstance(self.cost, ProgramCost):
-            program = self.cost.program(outcomes, action.device)
+        plain = self.cost.cost if isinstance(self.cost, CVaRCost) else self.cost
+        if isinstance(plain, ProgramCost):
+            program = plain.program(members.shape[-1], action.device)
             return program.slack(action.double(), None, action.shape[:-1]) > BINDS
-        at_lower, at_upper = at_bounds(self.cost, action)
+        if isinstance(plain, PartsCost):  # a function, whose limits only its solver knows
+            return solve_action(plain, members, weights=self.weights).interior
+        at_lower, at_upper = at_bounds(plain, action)
         return ~at_lower & ~at_upper
 
     def _of_total(self, members: Tensor, outcome: Tensor) -> Metrics:

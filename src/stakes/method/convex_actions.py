@@ -34,6 +34,7 @@ Limits = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor, Tensor]
 _SETTLED, _SMALL_COST = 1e-7, 1e-5  # the largest gap over the cost, and what of the case's unit counts as cost besides
 _CONVEX = 1e-8  # how negative a curvature may be by rounding, as a share of the largest
 _LOOKED_AT = 8  # actions whose curvature may refute that a cost is convex
+_REPEATED = 1e-12  # how little an equation may add to others, as a share of the largest
 _KEPT = 1e-9  # the least slack and price, in units of the case, that a gradient is taken at
 
 
@@ -174,7 +175,8 @@ class _Within:
         d = torch.cat(_alike(g - least @ G.mT, width, torch.zeros_like(width)), -1)
         room = (width @ C.abs().mT).clamp(min=1e-300)
         own = LinearLimits(C, d, E, e - least @ E.mT, room)
-        return cls(least, width, own, _middle(own))
+        start = _middle(own)  # which is refused where equations contradict each other
+        return cls(least, width, own._replace(**_independent(own.E, own.e)), start)
 
     def to(self, device: torch.device) -> "_Within":
         limits = LinearLimits(*(part.to(device) for part in self.limits))
@@ -239,6 +241,13 @@ class _Within:
         C, d, E, e, _ = self.limits  # noqa: N806
         count = len(C) - 2 * C.shape[1]
         return C[:count], d[..., :count], E, e
+
+
+def _independent(E: Tensor, e: Tensor) -> dict[str, Tensor]:  # noqa: N803
+    """The same equations without those that repeat others."""
+    turned, sizes, _ = torch.linalg.svd(E, full_matrices=False)
+    kept = turned[:, sizes > _REPEATED * sizes.amax()] if len(E) else turned
+    return {"E": E, "e": e} if kept.shape[1] == len(E) else {"E": kept.mT @ E, "e": e @ kept}
 
 
 def _curves_upwards(hessian: Tensor) -> Tensor:
