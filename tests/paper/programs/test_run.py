@@ -1,6 +1,7 @@
 """What is computed is kept, and taken again only where nothing has changed."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,20 @@ def test_a_second_start_computes_what_is_missing(tmp_path: Path) -> None:
     assert calls == [0, 1, 2, 0, 1]
     run_problem(plan, replace(problem, gap=2), tmp_path, replace(EFFORT, steps=4))
     assert calls[5:] == [0, 1]
+
+
+def noted(problem: Problem, seed: int, effort: RunEffort, *, calls: Path, rate: float) -> Candidates:
+    calls.write_text(f"{calls.read_text() if calls.exists() else ''}{rate} ")
+    return shifted(problem, seed, effort)
+
+
+def test_other_settings_of_a_source_are_another_computation(tmp_path: Path) -> None:
+    problem, calls = small_problem(), tmp_path / "calls"
+    for rate in (0.1, 0.1, 0.2):
+        first, *others = small_plan().sources
+        source = replace(first, make=partial(noted, calls=calls, rate=rate))
+        run_problem(replace(small_plan(), sources=(source, *others)), problem, tmp_path, replace(EFFORT, seeds=1))
+    assert calls.read_text() == "0.1 0.2 "
 
 
 def test_a_damaged_file_is_made_anew(tmp_path: Path) -> None:

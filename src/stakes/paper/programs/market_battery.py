@@ -1,5 +1,6 @@
 """A battery in five electricity markets whose prices eight models forecast: a ready ensemble."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -51,6 +52,14 @@ class MarketProblem(Problem):
     """
 
     eight: tuple[Tensor, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """What tells this problem from another, the forecasts at hand among it."""
+        digest = hashlib.sha256(super().digest.encode())
+        for part in self.eight:
+            digest.update(part.numpy().tobytes())
+        return digest.hexdigest()
 
 
 def market_problem(folder: str | None = None, *, averse: bool = False) -> MarketProblem:

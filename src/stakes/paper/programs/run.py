@@ -5,7 +5,9 @@ import io
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import FunctionType
 from zipfile import BadZipFile
 
 import numpy as np
@@ -27,7 +29,7 @@ Floats = NDArray[np.float64]
 
 _PARTS = ("validation", "test")
 _LIMIT = 1 << 28  # bytes of a file of results
-_FORMAT = 1  # of what is kept; a new one when methods change, so that older results are made anew
+_FORMAT = 2  # of what is kept; a new one when methods change, so that older results are made anew
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,12 +128,21 @@ def _fingerprint(source: CandidateSource, problem: Problem, seed: int, effort: R
     about = {
         "format": _FORMAT,
         "source": source.name,
+        "made_by": _made_by(source.make),
         "candidates": list(source.candidates),
         "seed": seed,
         "problem": problem.digest,
         "effort": {name: value for name, value in to_plain(effort).items() if name != "seeds"},
     }
     return hashlib.sha256(canonical_json(about).encode()).hexdigest()
+
+
+def _made_by(make: object) -> str:
+    """A function by its name, and what it is given: settings that change it make another one of it."""
+    if not isinstance(make, partial):
+        return f"{make.__module__}.{make.__qualname__}" if isinstance(make, FunctionType) else repr(make)
+    given = [*make.args, *(item for name, value in sorted(make.keywords.items()) for item in (name, value))]
+    return f"{_made_by(make.func)}({', '.join(map(_made_by, given))})"
 
 
 def _kept(file: Path, fingerprint: str) -> Path | None:
