@@ -141,6 +141,12 @@ def test_two_processes_have_the_numbers_of_one(tmp_path: Path) -> None:
             torch.testing.assert_close(bins, tuple(reliability.compute()))
 
 
+@pytest.mark.filterwarnings("ignore:The ``compute`` method:UserWarning")
+def test_without_cases_there_are_no_bins_and_no_means() -> None:
+    assert len(CostReliability(COST).compute().cases) == 0
+    assert DecisionMetric(COST).compute()["cost"].isnan()
+
+
 def test_the_figure_has_a_point_for_each_bin() -> None:
     for bins in (1, 5):
         reliability = CostReliability(COST, bins)
@@ -287,6 +293,8 @@ def test_one_of_several_loaders_is_judged(tmp_path: Path) -> None:
     model, run = forecaster(pytorch_lightning), trainer(pytorch_lightning, tmp_path, [callback])
     run.validate(model, [loader(), loader(8)], verbose=False)
     assert callback.reliability.compute().cases.sum() == 8
+    with pytest.raises(SettingError, match="no validation case came from the data loader 1"):
+        run.validate(model, loader(), verbose=False)
 
 
 @pytest.mark.plugins

@@ -177,7 +177,10 @@ class CostReliability(_OfDecisions):
 
     def compute(self) -> ReliabilityBins:
         """The bins of all cases so far."""
-        predicted, realised = (dim_zero_cat(values) for values in (self.predicted, self.realised))
+        nothing = [torch.zeros(0, dtype=torch.float64, device=self.device)]  # where no batch came
+        predicted, realised = (
+            dim_zero_cat(values if len(values) else nothing) for values in (self.predicted, self.realised)
+        )
         order = predicted.argsort(stable=True)
         bins = min(self.bins, len(order))
         place = torch.arange(len(order), device=order.device) * bins // max(1, len(order))
@@ -298,6 +301,8 @@ class DecisionCallback(Callback):
         """
         numbers = {f"{self.prefix}{name}": value.float() for name, value in self.metric.compute().items()}
         bins = self.reliability.compute()
+        if not len(bins.cases) and not trainer.sanity_checking:
+            raise SettingError(f"no validation case came from the data loader {self.dataloader} of DecisionCallback")
         pl_module.log_dict(numbers, sync_dist=True)  # equal in all processes already
         if not trainer.is_global_zero or trainer.sanity_checking:
             return
