@@ -1,6 +1,7 @@
 """A program in words, against the same decision as a cost of the library."""
 
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -205,3 +206,22 @@ def test_limits_that_contradict_each_other_are_flagged() -> None:
     assert solution.infeasible is not None
     assert bool(solution.infeasible.all())
     assert bool(solution.action.isnan().all())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"decide": "hours"}, "decide must be a mapping"),
+        ({"decide": ["hours"]}, "decide must be a mapping"),
+        ({"decide": {1: Quantity()}}, "decide must be a mapping from names"),
+        ({"covers": {1: "hours >= outcome"}}, "covers must be a mapping from names"),
+        ({"numbers": [1]}, "numbers must be a mapping"),
+        ({"numbers": {"many": 10**400}}, "numbers.many must be a finite number, .* got one beyond 1e308"),
+        ({"limits": {"most": f"sum(hours) <= {10**400}"}}, "limits.most: it may have numbers, .* only"),
+    ],
+)
+def test_words_of_another_type(wrong: dict[str, Any], said: str) -> None:
+    right: dict[str, Any] = {"decide": {"hours": Quantity()}, "recourse": {"missing": Quantity(cost=2)}}
+    right["covers"] = {"demand": "hours + missing >= outcome"}
+    with pytest.raises(CostError, match=said):
+        Program(**right | wrong)

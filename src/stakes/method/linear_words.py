@@ -4,8 +4,8 @@ A text is made of numbers, names, + - * / and a few functions. It is read, never
 """
 
 import ast
-import math
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -182,7 +182,7 @@ def _tree(text: str) -> ast.expr:
 
 def _value(node: ast.expr, names: Mapping[str, LinearSum]) -> LinearSum:
     match node:
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool) and math.isfinite(number):
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool) and abs(number) <= sys.float_info.max:
             return LinearSum.number(float(number))
         case ast.Name(id=name):
             return _named(name, names)

@@ -225,6 +225,8 @@ def checked_at_both_ends(cost: object) -> bool:
     if len(ranges) > 1:
         raise CostError(f"one parameter of a cost may be a range, got {' and '.join(map(str, ranges))}")
     for each in ranges:
+        if each.name in ("lower", "upper"):
+            raise CostError(f"{each.name} cannot be a range, got {each.range}: it is the same for all decision makers")
         for end in (each.range.low, each.range.high):
             replace(cast(Any, cost), **{each.name: end})
     return bool(ranges)

@@ -230,6 +230,8 @@ def parameter_parts(cost: object, name: str, parts: int, device: torch.device | 
     value = value.to(device, torch.float64)
     value = value if value.dim() else value[None]
     if value.shape[-1] not in (1, parts):
+        if parts == 1:
+            raise ShapeError(f"{name} must be one number, or one for each case (..., 1), got {tuple(value.shape)}")
         raise ShapeError(f"{name} must be one number, or one for each of {parts} outcomes, got {value.shape[-1]}")
     return value.expand(*value.shape[:-1], parts)
 

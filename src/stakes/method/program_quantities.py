@@ -1,8 +1,8 @@
 """The quantities of a decision with many parts, with their bounds and prices."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 from numbers import Real
 from typing import Any
 
@@ -72,12 +72,12 @@ def plain_amount(where: str, value: object) -> Amount:
         return tuple(map(float, listed))
     if _is_number(listed):
         return float(listed)
-    expected = "a finite number, one for each outcome, or a text"
-    raise CostError(f"{where} must be {expected}, got {listed!r}")
+    expected, whole = "a finite number, one for each outcome, or a text", type(listed) is int
+    raise CostError(f"{where} must be {expected}, got {'one beyond 1e308' if whole else repr(listed)}")
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def amount_words(amount: Amount) -> str:

@@ -174,6 +174,10 @@ class Program:
         return next(iter(sizes.values()), None)
 
     def _require_words(self) -> None:
+        for where in ("decide", "recourse", "covers", "limits", "numbers"):
+            words = getattr(self, where)
+            if not isinstance(words, Mapping) or not all(isinstance(name, str) for name in words):
+                raise CostError(f"{where} must be a mapping from names to what they stand for, got {words!r}")
         if not self.decide:
             raise CostError("decide must name at least one quantity")
         seen = {OUTCOME}
