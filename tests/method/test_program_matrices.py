@@ -54,8 +54,8 @@ def test_without_recourse_what_must_hold_holds_for_every_member() -> None:
 
 def test_where_rows_hold() -> None:
     def places(words: str, outcomes: str = "abc") -> list[str]:
-        size = len(outcomes)
-        program = ProgramMatrices({"x": Quantity()}, {"z": Quantity()}, {"y": "z >= outcome - x"}, {"k": words}, {}, size)
+        known = {"x": Quantity()}, {"z": Quantity()}, {"y": "z >= outcome - x"}
+        program = ProgramMatrices(*known, {"k": words}, {}, len(outcomes))
         return [place for each in program.limit_rows() for place in each.places(list(outcomes))]
 
     assert places("x <= 3") == ["a", "b", "c"]

@@ -182,7 +182,7 @@ def _tree(text: str) -> ast.expr:
 
 def _value(node: ast.expr, names: Mapping[str, LinearSum]) -> LinearSum:
     match node:
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool) and abs(number) <= sys.float_info.max:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool) and _is_finite(number):
             return LinearSum.number(float(number))
         case ast.Name(id=name):
             return _named(name, names)
@@ -197,6 +197,11 @@ def _value(node: ast.expr, names: Mapping[str, LinearSum]) -> LinearSum:
         case _:
             known = f"numbers, names, + - * / and {', '.join(FUNCTIONS)}"
             raise CostError(f"it may have {known} only, got {ast.unparse(node)!r}")
+
+
+def _is_finite(number: float) -> bool:
+    """Whether it is a finite float, which a whole number may be too large for."""
+    return abs(number) <= sys.float_info.max
 
 
 def _named(name: str, names: Mapping[str, LinearSum]) -> LinearSum:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 from stakes.errors import CostError
 
@@ -77,7 +77,8 @@ def plain_amount(where: str, value: object) -> Amount:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return real and bool(-sys.float_info.max <= cast(float, value) <= sys.float_info.max)
 
 
 def amount_words(amount: Amount) -> str:
