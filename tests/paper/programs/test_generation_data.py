@@ -8,7 +8,8 @@ import pytest
 from small_programs import made_loads
 
 from stakes.errors import TableError
-from stakes.paper.programs.generation_data import LOAD_TABLE, generation_cases, load_days, summer_time
+from stakes.paper.programs.generation_data import LOAD_TABLE, load_days, summer_time
+from stakes.paper.programs.problem import chronological_cases
 
 
 def test_features_by_hand(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_days_with_missing_hours(tmp_path: Path) -> None:
 
 def test_parts_are_in_the_order_of_time(tmp_path: Path) -> None:
     made_loads(tmp_path, days=51)
-    train, validation, test = generation_cases(load_days(str(tmp_path)))
+    train, validation, test = chronological_cases(*load_days(str(tmp_path)))
     assert (len(train), len(validation), len(test)) == (32, 8, 10)
     assert train.times is not None
     assert validation.times is not None

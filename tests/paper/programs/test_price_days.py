@@ -7,7 +7,8 @@ import pytest
 from made_days import made_prices
 
 from stakes.errors import TableError
-from stakes.paper.programs.price_days import PRICE_TABLE, price_cases, price_days
+from stakes.paper.programs.price_days import PRICE_TABLE, price_days
+from stakes.paper.programs.problem import chronological_cases
 
 
 def test_features_by_hand(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_a_temperature_that_is_missing_lies_between_its_neighbours(tmp_path: Pat
 
 def test_parts_are_in_the_order_of_time(tmp_path: Path) -> None:
     made_prices(tmp_path, 57)
-    parts = price_cases(price_days(str(tmp_path)))
+    parts = chronological_cases(*price_days(str(tmp_path)))
     assert [len(part) for part in parts] == [32, 8, 10]
     times = np.concatenate([part.times for part in parts if part.times is not None])
     assert (np.diff(times) == np.timedelta64(1, "D")).all()

@@ -7,17 +7,15 @@ it. The conditional value at risk depends on all of their distribution.
 from dataclasses import replace
 from functools import partial
 
-import torch
-
 from stakes.method.costs import Cost
 from stakes.method.risk import CVaRCost
 from stakes.method.storage import ArbitrageCost
 from stakes.paper.programs.battery_schedules import mean_schedules
 from stakes.paper.programs.finetuned import FineTuning, finetuned_candidates
-from stakes.paper.programs.methods import Candidates, CandidateSource, Forecast, Method, Plan
-from stakes.paper.programs.networks import RIDGE_CANDIDATES, fitted_ridge, fresh_name, ridge_candidates, weight_name
-from stakes.paper.programs.price_days import price_cases, price_days
-from stakes.paper.programs.problem import Problem, RunEffort
+from stakes.paper.programs.methods import Candidates, CandidateSource, Method, Plan
+from stakes.paper.programs.networks import RIDGE_CANDIDATES, fresh_name, ridge_candidates, weight_name
+from stakes.paper.programs.price_days import price_days
+from stakes.paper.programs.problem import Problem, RunEffort, chronological_cases
 
 __all__ = ["BATTERY", "BATTERY_PLANS", "LEVEL", "battery_plan", "battery_problem"]
 
@@ -52,7 +50,7 @@ def battery_problem(folder: str | None = None, *, averse: bool = False) -> Probl
         folder: The folder of the table; None for the current one.
         averse: Whether risk counts.
     """
-    train, validation, test = price_cases(price_days(folder))
+    train, validation, test = chronological_cases(*price_days(folder))
     cost: Cost = CVaRCost(BATTERY, LEVEL) if averse else BATTERY
     return Problem(
         name="battery_risk" if averse else "battery",
@@ -80,7 +78,7 @@ def battery_plan(averse: bool) -> Plan:
         "battery_risk" if averse else "battery",
         partial(battery_problem, averse=averse),
         (
-            CandidateSource("ridge", _ridge, ("mean", *RIDGE_CANDIDATES, "ridge train"), seeded=False),
+            CandidateSource("ridge", _ridge, ("mean", *RIDGE_CANDIDATES), seeded=False),
             CandidateSource(
                 "linear", partial(finetuned_candidates, name="linear", members=_MEMBERS, tuning=_TUNING), tuned
             ),
@@ -99,15 +97,9 @@ def battery_plan(averse: bool) -> Plan:
 
 
 def _ridge(problem: Problem, seed: int, effort: RunEffort) -> Candidates:
-    """Ridge regression with error vectors; "mean" is its mean alone, "ridge train" knows the training cases alone."""
-    few = replace(effort, members=min(_MEMBERS, effort.members))
-    candidates = ridge_candidates(problem, seed, few)
-    learned = fitted_ridge(problem.train, problem.gap)
-    generator = torch.Generator().manual_seed(0)
-    members = learned.sample(problem.test.features, few.members, generator, share_noise=True)
-    ridge = candidates["ridge"]
-    assert isinstance(ridge, Forecast)
-    return {"mean": mean_schedules(problem, ridge), **candidates, "ridge train": Forecast(None, members)}
+    """Ridge regression with error vectors; "mean" is its mean alone."""
+    candidates = ridge_candidates(problem, seed, replace(effort, members=min(_MEMBERS, effort.members)))
+    return {"mean": mean_schedules(problem, candidates["ridge"]), **candidates}
 
 
 BATTERY_PLANS = (battery_plan(averse=False), battery_plan(averse=True))

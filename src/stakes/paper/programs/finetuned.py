@@ -22,7 +22,7 @@ from stakes.method.objective import DecisionAwareObjective
 from stakes.method.score_mixture import ScoreMixture
 from stakes.method.scores import EnergyScore, PointwiseCRPS, ScoringRule, VariogramScore
 from stakes.paper.programs.methods import Candidates, Forecast
-from stakes.paper.programs.networks import weight_name
+from stakes.paper.programs.networks import LEARNING_RATE, NETWORK, WEIGHT_DECAY, weight_name
 from stakes.paper.programs.problem import Problem, RunEffort
 
 __all__ = ["SCORES", "FineTuning", "drawn_members", "finetuned_candidates", "trained_model"]
@@ -34,9 +34,6 @@ SCORES: dict[str, ScoringRule] = {
 }
 """What networks are trained on, by name."""
 
-_MODEL = {"noise": 16, "hidden": 64, "layers": 3}
-_LEARNING_RATE = 2e-3
-_WEIGHT_DECAY = 0.1  # where there is a linear forecast to decay to
 _SCORE_MEMBERS, _VALIDATION_MEMBERS = 20, 50
 _SCORE_BATCH = 64
 _EVERY = 2  # epochs from one validation of the score to the next
@@ -113,12 +110,12 @@ def trained_model(problem: Problem, seed: int, effort: RunEffort, *, score: str,
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = ImplicitModel(
-            train.features.shape[1], train.outcome.shape[1], **_MODEL, linear=linear, gap=problem.gap if linear else 0
+            train.features.shape[1], train.outcome.shape[1], **NETWORK, linear=linear, gap=problem.gap if linear else 0
         )
     model.fit_scaling(train.features, train.outcome)
     objective = DecisionAwareObjective(_standardised(score, model, train), DecisionScore(problem.cost), 0.0)
     training = _Training(_SCORE_BATCH, _SCORE_MEMBERS, _VALIDATION_MEMBERS, effort.epochs, effort.patience, _EVERY)
-    return training.best(model, objective, problem, seed, _LEARNING_RATE)
+    return training.best(model, objective, problem, seed, LEARNING_RATE)
 
 
 def drawn_members(model: ImplicitModel, cases: Cases, members: int, seed: int) -> Tensor:
@@ -178,7 +175,7 @@ class _Training:
         learning_rate: float,
     ) -> ImplicitModel:
         generator, train = torch.Generator().manual_seed(seed), problem.train
-        decay = _WEIGHT_DECAY if model.linear is not None else 0.0
+        decay = WEIGHT_DECAY if model.linear is not None else 0.0
         optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=decay)
         least, best, waited = self._validated(model, objective, problem), deepcopy(model.state_dict()), 0
         for epoch in range(1, self.epochs + 1):

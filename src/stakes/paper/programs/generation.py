@@ -10,7 +10,7 @@ from torch import Tensor
 
 from stakes.data.cases import Cases
 from stakes.method.schedules import ScheduleCost
-from stakes.paper.programs.generation_data import generation_cases, load_days
+from stakes.paper.programs.generation_data import load_days
 from stakes.paper.programs.methods import Candidates, CandidateSource, Method, Plan
 from stakes.paper.programs.networks import (
     RIDGE_CANDIDATES,
@@ -21,7 +21,7 @@ from stakes.paper.programs.networks import (
     weight_name,
 )
 from stakes.paper.programs.point_networks import POINT_NETWORKS, point_network_candidates
-from stakes.paper.programs.problem import Problem, RunEffort
+from stakes.paper.programs.problem import Problem, RunEffort, chronological_cases
 
 __all__ = ["GENERATION_PLANS", "binding_ramp", "generation_problem"]
 
@@ -41,7 +41,7 @@ _ATTRIBUTION = "PJM load: data of Donti, Amos and Kolter (2017), locuslab/e2e-mo
 
 @cache
 def _cases(folder: str | None) -> tuple[Cases, Cases, Cases]:
-    return generation_cases(load_days(folder))
+    return chronological_cases(*load_days(folder))
 
 
 def generation_problem(folder: str | None, binding: bool) -> Problem:

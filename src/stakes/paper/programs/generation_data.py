@@ -11,17 +11,15 @@ constant: as in their runs.
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from stakes.data.cases import Cases
 from stakes.data.records.reference_tables import read_reference_table
 from stakes.errors import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LOAD_TABLE", "LoadDays", "generation_cases", "load_days", "summer_time"]
+__all__ = ["LOAD_TABLE", "LoadDays", "load_days", "summer_time"]
 
 LOAD_TABLE = "donti_pjm_price_load_hourly_2008_2016.csv.gz"
 """The file of the loads, which is not shipped."""
@@ -30,7 +28,6 @@ _TIME, _LOAD, _HEAT = "time_local_eastern", "load_GW", "temp"
 _HOURS = 24
 _LEAST_HOURS = 23  # of a day, as the one on which summer time begins has
 _YEAR = 365
-_TEST, _VALIDATION = 0.2, 0.2  # of all days, and of those before the test
 
 Floats = NDArray[np.float64]
 
@@ -67,21 +64,6 @@ def load_days(folder: str | None) -> LoadDays:
     features = [load[:-1], before, before**2, today, today**2, today**3, _calendar(days[1:])]
     following = np.diff(days) == np.timedelta64(1, "D")  # days whose day before is there
     return LoadDays(np.concatenate(features, axis=1)[following], load[1:][following], days[1:][following])
-
-
-def generation_cases(days: LoadDays) -> tuple[Cases, Cases, Cases]:
-    """Training, validation and test cases: the last fifth is the test, the last fifth before it the validation.
-
-    Args:
-        days: All days.
-    """
-    count = len(days.days)
-    known = int((1 - _TEST) * count)
-    learned = int((1 - _VALIDATION) * known)
-    features, loads = (torch.from_numpy(values).float() for values in (days.features, days.loads))
-    edges = (slice(0, learned), slice(learned, known), slice(known, count))
-    first, second, third = (Cases(features[rows], loads[rows], days.days[rows]) for rows in edges)
-    return first, second, third
 
 
 def summer_time(days: NDArray[np.datetime64]) -> NDArray[np.bool_]:

@@ -18,8 +18,11 @@ from stakes.training.all_rows import FoundTraining, train_on_all_rows
 from stakes.training.many_weights import FittedWeight, TrainingPlan, train_weights
 
 __all__ = [
+    "LEARNING_RATE",
+    "NETWORK",
     "RIDGE_CANDIDATES",
     "WEIGHTS",
+    "WEIGHT_DECAY",
     "fitted_ridge",
     "fresh_name",
     "ridge_candidates",
@@ -30,12 +33,17 @@ __all__ = [
 WEIGHTS = (0.0, 0.1, 0.5, 0.9)
 """The decision weights that are tried."""
 
-RIDGE_CANDIDATES = ("ridge", "ridge fresh", "ridge refit")
+RIDGE_CANDIDATES = ("ridge", "ridge fresh", "ridge refit", "ridge train")
 """The candidates of ridge regression."""
 
-_MODEL = {"noise": 16, "hidden": 64, "layers": 3}
-_LEARNING_RATE = 2e-3
-_WEIGHT_DECAY = 0.1  # where there is a linear forecast to decay to
+NETWORK = {"noise": 16, "hidden": 64, "layers": 3}
+"""The size of every network."""
+
+LEARNING_RATE = 2e-3
+"""Adam's, where a network is trained on its score."""
+
+WEIGHT_DECAY = 0.1
+"""That of a network which starts from a linear forecast, to which it decays."""
 
 
 def weight_name(name: str, weight: float) -> str:
@@ -69,11 +77,11 @@ def fitted_ridge(cases: Cases, gap: int) -> LinearModel:
     return model
 
 
-def ridge_candidates(problem: Problem, seed: int, effort: RunEffort) -> Candidates:
+def ridge_candidates(problem: Problem, seed: int, effort: RunEffort) -> dict[str, Forecast]:
     """Ridge regression as "ridge", fitted to all cases before the test, with its error vectors out of fold.
 
     "ridge fresh" is fitted to the training cases and has the error vectors of the validation cases; "ridge refit" has
-    these errors too, around the regression on all cases.
+    these errors too, around the regression on all cases. "ridge train" knows the training cases alone.
 
     Args:
         problem: What is decided.
@@ -82,14 +90,20 @@ def ridge_candidates(problem: Problem, seed: int, effort: RunEffort) -> Candidat
     """
     before = fitted_ridge(problem.train, problem.gap)
     whole = fitted_ridge(problem.before_test, problem.gap)
-    generator = torch.Generator().manual_seed(0)
     fresh = fresh_vectors(problem, Forecast(_points(before, problem.validation), _points(before, problem.test)), effort)
     moved = _points(whole, problem.test) - _points(before, problem.test)
     return {
-        "ridge": Forecast(None, whole.sample(problem.test.features, effort.members, generator, share_noise=True)),
+        "ridge": _with_errors(whole, problem, effort),
         "ridge fresh": fresh,
         "ridge refit": Forecast(None, fresh.test + moved),
+        "ridge train": _with_errors(before, problem, effort),
     }
+
+
+def _with_errors(ridge: LinearModel, problem: Problem, effort: RunEffort) -> Forecast:
+    """The regression with its error vectors, the same for all test cases."""
+    generator = torch.Generator().manual_seed(0)
+    return Forecast(None, ridge.sample(problem.test.features, effort.members, generator, share_noise=True))
 
 
 def _points(ridge: LinearModel, cases: Cases) -> torch.Tensor:
@@ -105,9 +119,6 @@ def trained_candidates(
     *,
     name: str = "energy",
     weights: Sequence[float] = WEIGHTS,
-    linear: bool = True,
-    fresh: bool = True,
-    refit: bool = True,
     settings: Mapping[str, Any] | None = None,
 ) -> Candidates:
     """A network at each decision weight, "NAME WEIGHT", and corrected by fresh errors, "NAME WEIGHT fresh".
@@ -121,9 +132,6 @@ def trained_candidates(
         effort: How long it trains, and how many members decide.
         name: What the training is called.
         weights: The decision weights.
-        linear: Whether training starts from a linear forecast.
-        fresh: Whether the corrected forecasts are made, too.
-        refit: Whether the networks are trained again on all cases; otherwise those of the training cases are taken.
         settings: Fields of `TrainingSettings` that take the place of those here, such as {"score": "pointwise"} or
             {"companion": "variogram"}.
     """
@@ -134,13 +142,13 @@ def trained_candidates(
         "decision_member_count": effort.decision_members,
         "validation_members": 50,
         "validate_every": 2,
-        "learning_rate": _LEARNING_RATE,
-        "weight_decay": _WEIGHT_DECAY if linear else 0.0,
+        "learning_rate": LEARNING_RATE,
+        "weight_decay": WEIGHT_DECAY,
         **(settings or {}),
     }
     plan = TrainingPlan(
         cost=problem.cost,
-        factory=ImplicitSettings(**_MODEL, linear=linear, gap=problem.gap if linear else 0).build,
+        factory=ImplicitSettings(**NETWORK, linear=True, gap=problem.gap).build,
         settings=TrainingSettings(**chosen),
         weights=tuple(weights),
         seeds=(seed,),
@@ -152,7 +160,7 @@ def trained_candidates(
         device="cpu",
     )
     search = _without_failure(train_weights(plan))
-    taken = _trained_again(plan, problem, search) if refit else search
+    taken = _trained_again(plan, problem, search)
     candidates: dict[str, Forecast] = {}
     for first, last in zip(search, taken, strict=True):
         forecast = Forecast(
@@ -160,9 +168,7 @@ def trained_candidates(
             _members(last, problem.test, effort, seed),
         )
         label = weight_name(name, first.weight)
-        candidates[label] = forecast
-        if fresh:
-            candidates[fresh_name(label)] = mended_members(problem, forecast)
+        candidates |= {label: forecast, fresh_name(label): mended_members(problem, forecast)}
     return candidates
 
 

@@ -8,17 +8,15 @@ the day of the week and the season. The last fifth of the days is the test, as t
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from stakes.data.cases import Cases
 from stakes.data.records.reference_tables import read_reference_table
 from stakes.errors import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PRICE_TABLE", "PriceDays", "price_cases", "price_days"]
+__all__ = ["PRICE_TABLE", "PriceDays", "price_days"]
 
 PRICE_TABLE = "donti_pjm_price_load_hourly_2008_2016.csv.gz"
 """The file of the prices, which is not shipped."""
@@ -27,7 +25,6 @@ _TIME = "time_local_eastern"
 _PRICE, _LOAD, _HEAT = "pjm_da_price", "pjm_load_forecast", "temp_dca_F"
 _HOURS, _WEEK, _YEAR = 24, 7, 365.25
 _LOAD_UNIT = 1000.0  # MW in a GW
-_TEST, _VALIDATION = 0.2, 0.2  # of all days, and of those before the test
 
 Floats = NDArray[np.float64]
 
@@ -67,21 +64,6 @@ def price_days(folder: str | None) -> PriceDays:
     rows, dates = slice(_WEEK, None), grid[_WEEK:, 0]
     features = [prices[_WEEK - 1 : -1], prices[:-_WEEK], load[rows], load[rows] ** 2, heat[rows], heat[rows] ** 2]
     return PriceDays(np.concatenate([*features, _calendar(dates)], axis=1), prices[rows], dates)
-
-
-def price_cases(days: PriceDays) -> tuple[Cases, Cases, Cases]:
-    """Training, validation and test cases: the last fifth is the test, the last fifth before it the validation.
-
-    Args:
-        days: All days.
-    """
-    count = len(days.days)
-    known = int((1 - _TEST) * count)
-    learned = int((1 - _VALIDATION) * known)
-    features, prices = (torch.tensor(values, dtype=torch.float32) for values in (days.features, days.prices))
-    edges = (slice(0, learned), slice(learned, known), slice(known, count))
-    first, second, third = (Cases(features[rows], prices[rows], days.days[rows]) for rows in edges)
-    return first, second, third
 
 
 def _calendar(days: NDArray[np.datetime64]) -> Floats:

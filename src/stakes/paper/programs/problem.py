@@ -4,7 +4,9 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.data.cases import Cases
@@ -12,7 +14,9 @@ from stakes.errors import SettingError
 from stakes.method.argument_checks import require_count
 from stakes.method.costs import Cost
 
-__all__ = ["QUICK", "WHOLE", "Measure", "Problem", "RunEffort"]
+__all__ = ["QUICK", "WHOLE", "Measure", "Problem", "RunEffort", "chronological_cases"]
+
+_TEST, _VALIDATION = 0.2, 0.2  # of all cases, and of those before the test
 
 Measure = Callable[[Tensor, Tensor], Tensor]
 """A further number of each case, (...), from its action (..., A) and outcome (..., D)."""
@@ -111,3 +115,21 @@ WHOLE = RunEffort()
 
 QUICK = RunEffort(seeds=2, members=100, network_members=50, epochs=4, patience=4, decision_members=20, steps=20)
 """A reduced run, which shows that everything works and proves nothing."""
+
+
+def chronological_cases(
+    features: NDArray[np.float64], outcome: NDArray[np.float64], days: NDArray[np.datetime64]
+) -> tuple[Cases, Cases, Cases]:
+    """Training, validation and test cases: the last fifth is the test, the last fifth before it the validation.
+
+    Args:
+        features: What is known of each day, (N, F), in the order of time.
+        outcome: What happened, (N, D).
+        days: Its date, (N,).
+    """
+    known = int((1 - _TEST) * len(days))
+    learned = int((1 - _VALIDATION) * known)
+    inputs, outcomes = (torch.tensor(values, dtype=torch.float32) for values in (features, outcome))
+    edges = (slice(0, learned), slice(learned, known), slice(known, len(days)))
+    first, second, third = (Cases(inputs[rows], outcomes[rows], days[rows]) for rows in edges)
+    return first, second, third

@@ -19,7 +19,7 @@ from stakes.method.storage import StorageCost
 from stakes.paper.programs.battery_schedules import mean_members
 from stakes.paper.programs.finetuned import FineTuning, finetuned_candidates
 from stakes.paper.programs.methods import Actions, Candidates, CandidateSource, Forecast, Method, Plan
-from stakes.paper.programs.networks import RIDGE_CANDIDATES, fitted_ridge, fresh_name, ridge_candidates, weight_name
+from stakes.paper.programs.networks import RIDGE_CANDIDATES, fresh_name, ridge_candidates, weight_name
 from stakes.paper.programs.problem import Problem, RunEffort
 from stakes.paper.programs.wind_days import wind_cases, wind_days
 
@@ -104,16 +104,9 @@ def _all_decided(problem: Problem, candidates: Candidates) -> Candidates:
 
 
 def _ridge(problem: Problem, seed: int, effort: RunEffort) -> Candidates:
-    """Ridge regression with error vectors; "mean" is its mean alone, "ridge train" knows the training cases alone."""
-    few = replace(effort, members=min(_MEMBERS, effort.members))
-    candidates = dict(ridge_candidates(problem, seed, few))
-    learned = fitted_ridge(problem.train, problem.gap)
-    generator = torch.Generator().manual_seed(0)
-    members = learned.sample(problem.test.features, few.members, generator, share_noise=True)
-    candidates["ridge train"] = Forecast(None, members)
-    ridge = candidates["ridge"]
-    assert isinstance(ridge, Forecast)
-    return _all_decided(problem, {"mean": mean_members(ridge), **candidates})
+    """Ridge regression with error vectors; "mean" is its mean alone."""
+    candidates = ridge_candidates(problem, seed, replace(effort, members=min(_MEMBERS, effort.members)))
+    return _all_decided(problem, {"mean": mean_members(candidates["ridge"]), **candidates})
 
 
 def _network(
@@ -148,7 +141,7 @@ WIND_PLANS = (
         "wind_battery",
         wind_problem,
         (
-            CandidateSource("ridge", _ridge, ("mean", *RIDGE_CANDIDATES, "ridge train"), seeded=False),
+            CandidateSource("ridge", _ridge, ("mean", *RIDGE_CANDIDATES), seeded=False),
             _source("pointwise", "pointwise", linear=False, tuning=_TUNING),
             _source("energy", "energy", linear=False, tuning=_TUNING),
             _source("linear", "energy", linear=True, tuning=_TUNING),
