@@ -9,7 +9,8 @@ FOLDER has the tables of `EuropeanWind`: 6-hourly wind power of 21 series, as a 
 on 2017 and 2018, forecast the next four 6-hour means once a day from seven days of the past, and are judged with 100
 members: 2019 chooses the weight of the second term, 2020 tells. TSMixerx and TiDE commit the mean power of all series
 for each 6 hours, NHITS that of each series for a day: c(a, y) = -a + 20 relu(a - y)^2. The package's own head is a
-Gaussian for every hour and series. What is there in build/plugin_forecasters is not trained again.
+Gaussian for every hour and series. Two rivals need no such head: its members reordered by the errors of 2019, and ridge
+regression on the last day with its error vectors. What is there in build/plugin_forecasters is not trained again.
 """
 
 import argparse
@@ -26,6 +27,7 @@ import torch
 
 import stakes
 from stakes.evaluation.intervals import paired_difference
+from stakes.evaluation.member_order import error_ranks, reordered
 from stakes.tasks.european_wind import EuropeanWind
 
 FOLDER = Path("build/plugin_forecasters")
@@ -46,6 +48,7 @@ class Way:
     score: str = "own head"
     weight: float = 0.0
     factors: int = 8
+    shuffled: bool = False
 
     @property
     def base(self) -> "Way":
@@ -54,11 +57,15 @@ class Way:
     @property
     def name(self) -> str:
         head = self.score if self.factors else f"{self.score}, independent"
+        head = f"{head}, shuffled" if self.shuffled else head
         return f"{head} + decision {self.weight:g}" if self.weight else head
 
 
+RIDGE = Way("ridge + error vectors")
 WAYS = (
+    RIDGE,
     Way(),
+    Way(shuffled=True),
     Way("pointwise", factors=0),
     *(Way(score, weight) for score in ("pointwise", "energy") for weight in (0.0, 0.1, 0.3)),
 )
@@ -83,7 +90,8 @@ def neuralforecast_members(kind: str, way: Way, seed: int, tables: str) -> np.nd
     values, known = power(tables)
     table = values.melt(ignore_index=False, var_name="unique_id", value_name="y").reset_index(names="ds")
     table["available_mask"] = known.to_numpy().T.reshape(-1).astype(float)
-    if way == Way():
+    own = way.score == Way.score
+    if own:
         loss: Any = DistributionLoss("Normal", level=[80], num_samples=2, return_params=True)
     else:
         loss = DecisionAwareLoss(
@@ -110,7 +118,7 @@ def neuralforecast_members(kind: str, way: Way, seed: int, tables: str) -> np.nd
     rolled = rolled.sort_values(["cutoff", "ds", "unique_id"])
     days, names = rolled["cutoff"].nunique(), sorted(values.columns)
     order = [names.index(name) for name in values.columns]
-    if way == Way():
+    if own:
         location, scale = (
             rolled[f"net-{name}"].to_numpy().reshape(days, 1, HOURS, -1)[..., order] for name in ("loc", "scale")
         )
@@ -133,7 +141,7 @@ def darts_members(way: Way, seed: int, tables: str) -> np.ndarray:
     train = values[values.index < JUDGED_FROM]
     shift, scale = train.mean(), train.std()
     likelihood: Any = GaussianLikelihood()
-    if way != Way():
+    if way.score != Way.score:
         likelihood = DecisionAwareLikelihood(
             COST, "series", scale, shift, way.score, decision_weight=way.weight, factors=way.factors
         )
@@ -158,12 +166,50 @@ def darts_members(way: Way, seed: int, tables: str) -> np.ndarray:
     return forecast.draw(MEMBERS, torch.Generator().manual_seed(seed)).numpy()
 
 
+def ridge_members(seed: int, tables: str) -> np.ndarray:
+    """The same of a regression on the last day of all series, the time of day and the season; 6 hours are a row."""
+    values, known = power(tables)
+    angle = 2 * np.pi * values.index.dayofyear.to_numpy() / 365.25
+    season = np.column_stack([np.cos(angle), np.sin(angle), np.eye(HOURS)[values.index.hour // 6]])
+    table, measured, rows = values.to_numpy(), known.to_numpy(), np.arange(HOURS, len(values) - HOURS + 1)
+    features = np.concatenate([*(table[rows - lag] for lag in range(1, HOURS + 1)), season[rows]], 1)
+    outcome = np.concatenate([table[rows + lead] for lead in range(HOURS)], 1)
+    whole = np.logical_and.reduce([measured[rows + lead].all(1) for lead in range(HOURS)])
+    first = int((values.index < JUDGED_FROM).sum())
+    learned, new = whole & (rows + HOURS <= first), (rows >= first) & ((rows - first) % HOURS == 0)
+    inputs, targets = (torch.from_numpy(each).float() for each in (features, outcome))
+    model = stakes.LinearModel(inputs.shape[1], targets.shape[1], gap=HOURS)
+    model.fit_scaling(inputs[learned], targets[learned])
+    members = model.sample(inputs[new], MEMBERS, torch.Generator().manual_seed(seed), share_noise=True)
+    return members.reshape(len(members), MEMBERS, HOURS, -1).double().numpy()
+
+
+def shuffled(members: np.ndarray, tables: str) -> np.ndarray:
+    """Members in the order of the error vectors, of all hours and series, of the days before the test."""
+    outcome = outcomes(len(members), tables)
+    flat, happened = members.reshape(*members.shape[:2], -1), outcome.reshape(len(outcome), -1)
+    days = pd.date_range(JUDGED_FROM, periods=len(members))
+    past = (days < TEST_FROM) & ~np.isnan(happened).any(1)
+    return reordered(flat, error_ranks(flat[past], happened[past])).reshape(members.shape)
+
+
+def outcomes(days: int, tables: str) -> np.ndarray:
+    """What happened on the days from 2019 on, (days, hours, series), NaN where it is not known."""
+    values, known = power(tables)
+    late = values.where(known)[values.index >= JUDGED_FROM].to_numpy()
+    return late[: days * HOURS].reshape(days, HOURS, -1)
+
+
+def members_of(kind: str, way: Way, seed: int, tables: str) -> np.ndarray:
+    if way == RIDGE:
+        return ridge_members(seed, tables)
+    made = darts_members(way, seed, tables) if kind == "TiDE" else neuralforecast_members(kind, way, seed, tables)
+    return shuffled(made, tables) if way.shuffled else made
+
+
 def judged(kind: str, members: np.ndarray, tables: str) -> dict[str, np.ndarray]:
     """Cost and scores of each day from 2019 on, NaN where an outcome is not known."""
-    values, known = power(tables)
-    late = values.index >= JUDGED_FROM
-    outcome = values.where(known)[late].to_numpy()[: len(members) * HOURS].reshape(len(members), HOURS, -1)
-    drawn, truth = torch.from_numpy(members).double(), torch.from_numpy(outcome)
+    drawn, truth = torch.from_numpy(members).double(), torch.from_numpy(outcomes(len(members), tables))
     cases = (drawn.permute(0, 3, 1, 2), truth.mT) if ACROSS[kind] == "hours" else (drawn.transpose(1, 2), truth)
     measured = ~cases[1].isnan().any(-1)
     filled = cases[0], torch.where(measured[..., None], cases[1], 0.0)
@@ -180,10 +226,7 @@ def train(kind: str, seeds: range, tables: str) -> None:
             path = FOLDER / kind / f"seed {seed}, {way.name}.npz"
             if path.exists():
                 continue
-            members = (
-                darts_members(way, seed, tables) if kind == "TiDE" else neuralforecast_members(kind, way, seed, tables)
-            )
-            scores = judged(kind, members, tables)
+            scores = judged(kind, members_of(kind, way, seed, tables), tables)
             path.parent.mkdir(parents=True, exist_ok=True)
             np.savez_compressed(path, package_version=version(PACKAGE[kind]), **scores)
             print(
@@ -196,16 +239,20 @@ def train(kind: str, seeds: range, tables: str) -> None:
 
 
 def summary() -> dict[str, Any]:
-    return {kind: of_model(kind) for kind in ACROSS if (FOLDER / kind).is_dir()}
+    return {kind: of_model(kind) for kind in ACROSS if seeds_of(kind)}
+
+
+def seeds_of(kind: str) -> list[int]:
+    """The seeds that all ways have."""
+    return [
+        seed for seed in range(100) if all((FOLDER / kind / f"seed {seed}, {way.name}.npz").exists() for way in WAYS)
+    ]
 
 
 def of_model(kind: str) -> dict[str, Any]:
     """Each way in the seeds that all have, with paired differences to its base and to the package's own head."""
-    names = {way: f", {way.name}.npz" for way in WAYS}
-    seeds = [
-        seed for seed in range(100) if all((FOLDER / kind / f"seed {seed}{name}").exists() for name in names.values())
-    ]
-    read = {way: [np.load(FOLDER / kind / f"seed {seed}{name}") for seed in seeds] for way, name in names.items()}
+    seeds = seeds_of(kind)
+    read = {way: [np.load(FOLDER / kind / f"seed {seed}, {way.name}.npz") for seed in seeds] for way in WAYS}
     days = pd.date_range(JUDGED_FROM, periods=len(read[Way()][0]["cost"]))
     scores = {way: {name: np.stack([each[name] for each in files]) for name in METRICS} for way, files in read.items()}
     test = days >= TEST_FROM
@@ -222,7 +269,7 @@ def of_model(kind: str) -> dict[str, Any]:
         for name in METRICS:
             values = scores[way][name][:, test]
             row[name] = round(float(np.nanmean(values)), 5)
-            for rival, against in (("own_head", Way()), ("base", way.base)):
+            for rival, against in (("own_head", Way()), ("ridge", RIDGE), ("base", way.base)):
                 if way != against:
                     difference = paired_difference(values, scores[against][name][:, test], block=WEEK)
                     row[f"{name}_minus_{rival}"] = [round(each, 5) for each in difference]
