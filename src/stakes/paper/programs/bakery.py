@@ -116,9 +116,9 @@ BAKERY_PLANS = (
         ),
         (
             Method("scaled", "newsvendor of each shop, scaled down", ("scaled ridge",)),
-            Method("scaled_fresh", "newsvendor of each shop, fresh errors", ("scaled ridge refit",)),
+            Method("scaled_fresh", "newsvendor of each shop on all days, fresh errors", ("scaled ridge refit",)),
             Method("ridge", "ridge + error vectors, allocated", ("ridge",)),
-            Method("ridge_fresh", "ridge + fresh error vectors, allocated", ("ridge refit",)),
+            Method("ridge_fresh", "ridge on all days + fresh error vectors, allocated", ("ridge refit",)),
             Method("energy", "energy score, linear start", _WEIGHED[:1], ours=True),
             Method("decision", "energy + decision by validation", _WEIGHED, ours=True),
             Method("energy_fresh", "energy score, fresh errors", _FRESH[:1], ours=True),
