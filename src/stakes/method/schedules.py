@@ -114,10 +114,7 @@ class ScheduleCost:
             samples: Members (..., M, T).
             weights: What each member weighs, (..., M); None where all count alike.
         """
-        costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
-        best = costs.best()
-        action = costs.with_gradient(best, *_in_one_axis(samples, weights))
-        return FreeAction(action.reshape(*cases, samples.shape[-1]), self._allowed(best.action, cases).reshape(cases))
+        return _free_action(self, samples, weights)
 
     def joined_action(self, samples: Tensor, weights: Tensor | None = None) -> JoinedAction:
         """The best action, exactly: within the ramp limit.
@@ -240,10 +237,7 @@ class AllocationCost:
             samples: Members (..., M, D).
             weights: What each member weighs, (..., M); None where all count alike.
         """
-        costs, cases = PartCosts.of(self, samples, weights), samples.shape[:-2]
-        best = costs.best()
-        action = costs.with_gradient(best, *_in_one_axis(samples, weights))
-        return FreeAction(action.reshape(*cases, samples.shape[-1]), self._allowed(best.action, cases).reshape(cases))
+        return _free_action(self, samples, weights)
 
     def joined_action(self, samples: Tensor, weights: Tensor | None = None) -> JoinedAction:
         """The best action, exactly: within the budget.
@@ -288,6 +282,13 @@ class AllocationCost:
         """
         eye = torch.eye(parts, dtype=torch.float64, device=device)
         return _simple_program(self, eye, G=torch.ones_like(eye[:1]), g=parameter_parts(self, "budget", 1, device))
+
+
+def _free_action(cost: ScheduleCost | AllocationCost, samples: Tensor, weights: Tensor | None) -> FreeAction:
+    costs, cases = PartCosts.of(cost, samples, weights), samples.shape[:-2]
+    best = costs.best()
+    action = costs.with_gradient(best, *_in_one_axis(samples, weights))
+    return FreeAction(action.reshape(*cases, samples.shape[-1]), cost._allowed(best.action, cases).reshape(cases))
 
 
 def _imbalance(
