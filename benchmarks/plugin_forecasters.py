@@ -284,6 +284,29 @@ def of_model(kind: str) -> dict[str, Any]:
     return {**about, "test_days": int(test.sum()), "ways": rows}
 
 
+def page_table(told: dict[str, Any]) -> list[str]:
+    """The rows of one model for the documentation: bold where an interval leaves out zero."""
+
+    def cell(ends: list[float] | None) -> str:
+        if ends is None:
+            return ""
+        text = f"{ends[0]:+.4f} [{ends[1]:+.4f}, {ends[2]:+.4f}]"
+        return f"**{text}**" if ends[1] > 0 or ends[2] < 0 else text
+
+    columns = ("", "cost", "less its own head", "less no decision term", "energy score", "CRPS")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for row in told["ways"]:
+        name = (
+            f"{row['way']}, chosen"
+            if row["chosen_by_validation"] and row["way"].split(" + ")[0] in ("pointwise", "energy")
+            else row["way"]
+        )
+        changes = [cell(row.get(f"cost_minus_{rival}")) for rival in ("own_head", "base")]
+        numbers = (f"{row['cost']:.4f}", *changes, f"{row['energy_score']:.3f}", f"{row['crps']:.4f}")
+        lines.append(f"| {' | '.join((name, *numbers))} |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(dest="command", required=True)
@@ -296,8 +319,10 @@ def main() -> None:
     if given.command == "train":
         train(given.model, range(*map(int, given.seeds.split(":"))), given.tables)
         return
-    text = json.dumps(summary(), indent=1)
-    print(text)
+    told = summary()
+    for kind, about in told.items():
+        print(kind, *page_table(about), "", sep="\n")
+    text = json.dumps(told, indent=1)
     if given.json:
         given.json.write_text(text + "\n")
 
