@@ -63,11 +63,11 @@ def _methods(about: Mapping[str, Any]) -> str:
         cells = [
             row["title"],
             number_text(row["cost"]),
-            "the reference" if reference else _interval(row["less_reference"]),
-            "" if reference else _interval(row["change_in_percent"]),
+            "the reference" if reference else _interval(row["less_reference"], row["cost"]),
+            "" if reference else _interval(row["change_in_percent"], 100.0),
             *(_number(row[each]) for each in measures),
             _number(row["energy_score"]),
-            _interval(row["gap"]),
+            _interval(row["gap"], row["cost"]),
             ", ".join(f"{each}: {count}" for each, count in row["taken"].items() if count)
             if len(row["taken"]) > 1
             else "",
@@ -77,11 +77,11 @@ def _methods(about: Mapping[str, Any]) -> str:
 
 
 def _pairs(about: Mapping[str, Any]) -> str:
-    titles = {row["name"]: row["title"] for row in about["methods"]}
+    rows = {row["name"]: row for row in about["methods"]}
     lines = ["| method | less | difference of the cost |", "|---|---|---|"]
-    lines += [
-        f"| {titles[each['method']]} | {titles[each['less']]} | {_interval(each['cost'])} |" for each in about["pairs"]
-    ]
+    for each in about["pairs"]:
+        one, other = rows[each["method"]], rows[each["less"]]
+        lines.append(f"| {one['title']} | {other['title']} | {_interval(each['cost'], one['cost'])} |")
     return "\n".join(lines)
 
 
@@ -89,13 +89,13 @@ def _number(value: float | None) -> str:
     return "" if value is None else number_text(value)
 
 
-def _interval(interval: Sequence[float] | None) -> str:
-    """Bold where zero is left out."""
+def _interval(interval: Sequence[float] | None, of: float) -> str:
+    """A change of some number: bold where zero is left out, and more than noise is left."""
     if interval is None:
         return ""
     mean, low, high = interval
-    text = signed_interval_text((mean, low, high))
-    return f"**{text}**" if low > 0 or high < 0 else text
+    text = signed_interval_text((mean, low, high), beside=[of])
+    return f"**{text}**" if (low > 0 or high < 0) and any(digit in text for digit in "123456789") else text
 
 
 def main() -> None:

@@ -102,17 +102,20 @@ def interval_text(mean: float, low: float, high: float, decimals: int | None = N
     return texts[0] if math.isnan(low) else f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
 
-def signed_interval_text(change: tuple[float, float, float], digits: int = 3) -> str:
+def signed_interval_text(change: tuple[float, float, float], digits: int = 3, *, beside: Iterable[float] = ()) -> str:
     """A change with its interval in a table, each with a sign and a few digits.
 
     >>> signed_interval_text((-2738.2, -3889.0, 0.0)), signed_interval_text((0.1234, 0.1, 0.15), digits=2)
     ('-2,738 [-3,889, 0]', '+0.12 [+0.1, +0.15]')
+    >>> signed_interval_text((2e-9, -1e-9, 5e-9), beside=[12.5])
+    '0 [0, 0]'
 
     Args:
         change: The mean change, and the lower and the upper end of its interval.
         digits: How many digits each has.
+        beside: What has changed, in the same unit: beside it, less than a millionth of the largest is zero.
     """
-    mean, low, high = _signed(change, digits)
+    mean, low, high = _signed(change, digits, beside)
     return f"{mean} [{low}, {high}]"
 
 
@@ -184,8 +187,9 @@ def tick_texts(ticks: Sequence[float]) -> list[str]:
     return [fixed_text(tick, decimals) for tick in numbers]
 
 
-def _signed(change: tuple[float, float, float], digits: int) -> list[str]:
-    return [number_text(_without_noise(value, change), digits, signed=True) for value in change]
+def _signed(change: tuple[float, float, float], digits: int, beside: Iterable[float] = ()) -> list[str]:
+    others = (*change, *beside)
+    return [number_text(_without_noise(value, others), digits, signed=True) for value in change]
 
 
 def _largest(values: Iterable[float]) -> float:
