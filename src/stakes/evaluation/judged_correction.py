@@ -28,6 +28,7 @@ Version = Literal["raw", "corrected"]
 _LOW, _HIGH = LEVELS.index(0.1), LEVELS.index(0.9)
 _OF_FORECASTS: tuple[str, ...] = ("cost", "expected_cost", "energy_score", "pit_from", "pit_to")
 _OF_FORECASTS += ("error", "spread", "low", "high")
+_OF_PLAIN_COST = ("plain_cost", "plain_expected_cost")  # where a decision is averse to risk
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,8 @@ class JudgedCorrection:
             `energy_score` (the CRPS of a single outcome), `pit_from` and `pit_to` (between which the PIT lies:
             k / (M + 1) and (k + 1) / (M + 1) above k of M members that count alike, more where members tie with it),
             `error` (of the members' mean), `spread` (comparable with it: of M members that count alike it is
-            sqrt(1 + 1 / M) times theirs), `low` and `high`, the quantiles at 0.1 and 0.9.
+            sqrt(1 + 1 / M) times theirs), `low` and `high`, the quantiles at 0.1 and 0.9. Where the cost averts risk,
+            `plain_cost` and `plain_expected_cost` are those without the aversion.
         block: How many neighbouring cases depend on each other.
         parts: What is shown of decisions with many parts, by the corrected forecast; None where they are about one
             number.
@@ -175,6 +177,6 @@ def _measured(
     measured |= {"pit_from": below, "pit_to": up_to}
     measured |= {"low": measured["quantile"][:, _LOW], "high": measured["quantile"][:, _HIGH]}
     measured = part_by_part(measured, cost, targets)
-    actions = [name for name in measured if name == "action" or name.startswith("action_")]
-    told = {name: measured[name].astype(np.float64) for name in (*actions, *_OF_FORECASTS)}
+    others = [name for name in measured if name in ("action", *_OF_PLAIN_COST) or name.startswith("action_")]
+    told = {name: measured[name].astype(np.float64) for name in (*others, *_OF_FORECASTS)}
     return told, measured["foresight_regret"]

@@ -21,7 +21,7 @@ def spread_sentence(spec: CostSpec | None) -> tuple[str, ...]:
     return (
         f"One forecast serves all decision makers with {_from_to(spec.ranged)}: each case, in validation and in the "
         "test, is judged for one of them, spread evenly over the range and the same for every way to decide; "
-        "climatology takes the one action that was best for that decision maker.",
+        "climatology takes the one action that was best for that decision maker, read between those of 33.",
     )
 
 

@@ -22,6 +22,7 @@ from stakes.reports.fit_sentences import (
     calibration_sentences,
     cost_words,
     headroom_sentences,
+    plain_cost_sentences,
     quality_sentences,
     seed_sentence,
     today_sentence,
@@ -67,6 +68,7 @@ def build_fit_report(fit: JudgedFit) -> Report:
         summary=(
             *alarm_sentences(fit),
             answer,
+            *plain_cost_sentences(fit),
             *spread_sentence(fit.cost_spec),
             *today_sentence(fit),
             *seed_sentence(fit),

@@ -12,6 +12,7 @@ from stakes.number_text import amount_text, count_text, number_text
 from stakes.reports.change_words import against_today, apart_words, between_words, doubt_words
 from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.ladder_words import forecast_words, has_network
+from stakes.reports.risk_sentences import risk_sentences
 
 __all__ = ["calibration_sentences", "cost_words", "headroom_sentences", "quality_sentences", "seed_sentence"]
 __all__ += ["today_sentence", "verdict", "weight_sentence"]
@@ -189,6 +190,19 @@ def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
         f"The spread of its members is {spread} their error: their ratio is {between_words(ratio, signed=False)}, "
         "where 1 is right and less is too sure of itself.",
     )
+
+
+def plain_cost_sentences(fit: JudgedFit) -> tuple[str, ...]:
+    """What decisions that avert risk cost by themselves, of the forecast that was taken and of weight 0.
+
+    Args:
+        fit: The fit that is reported.
+    """
+    if "plain_cost" not in fit.study.forecasts:
+        return ()
+    paid, expected = (fit.values(name, fit.weight) for name in ("plain_cost", "plain_expected_cost"))
+    rival = ("weight 0", fit.values("plain_cost", 0.0)) if fit.weight else None
+    return risk_sentences(fit, paid, expected, rival)
 
 
 def quality_sentences(fit: JudgedFit) -> tuple[str, ...]:

@@ -23,6 +23,10 @@ __all__ += ["case_groups_table", "interval_cell", "ladder_table", "settings_tabl
 
 _RANGE = ("min", "mean", "max")  # what is known of a column
 _PAIRED = "Intervals are paired 95 % ones, bold where they leave out zero."
+_CLIMATOLOGY = (
+    "Climatology is the one action that was best for the rows that taught the forecast; as a rung of a ladder it is a "
+    "forecast with members of its own, and may cost a little more or less."
+)
 _SCORES = {"energy_score": "score", "crps_of_total": "CRPS of the total", "tail_crps": "tail CRPS"}
 
 
@@ -93,7 +97,8 @@ def money_table(fit: JudgedWays) -> Table:
     )
     if span is not None:
         columns += (Column("value", "%", "number", "0: climatology's action; 100: perfect foresight"),)
-    return Table("money", "What each way to decide costs", columns, tuple(rows), _PAIRED)
+    note = _PAIRED if fit.way("climatology") is None else f"{_PAIRED} {_CLIMATOLOGY}"
+    return Table("money", "What each way to decide costs", columns, tuple(rows), note)
 
 
 def _span(fit: JudgedWays) -> tuple[float, float] | None:

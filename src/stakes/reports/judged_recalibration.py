@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.cost_text.written_cost import CostSpec
-from stakes.evaluation.intervals import Difference, Resampling
+from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.judged_correction import JudgedCorrection, Version
 from stakes.evaluation.judged_parts import JudgedParts
 from stakes.evaluation.ladder import Ladder
@@ -153,7 +153,3 @@ class JudgedRecalibration(JudgedWays):
             return None
         span = moments[-1] - moments[0] + np.median(np.diff(moments).astype(np.int64)).astype(np.int64)
         return YearlyCases(self.cases * float(_YEAR / span), bool(span >= 0.95 * _YEAR))
-
-    def mean_of(self, values: Floats) -> Difference:
-        """The mean of some values (N,) with its interval, where there are cases enough for one."""
-        return self.stated(self.resampling.mean(values[None, None]))

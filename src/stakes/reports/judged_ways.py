@@ -138,3 +138,7 @@ class JudgedWays(ABC):
         touched = LEAST_BLOCKS if known is None else len(np.unique(np.flatnonzero(known) // self.resampling.block))
         enough = self.believed and touched >= LEAST_BLOCKS
         return difference if enough else Difference(difference.mean, float("nan"), float("nan"))
+
+    def mean_of(self, values: Floats) -> Difference:
+        """The mean of some values (N,) with its interval, where there are cases enough for one."""
+        return self.stated(self.resampling.mean(values[None, None]))

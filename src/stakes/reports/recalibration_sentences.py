@@ -12,6 +12,7 @@ from stakes.reports.change_words import against_today, apart_words, between_word
 from stakes.reports.judged_recalibration import JudgedRecalibration
 from stakes.reports.judged_ways import WayToDecide
 from stakes.reports.ladder_words import correction_words
+from stakes.reports.risk_sentences import risk_sentences
 
 __all__ = ["recalibration_alarms", "reliability_sentences", "spread_and_error_ratio", "summary_sentences"]
 __all__ += ["taken_sentences", "worth_sentence"]
@@ -26,7 +27,17 @@ def summary_sentences(fit: JudgedRecalibration) -> tuple[str, ...]:
     Args:
         fit: The recalibration that is reported.
     """
-    return (*recalibration_alarms(fit), worth_sentence(fit), *against_today(fit, fit.who_saves[0]))
+    today = against_today(fit, fit.who_saves[0])
+    return (*recalibration_alarms(fit), worth_sentence(fit), *_plain_cost_sentences(fit), *today)
+
+
+def _plain_cost_sentences(fit: JudgedRecalibration) -> tuple[str, ...]:
+    """What decisions that avert risk cost by themselves, corrected and raw."""
+    if "raw_plain_cost" not in fit.judged.cases:
+        return ()
+    paid, expected = (fit.judged.values(name, fit.version) for name in ("plain_cost", "plain_expected_cost"))
+    rival = ("the raw forecast", fit.judged.values("plain_cost", "raw")) if fit.has_left_plain else None
+    return risk_sentences(fit, paid, expected, rival)
 
 
 def worth_sentence(fit: JudgedRecalibration) -> str:
