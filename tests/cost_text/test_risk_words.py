@@ -56,6 +56,7 @@ def test_a_program_may_be_averse_to_risk(tmp_path: Path) -> None:
             "has cvar_mix without cvar_level, as in cvar_level=0.9",
         ),
         ("shortfall:penalty=5,cvar_level=high", "the parameter cvar_level of the cost shortfall must be a number"),
+        ("shortfall:penalty=5,cvar_level=0.5..0.9", "cvar_level of the cost shortfall must be a number, got 0.5..0.9"),
         ("shortfall:penalty=5,cvar=0.9", "the cost shortfall has no parameter 'cvar'"),
     ],
 )

@@ -1,6 +1,5 @@
 """One forecaster for a range of decision makers: whose decision it is, and what is refused."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -86,12 +85,14 @@ def test_only_conditioned_members_depend_on_the_parameter(
         ({"penalty": [1, 2, 51, 3]}, CostError, "got 51"),
         ({"penalty": [1, 2]}, ShapeError, r"one for each of the 4 rows, got shape \(2,\)"),
         ({"penalty": np.nan}, SettingError, "finite"),
+        (5, SettingError, "cost_parameters must name the parameter, as in .* got 5"),
+        ({"penalty": "a"}, SettingError, "must be numbers, got 'a'"),
         ({"price": 3}, SettingError, "must name penalty"),
         ({"penalty": 3, "price": 3}, SettingError, "got price"),
     ],
 )
 def test_what_is_not_said_or_wrong_is_refused(
-    given: Mapping[str, Any] | None, error: type[Exception], said: str, shared: DecisionAwareForecaster
+    given: Any, error: type[Exception], said: str, shared: DecisionAwareForecaster
 ) -> None:
     with pytest.raises(error, match=said):
         shared.decide(X[:4], cost_parameters=given)

@@ -158,6 +158,10 @@ def test_the_figure_has_a_point_for_each_bin() -> None:
     assert reliability.plot(ax=axes) == (figure, axes)
 
 
+def test_a_cost_may_be_text() -> None:
+    assert DecisionMetric("imbalance:short=4,long=1,lower=0,upper=3").cost == COST
+
+
 def test_what_makes_no_metric_is_refused_in_one_sentence() -> None:
     samples, outcome = forecasts()
     with pytest.raises(ShapeError, match=r"at member_dim -2, got \(10, 50, 3\)"):

@@ -62,6 +62,7 @@ def test_other_lists_are_not_passed_over_beside_one_of_the_range() -> None:
     [
         ({}, "penalty from 1 to 50: say which one, as in 7.07"),
         ({"penalty": None}, "say which one"),
+        ({"penalti": 5.0}, "has no parameter 'penalti'; did you mean 'penalty'"),
         ({"penalty": 80.0}, "must lie in 1 to 50.* got 80"),
         ({"penalty": [1.0, 2.0]}, "one for each of the 5 rows, got 2"),
         ({"penalty": [1.0, 2.0, 3.0, 4.0, 90.0]}, "got 90"),
@@ -70,7 +71,7 @@ def test_other_lists_are_not_passed_over_beside_one_of_the_range() -> None:
 def test_what_is_missing_or_beyond_the_range_is_refused(cost: dict[str, Any], said: str) -> None:
     with pytest.raises(RefusedError, match=said) as caught:
         service().decide(DecideRequest(features=FEATURES, cost=cost))
-    assert caught.value.field == "cost.penalty"
+    assert caught.value.field == f"cost.{next(iter(cost), 'penalty')}"
 
 
 def test_curves_and_tables_are_of_one_decision_maker() -> None:

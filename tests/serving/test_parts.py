@@ -104,6 +104,17 @@ def test_members_and_quantiles_that_are_sent(service: Service) -> None:
     assert service.decide(with_levels).decisions[0].action == pytest.approx([float(alone)] * 3, rel=1e-5)
 
 
+def test_the_mean_cost_of_an_action_that_averts_risk_is_told() -> None:
+    spec = CostSpec.parse("newsvendor:underage=3,overage=1,upper=9,cvar_level=0.5")
+    members = torch.linspace(1.0, 8.0, 12, dtype=torch.float64)[None, :, None]
+    (told,) = decision_rows(PricedCost(spec, spec.build()), members, [], "members")
+    action = torch.tensor([told.action], dtype=torch.float64)
+    mean = stakes.NewsvendorCost(3.0, 1.0, 0.0, 9.0)(action, members[0]).mean()
+    assert told.plain_expected_cost == pytest.approx(mean.item())
+    assert told.expected_cost is not None
+    assert told.expected_cost > mean
+
+
 def test_a_curve_is_refused_and_so_are_parts_of_one_number(service: Service, folder: Path) -> None:
     with pytest.raises(RefusedError, match=r"the action has 3 parts, .* /v1/parts shows them"):
         service.curve(CurveRequest(features=[0.3]))

@@ -40,7 +40,8 @@ def with_risk(name: str, cost: "Cost", parameters: Mapping[str, ParameterValue])
         raise CostError(f"the cost {name} has cvar_mix without cvar_level, as in cvar_level=0.9")
     for field, value in given.items():
         if not isinstance(value, float | int):
-            raise CostError(f"the parameter cvar_{field} of the cost {name} must be a number, got {shown(value)}")
+            told = shown(value) if isinstance(value, str) else str(value)
+            raise CostError(f"the parameter cvar_{field} of the cost {name} must be a number, got {told}")
     from stakes.method.risk import CVaRCost
 
     try:

@@ -34,6 +34,8 @@ def parameter_values(
         rows: How many rows there are, n.
         spread: Whether rows of which nothing is said are spread over the range; otherwise they are refused.
     """
+    if given is not None and not isinstance(given, Mapping):
+        raise SettingError(f"cost_parameters must name the parameter, as in {{'penalty': 5}}, got {given!r}")
     parameter, own = column.parameter, ranged_parameter(cost)
     if parameter is None or own is None:
         if given:
@@ -101,7 +103,12 @@ def climatology_actions(action: float | tuple[float, ...], column: ParameterColu
 def _given(parameter: RangedParameter, given: CostParameters, rows: int) -> Tensor:
     if others := [name for name in given if name != parameter.name]:
         raise SettingError(f"cost_parameters must name {parameter.name}, which has the range, got {others[0]}")
-    values = np.asarray(given[parameter.name], dtype=np.float64)
+    try:
+        values = np.asarray(given[parameter.name], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SettingError(
+            f"cost_parameters[{parameter.name!r}] must be numbers, got {given[parameter.name]!r}"
+        ) from None
     if values.shape not in ((), (rows,)):
         raise ShapeError(
             f"cost_parameters[{parameter.name!r}] must be one number, or one for each of the {rows} rows, got shape "

@@ -30,7 +30,8 @@ class ParameterColumn:
     def __post_init__(self) -> None:
         if self.conditioned and self.parameter is None:
             raise SettingError(
-                "conditioned is for a cost with a range, such as shortfall:penalty=1..50, got one without"
+                "conditioned is for a cost with a range, such as shortfall:penalty=1..50, got one without: fit anew, "
+                "without it, for one decision maker"
             )
 
     @classmethod

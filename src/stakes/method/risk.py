@@ -199,7 +199,7 @@ class CVaRCost:
         if members > 1 and tail < _IN_THE_TAIL * (1 - 1e-9):
             warnings.warn(
                 f"the tail beyond level {self.level:g} holds {tail:.2g} of {members} members: take at least "
-                f"{_IN_THE_TAIL / (1 - self.level):.0f}, or a lower level",
+                f"{_IN_THE_TAIL / (1 - self.level):.0f} (in training decision_member_count), or a lower level",
                 StakesWarning,
                 stacklevel=2,
             )

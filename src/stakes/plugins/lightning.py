@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.decision_terms import DecisionTerms, decision_terms
 from stakes.files import write_atomically
@@ -56,10 +57,10 @@ class _OfDecisions(Metric):
     higher_is_better = False
     full_state_update = False
 
-    def __init__(self, cost: Cost, member_dim: int, **options: Any) -> None:
+    def __init__(self, cost: Cost | str, member_dim: int, **options: Any) -> None:
         super().__init__(**options)
-        require_cost(cost)
-        self.cost = cost
+        self.cost = CostSpec.parse(cost).build() if isinstance(cost, str) else cost
+        require_cost(self.cost)
         self.member_dim = member_dim
         self.set_dtype(torch.float64)  # of what a process without a batch sends, too
 
@@ -84,7 +85,7 @@ class DecisionMetric(_OfDecisions):
     cost looks at, and `spread_skill`, 1 where the spread fits the error. They are those of `stakes.evaluation`.
 
     Args:
-        cost: What a decision costs.
+        cost: What a decision costs, a cost or its text, such as "shortfall:penalty=20".
         member_dim: The axis of the samples that the members lie on.
         options: What every metric of torchmetrics takes, such as `process_group`.
     """
@@ -92,7 +93,7 @@ class DecisionMetric(_OfDecisions):
     sums: Tensor
     members: Tensor
 
-    def __init__(self, cost: Cost, member_dim: int = -2, **options: Any) -> None:
+    def __init__(self, cost: Cost | str, member_dim: int = -2, **options: Any) -> None:
         super().__init__(cost, member_dim, **options)
         self.add_state("sums", torch.zeros(len(_SUMS), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("members", torch.zeros((), dtype=torch.long), dist_reduce_fx="max")
@@ -147,7 +148,7 @@ class CostReliability(_OfDecisions):
     It keeps two numbers of every case, and is computed over the cases of all processes.
 
     Args:
-        cost: What a decision costs.
+        cost: What a decision costs, a cost or its text, such as "shortfall:penalty=20".
         bins: How many bins there are, from the lowest predicted cost to the highest; fewer where there are fewer cases.
         member_dim: The axis of the samples that the members lie on.
         options: What every metric of torchmetrics takes, such as `process_group`.
@@ -156,7 +157,7 @@ class CostReliability(_OfDecisions):
     predicted: list[Tensor]
     realised: list[Tensor]
 
-    def __init__(self, cost: Cost, bins: int = 10, member_dim: int = -2, **options: Any) -> None:
+    def __init__(self, cost: Cost | str, bins: int = 10, member_dim: int = -2, **options: Any) -> None:
         super().__init__(cost, member_dim, **options)
         require_count("bins", bins)
         self.bins = bins
@@ -225,7 +226,7 @@ class DecisionCallback(Callback):
     {"samples": members (..., M, D), "outcome": outcomes (..., D)} in physical units, and may add "mask".
 
     Args:
-        cost: What a decision costs.
+        cost: What a decision costs, a cost or its text, such as "shortfall:penalty=20".
         bins: How many bins the figure has.
         member_dim: The axis of the samples that the members lie on.
         prefix: What the names of the numbers begin with.
@@ -236,7 +237,7 @@ class DecisionCallback(Callback):
 
     def __init__(
         self,
-        cost: Cost,
+        cost: Cost | str,
         bins: int = 10,
         member_dim: int = -2,
         prefix: str = "val_",

@@ -35,13 +35,14 @@ def decision_rows(
     """
     with priced.naming_field(field):
         decisions = solve_decisions(priced.cost, [samples], levels, double=True, weights=weights)
-    none = decisions.unanswered
+    none, plain = decisions.unanswered, decisions.plain_expected_cost
     for values in (decisions.action[~none], decisions.expected_cost[~none], decisions.quantiles):
         require_finite_answer(values, field)
     return [
         Decision(
             action=None if none[row] else decisions.action[row].tolist(),
             expected_cost=None if none[row] else float(decisions.expected_cost[row]),
+            plain_expected_cost=None if plain is None or none[row] else float(plain[row]),
             quantiles=dict(zip(_names(levels), decisions.quantiles[row].tolist(), strict=True)),
             certificate=_certificate(decisions, row),
         )

@@ -197,6 +197,9 @@ class Decision(BaseModel):
         "certificate.status explains"
     )
     expected_cost: float | None = Field(description="what the forecast expects the action to cost; null without action")
+    plain_expected_cost: float | None = Field(
+        description="the mean cost of the same action, where the cost averts risk; null for any other cost"
+    )
     quantiles: dict[str, float | list[float]] = Field(
         description="of what the decision is about, by level; of each outcome where an action has several parts"
     )

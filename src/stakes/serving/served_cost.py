@@ -11,7 +11,7 @@ import torch
 from stakes.cost_text.library_costs import cost_names
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
-from stakes.errors import StakesError
+from stakes.errors import StakesError, did_you_mean
 from stakes.method.costs import Cost
 from stakes.method.parameter_range import parameter_value, with_parameter
 from stakes.method.program_actions import action_parts, part_names
@@ -154,6 +154,12 @@ class ServedCost:
         if (ranged := self._spec.ranged) is None:
             return ()
         field, value = f"cost.{ranged.name}", parameters.get(ranged.name)
+        known = self._spec.at().parameters
+        for name in parameters:
+            if name not in known and not self._spec.is_own:
+                raise RefusedError(
+                    f"cost.{name}", f"the cost has no parameter {name!r}; {did_you_mean(name, tuple(known))}"
+                )
         if value is None:
             told = f"{ranged.name} from {ranged.range.low:g} to {ranged.range.high:g}"
             raise RefusedError(field, f"the cost has {told}: say which one, as in {ranged.range.middle:.3g}")
