@@ -269,7 +269,12 @@ def of_model(kind: str) -> dict[str, Any]:
         for name in METRICS:
             values = scores[way][name][:, test]
             row[name] = round(float(np.nanmean(values)), 5)
-            for rival, against in (("own_head", Way()), ("ridge", RIDGE), ("base", way.base)):
+            for rival, against in (
+                ("own_head", Way()),
+                ("shuffled", Way(shuffled=True)),
+                ("ridge", RIDGE),
+                ("base", way.base),
+            ):
                 if way != against:
                     difference = paired_difference(values, scores[against][name][:, test], block=WEEK)
                     row[f"{name}_minus_{rival}"] = [round(each, 5) for each in difference]
@@ -293,7 +298,7 @@ def page_table(told: dict[str, Any]) -> list[str]:
         text = f"{ends[0]:+.4f} [{ends[1]:+.4f}, {ends[2]:+.4f}]"
         return f"**{text}**" if ends[1] > 0 or ends[2] < 0 else text
 
-    columns = ("", "cost", "less its own head", "less no decision term", "energy score", "CRPS")
+    columns = ("", "cost", "less its own head", "less that, shuffled", "less no decision term", "energy score", "CRPS")
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row in told["ways"]:
         name = (
@@ -301,7 +306,7 @@ def page_table(told: dict[str, Any]) -> list[str]:
             if row["chosen_by_validation"] and row["way"].split(" + ")[0] in ("pointwise", "energy")
             else row["way"]
         )
-        changes = [cell(row.get(f"cost_minus_{rival}")) for rival in ("own_head", "base")]
+        changes = [cell(row.get(f"cost_minus_{rival}")) for rival in ("own_head", "shuffled", "base")]
         numbers = (f"{row['cost']:.4f}", *changes, f"{row['energy_score']:.3f}", f"{row['crps']:.4f}")
         lines.append(f"| {' | '.join((name, *numbers))} |")
     return lines
