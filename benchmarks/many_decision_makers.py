@@ -1,6 +1,6 @@
 """One forecast for many decision makers: what a model of a range of penalties is worth beside models of single ones.
 
-    python -m benchmarks.many_decision_makers train simulated --runs FOLDER [--sites 20] [--seeds 10]
+    python -m benchmarks.many_decision_makers train simulated --runs FOLDER [--sites 60] [--seeds 10]
     python -m benchmarks.many_decision_makers train wind --tables FOLDER --runs FOLDER [--seeds 10]
     python -m benchmarks.many_decision_makers summary --runs FOLDER [--json FILE]
 
@@ -270,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("problem", choices=["simulated", "wind"], nargs="?", default="simulated")
     parser.add_argument("--runs", type=Path, required=True, help="folder with a file for every seed")
     parser.add_argument("--tables", help="folder of the European wind tables, which cannot be shipped")
-    parser.add_argument("--sites", type=int, default=20, help="of the simulated portfolio")
+    parser.add_argument("--sites", type=int, default=60, help="of the simulated portfolio")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="file to write")
