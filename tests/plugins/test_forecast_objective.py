@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import stakes
-from stakes.errors import CheckpointError, CostError, SettingError, ShapeError, StakesWarning
+from stakes.errors import CheckpointError, CostError, NonFiniteError, SettingError, ShapeError, StakesWarning
 from stakes.plugins.factor_head import FactorForecast, FactorHead
 from stakes.plugins.forecast_objective import Across, ForecastObjective, SecondTerm, refuse_unknown
 
@@ -137,6 +137,13 @@ def test_what_is_not_known_leaves_its_decision_out() -> None:
     assert not reached[0, 1].any()  # all series of that hour
     assert reached[0, 0].all()
     assert reached[1:].all()
+
+
+def test_a_model_that_emits_no_numbers_is_told() -> None:
+    output = raw().detach()
+    output[0, 0, 0] = math.nan
+    with pytest.raises(NonFiniteError, match="a series has missing values, which are to be filled, or"):
+        objective()(forecast(output), outcomes())
 
 
 def test_weights_count() -> None:

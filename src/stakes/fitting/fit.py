@@ -96,7 +96,7 @@ class FitResult:
         )
         if self.ladder is None:
             return (judged, *many)
-        title = f"the ladder on {self.ladder.cases:,} validation cases: changes against the rung held so far, 95 % intervals"
+        title = f"the ladder on {self.ladder.cases:,} validation cases: changes against the rung held, 95 % intervals"
         return ((title, shown_ladder(self.ladder, self.unit)), judged, *many)
 
     def record(self) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class RecalibrateResult:
     @property
     def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
         """What people are shown, each with its title."""
-        title = f"the ladder on {self.ladder.cases:,} past cases: changes against the rung held so far, 95 % intervals"
+        title = f"the ladder on {self.ladder.cases:,} past cases: changes against the rung held, 95 % intervals"
         return ((title, shown_ladder(self.ladder, self.recalibration.cost_spec.unit)),)
 
     def record(self) -> dict[str, Any]:

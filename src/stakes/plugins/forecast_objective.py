@@ -96,6 +96,11 @@ class ForecastObjective(nn.Module):
                 f"got {tuple(outcome.shape)}"
             )
         self._require_series(outcome.shape[-1])
+        if not bool(torch.isfinite(forecast.location).all()):
+            raise NonFiniteError(
+                "the model emits numbers that are not finite: a series has missing values, which are to be filled, or "
+                "the training has diverged"
+            )
         outcome = outcome.to(forecast.location.dtype)
         if weight is not None:
             outcome = torch.where(weight > 0, outcome, forecast.location.detach())
