@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -94,10 +93,23 @@ def lines(folder: Path) -> int:
     return sum(file.read_bytes().count(b"\n") for file in folder.rglob("metrics.jsonl"))
 
 
+class SharedFlag:
+    """A flag that forks share. It has no lock, unlike an `Event`: a fork that is killed would keep it for ever."""
+
+    def __init__(self) -> None:
+        self._raised = multiprocessing.get_context("fork").RawValue("b", 0)
+
+    def set(self) -> None:
+        self._raised.value = 1
+
+    def is_set(self) -> bool:
+        return bool(self._raised.value)
+
+
 @contextmanager
-def slow(seconds: float, first: int = 1) -> Iterator[Event]:
+def slow(seconds: float, first: int = 1) -> Iterator[SharedFlag]:
     """Epochs that take so long from this one on, here and in forks, and whether one of them is at it."""
-    epoch, asleep = Stepper.epoch, multiprocessing.get_context("fork").Event()
+    epoch, asleep = Stepper.epoch, SharedFlag()
 
     def slowly(self: Stepper, phase: str, number: int, rate: float) -> None:
         epoch(self, phase, number, rate)
