@@ -162,3 +162,18 @@ def test_nothing_is_looked_at_and_nothing_brought_along_where_the_members_are(
     paid = DecisionScore(cost, solver=decision.solver)(samples, samples.detach()[:, 0], weights=weights)
     (gradient,) = torch.autograd.grad(paid.sum() + action.sum(), samples)
     assert gradient.shape == samples.shape
+
+
+def action_and_gradient(decision: Decision, device: str) -> tuple[Tensor, Tensor]:
+    samples = members(4, MEMBERS).to(device).requires_grad_()
+    action = optimal_action(decision.cost(4.0), samples, decision.solver)
+    (gradient,) = torch.autograd.grad(action.square().sum(), samples)
+    return action.detach().cpu(), gradient.cpu()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@with_words
+def test_an_accelerator_finds_what_the_cpu_does(decision: Decision) -> None:
+    torch.testing.assert_close(
+        action_and_gradient(decision, "cuda"), action_and_gradient(decision, "cpu"), rtol=1e-6, atol=1e-7
+    )
