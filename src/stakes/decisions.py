@@ -17,7 +17,7 @@ from stakes.method.actions import solve_action
 from stakes.method.costs import Cost, at_bounds, bounds_of, shown_action
 from stakes.method.member_weights import mean_of_members, relative_weights
 from stakes.method.parameter_range import ranged_parameter, with_parameter
-from stakes.method.program_actions import PartsCost, ProgramCost, part_names
+from stakes.method.program_actions import PartsCost, ProgramCost, action_unit, part_names
 from stakes.method.thorough_search import ACTIONS_LOOKED_AT
 
 __all__ = ["Decisions", "decision_table", "solve_decisions", "uncertified_notes"]
@@ -227,11 +227,11 @@ def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, 
         several = shown.shape[-1] > 1
         plain = _plain_expected_cost(cost, solution.action, exact, weights)
         quantiles = _quantiles(cost, samples, levels, double, weights, several)
-    action = shown if several else shown[..., 0]
-    at_lower, at_upper = at_bounds(cost, solution.action)
+    at_lower, at_upper = at_bounds(cost, solution.action, action_unit(cost, exact))
+    action = _within_bounds(cost, shown) if double else shown.numpy()
     dtype = torch.float64 if double else samples.dtype
     return Decisions(
-        action=_within_bounds(cost, action) if double else action.numpy(),
+        action=action if several else action[..., 0],
         expected_cost=solution.expected_cost.to(dtype).numpy(),
         interior=solution.interior.numpy(),
         at_lower_bound=(~solution.interior & at_lower).numpy(),
@@ -240,7 +240,7 @@ def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, 
         certified=solution.certified.numpy(),
         levels=tuple(levels),
         quantiles=quantiles,
-        gap=None if solution.gap is None or action.dim() == 1 else solution.gap.to(dtype).numpy(),
+        gap=None if solution.gap is None or not several else solution.gap.to(dtype).numpy(),
         plain_expected_cost=None if plain is None else plain.to(dtype).numpy(),
         infeasible=None if solution.infeasible is None else solution.infeasible.numpy(),
         unbounded=None if solution.unbounded is None else solution.unbounded.numpy(),
@@ -272,9 +272,8 @@ def _quantiles(
 
 
 def _within_bounds(cost: Cost, action: Tensor) -> Floats:
-    """In double precision, where a bound that was rounded to single precision may lie on its other side."""
-    given = bounds_of(cost, action.shape[-1] if action.dim() > 1 else 1)
-    lower, upper = (None if bound is None else np.asarray(bound, dtype=np.float64) for bound in given)
+    """Actions (n, A) in double precision: a bound that was rounded to single precision may lie on its other side."""
+    lower, upper = (np.asarray(bound, dtype=np.float64) for bound in bounds_of(cost, action.shape[-1]))
     return np.clip(_numbers(action, True), lower, upper)
 
 

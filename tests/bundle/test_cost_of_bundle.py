@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+import torch
 from bundle.forecasters import FEATURES, fitted
 from golden.make_bundle import table
 
-from stakes import AllocationCost, CVaRCost, ScheduleCost, ShortfallCost
+from stakes import AllocationCost, CVaRCost, ScheduleCost, ShortfallCost, optimal_action
 from stakes.bundle import load_bundle, save_bundle
 from stakes.bundle.cost_of_bundle import same_cost
 from stakes.cost_text.written_cost import CostSpec
@@ -22,6 +23,16 @@ def test_the_same_cost() -> None:
     assert not same_cost(prices, AllocationCost(short=[4.0, 6.0], long=1.0, budget=90.0))
     assert not same_cost(prices, AllocationCost(short=4.0, long=1.0, budget=90.0))
     assert not same_cost(ScheduleCost(short=4.0, long=1.0), ShortfallCost(penalty=4.0))
+
+
+def test_a_program_that_was_used_is_the_same_cost(tmp_path: Path) -> None:
+    file = tmp_path / "bakery.toml"
+    file.write_text(
+        '[decide.hours]\ncost = 1\n[recourse.missing]\ncost = 3\n[covers]\nall = "hours + missing >= outcome"\n'
+    )
+    used, fresh = (CostSpec.parse(str(file)).build() for _ in range(2))
+    optimal_action(used, torch.rand(1, 4, 2))
+    assert same_cost(used, fresh)
 
 
 @pytest.mark.parametrize(

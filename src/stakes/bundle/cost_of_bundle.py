@@ -90,7 +90,7 @@ def _numbers(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _numbers(each) for key, each in value.items()}
     if is_dataclass(value):
-        return {field.name: _numbers(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _numbers(getattr(value, field.name)) for field in fields(value) if field.compare}
     return value
 
 

@@ -12,6 +12,7 @@ from stakes.errors import NonFiniteError, ShapeError
 from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.method.costs import Cost
 from stakes.method.program_actions import BINDS, ProgramCost, action_parts
+from stakes.method.risk import CVaRCost
 
 __all__ = ["forecast_table", "todays_cost", "todays_notes"]
 
@@ -53,6 +54,8 @@ def forecast_table(
 def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
     """What today's action costs in each case, (N,); NaN where the action is not known.
 
+    For a `CVaRCost` it is the charge, with the one threshold for all cases that makes it least: nobody else knows one.
+
     Args:
         cost: What a decision costs.
         action: Today's action (N,), or (N, A) where it has A > 1 parts, NaN where it is not known.
@@ -71,8 +74,14 @@ def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
         raise NonFiniteError("baseline_action must be finite, or NaN where it is not known, got infinity")
     actions = given.reshape(len(outcome), parts)
     known = ~np.isnan(actions.sum(1))
-    paid = cost(torch.from_numpy(np.where(known[:, None], actions, 0.0)), outcome.double()).numpy()
-    return np.where(known, paid, np.nan)
+    taken = torch.from_numpy(np.where(known[:, None], actions, 0.0))
+    if isinstance(cost, CVaRCost) and known.any():
+        plain = cost.cost(taken, outcome.double())[torch.from_numpy(known)]
+        threshold = plain.quantile(cost.level, interpolation="lower")
+        taken = torch.cat([taken, threshold.expand(len(taken), 1)], -1)
+    elif isinstance(cost, CVaRCost):
+        return np.full(len(taken), np.nan)
+    return np.where(known, cost(taken, outcome.double()).numpy(), np.nan)
 
 
 def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[str, ...]:
@@ -83,11 +92,13 @@ def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[s
         action: Today's action (N, A), NaN where it is not known; None where it never is.
         outcomes: How many outcomes a case has.
     """
-    if action is None or not isinstance(cost, ProgramCost) or action_parts(cost, outcomes) == 1:
+    plain = cost.cost if isinstance(cost, CVaRCost) else cost
+    if action is None or not isinstance(plain, ProgramCost) or action_parts(plain, outcomes) == 1:
         return ()
     given = torch.as_tensor(np.asarray(action, dtype=np.float64))
     given = given[~given.isnan().any(-1)]
-    broken = int((cost.program(outcomes).slack(given, None, given.shape[:-1]) < -BINDS).sum())
+    unknown = given.new_zeros(len(given), 1, outcomes)
+    broken = int((plain.program(outcomes).slack(given, unknown) < -BINDS).sum())
     if not broken:
         return ()
     return (

@@ -152,7 +152,7 @@ class Assessor:
         plain = self.cost.cost if isinstance(self.cost, CVaRCost) else self.cost
         if isinstance(plain, ProgramCost):
             program = plain.program(members.shape[-1], action.device)
-            return program.slack(action.double(), None, action.shape[:-1]) > BINDS
+            return program.slack(action.double(), members) > BINDS
         if isinstance(plain, PartsCost):  # a function, whose limits only its solver knows
             return solve_action(plain, members, weights=self.weights).interior
         at_lower, at_upper = at_bounds(plain, action)

@@ -86,37 +86,42 @@ class TotalCost(Cost, Protocol):
         ...
 
 
-def at_bounds(cost: Cost, action: Tensor) -> tuple[Tensor, Tensor]:
+def at_bounds(cost: Cost, action: Tensor, unit: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Whether each action, or any part of it, is at the lower and at the upper bound, (...) each, bool.
 
     Args:
         cost: Whose bounds these are; an upper one that is None is none.
         action: Actions (..., A).
+        unit: How large an action is that matters, (...), as `stakes.method.program_actions.action_unit` tells it.
     """
     action = shown_action(cost, action)
-    several = action.shape[-1] > 1
     # A program's action comes near to a bound that it is at, as to any limit (`stakes.method.program_actions.BINDS`).
-    near = 1e-6 * action.abs().amax(-1, keepdim=True) if several else 0.0
-
-    def bound(value: Parameter | None, otherwise: float) -> Parameter:
-        if not isinstance(value, Tensor):
-            return otherwise if value is None else value
-        return value.to(action.dtype) if several else value.to(action.dtype)[..., None]
-
-    least, most = bounds_of(cost, action.shape[-1])
-    lower, upper = bound(least, -math.inf), bound(most, math.inf)
+    size = action.abs().amax(-1, keepdim=True)
+    size = size if unit is None else size.maximum(unit[..., None].to(size))
+    near = 1e-6 * size if unit is not None or action.shape[-1] > 1 else 0.0
+    bounds = bounds_of(cost, action.shape[-1])
+    lower, upper = (bound.to(action) if isinstance(bound, Tensor) else bound for bound in bounds)
     return (action - near <= lower).any(-1), (action + near >= upper).any(-1)
 
 
-def bounds_of(cost: Cost, parts: int) -> tuple[Parameter, Parameter | None]:
-    """The least and the largest action: of each part, (A,), where a program says so by `part_bounds`.
+def bounds_of(cost: Cost, parts: int) -> tuple[Parameter, Parameter]:
+    """The least and the largest action, infinite for none: numbers, or tensors (..., A), or (..., 1) for all parts.
 
     Args:
         cost: Whose bounds these are.
         parts: A, how many parts an action has.
     """
     own: Callable[[int], tuple[Tensor, Tensor]] | None = getattr(cost, "part_bounds", None)
-    return (cost.lower, cost.upper) if own is None else own(parts)
+    if own is not None:
+        return own(parts)
+    by_part = parts > 1 or hasattr(cost, "program") or hasattr(getattr(cost, "cost", None), "program")
+
+    def bound(value: Parameter | None, otherwise: float) -> Parameter:
+        if not isinstance(value, Tensor):
+            return otherwise if value is None else value
+        return value if by_part and value.dim() else value[..., None]
+
+    return bound(cost.lower, -math.inf), bound(cost.upper, math.inf)
 
 
 def shown_action(cost: Cost, action: Tensor) -> Tensor:

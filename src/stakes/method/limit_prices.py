@@ -85,7 +85,7 @@ def limit_prices(
     program = cost.program(samples.shape[-1], samples.device)
     with torch.no_grad():
         action, solution = program.solve(samples, relative_weights(weights, samples), solver)
-        left = program.slacks(action, None, samples.shape[:-2])
+        left = program.slacks(action, samples)
     binds = left <= BINDS
     price = solution.iterate.price.reshape(left.shape)
     solved = solution.solved.reshape(left.shape[:-1])[..., None]

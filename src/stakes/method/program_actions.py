@@ -22,6 +22,7 @@ __all__ = [
     "ProgramAction",
     "ProgramCost",
     "action_parts",
+    "action_unit",
     "least_curvature",
     "part_names",
     "parts_action",
@@ -117,6 +118,17 @@ def action_parts(cost: Cost, outcomes: int) -> int:
     return 1 if plain is None else action_parts(plain, outcomes)
 
 
+def action_unit(cost: Cost, samples: Tensor) -> Tensor | None:
+    """How large an action is that matters in each case, (...): what is small beside it is nothing; None for one number.
+
+    Args:
+        cost: The decision; one that averts risk has the unit of its plain cost.
+        samples: Members (..., M, D).
+    """
+    plain = cost if isinstance(cost, ProgramCost) else getattr(cost, "cost", None)
+    return plain.program(samples.shape[-1], samples.device).unit(samples) if isinstance(plain, ProgramCost) else None
+
+
 class ProgramAction(NamedTuple):
     """The best action of each case (...), and what is known of it.
 
@@ -201,7 +213,7 @@ def program_action(
         return _solved(program, samples, weights, solver, gradient)
     known = torch.isfinite(samples.detach()).all(-1).all(-1)
     if solver is None or solver.smoothing is not None:
-        exact = _of_joined(program, cost.joined_action(samples, weights), known, gradient)
+        exact = _of_joined(program, cost.joined_action(samples, weights), samples, known, gradient)
         if not gradient:
             return _with_reasons(exact, program, samples, weights, known)
         if solver is None:
@@ -210,7 +222,7 @@ def program_action(
         return exact._replace(action=exact.action.detach() + (smooth - smooth.detach()))
     cases = samples.shape[:-2]
     free = cost.free_action(samples, weights)
-    alone = _of_free(program, free, known, gradient)
+    alone = _of_free(program, free, samples, known, gradient)
 
     def solve(places: Tensor | None) -> tuple[Tensor, ...]:
         return _in_one_axis(
@@ -239,7 +251,7 @@ def _solved(
     shape = action.shape[:-1]
     names = ("gap", "residual", "solved", "infeasible", "unbounded")
     gap, residual, solved, infeasible, unbounded = (getattr(solution, name).reshape(shape) for name in names)
-    interior = program.slack(action.detach(), places, samples.shape[:-2]) > BINDS
+    interior = program.slack(action.detach(), samples, places) > BINDS
     curvature = least_curvature(program, samples.shape[:-2], gradient, places)
     return ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
 
@@ -260,11 +272,13 @@ def _with_reasons(
     return exact._replace(infeasible=infeasible, unbounded=unbounded)
 
 
-def _of_free(program: ScenarioProgram, free: FreeAction, known: Tensor, gradient: bool) -> ProgramAction:
+def _of_free(
+    program: ScenarioProgram, free: FreeAction, samples: Tensor, known: Tensor, gradient: bool
+) -> ProgramAction:
     """An action in closed form, which needs no proof where its members are known, (...)."""
     action = free.action.double()
     nothing = torch.zeros_like(action[..., 0]).detach()
-    interior = program.slack(action.detach(), None, nothing.shape) > BINDS
+    interior = program.slack(action.detach(), samples) > BINDS
     curvature = least_curvature(program, nothing.shape, gradient)
     no = torch.zeros_like(known)
     return ProgramAction(action, nothing, nothing, known, interior, curvature, no, no)
@@ -285,11 +299,13 @@ def least_curvature(
     return least.expand(cases) if places is None else least.expand(cases).flatten()[places]
 
 
-def _of_joined(program: ScenarioProgram, joined: JoinedAction, known: Tensor, gradient: bool) -> ProgramAction:
+def _of_joined(
+    program: ScenarioProgram, joined: JoinedAction, samples: Tensor, known: Tensor, gradient: bool
+) -> ProgramAction:
     """An exact action, with its proof; without one it has no gradient."""
     action, gap, residual = joined
     solved = known & (residual <= _PROVEN) & torch.isfinite(gap)
-    interior = program.slack(action.detach(), None, gap.shape) > BINDS
+    interior = program.slack(action.detach(), samples) > BINDS
     shown = torch.where(solved[..., None], action, action.detach())
     curvature, no = least_curvature(program, gap.shape, gradient), torch.zeros_like(solved)
     return ProgramAction(shown, gap, residual, solved, interior, curvature, no, no)

@@ -108,7 +108,7 @@ class ScenarioProgram:
     @property
     def limit_rows(self) -> Tensor:
         """What each of the L limits says of the action, (L, A): the rows of G, those of upper and of lower."""
-        return self._limits(torch.Size())[0]
+        return self._limit_rows()
 
     @property
     def least_curvature(self) -> Tensor:
@@ -191,30 +191,49 @@ class ScenarioProgram:
             curvature=y.new_ones(len(y), 1, 1),
         )
 
-    def slack(self, action: Tensor, places: Tensor | None, cases: torch.Size) -> Tensor:
+    def unit(self, samples: Tensor) -> Tensor:
+        """How large an action is that matters in each case, (...): what could meet the rows of the recourse.
+
+        Where no action meets any, it is the smallest of the limits.
+
+        Args:
+            samples: Members (..., M, D).
+        """
+        most, cases = samples.detach().double().abs().amax(-2), samples.shape[:-2]
+        asked = most @ self.h_y.abs().mT + self._vector("h", cases, len(self.T)).abs().reshape(*cases, len(self.T))
+        does = self.T.abs().amax(-1)
+        met = torch.where(does > 0, asked / torch.where(does > 0, does, 1.0), 0.0).amax(-1)
+        C, d = self._limits(cases)
+        allowed = (d / _size_of_rows(C)).abs().reshape(*cases, len(C))
+        allowed = torch.where(allowed > 0, allowed, torch.inf)
+        least = torch.cat([allowed, torch.full_like(met, torch.inf)[..., None]], -1).amin(-1)
+        return torch.where(met > 0, met, torch.where(least < torch.inf, least, 0.0))
+
+    def slack(self, action: Tensor, samples: Tensor, places: Tensor | None = None) -> Tensor:
         """The distance of each action from its nearest limit, relative to its size; infinite without any limit, (...).
 
         Args:
             action: Actions (..., A) of all cases, or (n, A) of those at some places.
+            samples: Members (..., M, D) of all cases, which tell what is small there.
             places: Which cases, (n,); None for all.
-            cases: The shape (...) of all cases.
         """
-        left = self.slacks(action, places, cases)
+        left = self.slacks(action, samples, places)
         return left.amin(-1) if left.shape[-1] else torch.full_like(action[..., 0], torch.inf)
 
-    def slacks(self, action: Tensor, places: Tensor | None, cases: torch.Size) -> Tensor:
+    def slacks(self, action: Tensor, samples: Tensor, places: Tensor | None = None) -> Tensor:
         """The distance of each action from each of its L limits, relative to its size, (..., L): G, upper, lower.
 
         Args:
             action: Actions (..., A) of all cases, or (n, A) of those at some places.
+            samples: Members (..., M, D) of all cases, which tell what is small there.
             places: Which cases, (n,); None for all.
-            cases: The shape (...) of all cases.
         """
-        C, d = self._limits(cases)
-        flat = action.reshape(-1, self.parts)
-        left = (d if places is None else d[places]) - flat @ C.mT
-        size = flat.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(flat.dtype).tiny)
-        return (left / size).reshape(*action.shape[:-1], len(C))
+        C, d = self._limits(samples.shape[:-2])
+        flat, unit = action.reshape(-1, self.parts), self.unit(samples).reshape(-1, 1)
+        d, unit = (d, unit) if places is None else (d[places], unit[places])
+        size = torch.maximum(flat.abs().amax(-1, keepdim=True), unit).clamp(min=torch.finfo(flat.dtype).tiny)
+        left = (d - flat @ C.mT) / (size * _size_of_rows(C))
+        return left.reshape(*action.shape[:-1], len(C))
 
     def recourse_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
         """What the best recourse r(a, y) costs, (...), differentiable by its prices.
@@ -231,8 +250,10 @@ class ScenarioProgram:
         recourse = self.recourse
         if recourse.simple:
             least = (asked / recourse.W).clamp(min=0.0)
-            z = torch.maximum(least, torch.where(recourse.Q > 0, -price / recourse.Q, 0.0))
-            endless = ((recourse.Q <= 0) & (price < 0)).any(-1)
+            curved = recourse.Q > 0
+            own = torch.where(curved, -price / torch.where(curved, recourse.Q, 1.0), 0.0)
+            z = torch.maximum(least, own)
+            endless = (~curved & (price < 0)).any(-1)
             return torch.where(endless, -torch.inf, ((0.5 * recourse.Q * z + price) * z).sum(-1))
         size = outcome.double().abs() @ self.h_y.abs().mT + action.double().abs() @ self.T.abs().mT
         met = (asked > 0) & (asked <= _MET * size)
@@ -276,20 +297,20 @@ class ScenarioProgram:
 
     def _limits(self, shape: torch.Size) -> tuple[Tensor, Tensor]:
         """All limits C a <= d, the bounds among them."""
-        eye = torch.eye(self.parts, dtype=torch.float64, device=self.T.device)
-        rows, allowed = [], []
+        allowed = [self.T.new_zeros(shape.numel(), 0)]
         if self.G is not None:
-            rows.append(self.G)
             allowed.append(self._vector("g", shape, len(self.G)))
         if self.upper is not None:
-            rows.append(eye)
             allowed.append(self._vector("upper", shape, self.parts))
         if self.lower is not None:
-            rows.append(-eye)
             allowed.append(-self._vector("lower", shape, self.parts))
-        if not rows:
-            return eye[:0], eye.new_zeros(shape.numel(), 0)
-        return torch.cat(rows), torch.cat(allowed, -1)
+        return self._limit_rows(), torch.cat(allowed, -1)
+
+    def _limit_rows(self) -> Tensor:
+        """C, (L, A): the rows of G, those of upper and of lower."""
+        eye = torch.eye(self.parts, dtype=torch.float64, device=self.T.device)
+        rows = ((self.G, self.G), (self.upper, eye), (self.lower, -eye))
+        return torch.cat([eye[:0], *(row for limit, row in rows if limit is not None and row is not None)])
 
     def _vector(self, name: str, shape: torch.Size, size: int) -> Tensor:
         """A vector of each case, (B, size); zeros where there is none."""
@@ -331,6 +352,12 @@ def _require_batch(name: str, batch: torch.Size, cases: torch.Size) -> None:
     sizes = zip(reversed(batch), reversed(cases), strict=False)
     if len(batch) > len(cases) or any(size not in (1, wanted) for size, wanted in sizes):
         raise CostError(f"{name} must broadcast to the cases {tuple(cases)}, got {tuple(batch)} before its own axes")
+
+
+def _size_of_rows(rows: Tensor) -> Tensor:
+    """The largest number of each row, (L,); 1 of one that has none."""
+    size = rows.abs().amax(-1)
+    return torch.where(size > 0, size, 1.0)
 
 
 def _by_outcome(matrix: Tensor | None, mean: Tensor) -> Tensor | float:

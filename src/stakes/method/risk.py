@@ -190,7 +190,7 @@ class CVaRCost:
         if program.recourse.simple:  # else what members cost takes as long as the action
             own = action[..., :-1]
             action = with_threshold(own, cost(own, samples.movedim(-2, 0)), weights, self.level, solved)
-        interior = program.slack(action[..., :-1].detach(), None, cases) > BINDS
+        interior = program.slack(action[..., :-1].detach(), samples) > BINDS
         curvature = least_curvature(program, cases, gradient)
         return ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
 

@@ -172,6 +172,8 @@ class ScheduleCost:
             steps = eye[1:] - eye[:-1]
             ramp = parameter_parts(self, "ramp", 1, device)
             limits = {"G": torch.cat([steps, -steps]), "g": ramp.expand(*ramp.shape[:-1], 2 * (parts - 1))}
+        if self.upper is not None:
+            limits["upper"] = parameter_parts(self, "upper", parts, device)
         return _simple_program(self, eye, P=torch.diag_embed(curved), p_y=-torch.diag_embed(curved), **limits)
 
 
@@ -274,7 +276,7 @@ class AllocationCost:
         return (("budget", "all"),)
 
     def program(self, parts: int, device: torch.device | None = None) -> ScenarioProgram:
-        """The decision as a scenario program.
+        """The decision as a scenario program; that no share exceeds the budget follows from their sum.
 
         Args:
             parts: D.
@@ -301,7 +303,6 @@ def _imbalance(
 
 def _simple_program(cost: ScheduleCost | AllocationCost, eye: Tensor, **others: Tensor) -> ScenarioProgram:
     """The cost long (a - y) + (short + long) z, z >= y - a, of every part, without what no action changes."""
-    upper = None if cost.upper is None else parameter_parts(cost, "upper", len(eye), eye.device)
     short, long, lower = (parameter_parts(cost, name, len(eye), eye.device) for name in ("short", "long", "lower"))
     return ScenarioProgram(
         T=eye,
@@ -310,7 +311,6 @@ def _simple_program(cost: ScheduleCost | AllocationCost, eye: Tensor, **others: 
         q=short + long,
         p=long,
         lower=lower,
-        upper=upper,
         **others,
     )
 

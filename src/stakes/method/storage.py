@@ -187,7 +187,7 @@ class ArbitrageCost:
     def upper(self) -> Parameter:
         """The most that is charged or discharged in one t."""
         power = self.power
-        return torch.cat([power, power], -1) if isinstance(power, Tensor) and power.shape[-1] > 1 else power
+        return torch.cat([power, power], -1) if isinstance(power, Tensor) and power.shape[-1:].numel() > 1 else power
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         """The cost of each schedule, (...).

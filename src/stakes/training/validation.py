@@ -8,6 +8,7 @@ from stakes.method.argument_checks import unwatched
 from stakes.method.costs import Cost, at_bounds
 from stakes.method.models.sample_model import TrainingDraw
 from stakes.method.objective import DecisionAwareObjective
+from stakes.method.program_actions import action_unit
 from stakes.method.scores import energy_score
 from stakes.training.replicas import ReplicaStack
 
@@ -56,7 +57,7 @@ def _values(objective: DecisionAwareObjective, cost: Cost, draw: TrainingDraw) -
     if terms.decision is None:
         return values
     solution = solve_action(cost, members, check=False, thorough=False)
-    at_lower, at_upper = at_bounds(cost, solution.action)
+    at_lower, at_upper = at_bounds(cost, solution.action, action_unit(cost, members))
     return values | {
         "decision": terms.decision,
         "cost": cost(solution.action, outcome),
