@@ -127,6 +127,12 @@ def test_an_action_for_each_site() -> None:
     battery = decide_array(GRID.isel(longitude=0), stakes.ArbitrageCost(power=1.0, energy=1.0), (), site="latitude")
     assert battery["action"].dims == ("time", "part")
     assert battery["action"].shape == (3, 4)
+    two = stakes.Program(
+        decide={"cheap": stakes.Quantity(cost=1, upper=1, each=False), "dear": stakes.Quantity(cost=2, each=False)},
+        recourse={"missing": stakes.Quantity(cost=9)},
+        covers={"demand": "cheap + dear + missing >= outcome"},
+    )
+    assert decide_array(GRID.isel(longitude=0), two, (), site="latitude")["action"].dims == ("time", "part")
 
 
 def test_quantiles_of_each_site_suffice_where_each_pays_by_itself() -> None:

@@ -196,3 +196,20 @@ def test_the_mean_cost_stands_beside_that_of_the_worst_outcomes(weights: Tensor 
     assert averse["plain_expected_cost"][0] == pytest.approx(expected)
     assert averse["plain_expected_cost"][0] < averse["expected_cost"][0]
     assert "plain_expected_cost" not in decision_table(plain, members, pd.RangeIndex(1), ())
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_a_schedule_of_one_part_may_have_bounds_of_each_case(double: bool) -> None:
+    lower, upper = torch.tensor([[0.1], [0.6]]), torch.tensor([[0.2], [0.9]])
+    cost = stakes.ScheduleCost(short=1.0, long=1.0, lower=lower, upper=upper)
+    members = torch.tensor([[[0.5]], [[0.5]]], dtype=torch.float64)
+    decided = solve_decisions(cost, [members], double=double)
+    assert decided.action.tolist() == pytest.approx([0.2, 0.6], rel=1e-6)
+    assert decided.at_lower_bound.tolist() == [False, True]
+    assert decided.at_upper_bound.tolist() == [True, False]
+
+
+def test_a_number_of_a_battery_may_be_a_tensor() -> None:
+    prices = torch.tensor([[[1.0, 9.0]]], dtype=torch.float64)
+    battery = stakes.ArbitrageCost(power=torch.tensor(1.0), energy=1.0, efficiency=1.0)
+    assert solve_decisions(battery, [prices]).at_upper_bound.tolist() == [True]

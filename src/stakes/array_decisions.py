@@ -16,7 +16,7 @@ from stakes.decisions import solve_decisions
 from stakes.errors import NonFiniteError, ShapeError, listed
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.method.costs import Cost
-from stakes.method.program_actions import PartlyFree
+from stakes.method.program_actions import PartlyFree, has_part_of_each
 
 __all__ = ["decide_array"]
 
@@ -79,7 +79,8 @@ def decide_array(
     decided = solve_decisions(cost, samples.split(size), levels, double=True, weights=weights)
     require_finite_costs(decided.expected_cost[~decided.unanswered])
     blank = forecast.isel(dict.fromkeys((number, *sites), 0), drop=True).transpose(*cases).drop_attrs()
-    results = {"action": _by_part(decided.action, complete, blank, forecast, site)}
+    of_sites = decided.action.ndim > 1 and has_part_of_each(cost, samples.shape[-1], decided.action.shape[1])
+    results = {"action": _by_part(decided.action, complete, blank, forecast, site if of_sites else None)}
     results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _RESULTS}
     if decided.gap is not None:
         results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _OF_PARTS}
@@ -143,9 +144,8 @@ def _by_part(
     """Values (n,), or (n, D) for each site, or (n, A) for each part, on all cases."""
     if values.ndim == 1:
         return _on_all(values, complete, blank)
-    per_site = site is not None and values.shape[1] == forecast.sizes[site]
-    along = site if per_site and site is not None else "part"
-    labels = forecast[site] if per_site and site in forecast.coords else xr.IndexVariable(along, range(values.shape[1]))
+    along = "part" if site is None else site
+    labels = forecast[site] if site in forecast.coords else xr.IndexVariable(along, range(values.shape[1]))
     return xr.concat([_on_all(part, complete, blank) for part in values.T], labels).transpose(*blank.dims, along)
 
 

@@ -100,3 +100,25 @@ def test_todays_action_may_break_limits() -> None:
     assert "breaks a limit of the decision in 1 of 2 cases" in note
     assert todays_notes(cost, actions[1:], 2) == ()
     assert todays_notes(stakes.ShortfallCost(5.0), np.zeros(3), 1) == ()
+
+
+@pytest.mark.parametrize("sites", [1, 2, 3])
+def test_todays_action_of_a_risk_averse_decision_has_the_threshold_that_suits_it_best(sites: int) -> None:
+    outcome = torch.rand(40, sites, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    action = np.full((40, sites), 0.4)
+    action[3] = np.nan
+    plain = stakes.ScheduleCost(10.0, 1.0) if sites > 1 else stakes.NewsvendorCost(10.0, 1.0, 0.0, 1.0)
+    given = action if sites > 1 else action[:, 0]
+    paid = todays_cost(plain, given, outcome)
+    charged = todays_cost(stakes.CVaRCost(plain, 0.8), given, outcome)
+    assert np.isnan(charged[3])
+    known = np.sort(paid[~np.isnan(paid)])  # 39 cases: of the worst fifth, 7.8, the last counts in part
+    worst = (known[-7:].sum() + 0.8 * known[-8]) / 7.8
+    assert np.nanmean(charged) == pytest.approx(worst)
+    assert np.isnan(todays_cost(stakes.CVaRCost(plain, 0.8), given * np.nan, outcome)).all()
+
+
+def test_limits_that_today_breaks_are_told_of_risk_averse_decisions_too() -> None:
+    averse = stakes.CVaRCost(stakes.AllocationCost(3.0, 1.0, budget=6.0), 0.5)
+    (note,) = todays_notes(averse, np.array([[4.0, 4.0], [3.0, 3.0]]), 2)
+    assert "in 1 of 2 cases" in note

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 import stakes
+from stakes.decisions import solve_decisions
 from stakes.errors import CostError
 from stakes.method.limit_prices import limit_prices
 from stakes.method.program_actions import part_names
@@ -93,3 +94,54 @@ def test_names_of_parts() -> None:
     assert part_names(schedule, ["a", "b"], 3) == ("1", "2", "3")
     assert part_names(schedule, ["a"], 1) == ("action",)
     assert part_names(battery, ["a"], 2) == ("charge_a", "discharge_a")
+
+
+def test_the_budget_has_one_price_where_one_place_gets_all_of_it() -> None:
+    samples = torch.tensor([[[10.0, 0, 0], [12, 0, 0], [14, 0, 0]]], dtype=torch.float64)
+    prices = limit_prices(stakes.AllocationCost(short=3.0, long=1.0, budget=6.0), samples).saved_by()
+    assert prices["budget"].item() == pytest.approx(3.0, abs=1e-6)
+    assert "upper" not in prices
+
+
+def test_an_action_of_nothing_is_at_its_bound() -> None:
+    dear = stakes.Program(
+        decide={"hours": stakes.Quantity(cost=100)},
+        recourse={"missing": stakes.Quantity(cost=1)},
+        covers={"demand": "hours + missing >= outcome"},
+    )
+    samples = torch.rand(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    prices = limit_prices(dear, samples)
+    assert prices.binds.tolist() == 2 * [[kind == "lower" for kind in prices.kinds]]
+    torch.testing.assert_close(prices.saved_by()["lower"], torch.full((2,), 3 * 99.0, dtype=torch.float64))
+    assert not bool(stakes.solve_action(dear, samples).interior.any())
+    assert solve_decisions(dear, [samples]).at_lower_bound.all()
+
+
+def test_a_battery_without_use_is_at_its_bounds() -> None:
+    prices = torch.full((2, 3, 4), 5.0, dtype=torch.float64)
+    battery = stakes.ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=0.1)
+    assert not bool(stakes.solve_action(battery, prices).interior.any())
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e6])
+def test_whether_a_limit_binds_does_not_depend_on_its_unit(unit: float) -> None:
+    samples = 1e7 + 1e6 * torch.randn(4, 30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for budget, binds in ((3e6, False), (0.5e6, True)):
+        program = stakes.Program(
+            decide={"buy": stakes.Quantity(cost=0.05)},
+            recourse={"short": stakes.Quantity(cost=0.2)},
+            covers={"demand": "buy + short >= outcome"},
+            limits={"budget": "sum(0.05 * buy) / unit <= budget"},
+            numbers={"unit": unit, "budget": budget / unit},
+        )
+        assert limit_prices(program, samples).binds[:, 0].tolist() == [binds] * 4
+
+
+@pytest.mark.parametrize("name", ["ramp", "upper"])
+def test_every_case_may_have_limits_of_its_own(name: str) -> None:
+    limits = {"ramp": torch.tensor([[0.1], [9.0]]), "upper": torch.tensor([[2.0], [99.0]])}
+    samples = members(2, 5, 3)
+    together = limit_prices(stakes.ScheduleCost(3.0, 1.0, **{name: limits[name]}), samples)
+    for case, limit in enumerate(limits[name]):
+        alone = limit_prices(stakes.ScheduleCost(3.0, 1.0, **{name: limit.item()}), samples[case])
+        torch.testing.assert_close(together.price[case], alone.price, rtol=0.0, atol=1e-6)

@@ -9,7 +9,7 @@ from stakes.errors import CostError
 from stakes.method.linear_words import LinearSum, is_name, read_linear, read_rows
 
 VALUES = {"plan": torch.tensor([2.0, -1.0, 5.0]).double(), "one": torch.tensor([3.0]).double()}
-NAMES = {name: LinearSum.quantity(name, len(value)) for name, value in VALUES.items()}
+NAMES = {name: LinearSum.quantity(name, len(value), each=name != "one") for name, value in VALUES.items()}
 NAMES |= {"rate": LinearSum.number((1.0, 2.0, 4.0)), "fee": LinearSum.number(0.5)}
 KNOWN = VALUES | {"rate": torch.tensor([1.0, 2.0, 4.0]).double(), "fee": torch.tensor([0.5]).double()}
 
@@ -114,3 +114,16 @@ def test_what_is_no_linear_limit_is_refused(text: str) -> None:
 def test_names() -> None:
     assert all(map(is_name, ["plan", "Plan_2", "x"]))
     assert not any(map(is_name, ["", "2x", "a b", "sum", "abs", "none", "_x", "a-b", "x" * 81, "a\n"]))
+
+
+@pytest.mark.parametrize("text", ["sum(fee) <= plan", "so_far(one) <= 3", "change(2 * fee) <= plan"])
+def test_a_function_of_one_number_for_all_outcomes_is_refused(text: str) -> None:
+    with pytest.raises(CostError, match="one number for each outcome"):
+        read_rows(text, NAMES)
+
+
+def test_one_step_does_not_go_with_two_numbers() -> None:
+    names = {"plan": LinearSum.quantity("plan", 2), "ramp": LinearSum.number((2.0, 3.0))}
+    with pytest.raises(CostError, match="1 numbers and 2 do not go together"):
+        read_rows("abs(change(plan)) <= ramp", names)
+    assert len(read_rows("abs(change(plan)) <= 2", names)) == 2

@@ -6,8 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from stakes import InteriorPoint, ScenarioProgram
-from stakes.errors import CostError, NonFiniteError, ShapeError, StakesError
+from stakes import (
+    CVaRCost,
+    InteriorPoint,
+    Program,
+    Quantity,
+    ScenarioProgram,
+    StorageCost,
+    optimal_action,
+    solve_action,
+)
+from stakes.errors import CostError, NonFiniteError, ShapeError, StakesError, StakesWarning
 
 EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
 
@@ -120,3 +129,33 @@ def test_wrong_members(program: ScenarioProgram) -> None:
     batch = ScenarioProgram(**RIGHT | {"q": torch.ones(5, 2)}, P=torch.eye(3))
     with pytest.raises(CostError, match="q must broadcast to the cases"):
         batch.solve(double(2, 6, 4))
+
+
+HARD = Program(decide={"plan": Quantity(cost=1.0, upper=100)}, covers={"demand": "3 * plan >= outcome"})
+
+
+@pytest.mark.parametrize("weights", [[1.0, 1.0, 0.0], [1.0, 1.0, 1e-14]])
+def test_a_member_without_weight_asks_for_nothing(weights: list[float]) -> None:
+    samples = torch.tensor([[[3.0, 6.0], [9.0, 3.0], [21.0, 27.0]]], dtype=torch.float64)
+    solution = solve_action(HARD, samples, weights=torch.tensor(weights, dtype=torch.float64))
+    needed = torch.tensor([[3.0, 2.0]] if weights[-1] == 0 else [[7.0, 9.0]], dtype=torch.float64)
+    assert bool(solution.certified)
+    torch.testing.assert_close(solution.action, needed, rtol=0.0, atol=1e-6)
+    torch.testing.assert_close(solution.expected_cost, needed.sum(-1), rtol=0.0, atol=1e-6)
+
+
+def test_what_is_rounded_to_single_precision_breaks_no_cover() -> None:
+    samples = 100 * torch.rand(50, 20, 3, generator=torch.Generator().manual_seed(0))
+    solution = solve_action(HARD, samples)
+    assert bool(solution.certified.all())
+    assert solution.expected_cost.dtype == torch.float32
+    torch.testing.assert_close(solution.expected_cost, solve_action(HARD, samples.double()).expected_cost.float())
+
+
+@pytest.mark.parametrize("averse", [False, True])
+def test_gradients_by_parameters_of_a_program_are_not_silently_nothing(averse: bool) -> None:
+    power = torch.tensor([0.3], dtype=torch.float64, requires_grad=True)
+    battery: Any = StorageCost(price=1.0, short=3.0, long=0.0, power=power, energy=5.0)
+    battery = CVaRCost(battery, 0.4) if averse else battery
+    with pytest.warns(StakesWarning, match="no gradient by the parameters of this cost"):
+        optimal_action(battery, torch.rand(1, 9, 3, dtype=torch.float64).requires_grad_())

@@ -77,6 +77,27 @@ def test_a_program_in_words() -> None:
     torch.testing.assert_close(one.expected_cost, other.expected_cost, rtol=0.0, atol=1e-7)
 
 
+def test_gradient_of_a_program_in_words_with_limits_that_bind() -> None:
+    bakery = Program(
+        decide={"hours": Quantity(cost=12, upper=10)},
+        recourse={"missing": Quantity(cost="margin")},
+        covers={"demand": "rate * hours + missing >= outcome"},
+        limits={"staff": "sum(hours) <= 14"},
+        numbers={"rate": (30, 20, 10), "margin": (1, 2, 3)},
+    )
+    noise = torch.randn(4, 31, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    demand, step = torch.tensor([200.0, 100.0, 60.0]) + 20 * noise, 1e-4
+    score = DecisionScore(CVaRCost(bakery, 0.8))
+    demand.requires_grad_()
+    (gradient,) = torch.autograd.grad(score(demand, demand.detach()[:, 0]).sum(), demand)
+    assert bool(torch.isfinite(gradient).all())
+    assert bool((gradient != 0).any())
+    with torch.no_grad():
+        sides = (score(demand + way * step * noise, demand[:, 0]).sum() for way in (1, -1))
+        ahead, behind = sides
+    assert float((gradient * noise).sum()) == pytest.approx(float(ahead - behind) / (2 * step), rel=1e-3)
+
+
 @both_kinds
 def test_weights_are_members_that_come_more_often(cost: CVaRCost) -> None:
     samples = members(cost, 2, 13)

@@ -63,6 +63,20 @@ def test_a_causal_battery_by_hand() -> None:
     assert cost.causal_cost(action, made).tolist() == [pytest.approx(0.5 + 3 * 0.5)]
 
 
+def test_a_causal_battery_whose_room_shrinks_lets_go_of_what_no_longer_fits() -> None:
+    cost = StorageCost(price=1.0, short=3.0, long=0.5, power=5.0, energy=[3.0, 1.0], efficiency=1.0)
+    action, made = torch.tensor([0.0, 4.0]), torch.tensor([3.0, 0.0])
+    assert cost.causal_cost(action, made).item() == pytest.approx(-4 + 3 * 1)  # all 3 are there for the second hour
+    assert cost.causal_cost(torch.zeros(2), made).item() == pytest.approx(0.5 * 2)
+    weak = StorageCost(price=1.0, short=3.0, long=0.5, power=[3.0, 1.0], energy=[3.0, 1.0], efficiency=1.0)
+    assert weak.causal_cost(torch.zeros(2), made).item() == torch.inf
+    generator = torch.Generator().manual_seed(0)
+    energy = 0.5 + torch.rand(200, 6, generator=generator, dtype=torch.float64)
+    moving = StorageCost(price=1.0, short=3.0, long=0.1, power=1.0, energy=energy, efficiency=0.8)
+    action, made = members(200, 6, seed=1), members(200, 6, seed=2)
+    assert bool((moving(action, made) <= moving.causal_cost(action, made) + 1e-6).all())
+
+
 def test_gradient_of_commitments() -> None:
     """With a price of its own for every t: with one price for all, a day has many best commitments."""
     samples = members(1, 3, 3).requires_grad_()
@@ -102,6 +116,7 @@ def test_every_case_may_have_a_battery_of_its_own() -> None:
         ({"efficiency": 1.2}, "efficiency must be a number"),
         ({"efficiency": torch.ones(2)}, "efficiency must be a number"),
         ({"start": 9.0}, "start must lie between"),
+        ({"start": [0.5, 0.0]}, "start must be one number"),
     ],
 )
 def test_wrong_batteries(wrong: dict[str, Any], said: str) -> None:

@@ -14,6 +14,7 @@ from stakes.evaluation.case_metrics import ensemble_metrics
 from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.evaluation.metrics import LEVELS, Region
 from stakes.method.costs import Cost
+from stakes.method.program_actions import has_part_of_each
 
 __all__ = ["compare", "evaluate", "evaluate_table"]
 
@@ -60,7 +61,9 @@ def evaluate(
     metrics, complete = ensemble_metrics(forecast, seen, cost, regions)
     blank = members.isel(dict.fromkeys((_MEMBER, *sites), 0), drop=True).transpose(*cases).drop_attrs()
     _require_free(blank, metrics)
-    action = _action(metrics["action"], complete, blank, members, site)
+    parts = metrics["action"].shape[1:]
+    of_sites = bool(parts) and has_part_of_each(cost, forecast.shape[2], parts[0])
+    action = _action(metrics["action"], complete, blank, members, site if of_sites else None)
     variables = {
         name: action if name == "action" else _on_all_cases(values, complete, blank) for name, values in metrics.items()
     }
@@ -245,10 +248,9 @@ def _action(
     """The actions; one of several parts has a dimension of them, that of the sites where each has one."""
     if values.ndim == 1:
         return _on_all_cases(values, complete, blank)
-    per_site = site is not None and values.shape[1] == members.sizes[site]
-    along = site if per_site and site is not None else _PART
+    along = _PART if site is None else site
     every = [_on_all_cases(part, complete, blank) for part in values.T]
-    labels = members[site] if per_site and site in members.coords else xr.IndexVariable(along, range(values.shape[1]))
+    labels = members[site] if site in members.coords else xr.IndexVariable(along, range(values.shape[1]))
     return xr.concat(every, labels).transpose(*blank.dims, along)
 
 

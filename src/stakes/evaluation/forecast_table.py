@@ -74,13 +74,13 @@ def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
         raise NonFiniteError("baseline_action must be finite, or NaN where it is not known, got infinity")
     actions = given.reshape(len(outcome), parts)
     known = ~np.isnan(actions.sum(1))
+    if not known.any():
+        return np.full(len(outcome), np.nan)
     taken = torch.from_numpy(np.where(known[:, None], actions, 0.0))
-    if isinstance(cost, CVaRCost) and known.any():
-        plain = cost.cost(taken, outcome.double())[torch.from_numpy(known)]
-        threshold = plain.quantile(cost.level, interpolation="lower")
-        taken = torch.cat([taken, threshold.expand(len(taken), 1)], -1)
-    elif isinstance(cost, CVaRCost):
-        return np.full(len(taken), np.nan)
+    if isinstance(cost, CVaRCost):
+        plain = cost.cost(taken, outcome.double()).numpy()[known]
+        threshold = np.quantile(plain, cost.level, method="inverted_cdf")
+        taken = torch.nn.functional.pad(taken, (0, 1), value=float(threshold))
     return np.where(known, cost(taken, outcome.double()).numpy(), np.nan)
 
 

@@ -263,7 +263,8 @@ def _parts_solution(
     best = parts_action(cost, samples, weights, solver)
     action = best.action.to(samples.dtype)
     shares = None if weights is None else weights.movedim(-1, 0)
-    value = mean_of_members(cost(action, samples.movedim(-2, 0)), shares, 0)
+    each = cost(best.action, samples.double().movedim(-2, 0))  # a rounded action may break limits
+    value = mean_of_members(each, shares, 0).to(samples.dtype)
     residual, curvature = best.residual.to(value.dtype), best.curvature.to(value.dtype)
     proven = not isinstance(cost, ConvexCost) or states_convexity(cost)
     certified = best.solved & torch.isfinite(value) & proven

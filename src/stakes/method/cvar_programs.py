@@ -82,6 +82,8 @@ class CVaRProgram(NamedTuple):
         cases, members = samples.shape[:-2], samples.shape[-2]
         flat, slopes = samples.reshape(-1, *samples.shape[-2:]), self._slopes(samples)
         fixed = fixed.reshape(-1, members)
+        if gradient:
+            self.program.warn_of_parameters()
         with torch.no_grad():
             plain = self.program.data(samples.detach(), weights)
             wide = self._widened(plain, slopes.detach(), fixed.detach())

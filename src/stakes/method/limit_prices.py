@@ -87,7 +87,7 @@ def limit_prices(
         action, solution = program.solve(samples, relative_weights(weights, samples), solver)
         left = program.slacks(action, samples)
     binds = left <= BINDS
-    price = solution.iterate.price.reshape(left.shape)
+    price = solution.iterate.price.reshape(left.shape) / program.limit_sizes
     solved = solution.solved.reshape(left.shape[:-1])[..., None]
     price = torch.where(solved, torch.where(binds, price, 0.0), torch.nan)
     limits = _limit_names(cost, names, 0 if program.G is None else len(program.G))

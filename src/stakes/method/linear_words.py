@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -28,10 +28,12 @@ class LinearSum:
     Attributes:
         constant: What does not depend on any quantity, (n,), in double precision.
         parts: For each quantity by name what it is multiplied with, (n, size).
+        single: Whether it is one number, for all outcomes alike: its row goes with any number of others.
     """
 
     constant: Tensor
     parts: Mapping[str, Tensor]
+    single: bool = False
 
     @classmethod
     def number(cls, value: float | tuple[float, ...]) -> "LinearSum":
@@ -41,17 +43,19 @@ class LinearSum:
             value: One number, or one a row.
         """
         values = value if isinstance(value, tuple) else (value,)
-        return cls(torch.tensor(values, dtype=torch.float64), {})
+        return cls(torch.tensor(values, dtype=torch.float64), {}, single=not isinstance(value, tuple))
 
     @classmethod
-    def quantity(cls, name: str, size: int) -> "LinearSum":
+    def quantity(cls, name: str, size: int, each: bool = True) -> "LinearSum":
         """A quantity itself.
 
         Args:
             name: What it is called.
             size: How many parts it has.
+            each: Whether it has one for each outcome.
         """
-        return cls(torch.zeros(size, dtype=torch.float64), {name: torch.eye(size, dtype=torch.float64)})
+        eye = torch.eye(size, dtype=torch.float64)
+        return cls(torch.zeros(size, dtype=torch.float64), {name: eye}, single=not each)
 
     def __len__(self) -> int:
         return len(self.constant)
@@ -66,7 +70,8 @@ class LinearSum:
         Args:
             factors: The numbers, (n,) or (1,).
         """
-        return LinearSum(factors * self.constant, {name: factors[:, None] * part for name, part in self.parts.items()})
+        parts = {name: factors[:, None] * part for name, part in self.parts.items()}
+        return replace(self, constant=factors * self.constant, parts=parts)
 
     def mixed(self, matrix: Tensor) -> "LinearSum":
         """Sums of the rows.
@@ -74,7 +79,8 @@ class LinearSum:
         Args:
             matrix: How often each row counts in each sum, (sums, n).
         """
-        return LinearSum(matrix @ self.constant, {name: matrix @ part for name, part in self.parts.items()})
+        parts = {name: matrix @ part for name, part in self.parts.items()}
+        return LinearSum(matrix @ self.constant, parts)
 
     def plus(self, other: "LinearSum") -> "LinearSum":
         """The sum, row by row.
@@ -85,7 +91,8 @@ class LinearSum:
         one, two = _alike(self, other)
         names = dict.fromkeys((*one.parts, *two.parts))
         both = {name: [each.parts[name] for each in (one, two) if name in each.parts] for name in names}
-        return LinearSum(one.constant + two.constant, {name: torch.stack(each).sum(0) for name, each in both.items()})
+        parts = {name: torch.stack(each).sum(0) for name, each in both.items()}
+        return LinearSum(one.constant + two.constant, parts, single=one.single and two.single)
 
 
 class LimitRow(NamedTuple):
@@ -111,8 +118,12 @@ def _so_far(value: LinearSum) -> LinearSum:
     return value.mixed(torch.tril(torch.ones(2 * [len(value)], dtype=torch.float64)))
 
 
+def _sum(value: LinearSum) -> LinearSum:
+    return replace(value.mixed(torch.ones(1, len(value), dtype=torch.float64)), single=True)
+
+
 FUNCTIONS: Mapping[str, Callable[[LinearSum], LinearSum]] = {
-    "sum": lambda value: value.mixed(torch.ones(1, len(value), dtype=torch.float64)),
+    "sum": _sum,
     "change": _change,
     "so_far": _so_far,
 }
@@ -191,7 +202,7 @@ def _value(node: ast.expr, names: Mapping[str, LinearSum]) -> LinearSum:
         case ast.BinOp(left=left, op=operator, right=right):
             return _joined(_value(left, names), operator, _value(right, names), node)
         case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
-            return FUNCTIONS[name](_argument(node, names))
+            return FUNCTIONS[name](_of_each_outcome(node, names))
         case ast.Call(func=ast.Name(id="abs")):
             raise CostError("abs(...) may only be the whole smaller side, as in abs(change(hours)) <= 2")
         case _:
@@ -216,6 +227,15 @@ def _argument(node: ast.Call, names: Mapping[str, LinearSum]) -> LinearSum:
     return _value(node.args[0], names)
 
 
+def _of_each_outcome(node: ast.Call, names: Mapping[str, LinearSum]) -> LinearSum:
+    value = _argument(node, names)
+    if value.single:
+        raise CostError(
+            f"a function needs one number for each outcome, got one for all of them in {ast.unparse(node)!r}"
+        )
+    return value
+
+
 def _joined(left: LinearSum, operator: ast.operator, right: LinearSum, node: ast.expr) -> LinearSum:
     match operator:
         case ast.Add():
@@ -237,11 +257,10 @@ def _less(one: LinearSum, two: LinearSum) -> LinearSum:
 
 
 def _alike(one: LinearSum, two: LinearSum) -> tuple[LinearSum, LinearSum]:
-    """Both in equally many rows: a single row goes with any number of them."""
-    sizes = len(one), len(two)
-    if sizes[0] != sizes[1] and 1 not in sizes:
-        raise CostError(f"{sizes[0]} numbers and {sizes[1]} do not go together")
-    rows = sizes[0] if sizes[1] == 1 else sizes[1]
+    """Both in equally many rows: what is one for all outcomes goes with any number of them."""
+    if len(one) != len(two) and not (one.single or two.single):
+        raise CostError(f"{len(one)} numbers and {len(two)} do not go together")
+    rows = len(two) if one.single else len(one)
     repeated = torch.ones(rows, 1, dtype=torch.float64)
     first, second = (each if len(each) == rows else each.mixed(repeated) for each in (one, two))
     return first, second

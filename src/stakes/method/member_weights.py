@@ -65,14 +65,17 @@ def refuse_weights(weights: Tensor | None, estimator: str, instead: str) -> None
 
 
 def mean_of_members(values: Tensor, weights: Tensor | None, axis: int) -> Tensor:
-    """The weighted mean over the members.
+    """The weighted mean over the members; one without weight counts for nothing, whatever its value.
 
     Args:
         values: A value of each member, with M on the axis.
         weights: Multiples of an equal share that broadcast against the values; None where all members count alike.
         axis: That of the members.
     """
-    return values.mean(axis) if weights is None else (weights * values).mean(axis)
+    if weights is None:
+        return values.mean(axis)
+    counts = weights != 0
+    return (weights * torch.where(counts, values, 0.0)).mean(axis)
 
 
 class OrderedMembers(NamedTuple):

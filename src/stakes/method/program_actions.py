@@ -23,6 +23,7 @@ __all__ = [
     "ProgramCost",
     "action_parts",
     "action_unit",
+    "has_part_of_each",
     "least_curvature",
     "part_names",
     "parts_action",
@@ -98,6 +99,18 @@ def part_names(cost: Cost, outcomes: Sequence[str], parts: int) -> tuple[str, ..
     if isinstance(cost, NamedParts):
         return cost.part_names(outcomes)
     return tuple(outcomes) if parts == len(outcomes) else tuple(map(str, range(1, parts + 1)))
+
+
+def has_part_of_each(cost: Cost, outcomes: int, parts: int) -> bool:
+    """Whether an action has one part for each outcome, in their order.
+
+    Args:
+        cost: The decision.
+        outcomes: How many outcomes a case has.
+        parts: How many parts an action has, more than one.
+    """
+    names = tuple(map(str, range(outcomes)))
+    return parts == outcomes and part_names(cost, names, parts) == names
 
 
 def action_parts(cost: Cost, outcomes: int) -> int:

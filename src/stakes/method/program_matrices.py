@@ -171,9 +171,9 @@ class ProgramMatrices:
 
     @property
     def _names(self) -> dict[str, LinearSum]:
-        sizes = self._sizes("decide") | self._sizes("recourse") | {OUTCOME: self.outcomes}
-        numbers = {name: LinearSum.number(value) for name, value in self.numbers.items()}
-        return {name: LinearSum.quantity(name, size) for name, size in sizes.items()} | numbers
+        each = {name: of.each for name, of in (*self.decide.items(), *self.recourse.items())} | {OUTCOME: True}
+        quantities = {name: LinearSum.quantity(name, self.outcomes if own else 1, own) for name, own in each.items()}
+        return quantities | {name: LinearSum.number(value) for name, value in self.numbers.items()}
 
     def _require_use(self, limits: Sequence[NamedRow], covers: Sequence[NamedRow], priced_by_outcome: bool) -> None:
         covered = {word for each in covers for word in each.row.expression.parts}

@@ -9,13 +9,14 @@ function theorem (`stakes.method.program_gradient`). Limits that bind do not mov
 costs are linear it is almost everywhere that of an action which stays at a corner, without any gradient by p and q.
 """
 
+import warnings
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from stakes.errors import CostError, ShapeError
+from stakes.errors import CostError, ShapeError, StakesWarning
 from stakes.method.argument_checks import check_finite
 from stakes.method.interior_point import InteriorPoint, ProgramSolution
 from stakes.method.member_blocks import Recourse
@@ -108,7 +109,14 @@ class ScenarioProgram:
     @property
     def limit_rows(self) -> Tensor:
         """What each of the L limits says of the action, (L, A): the rows of G, those of upper and of lower."""
-        return self._limit_rows()
+        eye = torch.eye(self.parts, dtype=torch.float64, device=self.T.device)
+        rows = ((self.G, self.G), (self.upper, eye), (self.lower, -eye))
+        return torch.cat([eye[:0], *(row for limit, row in rows if limit is not None and row is not None)])
+
+    @property
+    def limit_sizes(self) -> Tensor:
+        """The largest number in the row of each limit, (L,), by which it is divided before it is solved."""
+        return _size_of_rows(self.limit_rows)
 
     @property
     def least_curvature(self) -> Tensor:
@@ -143,6 +151,8 @@ class ScenarioProgram:
         if samples.shape[-1] != self.outcomes:
             raise ShapeError(f"samples must have {self.outcomes} outcomes, got shape {tuple(samples.shape)}")
         cases, double = samples.shape[:-2], samples.double()
+        if gradient:
+            self.warn_of_parameters()
         with torch.no_grad():
             data = self.data(double.detach(), weights)
             data = data if places is None else data.rows(places)
@@ -157,6 +167,17 @@ class ScenarioProgram:
             action = action + self._moved(data, solution, solver.smoothing, change, p_y)
         return SolvedProgram(action if places is not None else action.reshape(*cases, self.parts), solution)
 
+    def warn_of_parameters(self) -> None:
+        """Say so where a number of the program has a gradient: actions are differentiable in the members alone."""
+        names = [field.name for field in fields(self) if getattr(getattr(self, field.name), "requires_grad", False)]
+        if names:
+            warnings.warn(
+                f"the action has no gradient by the parameters of this cost ({', '.join(names)} of its program): where "
+                "a program is solved, it is known by the members alone",
+                StakesWarning,
+                stacklevel=2,
+            )
+
     def data(self, samples: Tensor, weights: Tensor | None = None) -> ScenarioData:
         """The programs of a batch of forecasts, cases in one axis.
 
@@ -169,6 +190,9 @@ class ScenarioProgram:
         y = samples.reshape(-1, members, width)
         shares = y.new_ones(len(y), members) if weights is None else weights.double().expand(*cases, members)
         shares = shares.reshape(-1, members) / shares.reshape(-1, members).sum(-1, keepdim=True)
+        if weights is not None:  # a member without weight asks for nothing: it is taken to be the heaviest one
+            heaviest = y.gather(1, shares.argmax(-1)[:, None, None].expand(-1, 1, width))
+            y = torch.where(shares[..., None] > 0, y, heaviest)
         mean = (shares[:, None] @ y)[:, 0]
         p = self._vector("p", shape, self.parts) + _by_outcome(self._batch(self.p_y, shape, 2), mean)
         q = self._vector("q", shape, self.recourse.parts)[:, None]
@@ -176,14 +200,15 @@ class ScenarioProgram:
         h = self._vector("h", shape, self.recourse.rows)[:, None] + y @ self.h_y.mT
         C, d = self._limits(shape)
         E = y.new_zeros(0, self.parts) if self.E is None else self.E
+        each = _size_of_rows(E)
         P = self._batch(self.P, shape, 2)
         return ScenarioData(
             P=y.new_zeros(1, self.parts, self.parts) if P is None else P,
             p=p.expand(len(y), -1),
             C=C,
             d=d,
-            E=E,
-            e=self._vector("e", shape, len(E)),
+            E=E / each[:, None],
+            e=self._vector("e", shape, len(E)) / each,
             recourse=self.recourse,
             q=q,
             h=h,
@@ -204,8 +229,7 @@ class ScenarioProgram:
         does = self.T.abs().amax(-1)
         met = torch.where(does > 0, asked / torch.where(does > 0, does, 1.0), 0.0).amax(-1)
         C, d = self._limits(cases)
-        allowed = (d / _size_of_rows(C)).abs().reshape(*cases, len(C))
-        allowed = torch.where(allowed > 0, allowed, torch.inf)
+        allowed = torch.where(d != 0, d.abs(), torch.inf).reshape(*cases, len(C))
         least = torch.cat([allowed, torch.full_like(met, torch.inf)[..., None]], -1).amin(-1)
         return torch.where(met > 0, met, torch.where(least < torch.inf, least, 0.0))
 
@@ -232,8 +256,7 @@ class ScenarioProgram:
         flat, unit = action.reshape(-1, self.parts), self.unit(samples).reshape(-1, 1)
         d, unit = (d, unit) if places is None else (d[places], unit[places])
         size = torch.maximum(flat.abs().amax(-1, keepdim=True), unit).clamp(min=torch.finfo(flat.dtype).tiny)
-        left = (d - flat @ C.mT) / (size * _size_of_rows(C))
-        return left.reshape(*action.shape[:-1], len(C))
+        return ((d - flat @ C.mT) / size).reshape(*action.shape[:-1], len(C))
 
     def recourse_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
         """What the best recourse r(a, y) costs, (...), differentiable by its prices.
@@ -296,7 +319,7 @@ class ScenarioProgram:
         return implicit_change(data, solution, change @ self.h_y.mT, prices, slope, smoothing)
 
     def _limits(self, shape: torch.Size) -> tuple[Tensor, Tensor]:
-        """All limits C a <= d, the bounds among them."""
+        """All limits C a <= d, the bounds among them, each over the largest number of its row."""
         allowed = [self.T.new_zeros(shape.numel(), 0)]
         if self.G is not None:
             allowed.append(self._vector("g", shape, len(self.G)))
@@ -304,13 +327,8 @@ class ScenarioProgram:
             allowed.append(self._vector("upper", shape, self.parts))
         if self.lower is not None:
             allowed.append(-self._vector("lower", shape, self.parts))
-        return self._limit_rows(), torch.cat(allowed, -1)
-
-    def _limit_rows(self) -> Tensor:
-        """C, (L, A): the rows of G, those of upper and of lower."""
-        eye = torch.eye(self.parts, dtype=torch.float64, device=self.T.device)
-        rows = ((self.G, self.G), (self.upper, eye), (self.lower, -eye))
-        return torch.cat([eye[:0], *(row for limit, row in rows if limit is not None and row is not None)])
+        size = self.limit_sizes
+        return self.limit_rows / size[:, None], torch.cat(allowed, -1) / size
 
     def _vector(self, name: str, shape: torch.Size, size: int) -> Tensor:
         """A vector of each case, (B, size); zeros where there is none."""

@@ -17,6 +17,8 @@ from stakes.method.schedules import require_not_negative
 
 __all__ = ["ArbitrageCost", "StorageCost"]
 
+_ROUNDING = 1e-6  # of what a battery may hold
+
 
 @dataclass(frozen=True)
 class StorageCost:
@@ -36,7 +38,7 @@ class StorageCost:
         power: The most that is charged or discharged in one t, positive.
         energy: The most that the battery holds, positive.
         efficiency: The share of what is charged that can be discharged, above 0 and at most 1.
-        start: What the battery holds at the beginning.
+        start: What the battery holds at the beginning, a number or (..., 1).
 
     >>> import torch, stakes
     >>> made = torch.tensor([[[4.0, 0.0], [4.0, 0.0]]])  # one case, two members, T = 2
@@ -95,6 +97,8 @@ class StorageCost:
     def causal_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
         """The cost of each day, (...), where the battery takes every surplus and covers every lack as they come.
 
+        It is infinite where the battery holds more than it may in the next hour and has not the power to get rid of it.
+
         Args:
             action: Commitments (..., T).
             outcome: Production (..., T) that broadcasts against them.
@@ -107,9 +111,12 @@ class StorageCost:
         paid = -(parts["price"] * action).sum(-1)
         for t, left in enumerate(surplus.unbind(-1)):
             room = (energy[..., t] - held) / self.efficiency
-            charged = torch.minimum(torch.minimum(left.clamp(min=0.0), power[..., t]), room)
-            discharged = torch.minimum(torch.minimum((-left).clamp(min=0.0), power[..., t]), held)
+            charged = torch.minimum(torch.minimum(left, power[..., t]), room).clamp(min=0.0)
+            asked = torch.maximum(-left, held - energy[..., t]).clamp(min=0.0)  # what no longer fits has to go, too
+            discharged = torch.minimum(torch.minimum(asked, power[..., t]), held)
             held = held + self.efficiency * charged - discharged
+            too_much = held - energy[..., t] > _ROUNDING * energy[..., t]
+            paid = torch.where(too_much, torch.inf, paid)
             off = left - charged + discharged
             paid = paid + parts["short"][..., t] * (-off).clamp(min=0.0) + parts["long"][..., t] * off.clamp(min=0.0)
         return paid.to(torch.promote_types(action.dtype, outcome.dtype))
@@ -270,5 +277,7 @@ def _require_battery(cost: Any) -> None:
     if isinstance(cost.efficiency, Tensor) or not 0 < cost.efficiency <= 1:
         raise CostError(f"efficiency must be a number above 0 and at most 1, got {cost.efficiency!r}")
     start = torch.as_tensor(getattr(cost, "start", 0.0))
+    if start.shape[-1:].numel() != 1:
+        raise CostError(f"start must be one number, what the battery holds at first, got {shown_numbers(start)}")
     if known_false((start >= 0) & (start <= torch.as_tensor(cost.energy))):
         raise CostError("start must lie between 0 and energy")
