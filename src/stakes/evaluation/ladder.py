@@ -371,6 +371,8 @@ def _verdict(
     cost, paid = resampling.mean(change[0][None, None]).interval(), float(held.cost.mean())
     if cost_bound < 0 and cost.significant:
         return True, _cheaper(cost, paid)
+    if score_bound >= 0 and cost.significant and cost.mean < 0:
+        return False, "it is cheaper, but not proven so beside all else that is tried, nor to be better in score"
     if score_bound >= 0:
         return False, "it is not proven to be cheaper, nor to be better in score"
     if cost.mean > _NO_DEARER * abs(paid):

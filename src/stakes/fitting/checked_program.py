@@ -76,8 +76,8 @@ class CheckedProgram:
             )
         if check.derivative_error == check.derivative_error:
             lines.append(
-                f"Derivatives agree with finite differences to {check.derivative_error:.1e} in most sets; they differ "
-                f"in {check.differing:.1%}, at a kink or where several actions are equally good."
+                f"Derivatives and finite differences are {check.derivative_error:.1e} apart in the median set; they "
+                f"differ in {check.differing:.1%}, at a kink or where several actions are equally good."
             )
         return [*lines, *self.doubts]
 

@@ -133,16 +133,16 @@ def _dearer(fit: JudgedRecalibration) -> Iterator[str]:
         doubt = "beyond doubt" if change.significant else "which may be chance"
         yield (
             f"Take care: the raw forecast was cheaper on the test cases than the corrected one, "
-            f"{_costs(fit, fit.ways[0])}, {doubt}. Past cases said otherwise: something may have changed. Follow the "
-            "raw forecast before you know what."
+            f"{_costs(fit, fit.ways[0])}, {doubt}. {_on_past_cases(fit, fit.ladder.rungs[0].cost)} Follow the raw "
+            "forecast before you know more."
         )
     elif (rung := _cheaper_rung(fit)) is not None:
         paid = rung.cost + rung.cost_change.mean
         less, more = (amount_text(cost, fit.unit, beside=[rung.cost, paid]) for cost in (rung.cost, paid))
+        past = next(each.cost for each in fit.ladder.rungs if each.name == rung.name)
         yield (
             f"Take care: a lower rung of the ladder, {fit.ladder.words(rung.name)}, was cheaper on the test cases than "
-            f"what was taken, {less} per case against {more}, beyond doubt. Past cases said otherwise: something may "
-            "have changed."
+            f"what was taken, {less} per case against {more}, beyond doubt. {_on_past_cases(fit, past)}"
         )
     today = fit.way("today")
     if today is not None and fit.change(fit.taken, today).low > 0:
@@ -150,6 +150,14 @@ def _dearer(fit: JudgedRecalibration) -> Iterator[str]:
             f"Take care: today's actions were cheaper on the test cases than those of the forecast, "
             f"{_costs(fit, today)}, beyond doubt. Do not change how you decide before you know why."
         )
+
+
+def _on_past_cases(fit: JudgedRecalibration, cost: float | None) -> str:
+    """What past cases said of something that cost so much there and was cheaper on the test cases."""
+    taken = fit.ladder.taken.cost
+    if cost is not None and taken is not None and cost <= taken:
+        return "It was so on past cases, too: what was taken has the better score, at hardly more cost there."
+    return "Past cases said otherwise: something may have changed."
 
 
 def _costs(fit: JudgedRecalibration, way: WayToDecide) -> str:
