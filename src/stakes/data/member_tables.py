@@ -13,7 +13,7 @@ from stakes.data.forecast_values import ForecastValues
 from stakes.data.long_tables import long_forecast
 from stakes.data.member_columns import chosen_columns, without_coordinates
 from stakes.data.site_columns import site_labels
-from stakes.data.table_columns import column_numbers, numeric_columns, zone_notes
+from stakes.data.table_columns import column_numbers, is_text, numeric_columns, zone_notes
 from stakes.errors import TableError, listed
 
 __all__ = ["table_forecast"]
@@ -102,15 +102,9 @@ def _by_site(
 
 def _require_numbers(table: pd.DataFrame, columns: Sequence[str], name: str) -> None:
     numeric = set(numeric_columns(table))
-    text = next((column for column in columns if column not in numeric and _is_text(table[column])), None)
+    text = next((column for column in columns if column not in numeric and is_text(table[column])), None)
     if text is not None:
         raise TableError(
             f"{name} has text in the column {text!r}; columns of members hold numbers, and the column of the case "
             "is called time or case; --site says which is of sites"
         )
-
-
-def _is_text(column: "pd.Series[Any]") -> bool:
-    """Whether most of a column is text, not a number misspelt."""
-    present = column.dropna().astype("str")
-    return bool(pd.to_numeric(present, errors="coerce").isna().mean() > 0.5)

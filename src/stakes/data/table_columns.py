@@ -15,7 +15,7 @@ from stakes.data.time_axis import Times
 from stakes.errors import TableError, did_you_mean
 from stakes.settings import shown
 
-__all__ = ["column_numbers", "column_times", "numeric_columns", "require_columns", "zone_notes"]
+__all__ = ["column_numbers", "column_times", "is_text", "numeric_columns", "require_columns", "zone_notes"]
 
 _ISO = re.compile(r"\d{4}.*")
 _ZONED = r"[^T:]*[T:].*(?:Z|[+-]\d\d(?::?\d\d)?)$"
@@ -46,6 +46,16 @@ def numeric_columns(table: pd.DataFrame) -> list[str]:
     """
     numeric = {kind for kind in set(table.dtypes) if _is_numeric(kind)}
     return [str(column) for column, kind in zip(table.columns, table.dtypes, strict=True) if kind in numeric]
+
+
+def is_text(column: "pd.Series[Any]") -> bool:
+    """Whether most of a column is text, not a number misspelt.
+
+    Args:
+        column: The column.
+    """
+    present = column.dropna().astype("str")
+    return bool(pd.to_numeric(present, errors="coerce").isna().mean() > 0.5)
 
 
 def column_numbers(table: pd.DataFrame, columns: Sequence[str], what: str) -> NDArray[np.float64]:
