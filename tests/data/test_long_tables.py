@@ -163,3 +163,12 @@ def test_one_column_of_values_beside_sites(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="must have one column of values beside that of sites, got load, wind"):
         read_members(path, targets=["load", "wind"])
     assert read_members(path, targets=["load"]).targets == ("a", "b")
+
+
+def test_a_column_with_a_word_among_its_numbers_is_not_left_out(tmp_path: Path) -> None:
+    rows = "1,a,3,4\n1,b,3,sold out\n2,a,3,4\n2,b,3,5\n"
+    path = written(tmp_path, f"case,member,calamari,fish\n{rows}")
+    for targets in ((), ("calamari", "fish")):
+        with pytest.raises(TableError, match="column 'fish' must hold numbers, got 'sold out' in data row 2"):
+            read_members(path, targets=targets)
+    assert read_members(path, targets=("calamari",)).targets == ("calamari",)

@@ -17,7 +17,7 @@ from stakes.data.forecast_values import ForecastValues
 from stakes.data.member_columns import RUN_COLUMNS, target_columns, with_ranges, without_coordinates
 from stakes.data.member_grids import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.site_columns import site_labels
-from stakes.data.table_columns import column_numbers, numeric_columns, zone_notes
+from stakes.data.table_columns import column_numbers, is_text, numeric_columns, zone_notes
 from stakes.errors import TableError, listed
 from stakes.number_text import number_text
 
@@ -63,7 +63,9 @@ def long_forecast(
         return None
     index, labels = case_index(rows.table, time, runs), site_labels(rows.table, site)
     if index is None:
-        raise TableError(f"{name} has the column {rows.key!r} but none of the case; it is called time or case")
+        raise TableError(
+            f"{name} has the column {rows.key!r} but none of the case; it is called time or case, or --time says which"
+        )
     columns, notes = _value_columns(rows, [*index.names, *([] if labels is None else [labels.name])], targets, name)
     if labels is not None and len(columns) > 1:
         raise TableError(f"{name} must have one column of values beside that of sites, got {listed(columns)}")
@@ -122,7 +124,10 @@ def _value_columns(
 ) -> tuple[list[str], tuple[str, ...]]:
     if rows.values:
         return list(rows.values), ()
-    numeric = [column for column in numeric_columns(rows.table) if column not in (*known, rows.key)]
+    others = [str(column) for column in rows.table.columns if column not in (*known, rows.key)]
+    numeric = [column for column in numeric_columns(rows.table) if column in others]
+    misspelt = [column for column in others if column not in numeric and not is_text(rows.table[column])]
+    column_numbers(rows.table, [column for column in misspelt if not wanted or column in wanted], name)
     if not numeric:
         besides = " and ".join(repr(column) for column in (rows.key, *known))
         raise TableError(f"{name} has no column of numbers besides {besides}")

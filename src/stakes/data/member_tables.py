@@ -88,7 +88,10 @@ def _by_site(
         )
     if index is None:
         if labels.duplicated().any():
-            raise TableError(f"{name} has the column {labels.name!r} but none of the case; it is called time or case")
+            raise TableError(
+                f"{name} has the column {labels.name!r} but none of the case; it is called time or case, or --time "
+                "says which"
+            )
         index = pd.Index(np.zeros(len(labels), np.int64), name=ROW)
     levels: list[Any] = [*(index.get_level_values(level) for level in range(index.nlevels)), labels]
     require_once(pd.MultiIndex.from_arrays(levels, names=[*index.names, labels.name]), name)
@@ -106,5 +109,5 @@ def _require_numbers(table: pd.DataFrame, columns: Sequence[str], name: str) -> 
     if text is not None:
         raise TableError(
             f"{name} has text in the column {text!r}; columns of members hold numbers, and the column of the case "
-            "is called time or case; --site says which is of sites"
+            "is called time or case, or --time says which it is; --site says which is of sites"
         )
