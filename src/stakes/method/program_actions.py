@@ -24,6 +24,7 @@ __all__ = [
     "action_parts",
     "action_unit",
     "has_part_of_each",
+    "is_interior",
     "least_curvature",
     "part_names",
     "parts_action",
@@ -150,9 +151,9 @@ class ProgramAction(NamedTuple):
         gap: By how much another action could cost less at most, in the cost's unit, (...).
         residual: How far it is from meeting all limits and the conditions of a minimum, in units of the case, (...).
         solved: Whether gap and residual are small, (...), bool.
-        interior: Whether no limit of the action binds, (...), bool.
-        curvature: The least of the action's own cost in any direction, (...); NaN where actions are differentiable: a
-            training step has no use for it, and no time.
+        interior: Whether no limit of the action binds, (...), bool; False where actions are differentiable: a training
+            step has no use for it, and no time.
+        curvature: The least of the action's own cost in any direction, (...); likewise NaN.
         infeasible: Whether it is proven that no action meets all limits, (...), bool.
         unbounded: Whether it is proven that the cost has no lower bound, (...), bool.
     """
@@ -264,7 +265,7 @@ def _solved(
     shape = action.shape[:-1]
     names = ("gap", "residual", "solved", "infeasible", "unbounded")
     gap, residual, solved, infeasible, unbounded = (getattr(solution, name).reshape(shape) for name in names)
-    interior = program.slack(action.detach(), samples, places) > BINDS
+    interior = is_interior(program, action, samples, gradient, places)
     curvature = least_curvature(program, samples.shape[:-2], gradient, places)
     return ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
 
@@ -291,10 +292,27 @@ def _of_free(
     """An action in closed form, which needs no proof where its members are known, (...)."""
     action = free.action.double()
     nothing = torch.zeros_like(action[..., 0]).detach()
-    interior = program.slack(action.detach(), samples) > BINDS
+    interior = is_interior(program, action, samples, gradient)
     curvature = least_curvature(program, nothing.shape, gradient)
     no = torch.zeros_like(known)
     return ProgramAction(action, nothing, nothing, known, interior, curvature, no, no)
+
+
+def is_interior(
+    program: ScenarioProgram, action: Tensor, samples: Tensor, gradient: bool, places: Tensor | None = None
+) -> Tensor:
+    """Whether no limit of an action binds, (...), or (n,) of some cases.
+
+    Args:
+        program: The decision.
+        action: Actions (..., A) of all cases, or (n, A) of some.
+        samples: Members (..., M, D) of all cases.
+        gradient: Whether actions are to be differentiable, as in training: it is False then.
+        places: Of which cases, (n,), counted in one axis; None for all.
+    """
+    if gradient:
+        return torch.zeros_like(action[..., 0], dtype=torch.bool)
+    return program.slack(action, samples, places) > BINDS
 
 
 def least_curvature(
@@ -318,7 +336,7 @@ def _of_joined(
     """An exact action, with its proof; without one it has no gradient."""
     action, gap, residual = joined
     solved = known & (residual <= _PROVEN) & torch.isfinite(gap)
-    interior = program.slack(action.detach(), samples) > BINDS
+    interior = is_interior(program, action, samples, gradient)
     shown = torch.where(solved[..., None], action, action.detach())
     curvature, no = least_curvature(program, gap.shape, gradient), torch.zeros_like(solved)
     return ProgramAction(shown, gap, residual, solved, interior, curvature, no, no)

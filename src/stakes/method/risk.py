@@ -14,11 +14,11 @@ from stakes.method.costs import Cost, Parameter, require_cost, states_convexity
 from stakes.method.cvar_programs import CVaRProgram
 from stakes.method.interior_point import InteriorPoint
 from stakes.method.program_actions import (
-    BINDS,
     NamedParts,
     PartsCost,
     ProgramAction,
     ProgramCost,
+    is_interior,
     least_curvature,
 )
 from stakes.method.solvers import Solver
@@ -190,7 +190,7 @@ class CVaRCost:
         if program.recourse.simple:  # else what members cost takes as long as the action
             own = action[..., :-1]
             action = with_threshold(own, cost(own, samples.movedim(-2, 0)), weights, self.level, solved)
-        interior = program.slack(action[..., :-1].detach(), samples) > BINDS
+        interior = is_interior(program, action[..., :-1], samples, gradient)
         curvature = least_curvature(program, cases, gradient)
         return ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
 
