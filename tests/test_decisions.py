@@ -213,3 +213,13 @@ def test_a_number_of_a_battery_may_be_a_tensor() -> None:
     prices = torch.tensor([[[1.0, 9.0]]], dtype=torch.float64)
     battery = stakes.ArbitrageCost(power=torch.tensor(1.0), energy=1.0, efficiency=1.0)
     assert solve_decisions(battery, [prices]).at_upper_bound.tolist() == [True]
+
+
+def test_a_member_without_weight_does_not_say_what_is_small() -> None:
+    members = 5 * torch.rand(4, 20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+    members[:, 0] = 1e9
+    weights = torch.ones(20, dtype=torch.float64)
+    weights[0] = 0.0
+    decided = solve_decisions(stakes.ScheduleCost(short=10.0, long=1.0, ramp=100.0), [members], weights=weights)
+    assert decided.interior.all()
+    assert not decided.at_lower_bound.any()

@@ -227,7 +227,7 @@ def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, 
         several = shown.shape[-1] > 1
         plain = _plain_expected_cost(cost, solution.action, exact, weights)
         quantiles = _quantiles(cost, samples, levels, double, weights, several)
-    at_lower, at_upper = at_bounds(cost, solution.action, action_unit(cost, exact))
+    at_lower, at_upper = at_bounds(cost, solution.action, action_unit(cost, exact, weights))
     action = _within_bounds(cost, shown) if double else shown.numpy()
     dtype = torch.float64 if double else samples.dtype
     return Decisions(

@@ -127,3 +127,9 @@ def test_one_step_does_not_go_with_two_numbers() -> None:
     with pytest.raises(CostError, match="1 numbers and 2 do not go together"):
         read_rows("abs(change(plan)) <= ramp", names)
     assert len(read_rows("abs(change(plan)) <= 2", names)) == 2
+
+
+def test_words_mean_the_same_of_one_outcome() -> None:
+    names = {"total": LinearSum.quantity("total", 1, each=False), "price": LinearSum.number((2.0,))}
+    for text in ("sum(price * total)", "sum(total * price)", "sum(total / price)"):
+        assert len(read_linear(text, names)) == 1

@@ -1,5 +1,6 @@
 """Decisions that are averse to risk: closed forms, one number against programs, scores, refusals."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,12 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.decisions import decision_table
+from stakes.cost_text.written_cost import CostSpec
+from stakes.decisions import decision_table, solve_decisions
 from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
-from stakes.evaluation.forecast_table import forecast_table
+from stakes.evaluation.forecast_table import forecast_table, todays_cost
 from stakes.evaluation.metrics import Assessor
+from stakes.method.risk import risk_of, without_risk
 
 NEWSVENDOR = NewsvendorCost(3.0, 1.0, -9.0, 9.0)
 SCHEDULE = CVaRCost(ScheduleCost(4.0, 1.0, ramp=0.3), level=0.5)
@@ -204,3 +207,20 @@ def test_wrong_solvers_and_actions() -> None:
 
 def test_it_is_printed_as_it_is_made() -> None:
     assert repr(CVaRCost(ShortfallCost(5.0), 0.9)) == "CVaRCost(cost=ShortfallCost(penalty=5.0), level=0.9, mix=1.0)"
+
+
+def test_the_risk_inside_a_cost_of_a_users_file_is_found(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from stakes import CVaRCost, ScheduleCost\n"
+        "def averse():\n    return CVaRCost(ScheduleCost(short=1.0, long=10.0, ramp=0.3), 0.5)\n"
+    )
+    own = CostSpec.parse(f"{tmp_path / 'own.py'}:averse").build()
+    stated = CVaRCost(ScheduleCost(short=1.0, long=10.0, ramp=0.3), 0.5)
+    assert risk_of(own) == stated
+    assert without_risk(own) == stated.cost
+    outcome, action = torch.rand(30, 2, dtype=torch.float64), np.full((30, 2), 0.4)
+    assert todays_cost(own, action, outcome).tolist() == todays_cost(stated, action, outcome).tolist()
+    members = torch.zeros(1, 12, 2, dtype=torch.float64)
+    members[:, 0] = 1.0
+    assert solve_decisions(own, [members]).at_lower_bound.tolist() == [True]
+    assert solve_decisions(stated, [members]).at_lower_bound.tolist() == [True]

@@ -12,7 +12,7 @@ from stakes.errors import NonFiniteError, ShapeError
 from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.method.costs import Cost
 from stakes.method.program_actions import BINDS, ProgramCost, action_parts
-from stakes.method.risk import CVaRCost
+from stakes.method.risk import risk_of, without_risk
 
 __all__ = ["forecast_table", "todays_cost", "todays_notes"]
 
@@ -77,9 +77,9 @@ def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
     if not known.any():
         return np.full(len(outcome), np.nan)
     taken = torch.from_numpy(np.where(known[:, None], actions, 0.0))
-    if isinstance(cost, CVaRCost):
-        plain = cost.cost(taken, outcome.double()).numpy()[known]
-        threshold = np.quantile(plain, cost.level, method="inverted_cdf")
+    if (risk := risk_of(cost)) is not None:
+        plain = risk.cost(taken, outcome.double()).numpy()[known]
+        threshold = np.quantile(plain, risk.level, method="inverted_cdf")
         taken = torch.nn.functional.pad(taken, (0, 1), value=float(threshold))
     return np.where(known, cost(taken, outcome.double()).numpy(), np.nan)
 
@@ -92,7 +92,7 @@ def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[s
         action: Today's action (N, A), NaN where it is not known; None where it never is.
         outcomes: How many outcomes a case has.
     """
-    plain = cost.cost if isinstance(cost, CVaRCost) else cost
+    plain = without_risk(cost)
     if action is None or not isinstance(plain, ProgramCost) or action_parts(plain, outcomes) == 1:
         return ()
     given = torch.as_tensor(np.asarray(action, dtype=np.float64))

@@ -18,7 +18,7 @@ from stakes.method.member_weights import in_order, mean_of_members, relative_wei
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 from stakes.method.parameter_range import ranged_parameter, with_parameter
 from stakes.method.program_actions import BINDS, PartsCost, ProgramCost
-from stakes.method.risk import CVaRCost
+from stakes.method.risk import risk_of, without_risk
 from stakes.method.scores import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 from stakes.method.sorting import sort_members
 
@@ -141,18 +141,18 @@ class Assessor:
 
     def _plain(self, action: Tensor, members: Tensor, outcome: Tensor, weights: Tensor | None) -> Metrics:
         """What the actions of a risk-averse decision maker cost without the aversion; nothing for other costs."""
-        if not isinstance(self.cost, CVaRCost):
+        if (risk := risk_of(self.cost)) is None:
             return {}
-        cost = self.cost.plain_cost(action, outcome)
-        expected = mean_of_members(self.cost.plain_cost(action, members.movedim(-2, 0)), weights, 0)
+        cost = risk.plain_cost(action, outcome)
+        expected = mean_of_members(risk.plain_cost(action, members.movedim(-2, 0)), weights, 0)
         return {"plain_cost": cost, "plain_expected_cost": expected, "plain_gap": expected - cost}
 
     def _interior(self, action: Tensor, members: Tensor) -> Tensor:
         """Whether no bound, and no limit of several parts, binds, (N,)."""
-        plain = self.cost.cost if isinstance(self.cost, CVaRCost) else self.cost
+        plain = without_risk(self.cost)
         if isinstance(plain, ProgramCost):
             program = plain.program(members.shape[-1], action.device)
-            return program.slack(action.double(), members) > BINDS
+            return program.slack(action.double(), members, self.weights) > BINDS
         if isinstance(plain, PartsCost):  # a function, whose limits only its solver knows
             return solve_action(plain, members, weights=self.weights).interior
         at_lower, at_upper = at_bounds(plain, action)

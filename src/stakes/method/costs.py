@@ -114,7 +114,7 @@ def bounds_of(cost: Cost, parts: int) -> tuple[Parameter, Parameter]:
     own: Callable[[int], tuple[Tensor, Tensor]] | None = getattr(cost, "part_bounds", None)
     if own is not None:
         return own(parts)
-    by_part = parts > 1 or hasattr(cost, "program") or hasattr(getattr(cost, "cost", None), "program")
+    by_part = parts > 1 or _has_program(cost)
 
     def bound(value: Parameter | None, otherwise: float) -> Parameter:
         if not isinstance(value, Tensor):
@@ -122,6 +122,11 @@ def bounds_of(cost: Cost, parts: int) -> tuple[Parameter, Parameter]:
         return value if by_part and value.dim() else value[..., None]
 
     return bound(cost.lower, -math.inf), bound(cost.upper, math.inf)
+
+
+def _has_program(cost: object) -> bool:
+    """Whether a cost is a program, or has one inside, as one that averts risk or comes from a user's file."""
+    return cost is not None and (hasattr(cost, "program") or _has_program(getattr(cost, "cost", None)))
 
 
 def shown_action(cost: Cost, action: Tensor) -> Tensor:

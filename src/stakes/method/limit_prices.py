@@ -84,8 +84,9 @@ def limit_prices(
     names = [str(place) for place in range(1, samples.shape[-1] + 1)] if outcomes is None else list(outcomes)
     program = cost.program(samples.shape[-1], samples.device)
     with torch.no_grad():
-        action, solution = program.solve(samples, relative_weights(weights, samples), solver)
-        left = program.slacks(action, samples)
+        shares = relative_weights(weights, samples)
+        action, solution = program.solve(samples, shares, solver)
+        left = program.slacks(action, samples, shares)
     binds = left <= BINDS
     price = solution.iterate.price.reshape(left.shape) / program.limit_sizes
     solved = solution.solved.reshape(left.shape[:-1])[..., None]

@@ -245,10 +245,10 @@ def _joined(left: LinearSum, operator: ast.operator, right: LinearSum, node: ast
         case ast.Mult() if not left.parts or not right.parts:
             number, other = (left, right) if not left.parts else (right, left)
             number, other = _alike(number, other)
-            return other.times(number.constant)
+            return replace(other.times(number.constant), single=left.single and right.single)
         case ast.Div() if not right.parts and bool((right.constant != 0).all()):
-            left, right = _alike(left, right)
-            return left.times(1 / right.constant)
+            single, (left, right) = left.single and right.single, _alike(left, right)
+            return replace(left.times(1 / right.constant), single=single)
     raise CostError(f"quantities may be multiplied with numbers and divided by them only, got {ast.unparse(node)!r}")
 
 

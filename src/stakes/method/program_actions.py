@@ -132,15 +132,18 @@ def action_parts(cost: Cost, outcomes: int) -> int:
     return 1 if plain is None else action_parts(plain, outcomes)
 
 
-def action_unit(cost: Cost, samples: Tensor) -> Tensor | None:
+def action_unit(cost: Cost, samples: Tensor, weights: Tensor | None = None) -> Tensor | None:
     """How large an action is that matters in each case, (...): what is small beside it is nothing; None for one number.
 
     Args:
-        cost: The decision; one that averts risk has the unit of its plain cost.
+        cost: The decision; one that averts risk, or comes from a user's file, has the unit of the cost inside.
         samples: Members (..., M, D).
+        weights: What each member weighs, (..., M); None where all count alike.
     """
-    plain = cost if isinstance(cost, ProgramCost) else getattr(cost, "cost", None)
-    return plain.program(samples.shape[-1], samples.device).unit(samples) if isinstance(plain, ProgramCost) else None
+    if isinstance(cost, ProgramCost):
+        return cost.program(samples.shape[-1], samples.device).unit(samples, weights)
+    inner = getattr(cost, "cost", None)
+    return None if inner is None else action_unit(inner, samples, weights)
 
 
 class ProgramAction(NamedTuple):
@@ -227,7 +230,7 @@ def program_action(
         return _solved(program, samples, weights, solver, gradient)
     known = torch.isfinite(samples.detach()).all(-1).all(-1)
     if solver is None or solver.smoothing is not None:
-        exact = _of_joined(program, cost.joined_action(samples, weights), samples, known, gradient)
+        exact = _of_joined(program, cost.joined_action(samples, weights), samples, weights, known, gradient)
         if not gradient:
             return _with_reasons(exact, program, samples, weights, known)
         if solver is None:
@@ -236,7 +239,7 @@ def program_action(
         return exact._replace(action=exact.action.detach() + (smooth - smooth.detach()))
     cases = samples.shape[:-2]
     free = cost.free_action(samples, weights)
-    alone = _of_free(program, free, samples, known, gradient)
+    alone = _of_free(program, free, samples, weights, known, gradient)
 
     def solve(places: Tensor | None) -> tuple[Tensor, ...]:
         return _in_one_axis(
@@ -265,7 +268,7 @@ def _solved(
     shape = action.shape[:-1]
     names = ("gap", "residual", "solved", "infeasible", "unbounded")
     gap, residual, solved, infeasible, unbounded = (getattr(solution, name).reshape(shape) for name in names)
-    interior = is_interior(program, action, samples, gradient, places)
+    interior = is_interior(program, action, samples, weights, gradient, places)
     curvature = least_curvature(program, samples.shape[:-2], gradient, places)
     return ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
 
@@ -287,19 +290,29 @@ def _with_reasons(
 
 
 def _of_free(
-    program: ScenarioProgram, free: FreeAction, samples: Tensor, known: Tensor, gradient: bool
+    program: ScenarioProgram,
+    free: FreeAction,
+    samples: Tensor,
+    weights: Tensor | None,
+    known: Tensor,
+    gradient: bool,
 ) -> ProgramAction:
     """An action in closed form, which needs no proof where its members are known, (...)."""
     action = free.action.double()
     nothing = torch.zeros_like(action[..., 0]).detach()
-    interior = is_interior(program, action, samples, gradient)
+    interior = is_interior(program, action, samples, weights, gradient)
     curvature = least_curvature(program, nothing.shape, gradient)
     no = torch.zeros_like(known)
     return ProgramAction(action, nothing, nothing, known, interior, curvature, no, no)
 
 
 def is_interior(
-    program: ScenarioProgram, action: Tensor, samples: Tensor, gradient: bool, places: Tensor | None = None
+    program: ScenarioProgram,
+    action: Tensor,
+    samples: Tensor,
+    weights: Tensor | None,
+    gradient: bool,
+    places: Tensor | None = None,
 ) -> Tensor:
     """Whether no limit of an action binds, (...), or (n,) of some cases.
 
@@ -307,12 +320,13 @@ def is_interior(
         program: The decision.
         action: Actions (..., A) of all cases, or (n, A) of some.
         samples: Members (..., M, D) of all cases.
+        weights: What each of them weighs, (..., M); None where all count alike.
         gradient: Whether actions are to be differentiable, as in training: it is False then.
         places: Of which cases, (n,), counted in one axis; None for all.
     """
     if gradient:
         return torch.zeros_like(action[..., 0], dtype=torch.bool)
-    return program.slack(action, samples, places) > BINDS
+    return program.slack(action, samples, weights, places) > BINDS
 
 
 def least_curvature(
@@ -331,12 +345,17 @@ def least_curvature(
 
 
 def _of_joined(
-    program: ScenarioProgram, joined: JoinedAction, samples: Tensor, known: Tensor, gradient: bool
+    program: ScenarioProgram,
+    joined: JoinedAction,
+    samples: Tensor,
+    weights: Tensor | None,
+    known: Tensor,
+    gradient: bool,
 ) -> ProgramAction:
     """An exact action, with its proof; without one it has no gradient."""
     action, gap, residual = joined
     solved = known & (residual <= _PROVEN) & torch.isfinite(gap)
-    interior = is_interior(program, action, samples, gradient)
+    interior = is_interior(program, action, samples, weights, gradient)
     shown = torch.where(solved[..., None], action, action.detach())
     curvature, no = least_curvature(program, gap.shape, gradient), torch.zeros_like(solved)
     return ProgramAction(shown, gap, residual, solved, interior, curvature, no, no)

@@ -216,15 +216,18 @@ class ScenarioProgram:
             curvature=y.new_ones(len(y), 1, 1),
         )
 
-    def unit(self, samples: Tensor) -> Tensor:
+    def unit(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
         """How large an action is that matters in each case, (...): what could meet the rows of the recourse.
 
         Where no action meets any, it is the smallest of the limits.
 
         Args:
             samples: Members (..., M, D).
+            weights: What each member weighs, (..., M); None where all count alike. One without weight counts for
+                nothing.
         """
-        most, cases = samples.detach().double().abs().amax(-2), samples.shape[:-2]
+        sizes, cases = samples.detach().double().abs(), samples.shape[:-2]
+        most = (sizes if weights is None else torch.where(weights[..., None] > 0, sizes, 0.0)).amax(-2)
         asked = most @ self.h_y.abs().mT + self._vector("h", cases, len(self.T)).abs().reshape(*cases, len(self.T))
         does = self.T.abs().amax(-1)
         met = torch.where(does > 0, asked / torch.where(does > 0, does, 1.0), 0.0).amax(-1)
@@ -233,27 +236,33 @@ class ScenarioProgram:
         least = torch.cat([allowed, torch.full_like(met, torch.inf)[..., None]], -1).amin(-1)
         return torch.where(met > 0, met, torch.where(least < torch.inf, least, 0.0))
 
-    def slack(self, action: Tensor, samples: Tensor, places: Tensor | None = None) -> Tensor:
+    def slack(
+        self, action: Tensor, samples: Tensor, weights: Tensor | None = None, places: Tensor | None = None
+    ) -> Tensor:
         """The distance of each action from its nearest limit, relative to its size; infinite without any limit, (...).
 
         Args:
             action: Actions (..., A) of all cases, or (n, A) of those at some places.
             samples: Members (..., M, D) of all cases, which tell what is small there.
+            weights: What each member weighs, (..., M); None where all count alike.
             places: Which cases, (n,); None for all.
         """
-        left = self.slacks(action, samples, places)
+        left = self.slacks(action, samples, weights, places)
         return left.amin(-1) if left.shape[-1] else torch.full_like(action[..., 0], torch.inf)
 
-    def slacks(self, action: Tensor, samples: Tensor, places: Tensor | None = None) -> Tensor:
+    def slacks(
+        self, action: Tensor, samples: Tensor, weights: Tensor | None = None, places: Tensor | None = None
+    ) -> Tensor:
         """The distance of each action from each of its L limits, relative to its size, (..., L): G, upper, lower.
 
         Args:
             action: Actions (..., A) of all cases, or (n, A) of those at some places.
             samples: Members (..., M, D) of all cases, which tell what is small there.
+            weights: What each member weighs, (..., M); None where all count alike.
             places: Which cases, (n,); None for all.
         """
         C, d = self._limits(samples.shape[:-2])
-        flat, unit = action.reshape(-1, self.parts), self.unit(samples).reshape(-1, 1)
+        flat, unit = action.reshape(-1, self.parts), self.unit(samples, weights).reshape(-1, 1)
         d, unit = (d, unit) if places is None else (d[places], unit[places])
         size = torch.maximum(flat.abs().amax(-1, keepdim=True), unit).clamp(min=torch.finfo(flat.dtype).tiny)
         return ((d - flat @ C.mT) / size).reshape(*action.shape[:-1], len(C))

@@ -24,7 +24,7 @@ from stakes.method.program_actions import (
 from stakes.method.solvers import Solver
 from stakes.method.tail_search import TailSearch, with_threshold
 
-__all__ = ["CVaRCost", "LinearRecourseCost"]
+__all__ = ["CVaRCost", "LinearRecourseCost", "risk_of", "without_risk"]
 
 _IN_THE_TAIL = 5  # so many members at least, or it is a guess
 
@@ -190,7 +190,7 @@ class CVaRCost:
         if program.recourse.simple:  # else what members cost takes as long as the action
             own = action[..., :-1]
             action = with_threshold(own, cost(own, samples.movedim(-2, 0)), weights, self.level, solved)
-        interior = is_interior(program, action[..., :-1], samples, gradient)
+        interior = is_interior(program, action[..., :-1], samples, weights, gradient)
         curvature = least_curvature(program, cases, gradient)
         return ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
 
@@ -203,3 +203,23 @@ class CVaRCost:
                 StakesWarning,
                 stacklevel=2,
             )
+
+
+def risk_of(cost: Cost) -> CVaRCost | None:
+    """The aversion to risk that a cost is, or has inside, as one from a user's file may; None without any.
+
+    Args:
+        cost: Any cost.
+    """
+    inner = cost if isinstance(cost, CVaRCost) else getattr(cost, "cost", None)
+    return inner if isinstance(inner, CVaRCost) else None
+
+
+def without_risk(cost: Cost) -> Cost:
+    """The same decision without its aversion to risk.
+
+    Args:
+        cost: Any cost.
+    """
+    risk = risk_of(cost)
+    return cost if risk is None else risk.cost

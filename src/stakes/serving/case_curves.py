@@ -7,7 +7,7 @@ from torch import Tensor
 
 from stakes.method.costs import Cost
 from stakes.method.member_weights import mean_of_members
-from stakes.method.risk import CVaRCost
+from stakes.method.risk import CVaRCost, risk_of, without_risk
 from stakes.serving.refusals import RefusedError
 
 __all__ = ["action_grid", "expected_costs", "member_density", "outcome_grid"]
@@ -80,12 +80,12 @@ def expected_costs(cost: Cost, members: Tensor, actions: Floats, weights: Tensor
     """
     action = torch.from_numpy(actions).to(members.dtype)[:, None]
     outcome = members.movedim(1, 0)[:, :, None, :].expand(-1, -1, len(actions), -1)  # (M, F, G, D)
-    plain = cost.cost if isinstance(cost, CVaRCost) else cost
+    plain, risk = without_risk(cost), risk_of(cost)
     with torch.no_grad():
         costs = plain(action.expand(len(members), -1, -1), outcome).double()  # (M, F, G)
         relative = None if weights is None else (weights / weights.mean())[:, None, None]
-        if isinstance(cost, CVaRCost):
-            costs = _charges(cost, costs, weights)
+        if risk is not None:
+            costs = _charges(risk, costs, weights)
         return mean_of_members(costs, relative, 0).numpy()
 
 
