@@ -10,8 +10,8 @@ costs are linear it is almost everywhere that of an action which stays at a corn
 """
 
 import warnings
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from stakes.method.interior_point import InteriorPoint, ProgramSolution
 from stakes.method.member_blocks import Recourse
 from stakes.method.program_checks import require_meaning
 from stakes.method.program_gradient import implicit_change
-from stakes.method.scenario_data import ScenarioData, largest
+from stakes.method.scenario_data import ScenarioData, recourse_alone
 
 __all__ = ["ScenarioProgram", "SolvedProgram"]
 
@@ -293,7 +293,7 @@ class ScenarioProgram:
         cases = asked.shape[:-1]
         price = price.expand(*cases, recourse.parts)
         with torch.no_grad():
-            solution = InteriorPoint().solve(_recourse_alone(recourse, price.detach(), asked.detach()))
+            solution = InteriorPoint().solve(recourse_alone(recourse, price.detach(), asked.detach()))
         z, mu = (part[:, 0].reshape(*cases, part.shape[-1]) for part in (solution.iterate.z, solution.iterate.mu))
         value = torch.where(solution.unbounded, -torch.inf, torch.where(solution.solved, solution.objective, torch.inf))
         value = value.reshape(cases)
@@ -389,21 +389,3 @@ def _size_of_rows(rows: Tensor) -> Tensor:
 
 def _by_outcome(matrix: Tensor | None, mean: Tensor) -> Tensor | float:
     return 0.0 if matrix is None else (matrix @ mean[..., None])[..., 0]
-
-
-def _recourse_alone(recourse: Recourse, price: Tensor, asked: Tensor) -> ScenarioData:
-    """Each case's own recourse as a program whose action, of one part, does nothing and costs what is usual there."""
-    q, h = price.reshape(-1, 1, recourse.parts), asked.reshape(-1, 1, recourse.rows)
-    blank = h[:, 0, :1]
-    nothing: dict[str, Any] = {"C": blank[:0], "d": blank[:, :0], "E": blank[:0], "e": blank[:, :0]}
-    usual = largest(q) / torch.where(largest(h) > 0, largest(h), 1.0)
-    return ScenarioData(
-        P=torch.where(usual > 0, usual, 1.0)[:, None, None],
-        p=torch.zeros_like(blank),
-        recourse=replace(recourse, T=torch.zeros_like(recourse.T[:, :1])),
-        q=q,
-        h=h,
-        weights=torch.ones_like(blank),
-        curvature=torch.ones_like(blank)[..., None],
-        **nothing,
-    )

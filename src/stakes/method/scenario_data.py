@@ -1,14 +1,14 @@
 """The numbers of a batch of scenario programs, and the units in which each case has numbers of the order of one."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from stakes.method.member_blocks import Recourse
 
-__all__ = ["ScenarioData", "Units", "beside", "largest", "scaled", "times"]
+__all__ = ["ScenarioData", "Units", "beside", "largest", "recourse_alone", "scaled", "times"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,3 +122,27 @@ def times(matrix: Tensor, vector: Tensor) -> Tensor:
         vector: (..., m).
     """
     return (matrix @ vector[..., None])[..., 0]
+
+
+def recourse_alone(recourse: Recourse, price: Tensor, asked: Tensor) -> ScenarioData:
+    """Each case's own recourse as a program whose action, of one part, does nothing and costs what is usual there.
+
+    Args:
+        recourse: The matrices.
+        price: What the recourse costs, (..., Z).
+        asked: What its rows are asked for, (..., R).
+    """
+    q, h = price.reshape(-1, 1, recourse.parts), asked.reshape(-1, 1, recourse.rows)
+    blank = h[:, 0, :1]
+    nothing: dict[str, Any] = {"C": blank[:0], "d": blank[:, :0], "E": blank[:0], "e": blank[:, :0]}
+    usual = largest(q) / torch.where(largest(h) > 0, largest(h), 1.0)
+    return ScenarioData(
+        P=torch.where(usual > 0, usual, 1.0)[:, None, None],
+        p=torch.zeros_like(blank),
+        recourse=replace(recourse, T=torch.zeros_like(recourse.T[:, :1])),
+        q=q,
+        h=h,
+        weights=torch.ones_like(blank),
+        curvature=torch.ones_like(blank)[..., None],
+        **nothing,
+    )
