@@ -31,7 +31,7 @@ from stakes.decisions import decision_table, solve_decisions
 from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
 from stakes.evaluation.forecast_table import forecast_table, todays_cost
 from stakes.evaluation.metrics import Assessor
-from stakes.method.risk import risk_of, without_risk
+from stakes.method.risk import plain_cost_of, risk_of
 
 NEWSVENDOR = NewsvendorCost(3.0, 1.0, -9.0, 9.0)
 SCHEDULE = CVaRCost(ScheduleCost(4.0, 1.0, ramp=0.3), level=0.5)
@@ -217,7 +217,7 @@ def test_the_risk_inside_a_cost_of_a_users_file_is_found(tmp_path: Path) -> None
     own = CostSpec.parse(f"{tmp_path / 'own.py'}:averse").build()
     stated = CVaRCost(ScheduleCost(short=1.0, long=10.0, ramp=0.3), 0.5)
     assert risk_of(own) == stated
-    assert without_risk(own) == stated.cost
+    assert plain_cost_of(own) == stated.cost
     outcome, action = torch.rand(30, 2, dtype=torch.float64), np.full((30, 2), 0.4)
     assert todays_cost(own, action, outcome).tolist() == todays_cost(stated, action, outcome).tolist()
     members = torch.zeros(1, 12, 2, dtype=torch.float64)

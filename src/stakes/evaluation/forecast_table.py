@@ -12,7 +12,7 @@ from stakes.errors import NonFiniteError, ShapeError
 from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.method.costs import Cost
 from stakes.method.program_actions import BINDS, ProgramCost, action_parts
-from stakes.method.risk import risk_of, without_risk
+from stakes.method.risk import plain_cost_of, risk_of
 
 __all__ = ["forecast_table", "todays_cost", "todays_notes"]
 
@@ -92,7 +92,7 @@ def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[s
         action: Today's action (N, A), NaN where it is not known; None where it never is.
         outcomes: How many outcomes a case has.
     """
-    plain = without_risk(cost)
+    plain = plain_cost_of(cost)
     if action is None or not isinstance(plain, ProgramCost) or action_parts(plain, outcomes) == 1:
         return ()
     given = torch.as_tensor(np.asarray(action, dtype=np.float64))

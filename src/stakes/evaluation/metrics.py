@@ -18,7 +18,7 @@ from stakes.method.member_weights import in_order, mean_of_members, relative_wei
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 from stakes.method.parameter_range import ranged_parameter, with_parameter
 from stakes.method.program_actions import BINDS, PartsCost, ProgramCost
-from stakes.method.risk import risk_of, without_risk
+from stakes.method.risk import plain_cost_of, risk_of
 from stakes.method.scores import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 from stakes.method.sorting import sort_members
 
@@ -149,7 +149,7 @@ class Assessor:
 
     def _interior(self, action: Tensor, members: Tensor) -> Tensor:
         """Whether no bound, and no limit of several parts, binds, (N,)."""
-        plain = without_risk(self.cost)
+        plain = plain_cost_of(self.cost)
         if isinstance(plain, ProgramCost):
             program = plain.program(members.shape[-1], action.device)
             return program.slack(action.double(), members, self.weights) > BINDS

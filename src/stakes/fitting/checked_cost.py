@@ -19,7 +19,7 @@ from stakes.method.check_cost import CostCheck, check_cost
 from stakes.method.costs import Cost, states_convexity
 from stakes.method.named_costs import ProtectionCost, WindDispatchCost
 from stakes.method.program_actions import PartsCost, ProgramCost
-from stakes.method.risk import without_risk
+from stakes.method.risk import plain_cost_of
 from stakes.method.thorough_search import ACTIONS_LOOKED_AT
 from stakes.number_text import number_text
 
@@ -181,7 +181,7 @@ def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost | CheckedProgram
         spec: The cost in words.
         cost: The cost that these words build.
     """
-    plain = without_risk(cost)
+    plain = plain_cost_of(cost)
     if isinstance(plain, ProgramCost | PartsCost):
         raise SettingError(
             f"the cost {spec.name} decides about as many parts as there are outcomes: check-cost needs --members, or a "

@@ -24,7 +24,7 @@ from stakes.method.program_actions import (
 from stakes.method.solvers import Solver
 from stakes.method.tail_search import TailSearch, with_threshold
 
-__all__ = ["CVaRCost", "LinearRecourseCost", "risk_of", "without_risk"]
+__all__ = ["CVaRCost", "LinearRecourseCost", "plain_cost_of", "risk_of"]
 
 _IN_THE_TAIL = 5  # so many members at least, or it is a guess
 
@@ -215,7 +215,7 @@ def risk_of(cost: Cost) -> CVaRCost | None:
     return inner if isinstance(inner, CVaRCost) else None
 
 
-def without_risk(cost: Cost) -> Cost:
+def plain_cost_of(cost: Cost) -> Cost:
     """The same decision without its aversion to risk.
 
     Args:

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure as Drawing
 
 from stakes.evaluation.judged_parts import BAND_LEVELS, BindingLimit, JudgedParts, LimitWorth, ShownCase
 from stakes.method.costs import Cost
-from stakes.method.risk import without_risk
+from stakes.method.risk import plain_cost_of
 from stakes.method.schedules import AllocationCost, ScheduleCost
 from stakes.method.storage import StorageCost
 from stakes.number_text import amount_text, count_text
@@ -135,7 +135,7 @@ def _charts(fit: JudgedWays, parts: JudgedParts, case: ShownCase) -> tuple[Chart
 
 def _are_outcomes(cost: Cost) -> bool:
     """Whether parts are on the scale of the outcomes, one for each, as commitments of a schedule are."""
-    return isinstance(without_risk(cost), ScheduleCost | AllocationCost | StorageCost)
+    return isinstance(plain_cost_of(cost), ScheduleCost | AllocationCost | StorageCost)
 
 
 def _planned(parts: JudgedParts, case: ShownCase) -> tuple[tuple[str, ...], tuple[ChartLine, ...]]:

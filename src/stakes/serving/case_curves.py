@@ -7,7 +7,7 @@ from torch import Tensor
 
 from stakes.method.costs import Cost
 from stakes.method.member_weights import mean_of_members
-from stakes.method.risk import CVaRCost, risk_of, without_risk
+from stakes.method.risk import CVaRCost, plain_cost_of, risk_of
 from stakes.serving.refusals import RefusedError
 
 __all__ = ["action_grid", "expected_costs", "member_density", "outcome_grid"]
@@ -80,7 +80,7 @@ def expected_costs(cost: Cost, members: Tensor, actions: Floats, weights: Tensor
     """
     action = torch.from_numpy(actions).to(members.dtype)[:, None]
     outcome = members.movedim(1, 0)[:, :, None, :].expand(-1, -1, len(actions), -1)  # (M, F, G, D)
-    plain, risk = without_risk(cost), risk_of(cost)
+    plain, risk = plain_cost_of(cost), risk_of(cost)
     with torch.no_grad():
         costs = plain(action.expand(len(members), -1, -1), outcome).double()  # (M, F, G)
         relative = None if weights is None else (weights / weights.mean())[:, None, None]
