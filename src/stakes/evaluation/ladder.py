@@ -371,10 +371,9 @@ def _verdict(
     cost, paid = resampling.mean(change[0][None, None]).interval(), float(held.cost.mean())
     if cost_bound < 0 and cost.significant:
         return True, _cheaper(cost, paid)
-    if score_bound >= 0 and cost.significant and cost.mean < 0:
-        return False, "it is cheaper, but not proven so beside all else that is tried, nor to be better in score"
     if score_bound >= 0:
-        return False, "it is not proven to be cheaper, nor to be better in score"
+        cheaper = "cheaper, but not proven so beside all else" if cost.high < 0 else "not proven to be cheaper"
+        return False, f"it is {cheaper}, nor to be better in score"
     if cost.mean > _NO_DEARER * abs(paid):
         return False, "its score is better, but it may cost more"
     percent = -100 * float(change[1].mean()) / abs(float(held.score.mean()))
