@@ -1,6 +1,6 @@
 """Decisions that avert risk: what a report calls their cost is a charge, so it says what they cost without it."""
 
-from stakes.method.risk import CVaRCost
+from stakes.method.risk import risk_of
 from stakes.number_text import amount_text, number_text
 from stakes.reports.change_words import between_words, doubt_words
 from stakes.reports.judged_ways import Floats, JudgedWays
@@ -19,10 +19,10 @@ def risk_sentences(
         expected: What was expected of that, (N,).
         rival: What the plain forecast is called, and what its decisions cost, (N,); None where it is the one taken.
     """
-    if not isinstance(fit.cost, CVaRCost):
+    if (risk := risk_of(fit.cost)) is None:
         return ()
-    tail = f"the worst {number_text(100 * (1 - fit.cost.level))} % of what the forecast holds to be possible"
-    share = "" if fit.cost.mix == 1 else f" with a weight of {fit.cost.mix:g}, and the mean of all with the rest"
+    tail = f"the worst {number_text(100 * (1 - risk.level))} % of what the forecast holds to be possible"
+    share = "" if risk.mix == 1 else f" with a weight of {risk.mix:g}, and the mean of all with the rest"
     costs = [float(paid.mean()), float(expected.mean())]
     told, hoped = (amount_text(cost, fit.unit, beside=costs) for cost in costs)
     gap = fit.mean_of(expected - paid)
