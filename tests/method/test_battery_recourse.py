@@ -86,6 +86,18 @@ def test_no_search_stalls_where_prices_change_over_the_day() -> None:
     assert solved.residual.max() < 1e-8
 
 
+def test_a_case_that_rounding_keeps_from_the_tolerance_is_left_alone() -> None:
+    hours = torch.arange(24, dtype=torch.float64)
+    cost = stakes.StorageCost(1 + 0.5 * torch.sin(hours / 3), short=4.0, long=0.1, power=1.0, energy=3.0)
+    steps = torch.randn(4, 50, 24, generator=torch.Generator().manual_seed(0), dtype=torch.float64).cumsum(-1)
+    members = (3 + torch.sin(hours / 4) + steps / 6).clamp(min=0.0)
+    never = InteriorPoint(tolerance=1e-14)
+    solved, exact = (cost.program(24).solve(members, solver=solver).solution for solver in (never, InteriorPoint()))
+    assert solved.iterations < 30
+    assert bool(solved.solved.all())
+    torch.testing.assert_close(solved.objective, exact.objective, rtol=1e-8, atol=0.0)
+
+
 @pytest.mark.parametrize("seed", [1, 14])
 def test_where_rounding_breaks_the_recursion_down_the_matrices_solve(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -7,9 +7,8 @@ The linear system of a step (`stakes.method.interior_step`) has the size of the 
 All numbers are double, and each case is in units of its own.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -40,6 +39,7 @@ _COPIES = 40  # numbers that a step holds for each slack of a member
 _KEPT = 1e-10  # the least slack and price, in the units of a case, that a gradient is taken at
 _OWN, _NOISE = 1e-6, 1e-11  # what a limit may be broken by, as a share of its own numbers, and in the units of a case
 _SETTLED = 1e-7  # the largest error of a case that counts as solved though the tolerance was not reached
+_PATIENCE = 4  # steps that bring such a case no nearer before it is left alone: rounding keeps it there
 
 
 class ProgramSolution(NamedTuple):
@@ -71,7 +71,8 @@ class InteriorPoint:
     """How scenario programs are solved.
 
     Attributes:
-        iterations: How many steps are taken at most; cases that are solved are left alone.
+        iterations: How many steps are taken at most; cases that are solved, or as good as solved and no longer getting
+            better, are left alone.
         tolerance: The largest residual, and gap over 1 plus the objective, at which a case is left alone, in units of
             the case.
         smoothing: None for the exact gradient, which limits that bind block. A number, such as 0.01, takes the gradient
@@ -112,7 +113,7 @@ class InteriorPoint:
 
     def _solve(self, data: ScenarioData) -> ProgramSolution:
         even, units = scaled(data)
-        x, verdict, count = self._run(even, start_of(even), 0)
+        x, verdict, count = self._run(even, start_of(even))
         return _solution(even, units, *self._second_look(even, x, verdict), count)
 
     def _second_look(self, data: ScenarioData, x: Iterate, verdict: "_Verdict") -> tuple[Iterate, "_Verdict"]:
@@ -123,39 +124,40 @@ class InteriorPoint:
         places = left.nonzero()[:, 0]
         part = data.rows(places)
         part = replace(part, recourse=part.recourse.by_matrices)
-        again, known = Iterate(*(each[places] for each in x)), _Verdict(*(each[places] for each in verdict))
+        again, known = _some(x, places), _some(verdict, places)
         bent, ways = hardly_bent(part), steepest_way(part)
         for program in (bent,) if part.recourse is data.recourse else (part, bent):
-            other = self._run(program, start_of(program), 0)[0]
+            other = self._run(program, start_of(program))[0]
             error = _error(part, other, residuals_of(part, other))
             again, known = either(error < known.error, other, again), known.seen(error)
         if ways is not None:
-            falls = _unbounded(part, self._run(ways, start_of(ways), 0)[0])
+            falls = _unbounded(part, self._run(ways, start_of(ways))[0])
             known = known._replace(unbounded=falls & (known.error > _SETTLED))
-        return Iterate(*_put(x, places, again)), _Verdict(*_put(verdict, places, known))
+        return _put(x, places, again), _put(verdict, places, known)
 
-    def _run(self, data: ScenarioData, x: Iterate, first: int) -> tuple[Iterate, "_Verdict", int]:
-        """The best iterate of each case from the step `first` on, what is known of it, and the steps taken in all."""
-        best, verdict, count = x, _Verdict.open(data), first
+    def _run(self, data: ScenarioData, x: Iterate) -> tuple[Iterate, "_Verdict", int]:
+        """The best iterate of each case, what is known of it, and the steps taken."""
+        best, verdict, count = x, _Verdict.open(data), 0
         last = self.fixed_iterations if known_on_host(verdict.infeasible.any()) is None else self.iterations
-        for count in range(first, last + 1):
+        left_behind: list[tuple[Iterate, _Verdict, Tensor]] = []  # and the places of those that went on
+        for count in range(last + 1):
             residuals = residuals_of(data, x)
             error = _error(data, x, residuals)
             best, verdict = either(error < verdict.error, x, best), verdict.seen(error)
             if count == last or count % _LOOKS == _LOOKS - 1:
                 verdict = verdict.proven(data, x)
-            waiting = verdict.open_above(self.tolerance)
+            waiting = verdict.open_above(self.tolerance) & ~verdict.stalled
             if count == last or known_on_host(~waiting.any()):
                 break
-            if known_on_host(2 * waiting.sum() <= len(waiting)):  # the others are left behind
+            if known_on_host(2 * waiting.sum() <= len(waiting)):
                 places = waiting.nonzero()[:, 0]
-                rest, known, count = self._run(data.rows(places), Iterate(*(part[places] for part in x)), count)
-                before = _Verdict(*(each[places] for each in verdict))
-                rest = either(known.error < before.error, rest, Iterate(*(part[places] for part in best)))
-                known = known.seen(before.error)
-                best, verdict = Iterate(*_put(best, places, rest)), _Verdict(*_put(verdict, places, known))
-                break
+                left_behind.append((best, verdict, places))
+                data, waiting = data.rows(places), waiting[places]
+                x, best = _some(x, places), _some(best, places)
+                residuals, verdict = _some(residuals, places), _some(verdict, places)
             x = either(waiting, stepped(data, x, residuals), x)
+        for whole, known, places in reversed(left_behind):
+            best, verdict = _put(whole, places, best), _put(known, places, verdict)
         return best, verdict, count
 
 
@@ -177,23 +179,30 @@ def _joined(chunks: list[ProgramSolution]) -> ProgramSolution:
 
 
 class _Verdict(NamedTuple):
-    """The least error of each case so far, and whether it is proven to have no solution, (B,) each."""
+    """The least error of each case so far, steps since it fell, and whether there is proven to be no solution, (B,)."""
 
     error: Tensor
+    stale: Tensor
     infeasible: Tensor
     unbounded: Tensor
 
     @classmethod
     def open(cls, data: ScenarioData) -> Self:
         error = torch.full_like(data.p[:, 0], torch.inf)
-        return cls(error, error < 0, error < 0)
+        return cls(error, torch.zeros_like(error), error < 0, error < 0)
+
+    @property
+    def stalled(self) -> Tensor:
+        """Which cases count as solved and come no nearer, (B,)."""
+        return (self.error <= _SETTLED) & (self.stale >= _PATIENCE)
 
     def open_above(self, tolerance: float) -> Tensor:
         """What is neither solved to a tolerance nor proven to have no solution, but for cases without numbers, (B,)."""
         return (self.error > tolerance) & (self.error < torch.inf) & ~self.infeasible & ~self.unbounded
 
     def seen(self, error: Tensor) -> Self:
-        return self._replace(error=torch.fmin(error, self.error))
+        stale = torch.where(error < self.error, 0.0, self.stale + 1)
+        return self._replace(error=torch.fmin(error, self.error), stale=stale)
 
     def proven(self, data: ScenarioData, x: Iterate) -> Self:
         solved = self.error <= _SETTLED
@@ -201,9 +210,17 @@ class _Verdict(NamedTuple):
         return self._replace(infeasible=self.infeasible | infeasible, unbounded=self.unbounded | unbounded)
 
 
-def _put(whole: Iterable[Tensor], places: Tensor, parts: Iterable[Tensor]) -> Iterator[Tensor]:
+_Parts = TypeVar("_Parts", Iterate, Residuals, _Verdict)
+
+
+def _some(whole: _Parts, places: Tensor) -> _Parts:
+    """Some of the cases."""
+    return type(whole)(*(each[places] for each in whole))
+
+
+def _put(whole: _Parts, places: Tensor, parts: _Parts) -> _Parts:
     """The whole with some cases replaced."""
-    return (one.index_copy(0, places, part) for one, part in zip(whole, parts, strict=True))
+    return type(whole)(*(one.index_copy(0, places, part) for one, part in zip(whole, parts, strict=True)))
 
 
 def start_of(data: ScenarioData) -> Iterate:
