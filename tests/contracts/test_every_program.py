@@ -75,8 +75,20 @@ WORDS = Decision(
     3,
     FEW_STEPS,
 )
+MENDED = Decision(
+    lambda _: Program(
+        decide={"plan": Quantity(cost=EARNED.tolist(), square=0.1)},
+        recourse={"bought": Quantity(cost=5), "urgent": Quantity(cost=3, upper=0.2), "spilled": Quantity(cost=0.3)},
+        covers={"balance": "plan + bought + urgent - spilled = outcome"},
+        limits={"budget": "sum(plan) <= 4"},
+    ),
+    3,
+    InteriorPoint(iterations=14),
+)
 every_decision = pytest.mark.parametrize("decision", DECISIONS.values(), ids=DECISIONS)
-with_words = pytest.mark.parametrize("decision", [*DECISIONS.values(), WORDS], ids=[*DECISIONS, "words"])
+with_words = pytest.mark.parametrize(
+    "decision", [*DECISIONS.values(), WORDS, MENDED], ids=[*DECISIONS, "words", "words with recourse in groups"]
+)
 
 
 def members(*shape: int, seed: int = 0) -> Tensor:

@@ -163,10 +163,8 @@ class InteriorPoint:
 
 def _bytes_of_a_case(data: ScenarioData) -> int:
     """About what one case takes at the height of a step."""
-    members, rows, parts, actions = data.h.shape[1], data.recourse.rows, data.recourse.parts, data.p.shape[1]
-    of_member = _COPIES * (rows + parts)
-    if not data.recourse.simple:
-        of_member += rows * (3 * rows + 2 * parts + 2 * actions)  # factors, and what they are made from
+    members, actions = data.h.shape[1], data.p.shape[1]
+    of_member = _COPIES * (data.recourse.rows + data.recourse.parts) + data.recourse.factor_size
     return 8 * (members * of_member + _COPIES * (actions + len(data.C)) + 6 * actions**2)
 
 

@@ -6,10 +6,10 @@ the price zeta of z >= 0, a step says S dmu = b - T da for every member, where
     Theta = (Q + diag(zeta / z))^-1,   S = diag(v / mu) + W Theta W'.
 
 Simple recourse, W and Q diagonal, has a diagonal S and needs no factorisation; any other is factorised member by
-member.
+member, in groups of rows where it falls apart into such (`stakes.method.split_recourse`).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import torch
@@ -59,6 +59,11 @@ class Recourse:
     def loses_digits(self) -> bool:
         """Whether a member's factors may have lost the digits that its small pivots need, so that steps are refined."""
         return not self.simple
+
+    @property
+    def factor_size(self) -> int:
+        """How many numbers the factors of a member have, with what they are made from."""
+        return 0 if self.simple else self.rows * (3 * self.rows + 2 * self.parts + 2 * self.T.shape[1])
 
     def reached(self, z: Tensor) -> Tensor:
         """W z, (..., R).
@@ -110,6 +115,14 @@ class Recourse:
             v_ratio: v / mu, (B, M, R).
         """
         return MemberBlocks(self, curvature, z_ratio, v_ratio)
+
+    def to(self, device: torch.device | None) -> Self:
+        """The same with its numbers elsewhere.
+
+        Args:
+            device: Where; None for where they are.
+        """
+        return replace(self, Q=self.Q.to(device), W=self.W.to(device), T=self.T.to(device))
 
     def chosen(self, places: Tensor | slice) -> Self:
         """The recourse of some of the cases: the same, as all cases share it.

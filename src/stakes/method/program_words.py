@@ -1,7 +1,7 @@
 """A decision with many parts in the words of the problem: quantities with bounds and prices, limits, and recourse."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -132,10 +132,7 @@ class Program:
             raise ShapeError(f"the program has numbers for each of {known} outcomes, and there are {outcomes}")
         key = outcomes, torch.device(device or "cpu")
         if key not in self._built:
-            made = self._matrices(outcomes).program()
-            values = {each.name: getattr(made, each.name) for each in fields(made)}
-            placed = {name: value.to(device) for name, value in values.items() if value is not None}
-            self._built[key] = ScenarioProgram(**placed)
+            self._built[key] = self._matrices(outcomes).program().to(device)
         return self._built[key]
 
     def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ costs are linear it is almost everywhere that of an action which stays at a corn
 
 import warnings
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ from stakes.method.member_blocks import Recourse
 from stakes.method.program_checks import require_meaning
 from stakes.method.program_gradient import implicit_change
 from stakes.method.scenario_data import ScenarioData, recourse_alone
+from stakes.method.split_recourse import split
 
 __all__ = ["ScenarioProgram", "SolvedProgram"]
 
@@ -123,11 +125,22 @@ class ScenarioProgram:
         """The smallest curvature of the action's own cost in any direction, (...)."""
         return self.T.new_zeros(()) if self.P is None else torch.linalg.eigvalsh(self.P)[..., 0]
 
-    @property
+    @cached_property
     def recourse(self) -> Recourse:
-        """Q, W and T."""
+        """Q, W and T, in groups of rows where they fall apart."""
         Q = self.Q if self.Q is not None else self.T.new_zeros(self.W.shape[-1])
-        return Recourse(Q, self.W, self.T)
+        return split(Recourse(Q, self.W, self.T))
+
+    def to(self, device: torch.device | None) -> "ScenarioProgram":
+        """The same program with its numbers elsewhere.
+
+        Args:
+            device: Where; None for where they are.
+        """
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        moved = type(self)(**{name: value.to(device) for name, value in values.items() if value is not None})
+        vars(moved)["recourse"] = self.recourse.to(device)  # whose groups are seen where numbers may be looked at
+        return moved
 
     def solve(
         self,

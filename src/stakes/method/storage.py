@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -259,7 +260,7 @@ class ArbitrageCost:
 class _BatteryProgram(ScenarioProgram):
     """A scenario program that knows its recourse to be a battery's."""
 
-    @property
+    @cached_property
     def recourse(self) -> BatteryRecourse:
         """Q, W and T."""
         return BatteryRecourse(self.T.new_zeros(self.W.shape[-1]), self.W, self.T)
