@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from stakes.method.charge_row import ChargedBlocks, ChargedRecourse
+from stakes.method.member_blocks import Recourse
 
 CASES, MEMBERS, ROWS, PARTS = 2, 4, 3, 2
 
@@ -23,24 +24,19 @@ def recourse(request: pytest.FixtureRequest) -> ChargedRecourse:
     full, each = request.param
     reach = positive(ROWS, ROWS, seed=1) if full else positive(ROWS, seed=1)
     own = MEMBERS if each else 1
-    return ChargedRecourse(
-        torch.zeros(ROWS, dtype=torch.float64),
-        reach,
-        positive(ROWS, PARTS, seed=2),
-        positive(CASES, own, ROWS, seed=3),
-        positive(CASES, own, PARTS, seed=4),
-    )
+    alone = Recourse(torch.zeros(ROWS, dtype=torch.float64), reach, positive(ROWS, PARTS, seed=2))
+    return ChargedRecourse(alone, positive(CASES, own, ROWS, seed=3), positive(CASES, own, PARTS, seed=4))
 
 
 def matrices(recourse: ChargedRecourse) -> tuple[Tensor, Tensor]:
     """W and T of every member with the last row, (B, M, R + 1, Z + 1) and (B, M, R + 1, A + 1)."""
-    diagonal = recourse.W.dim() == 1
-    reach = wide(torch.diag(recourse.W) if diagonal else recourse.W)
+    alone = recourse.alone
+    reach = wide(torch.diag(alone.W) if alone.W.dim() == 1 else alone.W)
     nothing = torch.zeros(CASES, MEMBERS, ROWS, 1, dtype=torch.float64)
     one = torch.ones(CASES, MEMBERS, 1, 1, dtype=torch.float64)
     prices, slopes = (each.expand(CASES, MEMBERS, -1)[:, :, None] for each in (recourse.prices, recourse.slopes))
     first = torch.cat([torch.cat([reach, nothing], -1), torch.cat([-prices, one], -1)], -2)
-    return first, torch.cat([torch.cat([wide(recourse.T), nothing], -1), torch.cat([-slopes, one], -1)], -2)
+    return first, torch.cat([torch.cat([wide(alone.T), nothing], -1), torch.cat([-slopes, one], -1)], -2)
 
 
 def test_products_are_those_of_the_matrices(recourse: ChargedRecourse) -> None:

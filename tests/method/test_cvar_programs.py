@@ -15,6 +15,8 @@ from stakes import (
     ArbitrageCost,
     CVaRCost,
     InteriorPoint,
+    Program,
+    Quantity,
     ScenarioProgram,
     ScheduleCost,
     StorageCost,
@@ -22,7 +24,10 @@ from stakes import (
     solve_action,
 )
 from stakes.errors import CostError
+from stakes.method.battery_recourse import BatteryRecourse
+from stakes.method.charge_row import ChargedRecourse
 from stakes.method.cvar_programs import CVaRProgram
+from stakes.method.split_recourse import SplitRecourse
 
 EXACT = InteriorPoint(iterations=30, tolerance=1e-12)
 PARTS, MEMBERS = 4, 11
@@ -72,6 +77,16 @@ def storage(a: Any, y: NDArray[np.float64]) -> tuple[Any, list[Any]]:
     ]
 
 
+def mended(a: Any, y: NDArray[np.float64]) -> tuple[Any, list[Any]]:
+    bought, urgent, spilled = (cvxpy.Variable(y.shape, nonneg=True) for _ in range(3))
+    met = cvxpy.reshape(a, (1, PARTS), order="C") + bought + urgent - spilled == y
+    return cvxpy.sum(a + 0.1 * cvxpy.square(a)) + cvxpy.sum(7 * bought + 4 * urgent + 0.3 * spilled, axis=1), [
+        a >= 0,
+        met,
+        urgent <= 0.5,
+    ]
+
+
 SHORT, EARNED = torch.tensor(PRICES), torch.tensor([1.0, 1.3, 0.8, 1.1], dtype=torch.float64)
 PROBLEMS: dict[str, tuple[Any, Any, Paid]] = {
     "schedule": (ScheduleCost(SHORT, 1.0, ramp=0.3), members, imbalance(0.0, ramps)),
@@ -79,6 +94,15 @@ PROBLEMS: dict[str, tuple[Any, Any, Paid]] = {
     "allocation": (AllocationCost(SHORT, 1.0, 6.0), members, imbalance(0.0, lambda a: [cvxpy.sum(a) <= 6])),
     "arbitrage": (ArbitrageCost(1.0, 2.0, 0.9, 0.1), prices, arbitrage),
     "storage": (StorageCost(EARNED, 7.0, 0.1, 1.0, 2.0), members, storage),
+    "recourse in groups": (
+        Program(
+            decide={"plan": Quantity(cost=1, square=0.1)},
+            recourse={"bought": Quantity(cost=7), "urgent": Quantity(cost=4, upper=0.5), "spilled": Quantity(cost=0.3)},
+            covers={"balance": "plan + bought + urgent - spilled = outcome"},
+        ),
+        members,
+        mended,
+    ),
 }
 
 
@@ -101,9 +125,27 @@ def test_against_clarabel(name: str, level: float, mix: float) -> None:
     assert float(solution.gap) < 1e-6
 
 
+def test_a_battery_and_groups_stay_what_they_are_beside_the_charge() -> None:
+    for name, kind in (("storage", BatteryRecourse), ("recourse in groups", SplitRecourse)):
+        program = PROBLEMS[name][0].program(PARTS)
+        samples = members(1, MEMBERS, PARTS)
+        wide = CVaRProgram(program, 0.5, 1.0)._widened(
+            program.data(samples), samples.new_zeros(1, 1, PARTS), samples[..., 0]
+        )
+        assert isinstance(wide.data.recourse, ChargedRecourse)
+        assert isinstance(wide.data.recourse.alone, kind)
+
+
 @pytest.mark.parametrize(
     ("name", "count", "seed"),
-    [("schedule", 11, 1), ("curved", 11, 1), ("arbitrage", 11, 1), ("storage", 11, 1), ("curved", 20, 2)],
+    [
+        ("schedule", 11, 1),
+        ("curved", 11, 1),
+        ("arbitrage", 11, 1),
+        ("storage", 11, 1),
+        ("curved", 20, 2),
+        ("recourse in groups", 11, 1),
+    ],
 )
 def test_gradient_against_differences(name: str, count: int, seed: int) -> None:
     """Of 20 members a whole number lies below the threshold, which is then free within an interval."""

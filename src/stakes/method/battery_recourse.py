@@ -52,6 +52,11 @@ class BatteryRecourse(Recourse):
         """The recursion loses none."""
         return False
 
+    @property
+    def factor_size(self) -> int:
+        """How many numbers the recursion of a member keeps, with what they are made from."""
+        return 40 * self.hours
+
     def blocks(self, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> "BatteryBlocks":
         """What of the members enters the linear system of a step.
 

@@ -10,7 +10,7 @@ by b = -W Theta q and the corner c = v/mu + q'Theta q + theta_u. With y = S^-1 b
 corner, and the inverse is that of S, plus (y, -1)(y, -1)' over what is left.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import torch
@@ -22,38 +22,45 @@ __all__ = ["ChargedBlocks", "ChargedRecourse"]
 
 
 @dataclass(frozen=True, eq=False)
-class ChargedRecourse(Recourse):
-    """A linear recourse with its charge; Q, W and T are those of the recourse without it.
+class ChargedRecourse:
+    """A linear recourse with its charge; it answers as every `stakes.method.member_blocks.Recourse` does.
 
     Attributes:
-        Q: No curvature, zeros (Z,).
-        W: What the recourse does: (R,) where it is diagonal, with R = Z, else (R, Z).
-        T: What the action does, without the threshold, (R, A).
+        alone: The recourse without the charge; its Q is zero.
         prices: q, what the recourse costs, (B, 1 or M, Z), over the unit of the charge.
         slopes: s, what the action costs by the outcome, (B, 1 or M, A), over that unit.
     """
 
+    alone: Recourse
     prices: Tensor
     slopes: Tensor
     hidden: ClassVar[int] = 1  # the threshold
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "simple", False)
+    loses_digits: ClassVar[bool] = True
 
     @property
-    def alone(self) -> Recourse:
-        """The recourse without the charge."""
-        return Recourse(self.Q, self.W, self.T)
+    def Q(self) -> Tensor:  # noqa: N802 as of every recourse
+        """No curvature, zeros (Z,)."""
+        return self.alone.Q
+
+    @property
+    def by_matrices(self) -> "ChargedRecourse":
+        """The same with a recourse that has nothing special to it."""
+        return replace(self, alone=self.alone.by_matrices)
+
+    @property
+    def factor_size(self) -> int:
+        """How many numbers the factors of a member have, with what they are made from."""
+        return self.alone.factor_size + 3 * (self.alone.rows + self.slopes.shape[-1])
 
     @property
     def rows(self) -> int:
         """R + 1, how many limits the recourse has."""
-        return self.W.shape[0] + 1
+        return self.alone.rows + 1
 
     @property
     def parts(self) -> int:
         """Z + 1, how many parts the recourse has."""
-        return self.W.shape[-1] + 1
+        return self.alone.parts + 1
 
     def reached(self, z: Tensor) -> Tensor:
         """What the recourse does in the rows, (B, M, R + 1).
@@ -89,7 +96,7 @@ class ChargedRecourse(Recourse):
         """
         own = action[:, None, :-1]
         last = action[:, None, -1:] - (self.slopes * own).sum(-1, keepdim=True)
-        return torch.cat([(own @ self.T.mT).expand(*last.shape[:2], -1), last], -1)
+        return torch.cat([(own @ self.alone.T.mT).expand(*last.shape[:2], -1), last], -1)
 
     def pull(self, weights: Tensor, rows: Tensor) -> Tensor:
         """What the prices of the rows are to the action, (B, A + 1).
@@ -119,7 +126,7 @@ class ChargedRecourse(Recourse):
         Args:
             places: Which, (n,) or a slice.
         """
-        return type(self)(self.Q, self.W, self.T, self.prices[places], self.slopes[places])
+        return replace(self, prices=self.prices[places], slopes=self.slopes[places])
 
 
 class ChargedBlocks(MemberBlocks):
@@ -170,6 +177,6 @@ class ChargedBlocks(MemberBlocks):
             weights: w, what each member weighs, (B, M).
         """
         inner = torch.nn.functional.pad(self.inner.on_actions(weights), (0, 1, 0, 1))
-        moves = self.border @ self.charged.T + self.charged.slopes
+        moves = self.border @ self.charged.alone.T + self.charged.slopes
         moves = torch.cat([moves, -torch.ones_like(moves[..., :1])], -1)  # (B, M, A + 1)
         return inner + moves.mT @ (weights[..., None] / self.left * moves)

@@ -110,20 +110,14 @@ class CVaRProgram(NamedTuple):
         origin = (plain.weights * fixed).sum(-1, keepdim=True)
         mean = (plain.weights[:, None] @ slopes.expand(-1, members, -1))[:, 0]
         charge = (self.mix / (1 - self.level) * unit[:, None]).expand(cases, plain.q.shape[1], 1)
-        base = plain.recourse
+        alone = replace(self.program.recourse, Q=plain.q.new_zeros(plain.q.shape[-1]))
         data = replace(
             plain,
             P=pad(plain.P, (0, 1, 0, 1)),
             p=torch.cat([plain.p - self.mix * mean, self.mix * unit], -1),
             C=pad(plain.C, (0, 1)),
             E=pad(plain.E, (0, 1)),
-            recourse=ChargedRecourse(
-                torch.zeros_like(base.W[0] if base.W.dim() == 2 else base.W),
-                base.W,
-                base.T,
-                plain.q / unit[:, None],
-                slopes / unit[:, None],
-            ),
+            recourse=ChargedRecourse(alone, plain.q / unit[:, None], slopes / unit[:, None]),
             q=torch.cat([(1 - self.mix) * plain.q, charge], -1),
             h=torch.cat([plain.h, ((fixed - origin) / unit)[..., None]], -1),
         )

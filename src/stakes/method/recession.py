@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import torch
 
+from stakes.method.member_blocks import Recourse
 from stakes.method.scenario_data import ScenarioData
 
 __all__ = ["hardly_bent", "steepest_way"]
@@ -27,7 +28,7 @@ def hardly_bent(data: ScenarioData) -> ScenarioData:
         data: The programs, in units of their own.
     """
     recourse, own = data.recourse, _BENT * torch.eye(data.p.shape[1]).to(data.P)
-    if not recourse.hidden:
+    if isinstance(recourse, Recourse):
         curved = torch.ones_like(recourse.Q) if recourse.Q.dim() == 1 else torch.eye(recourse.parts).to(recourse.Q)
         recourse = replace(recourse, Q=recourse.Q + _BENT * curved)
     return replace(data, P=data.P + own, recourse=recourse)
@@ -40,7 +41,7 @@ def steepest_way(data: ScenarioData) -> ScenarioData | None:
         data: The programs.
     """
     recourse = data.recourse
-    if recourse.hidden or bool(recourse.Q.any()) or bool(data.P.any()):
+    if not isinstance(recourse, Recourse) or bool(recourse.Q.any()) or bool(data.P.any()):
         return None
     nothing = {name: torch.zeros_like(getattr(data, name)) for name in ("e", "h")}
     return replace(

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from stakes.method.charge_row import ChargedRecourse
 from stakes.method.member_blocks import Recourse
 
 __all__ = ["ScenarioData", "Units", "beside", "largest", "recourse_alone", "scaled", "times"]
@@ -22,7 +23,7 @@ class ScenarioData:
         d: What they allow, (B, K); infinite where a case has no such limit.
         E: The equations of the action, (J, A).
         e: What they equal, (B, J).
-        recourse: Q, W and T.
+        recourse: Q, W and T, and what a member is charged beyond a threshold where risk is averted.
         q: What the recourse costs, (B, M, Z) or (B, 1, Z).
         h: What it has to reach, (B, M, R).
         weights: What each member weighs, (B, M), adding up to 1 in every case.
@@ -35,7 +36,7 @@ class ScenarioData:
     d: Tensor
     E: Tensor
     e: Tensor
-    recourse: Recourse
+    recourse: Recourse | ChargedRecourse
     q: Tensor
     h: Tensor
     weights: Tensor
