@@ -1,6 +1,7 @@
 """How the best action of a scenario program moves with its numbers, by the implicit function theorem.
 
-With S, Theta and K of the linear system at the solution (`stakes.method.interior_step`),
+A change of h, q and p leaves residuals at the solution, which one more step of the solver would remove
+(`stakes.method.interior_step`): that step is how the solution moves. With S, Theta and K of its linear system
 
     K da + E'dnu = sum_m w_m T'S^-1 (W Theta dq_m + dh_m) - dp,   E da = 0.
 """
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from stakes.method.central_path import central_point
 from stakes.method.interior_point import ProgramSolution, system_at
-from stakes.method.interior_step import Iterate, StepSystem
+from stakes.method.interior_step import Iterate, Products, Residuals, StepSystem
 from stakes.method.scenario_data import ScenarioData, beside, scaled
 
 __all__ = ["implicit_change"]
@@ -37,18 +38,21 @@ def implicit_change(
         smoothing: As in `InteriorPoint`; None for the exact gradient.
     """
     system, known = _system(data, solution, smoothing)
-    sound = known[:, None]
-    flat = _flat(data, system)
-    if prices is not None:
-        prices = torch.where(flat[..., None], 0.0, prices)
-    if slope is not None:
-        slope = torch.where(flat, 0.0, slope)
-    if prices is not None:
-        rows = rows + data.recourse.reached(system.blocks.theta(prices))
-    pull = data.recourse.pull(data.weights, system.blocks.solve(rows))
-    pull = pull if slope is None else pull - slope
-    moved = system.actions(torch.where(sound, pull, 0.0), torch.zeros_like(data.e))[0]
-    return torch.where(sound, moved, 0.0)
+    moves = known & ~_flat(data, system)
+    nothing = Iterate(*map(torch.zeros_like, system.x))
+    residuals = Residuals(
+        a=nothing.a if slope is None else _where(moves, slope),
+        c=nothing.s,
+        e=torch.zeros_like(data.e),
+        z=nothing.z if prices is None else _where(moves, prices),
+        v=-_where(known, rows),
+    )
+    return _where(known, system.step(residuals, Products(nothing.s, nothing.v, nothing.z)).a)
+
+
+def _where(chosen: Tensor, values: Tensor) -> Tensor:
+    """The values of the chosen cases, zero elsewhere."""
+    return torch.where(beside(chosen, values), values, 0.0)
 
 
 @torch.no_grad()
@@ -63,6 +67,6 @@ def _system(data: ScenarioData, solution: ProgramSolution, smoothing: float | No
 
 @torch.no_grad()
 def _flat(data: ScenarioData, system: StepSystem) -> Tensor:
-    """Whether actions beside the best cost the same, (B, 1): no price, however little it changes, moves it a little."""
+    """Whether actions beside the best cost the same, (B,): no price, however little it changes, moves it a little."""
     action, cost = scaled(data)[1]
-    return system.flat(_FLAT * cost / action)[:, None]
+    return system.flat(_FLAT * cost / action)
