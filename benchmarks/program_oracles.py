@@ -2,9 +2,10 @@
 
     python -m benchmarks.program_oracles [--programs 2000] [--gradients 75] [--jobs 2] [--json FILE]
 
-Scenario programs of random matrices, and random schedules, allocations, batteries and battery schedules, with ties,
-flat costs, bounds that meet, limits that contradict each other and costs without a lower bound among them. Clarabel
-(tolerance 1e-11) solves each as one quadratic program, which for the ready-made costs is written from their formulas.
+Scenario programs of random matrices, in one piece and in groups with equations among them, and random schedules,
+allocations, batteries and battery schedules, with ties, flat costs, bounds that meet, limits that contradict each other
+and costs without a lower bound among them. Clarabel (tolerance 1e-11) solves each as one quadratic program, which for
+the ready-made costs is written from their formulas.
 
 An objective differs by its distance over the larger of Clarabel's objective and a thousandth of the case's unit (the
 largest outcome times the largest price). Where it differs by more than 1e-7 points and prices of both are judged in
@@ -41,6 +42,8 @@ from stakes.training.processes import called_for_each
 BATCH, CHUNK = 4, 100  # cases of one shape, programs a call
 AGREED, SMALL = 1e-7, 1e-3
 JUDGED = 1e-7  # a violation, or a fall, that is none, in units of the program
+IN_GROUPS = "scenario in groups"
+MATRICES = ("scenario", IN_GROUPS)
 SCENARIOS = ("solvable", "infeasible", "unlimited", "unbounded")
 STEP, SAME_SLOPE, ONLY_ONE = 1e-4, 1e-5, 1e-6
 GRADIENT_AGREED, SMALL_SLOPE = 1e-4, 1e-2
@@ -53,7 +56,8 @@ def compared(kind: str, programs: int, seed: int) -> Row:
     generator = torch.Generator().manual_seed(seed)
     counts, worst, apart = Counter[str](), 0.0, []
     for number in range(programs // BATCH):
-        for ours, unit, program in _scenarios(generator, number) if kind == "scenario" else _costs(generator, kind):
+        cases = _scenarios(generator, number, kind) if kind in MATRICES else _costs(generator, kind)
+        for ours, unit, program in cases:
             theirs = program.clarabel()
             counts[theirs.verdict] += 1
             difference = abs(ours.objective - theirs.objective) / max(abs(theirs.objective), SMALL * unit)
@@ -64,8 +68,8 @@ def compared(kind: str, programs: int, seed: int) -> Row:
     return {"programs": sum(counts.values()), "verdicts": counts, "largest difference": worst, "apart": apart}
 
 
-def _scenarios(generator: torch.Generator, number: int) -> Iterator[tuple[Answer, float, QuadraticProgram]]:
-    data = random_programs(generator, SCENARIOS[number % len(SCENARIOS)], BATCH)
+def _scenarios(generator: torch.Generator, number: int, kind: str) -> Iterator[tuple[Answer, float, QuadraticProgram]]:
+    data = random_programs(generator, SCENARIOS[number % len(SCENARIOS)], BATCH, in_groups=kind == IN_GROUPS)
     solution, units = InteriorPoint().solve(data), scaled(data)[1]
     for case in range(BATCH):
         unit = float(units.action[case] * units.cost[case])
@@ -144,8 +148,8 @@ def gradients(kind: str, programs: int, seed: int) -> Row:
 
 def _differentiable(generator: torch.Generator, kind: str) -> tuple[Any, Tensor, Any]:
     """A function of the members of one case, the members (1, M, D), and the same by Clarabel."""
-    if kind == "scenario":
-        program, samples = random_scenario_program(generator)
+    if kind in MATRICES:
+        program, samples = random_scenario_program(generator, in_groups=kind == IN_GROUPS)
 
         def theirs(members: Tensor) -> Tensor:
             answer = whole_program(program.data(members), 0).clarabel(1e-13)
@@ -188,7 +192,7 @@ def merged(parts: list[Row]) -> Row:
 
 
 def run(programs: int, of_gradients: int, jobs: int) -> Row:
-    began, kinds = time.perf_counter(), ("scenario", *KINDS)
+    began, kinds = time.perf_counter(), (*MATRICES, *KINDS)
     tables: Row = {}
     for name, function, total, chunk in (
         ("objectives", compared, programs, CHUNK),

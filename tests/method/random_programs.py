@@ -11,12 +11,16 @@ from stakes import ScenarioProgram
 from stakes.method.interior_point import ProgramSolution
 from stakes.method.member_blocks import Recourse
 from stakes.method.scenario_data import ScenarioData
+from stakes.method.split_recourse import split
 
 from .quadratic_programs import Answer, Columns, QuadraticProgram, stacked
 
 
-def random_programs(generator: torch.Generator, kind: str, cases: int = 3) -> ScenarioData:
-    """A batch of one shape: "solvable", "infeasible" (bounds cross), "unlimited", or "unbounded" in many cases."""
+def random_programs(generator: torch.Generator, kind: str, cases: int = 3, *, in_groups: bool = False) -> ScenarioData:
+    """A batch of one shape: "solvable", "infeasible" (bounds cross), "unlimited", or "unbounded" in many cases.
+
+    A recourse in groups has equations in some of them, each as two rows that contradict each other.
+    """
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
@@ -26,7 +30,7 @@ def random_programs(generator: torch.Generator, kind: str, cases: int = 3) -> Sc
 
     parts, members, limits = number(1, 6), number(1, 8), number(0, 5)
     equations = number(0, 2) if parts > 1 else 0
-    recourse = _random_recourse(normal, number, parts)
+    recourse = (_grouped_recourse if in_groups else _random_recourse)(normal, number, parts)
     curved = normal(cases, parts, parts)
     eye = torch.eye(parts, dtype=torch.float64)
     limit, equation, inside = normal(limits, parts), normal(equations, parts), normal(cases, parts)
@@ -47,7 +51,7 @@ def random_programs(generator: torch.Generator, kind: str, cases: int = 3) -> Sc
         e=inside @ equation.mT,
         recourse=recourse,
         q=price if kind == "unbounded" else price.abs() + 0.1,
-        h=normal(cases, members, recourse.rows) * 10.0 ** number(-2, 5),
+        h=_asked(recourse, normal(cases, members, recourse.rows)) * 10.0 ** number(-2, 5),
         weights=weights / weights.sum(1, keepdim=True),
         curvature=torch.ones(cases, 1, 1, dtype=torch.float64),
     )
@@ -65,10 +69,35 @@ def _random_recourse(normal: Callable[..., Tensor], number: Callable[[int, int],
     return Recourse(matrix, reach, normal(rows, parts))
 
 
-def random_scenario_program(generator: torch.Generator) -> tuple[ScenarioProgram, Tensor]:
+def _grouped_recourse(normal: Callable[..., Tensor], number: Callable[[int, int], int], parts: int) -> Recourse:
+    """Groups of one to nine rows; whatever a row asks for, more or less of a part of its own gives it."""
+    reach, moves = [], []
+    for _ in range(number(2, 5)):
+        rows, more = number(1, 4) if number(0, 5) else 9, number(0, 3)
+        eye = torch.eye(rows, dtype=torch.float64)
+        W, T = torch.cat([normal(rows, more), eye, -eye], 1), normal(rows, parts)  # noqa: N806
+        equations = bool(number(0, 2)) and rows < 9
+        reach.append(torch.cat([W, -W]) if equations else W)
+        moves.append(torch.cat([T, -T]) if equations else T)
+    whole = torch.block_diag(*reach)
+    order = normal(len(whole)).argsort()
+    squares = normal(whole.shape[1]).clamp(min=0.0) * number(0, 2)
+    return split(Recourse(squares, whole[order], torch.cat(moves)[order]))
+
+
+def _asked(recourse: Recourse, drawn: Tensor) -> Tensor:
+    """What rows ask for (..., R), the opposite of it where the row is the opposite of one before."""
+    full = torch.diag(recourse.W) if recourse.W.dim() == 1 else recourse.W
+    opposite = (full[:, None] == -full).all(-1) & (recourse.T[:, None] == -recourse.T).all(-1)
+    first = opposite.tril(-1)
+    return torch.where(first.any(1), -drawn[..., first.int().argmax(1)], drawn)
+
+
+def random_scenario_program(generator: torch.Generator, *, in_groups: bool = False) -> tuple[ScenarioProgram, Tensor]:
     """One program in which the outcome moves prices and rows, with its members (1, M, D)."""
-    data = random_programs(generator, "solvable", 1)
+    data = random_programs(generator, "solvable", 1, in_groups=in_groups)
     recourse, parts = data.recourse, data.p.shape[1]
+    assert isinstance(recourse, Recourse)
     outcomes, members = (int(torch.randint(1, 5, (1,), generator=generator)) for _ in range(2))
 
     def normal(*shape: int) -> Tensor:
@@ -77,7 +106,7 @@ def random_scenario_program(generator: torch.Generator) -> tuple[ScenarioProgram
     program = ScenarioProgram(
         T=recourse.T,
         W=recourse.W,
-        h_y=normal(recourse.rows, outcomes),
+        h_y=_asked(recourse, normal(outcomes, recourse.rows)).mT if in_groups else normal(recourse.rows, outcomes),
         q=data.q[0].mean(0) + 1,
         q_y=0.1 * normal(recourse.parts, outcomes),
         Q=recourse.Q,
