@@ -215,3 +215,17 @@ def test_a_curved_recourse_is_refused() -> None:
     program = ScenarioProgram(torch.eye(2), torch.ones(2), torch.eye(2), torch.ones(2), Q=torch.ones(2))
     with pytest.raises(CostError, match="linear costs"):
         CVaRProgram(program, 0.5, 1.0).solve(members(1, 4, 2), torch.zeros(1, 4))
+
+
+@pytest.mark.parametrize("name", ["schedule", "curved", "arbitrage", "storage"])
+@pytest.mark.parametrize("fill", [1e9, 1e30])
+def test_a_member_without_weight_changes_nothing(name: str, fill: float) -> None:
+    cost, draw, _ = PROBLEMS[name]
+    samples, weights = draw(2, MEMBERS, PARTS), torch.ones(MEMBERS, dtype=torch.float64)
+    weights[0] = 0.0
+    averse = CVaRCost(cost, 0.5)
+    expected = solve_action(averse, samples, weights=weights)
+    samples[:, 0] = fill
+    solution = solve_action(averse, samples, weights=weights)
+    assert bool(solution.certified.all())
+    torch.testing.assert_close(solution.expected_cost, expected.expected_cost, rtol=1e-9, atol=0.0)

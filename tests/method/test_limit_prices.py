@@ -9,7 +9,7 @@ from torch import Tensor
 
 import stakes
 from stakes.decisions import solve_decisions
-from stakes.errors import CostError
+from stakes.errors import CostError, ShapeError
 from stakes.method.limit_prices import limit_prices
 from stakes.method.program_actions import part_names
 
@@ -145,3 +145,8 @@ def test_every_case_may_have_limits_of_its_own(name: str) -> None:
     for case, limit in enumerate(limits[name]):
         alone = limit_prices(stakes.ScheduleCost(3.0, 1.0, **{name: limit.item()}), samples[case])
         torch.testing.assert_close(together.price[case], alone.price, rtol=0.0, atol=1e-6)
+
+
+def test_names_of_other_outcomes_are_refused() -> None:
+    with pytest.raises(ShapeError, match="outcomes must name each of 3 outcomes, got 2 names"):
+        limit_prices(stakes.ScheduleCost(2.0, 1.0, ramp=1.0), torch.rand(2, 4, 3), ["a", "b"])

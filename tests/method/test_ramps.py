@@ -108,3 +108,23 @@ def test_large_and_small_units() -> None:
     large = solve_action(ScheduleCost(4e-6, 1e-6, 0.6e-6 / unit, 0.4 * unit), unit * samples)
     assert bool(large.certified.all())
     torch.testing.assert_close(large.action / unit, plain, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("lower", [-1e12, -1e15, -1e20])
+def test_a_bound_that_stands_for_none_costs_no_digits(lower: float) -> None:
+    samples = 3 * torch.randn(50, 20, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    near, far = (solve_action(ScheduleCost(3.0, 1.0, 1.0, 0.4, lower=bound), samples) for bound in (-100.0, lower))
+    assert bool(far.certified.all())
+    torch.testing.assert_close(far.action, near.action, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("fill", [1e12, 9.97e36])
+def test_a_member_without_weight_costs_no_digits(fill: float) -> None:
+    samples = 3 * torch.randn(50, 20, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights, cost = torch.ones(20, dtype=torch.float64), ScheduleCost(3.0, 1.0, 1.0, 0.4)
+    weights[0] = 0.0
+    alone = solve_action(cost, samples[:, 1:])
+    samples[:, 0] = fill
+    solution = solve_action(cost, samples, weights=weights)
+    assert bool(solution.certified.all())
+    torch.testing.assert_close(solution.action, alone.action, rtol=0.0, atol=1e-9)

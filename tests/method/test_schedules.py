@@ -139,3 +139,24 @@ def test_wrong_parameters(wrong: dict[str, Any], said: str) -> None:
 def test_parameters_of_another_length() -> None:
     with pytest.raises(ShapeError, match=r"^short must be one number, or one for each of 4 outcomes, got 3$"):
         optimal_action(ScheduleCost(torch.ones(3), 1.0, ramp=0.1), members(2, 6, 4))
+
+
+def test_gradient_by_the_squares_where_a_ramp_binds() -> None:
+    members = torch.tensor([[[0.0, 4.0]]], dtype=torch.float64)
+
+    def action(quadratic: Tensor) -> Tensor:
+        return optimal_action(ScheduleCost(1.0, 1.0, quadratic, 1.0, lower=-9.0), members)
+
+    squares = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(action, (squares,))
+
+
+@pytest.mark.parametrize(
+    "cost", [ScheduleCost(3.0, 1.0), ScheduleCost(3.0, 1.0, ramp=0.5), AllocationCost(3.0, 1.0, 99.0)]
+)
+def test_of_tied_members_the_one_that_weighs_moves_the_action(cost: Any) -> None:
+    members = torch.tensor([[[2.0, 1.0], [2.0, 1.0]]], dtype=torch.float64, requires_grad=True)
+    action = optimal_action(cost, members, weights=torch.tensor([0.0, 1.0]))
+    (gradient,) = torch.autograd.grad(action[0].sum(), members)
+    assert float(gradient[0, 0].abs().max()) == 0.0
+    assert float(gradient[0, 1].abs().max()) > 0.0

@@ -19,6 +19,7 @@ from torch.nn.functional import pad
 from stakes.errors import CostError
 from stakes.method.charge_row import ChargedRecourse
 from stakes.method.interior_point import InteriorPoint, ProgramSolution
+from stakes.method.member_weights import counted
 from stakes.method.program_gradient import implicit_change
 from stakes.method.programs import ScenarioProgram
 from stakes.method.scenario_data import ScenarioData, largest
@@ -80,6 +81,7 @@ class CVaRProgram(NamedTuple):
         if self.program.Q is not None and bool(self.program.Q.any()):
             raise CostError("CVaRCost needs a recourse with linear costs, got a program with Q")
         cases, members = samples.shape[:-2], samples.shape[-2]
+        samples, fixed = counted(samples, weights), counted(fixed[..., None], weights)[..., 0]
         flat, slopes = samples.reshape(-1, *samples.shape[-2:]), self._slopes(samples)
         fixed = fixed.reshape(-1, members)
         if gradient:

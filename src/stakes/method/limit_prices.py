@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from stakes.errors import CostError
+from stakes.errors import CostError, ShapeError
 from stakes.method.argument_checks import check_samples
 from stakes.method.costs import Cost
 from stakes.method.interior_point import InteriorPoint
@@ -82,6 +82,8 @@ def limit_prices(
         raise CostError(f"limits have prices where a decision has many parts, got {type(cost).__name__}")
     check_samples(samples)
     names = [str(place) for place in range(1, samples.shape[-1] + 1)] if outcomes is None else list(outcomes)
+    if len(names) != samples.shape[-1]:
+        raise ShapeError(f"outcomes must name each of {samples.shape[-1]} outcomes, got {len(names)} names")
     program = cost.program(samples.shape[-1], samples.device)
     with torch.no_grad():
         shares = relative_weights(weights, samples)

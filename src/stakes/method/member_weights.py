@@ -14,7 +14,15 @@ from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.method.argument_checks import known_false
 from stakes.method.sorting import sort_members
 
-__all__ = ["OrderedMembers", "in_order", "mean_of_members", "refuse_weights", "relative_weights", "weight_balance"]
+__all__ = [
+    "OrderedMembers",
+    "counted",
+    "in_order",
+    "mean_of_members",
+    "refuse_weights",
+    "relative_weights",
+    "weight_balance",
+]
 
 
 def relative_weights(weights: Tensor | None, samples: Tensor) -> Tensor | None:
@@ -76,6 +84,20 @@ def mean_of_members(values: Tensor, weights: Tensor | None, axis: int) -> Tensor
         return values.mean(axis)
     counts = weights != 0
     return (weights * torch.where(counts, values, 0.0)).mean(axis)
+
+
+def counted(values: Tensor, weights: Tensor | None) -> Tensor:
+    """The values of the members, each without weight in place of the heaviest one: whatever it is, it asks for nothing.
+
+    Args:
+        values: Numbers of each member, (..., M, n).
+        weights: What each member weighs, (..., M); None where all count alike.
+    """
+    if weights is None:
+        return values
+    each = weights.expand(values.shape[:-1])
+    heaviest = each.argmax(-1)[..., None, None].expand(*values.shape[:-2], 1, values.shape[-1])
+    return torch.where(each[..., None] > 0, values, values.gather(-2, heaviest))
 
 
 class OrderedMembers(NamedTuple):

@@ -74,6 +74,7 @@ class PartCosts:
         quadratic: What the square of the difference costs, twice, (B, A).
         lower: What a part does not fall below, (B, A).
         upper: What a part does not exceed, (B, A), infinite where there is no such bound.
+        weights: What each member weighs, (B, M), in the order in which they came; None where all count alike.
     """
 
     members: Tensor
@@ -84,6 +85,7 @@ class PartCosts:
     quadratic: Tensor
     lower: Tensor
     upper: Tensor
+    weights: Tensor | None = None
 
     @classmethod
     def of(cls, cost: object, samples: Tensor, weights: Tensor | None) -> "PartCosts":
@@ -118,7 +120,7 @@ class PartCosts:
             if getattr(cost, name, None) is not None:
                 own = parameter_parts(cost, name, parts, flat.device).expand(*cases, parts)
                 named[name] = own.reshape(-1, parts)
-        return cls(members, below, mean, **named)
+        return cls(members, below, mean, **named, weights=None if shares is None else each)
 
     def rows(self, places: Tensor | slice) -> "PartCosts":
         """Some of the cases.
@@ -128,7 +130,8 @@ class PartCosts:
         """
         names = ("members", "mean", "short", "long", "quadratic", "lower", "upper")
         below = self.below if len(self.below) == 1 else self.below[places]
-        return replace(self, below=below, **{name: getattr(self, name)[places] for name in names})
+        weights = None if self.weights is None else self.weights[places]
+        return replace(self, below=below, weights=weights, **{name: getattr(self, name)[places] for name in names})
 
     @property
     def prices(self) -> Tensor:
@@ -180,8 +183,9 @@ class PartCosts:
         """
         leader, held_by = best.leader, best.held_by.gather(-1, best.leader)
         mean = samples.mean(1) if weights is None else (weights[..., None] * samples).sum(1) / weights.sum(-1)[:, None]
-        total = torch.zeros_like(self.quadratic).scatter_add(-1, leader, self.quadratic).gather(-1, leader)
-        share = self.quadratic / torch.where(total > 0, total, 1.0)
+        curved = self.quadratic.detach()
+        total = torch.zeros_like(curved).scatter_add(-1, leader, curved).gather(-1, leader)
+        share = curved / torch.where(total > 0, total, 1.0)
         together = torch.zeros_like(total).scatter_add(-1, leader, share * mean).gather(-1, leader)
         moving = torch.where(held_by == BETWEEN, together, 0.0)
         moving = torch.where(held_by >= 0, self.members_at(held_by.clamp(min=0), samples), moving)
@@ -197,7 +201,8 @@ class PartCosts:
         count, parts = samples.shape[1:]
         part, value = place // count, self.members.flatten(1).gather(-1, place)
         column = samples.detach().double().gather(-1, part[:, None].expand(-1, count, -1))  # (B, M, A)
-        member = (column == value[:, None]).byte().argmax(1)
+        tied = (column == value[:, None]).byte()
+        member = (tied if self.weights is None else tied * self.weights[..., None]).argmax(1)
         return samples.flatten(1).gather(-1, member * parts + part).double()
 
 

@@ -21,6 +21,7 @@ from stakes.errors import CostError, ShapeError, StakesWarning
 from stakes.method.argument_checks import check_finite
 from stakes.method.interior_point import InteriorPoint, ProgramSolution
 from stakes.method.member_blocks import Recourse
+from stakes.method.member_weights import counted
 from stakes.method.program_checks import require_meaning
 from stakes.method.program_gradient import implicit_change
 from stakes.method.scenario_data import ScenarioData, recourse_alone
@@ -203,9 +204,7 @@ class ScenarioProgram:
         y = samples.reshape(-1, members, width)
         shares = y.new_ones(len(y), members) if weights is None else weights.double().expand(*cases, members)
         shares = shares.reshape(-1, members) / shares.reshape(-1, members).sum(-1, keepdim=True)
-        if weights is not None:  # a member without weight asks for nothing: it is taken to be the heaviest one
-            heaviest = y.gather(1, shares.argmax(-1)[:, None, None].expand(-1, 1, width))
-            y = torch.where(shares[..., None] > 0, y, heaviest)
+        y = counted(y, None if weights is None else shares)
         mean = (shares[:, None] @ y)[:, 0]
         p = self._vector("p", shape, self.parts) + _by_outcome(self._batch(self.p_y, shape, 2), mean)
         q = self._vector("q", shape, self.recourse.parts)[:, None]

@@ -13,6 +13,7 @@ all prices together. The hours after t are dealt with in the same way, from the 
 meet in the middle. From there to either side, a_t is the point next to its root that its neighbour allows.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -47,9 +48,13 @@ def ramped_action(costs: PartCosts, free: Tensor, ramp: Tensor) -> RampedAction:
         free: The best actions without the limit, (B, A).
         ramp: By how much neighbours may differ, (B, 1).
     """
+    # No best action leaves the free ones; numbers far beyond them, such as a bound in place of none, would cost digits.
+    ends = torch.cat([free, costs.mean], -1)
+    spread = ends.amax(-1, keepdim=True) - ends.amin(-1, keepdim=True) + ramp
+    costs = replace(costs, lower=torch.maximum(costs.lower, free.amin(-1, keepdim=True) - ramp))
     limits = _limits(free, ramp)
-    best = _schedule(_parts(costs, limits), limits, ROUNDING * costs.prices.sum(-1, keepdim=True), ramp)
-    return RampedAction(best, *_proof(costs, ramp, best.action))
+    best = _schedule(_parts(costs, limits, spread), limits, ROUNDING * costs.prices.sum(-1, keepdim=True), ramp)
+    return RampedAction(best, *_proof(costs, ramp, best.action, spread))
 
 
 class _Slope(NamedTuple):
@@ -99,10 +104,10 @@ def _limits(free: Tensor, ramp: Tensor) -> _Limits:
     return _Limits(lowest, -highest)
 
 
-def _parts(costs: PartCosts, limits: _Limits) -> _Slope:
+def _parts(costs: PartCosts, limits: _Limits, spread: Tensor) -> _Slope:
     """The slopes of all parts between the limits, with bends at the members and the bounds."""
     x, jump, held_by, below = _members(costs, limits)
-    wall = 2 * (costs.prices + costs.quadratic * _spread(costs)).sum(-1, keepdim=True)  # steeper than all prices
+    wall = 2 * (costs.prices + costs.quadratic * spread).sum(-1, keepdim=True)  # steeper than all prices
     wall = wall.expand_as(costs.lower)
     bounds = [costs.lower] if number_on_host(torch.isinf(costs.upper).all()) else [costs.lower, costs.upper]
     jump = torch.cat([jump, *[wall[..., None]] * len(bounds)], -1)
@@ -115,13 +120,6 @@ def _parts(costs: PartCosts, limits: _Limits) -> _Slope:
         start[..., None],
         costs.quadratic[..., None],
     )
-
-
-def _spread(costs: PartCosts) -> Tensor:
-    """How far the members of a case lie from each other, or from the lower bounds, at most, (B, 1)."""
-    highest = costs.members.amax((1, 2))
-    lowest = torch.minimum(costs.members.amin((1, 2)), costs.lower.amin(1))
-    return (torch.maximum(highest, costs.lower.amax(1)) - lowest)[:, None]
 
 
 def _members(costs: PartCosts, limits: _Limits) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -245,7 +243,7 @@ def _outwards(roots: Tensor, held_by: Tensor, ramp: Tensor, middle: int) -> Part
     return PartAction(action, held_by, torch.where(hours < middle, later, sooner))
 
 
-def _proof(costs: PartCosts, ramp: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+def _proof(costs: PartCosts, ramp: Tensor, action: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
     """The gap and the residual of actions, by prices of the ramps and bounds.
 
     The price mu_t of the ramp after t is the sum of the slopes of the parts up to t, each between those just below and
@@ -256,7 +254,7 @@ def _proof(costs: PartCosts, ramp: Tensor, action: Tensor) -> tuple[Tensor, Tens
     size = torch.maximum(action.abs().amax(-1, keepdim=True), ramp)
     reach = ROUNDING * size
     least, most = costs.slopes(action, reach)
-    unit = (costs.prices + costs.quadratic * _spread(costs)).sum(-1, keepdim=True)
+    unit = (costs.prices + costs.quadratic * spread).sum(-1, keepdim=True)
     least = torch.where(action <= costs.lower + reach, least - unit, least)  # a bound withstands any price
     most = torch.where(action >= costs.upper - reach, most + unit, most)
     step = action.diff(dim=-1)
