@@ -135,3 +135,8 @@ def test_what_cannot_be_checked_is_refused() -> None:
         check_program(ScheduleCost(4.0, 1.0), members(0))
     with pytest.raises(NonFiniteError, match="samples must be finite"):
         check_program(ScheduleCost(4.0, 1.0), members() * torch.nan)
+
+
+def test_parameters_of_many_decision_makers_are_refused() -> None:
+    with pytest.raises(CostError, match=r"one decision maker, got short of the shape \(6, 1\)"):
+        check_program(ScheduleCost(torch.rand(6, 1) + 1, 1.0, ramp=0.5), members())

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from stakes import DecisionScore, InteriorPoint, cost_function, optimal_action, solve_action
-from stakes.errors import CostError, SettingError, ShapeError
+from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
 from stakes.method.barrier_newton import BarrierNewton
 from stakes.method.convex_actions import ConvexCost
 
@@ -280,6 +280,15 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
 def test_what_is_refused(make: Callable[[], object], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         make()
+
+
+@pytest.mark.parametrize("name", ["upper", "limits"])
+def test_gradients_by_its_parameters_are_not_silently_nothing(name: str) -> None:
+    number = torch.tensor([2.0], requires_grad=True)
+    given = {"upper": number} if name == "upper" else {"upper": 2.0, "limits": (torch.ones(1, PARTS), number)}
+    cost = cost_function(FUNCTIONS["softplus"][0], lower=0.0, convex=True, parts=PARTS, **given)
+    with pytest.warns(StakesWarning, match=f"no gradient by the parameters of this cost .{name}"):
+        optimal_action(cost, torch.rand(1, MEMBERS, PARTS).requires_grad_())
 
 
 def test_it_is_printed_as_it_is_made() -> None:

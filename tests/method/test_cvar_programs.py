@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes import (
+    ActionSolution,
     AllocationCost,
     ArbitrageCost,
     CVaRCost,
@@ -229,3 +230,20 @@ def test_a_member_without_weight_changes_nothing(name: str, fill: float) -> None
     solution = solve_action(averse, samples, weights=weights)
     assert bool(solution.certified.all())
     torch.testing.assert_close(solution.expected_cost, expected.expected_cost, rtol=1e-9, atol=0.0)
+
+
+@pytest.mark.parametrize("level", [5e4, 1e6])
+def test_squares_far_from_zero_cost_no_digits(level: float) -> None:
+    samples = 100 * torch.randn(4, 50, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def solved(moved: float, averse: bool) -> ActionSolution:
+        cost = ScheduleCost(50.0, 10.0, 1.0, ramp=20.0, lower=moved - 1000)
+        if averse:
+            return solve_action(CVaRCost(cost, 0.8), samples + moved)
+        return solve_action(cost, samples + moved, InteriorPoint())
+
+    for averse in (True, False):
+        near, far = solved(0.0, averse), solved(level, averse)
+        assert bool(far.certified.all())
+        torch.testing.assert_close(far.expected_cost, near.expected_cost, rtol=1e-8, atol=0.0)
+        torch.testing.assert_close(far.action[:, :6] - level, near.action[:, :6], rtol=0.0, atol=1e-4)

@@ -110,6 +110,20 @@ def test_lists_of_anything_else_are_refused() -> None:
         ScheduleCost(short=["much"], long=1.0)  # type: ignore[arg-type]
 
 
+def test_lists_of_unequal_lengths_are_refused() -> None:
+    for make in (
+        lambda: ScheduleCost(short=[1.0, 2.0], long=[1.0, 2.0, 3.0]),
+        lambda: ScheduleCost(1.0, 1.0, lower=[0.0, 1.0], upper=[4.0, 5.0, 6.0]),
+        lambda: StorageCost([1.0, 2.0], [3.0, 4.0, 5.0], 0.0, 1.0, 1.0),
+    ):
+        with pytest.raises(CostError, match=r"equally many, got: .* has 2, .* has 3"):
+            make()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert float(ScheduleCost(np.float32(2), np.int64(1)).short) == 2.0
+
+
 def test_what_is_a_number_already_stays_so() -> None:
     cost = ScheduleCost(1.0, 2.0)
     take_lists(cost)

@@ -159,3 +159,9 @@ def test_gradients_by_parameters_of_a_program_are_not_silently_nothing(averse: b
     battery = CVaRCost(battery, 0.4) if averse else battery
     with pytest.warns(StakesWarning, match="no gradient by the parameters of this cost"):
         optimal_action(battery, torch.rand(1, 9, 3, dtype=torch.float64).requires_grad_())
+
+
+def test_a_number_of_words_has_no_gradient_and_says_so() -> None:
+    price = torch.tensor(3.0, requires_grad=True)
+    with pytest.warns(StakesWarning, match=r"no gradient by the parameters of this cost \(numbers.price\)"):
+        Program({"plan": Quantity(cost="price - outcome", upper=1)}, numbers={"price": price})

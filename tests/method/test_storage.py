@@ -116,6 +116,8 @@ def test_every_case_may_have_a_battery_of_its_own() -> None:
         ({"efficiency": 1.2}, "efficiency must be a number"),
         ({"efficiency": torch.ones(2)}, "efficiency must be a number"),
         ({"start": 9.0}, "start must lie between"),
+        ({"start": "full"}, "start must be a number"),
+        ({"efficiency": None}, "efficiency must be a number"),
         ({"start": [0.5, 0.0]}, "start must be one number"),
     ],
 )
@@ -135,3 +137,14 @@ def test_a_battery_without_losses_that_often_rests_is_solved() -> None:
 def test_wear_is_one_number() -> None:
     with pytest.raises(CostError, match="quadratic must be one number, got 1, 2"):
         ArbitrageCost(power=1.0, energy=1.0, quadratic=[1.0, 2.0])  # type: ignore[arg-type]
+
+
+def test_a_battery_that_holds_more_than_it_may_later_on_gets_rid_of_it() -> None:
+    cost = StorageCost(1.0, 3.0, 0.0, power=1.0, energy=[2.0, 1.0, 0.5], efficiency=1.0, start=1.0)
+    solution = solve_action(cost, torch.zeros(1, 4, 3, dtype=torch.float64))
+    assert bool(solution.certified.all())
+    torch.testing.assert_close(solution.action.sum(-1), torch.ones(1, dtype=torch.float64), rtol=1e-6, atol=1e-6)
+
+
+def test_wear_in_a_list_is_one_number() -> None:
+    assert ArbitrageCost(1.0, 1.0, quadratic=[0.1])(torch.ones(6), torch.ones(3)).shape == ()  # type: ignore[arg-type]

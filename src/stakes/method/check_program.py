@@ -14,6 +14,7 @@ from stakes.method.costs import Cost, require_cost, shown_action, states_convexi
 from stakes.method.limit_prices import limit_prices
 from stakes.method.program_actions import PartsCost, ProgramCost
 from stakes.method.programs import ScenarioProgram
+from stakes.method.risk import plain_cost_of
 from stakes.number_text import number_text
 
 __all__ = ["CheckedLimit", "ProgramCheck", "check_program"]
@@ -156,6 +157,7 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = 16) -> Progr
     require_cost(cost)
     if not isinstance(cost, ProgramCost | PartsCost):
         raise CostError(f"a decision of one number is checked by check_cost, got {type(cost).__name__}")
+    _require_one_maker(cost)
     if samples.numel() == 0 or compared_sets < 1:
         raise ShapeError("check_program needs at least one set of members, and one to compare")
     flat = samples.detach().double().reshape(-1, *samples.shape[-2:])
@@ -180,6 +182,16 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = 16) -> Progr
         differing=differing,
         convex_by_word=isinstance(cost, ConvexCost),
     )
+
+
+def _require_one_maker(cost: Cost) -> None:
+    """Raise where a parameter has cases of its own: those that are looked at are others."""
+    plain = plain_cost_of(cost)
+    for name, value in vars(plain).items():
+        if isinstance(plain, ProgramCost) and isinstance(value, Tensor) and value.dim() > 1:
+            raise CostError(
+                f"check_program takes the decision of one decision maker, got {name} of the shape {tuple(value.shape)}"
+            )
 
 
 def _said_convex(cost: Cost, samples: Tensor) -> bool | None:

@@ -24,6 +24,7 @@ from stakes.method.derivatives import slope_and_hessian
 from stakes.method.member_weights import mean_of_members
 from stakes.method.part_costs import parameter_parts
 from stakes.method.program_actions import BINDS, ProgramAction
+from stakes.method.program_checks import warn_of_parameters
 from stakes.method.programs import ScenarioProgram
 
 __all__ = ["ConvexCost", "Limits"]
@@ -97,6 +98,9 @@ class ConvexCost:
         """
         if solver is not None and not isinstance(solver, BarrierNewton):
             raise SettingError(f"solver must be a BarrierNewton for this cost, got {solver!r}")
+        if gradient:
+            limits = {f"limits[{place}]": number for place, number in enumerate(self.limits or ())}
+            warn_of_parameters({"lower": self.lower, "upper": self.upper, **limits})
         within, members = self._within_on(samples.device).at(samples.shape[:-2]), samples.double()
         expected = self._expected(within, weights)
         with torch.no_grad():

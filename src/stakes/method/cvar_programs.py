@@ -20,6 +20,7 @@ from stakes.errors import CostError
 from stakes.method.charge_row import ChargedRecourse
 from stakes.method.interior_point import InteriorPoint, ProgramSolution
 from stakes.method.member_weights import counted
+from stakes.method.program_checks import warn_of_parameters
 from stakes.method.program_gradient import implicit_change
 from stakes.method.programs import ScenarioProgram
 from stakes.method.scenario_data import ScenarioData, largest
@@ -85,7 +86,7 @@ class CVaRProgram(NamedTuple):
         flat, slopes = samples.reshape(-1, *samples.shape[-2:]), self._slopes(samples)
         fixed = fixed.reshape(-1, members)
         if gradient:
-            self.program.warn_of_parameters()
+            warn_of_parameters(vars(self.program))
         with torch.no_grad():
             plain = self.program.data(samples.detach(), weights)
             wide = self._widened(plain, slopes.detach(), fixed.detach())

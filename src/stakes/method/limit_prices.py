@@ -79,7 +79,9 @@ def limit_prices(
         solver: How the program is solved; None for `InteriorPoint()`.
     """
     if not isinstance(cost, ProgramCost):
-        raise CostError(f"limits have prices where a decision has many parts, got {type(cost).__name__}")
+        raise CostError(
+            f"limits have prices where a decision has many parts and no aversion to risk, got {type(cost).__name__}"
+        )
     check_samples(samples)
     names = [str(place) for place in range(1, samples.shape[-1] + 1)] if outcomes is None else list(outcomes)
     if len(names) != samples.shape[-1]:

@@ -207,17 +207,22 @@ class PartCosts:
 
 
 def take_lists(cost: object) -> None:
-    """Hold the numbers of a cost that came as lists or arrays as tensors, in double precision.
+    """Hold the numbers of a cost that came as lists or arrays as tensors, in double precision, as many of each.
 
     Args:
         cost: A dataclass of parameters that is being made.
     """
     for name, value in vars(cost).items():
-        if isinstance(value, list | tuple | np.ndarray):
+        if isinstance(value, list | tuple | np.ndarray | np.number):
             try:
                 object.__setattr__(cost, name, torch.as_tensor(value, dtype=torch.float64))
             except (TypeError, ValueError):
                 raise CostError(f"{name} must be numbers, one for each outcome, got {value!r}") from None
+    sizes = {name: value.shape[-1:].numel() for name, value in vars(cost).items() if isinstance(value, Tensor)}
+    several = {name: size for name, size in sizes.items() if size != 1}
+    if len(set(several.values())) > 1:
+        counts = ", ".join(f"{name} has {size}" for name, size in several.items())
+        raise CostError(f"numbers for each outcome must be equally many, got: {counts}")
 
 
 def parameter_parts(cost: object, name: str, parts: int, device: torch.device | None) -> Tensor:

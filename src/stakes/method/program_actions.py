@@ -12,7 +12,7 @@ from stakes.method.costs import Cost
 from stakes.method.interior_point import InteriorPoint
 from stakes.method.part_costs import redone
 from stakes.method.programs import ScenarioProgram
-from stakes.method.schedules import FreeAction, JoinedAction
+from stakes.method.schedules import FreeAction, JoinedAction, ScheduleCost
 
 __all__ = [
     "BINDS",
@@ -237,17 +237,28 @@ def program_action(
             return exact
         smooth = _solved(program, samples, weights, solver, gradient).action
         return exact._replace(action=exact.action.detach() + (smooth - smooth.detach()))
-    cases = samples.shape[:-2]
-    free = cost.free_action(samples, weights)
-    alone = _of_free(program, free, samples, weights, known, gradient)
+    return _free_or_solved(cost, samples, weights, solver, known, gradient)
+
+
+def _free_or_solved(
+    cost: PartlyFree, samples: Tensor, weights: Tensor | None, solver: InteriorPoint, known: Tensor, gradient: bool
+) -> ProgramAction:
+    """In closed form where that meets all limits, else by the program."""
+    program, cases = cost.program(samples.shape[-1], samples.device), samples.shape[:-2]
+    near, members, middle = cost.centred(samples, weights) if isinstance(cost, ScheduleCost) else (cost, samples, 0)
+    nearby = near.program(samples.shape[-1], samples.device)
+    free = near.free_action(members, weights)
+    alone = _of_free(nearby, free, members, weights, known, gradient)
 
     def solve(places: Tensor | None) -> tuple[Tensor, ...]:
         return _in_one_axis(
-            _solved(program, samples, weights, solver, gradient, places), 1 if places is not None else len(cases)
+            _solved(nearby, members, weights, solver, gradient, places), 1 if places is not None else len(cases)
         )
 
     parts = redone(free.allowed.flatten(), _in_one_axis(alone, len(cases)), solve)
-    return ProgramAction(*(part.reshape(whole.shape) for part, whole in zip(parts, alone, strict=True)))
+    found = ProgramAction(*(part.reshape(whole.shape) for part, whole in zip(parts, alone, strict=True)))
+    action = found.action + middle
+    return found._replace(action=action, interior=is_interior(program, action, samples, weights, gradient))
 
 
 def _in_one_axis(actions: ProgramAction, axes: int) -> tuple[Tensor, ...]:

@@ -1,14 +1,15 @@
 """Whether the numbers of a program mean anything: limits that are limits, curvatures that are not negative."""
 
+import warnings
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from stakes.errors import CostError, NonFiniteError
+from stakes.errors import CostError, NonFiniteError, StakesWarning
 from stakes.method.argument_checks import known_false, shown_numbers
 
-__all__ = ["require_meaning"]
+__all__ = ["require_meaning", "warn_of_parameters"]
 
 _ROUNDING = 1e-9  # of the largest number of a matrix
 
@@ -33,6 +34,22 @@ def require_meaning(numbers: Mapping[str, Tensor | None]) -> None:
         matrix = numbers.get(name)
         if matrix is not None:
             _require_curvature(name, torch.diag(matrix) if matrix.dim() == 1 else matrix)
+
+
+def warn_of_parameters(numbers: Mapping[str, object]) -> None:
+    """Say so where a number of a cost has a gradient: solved actions are differentiable in the members alone.
+
+    Args:
+        numbers: The numbers by name; what is no tensor is passed over.
+    """
+    names = [name for name, value in numbers.items() if isinstance(value, Tensor) and value.requires_grad]
+    if names:
+        warnings.warn(
+            f"the action has no gradient by the parameters of this cost ({', '.join(names)}): where it takes a solver, "
+            "it is known by the members alone",
+            StakesWarning,
+            stacklevel=2,
+        )
 
 
 def _require_curvature(name: str, matrix: Tensor) -> None:

@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any, cast
 
 from stakes.errors import CostError
+from stakes.method.program_checks import warn_of_parameters
 
 __all__ = ["Amount", "Quantity", "amount_words", "plain_amount"]
 
@@ -65,6 +66,7 @@ def plain_amount(where: str, value: object) -> Amount:
         where: What a message calls it.
         value: A number, a text, or a sequence, array or tensor of numbers.
     """
+    warn_of_parameters({where: value})
     listed: Any = getattr(value, "tolist", lambda: value)()  # of an array or a tensor
     if isinstance(listed, str) and listed.strip():
         return listed.strip()

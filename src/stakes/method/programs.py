@@ -9,7 +9,6 @@ function theorem (`stakes.method.program_gradient`). Limits that bind do not mov
 costs are linear it is almost everywhere that of an action which stays at a corner, without any gradient by p and q.
 """
 
-import warnings
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
@@ -17,12 +16,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stakes.errors import CostError, ShapeError, StakesWarning
+from stakes.errors import CostError, ShapeError
 from stakes.method.argument_checks import check_finite
 from stakes.method.interior_point import InteriorPoint, ProgramSolution
 from stakes.method.member_blocks import Recourse
 from stakes.method.member_weights import counted
-from stakes.method.program_checks import require_meaning
+from stakes.method.program_checks import require_meaning, warn_of_parameters
 from stakes.method.program_gradient import implicit_change
 from stakes.method.scenario_data import ScenarioData, recourse_alone
 from stakes.method.split_recourse import split
@@ -166,7 +165,7 @@ class ScenarioProgram:
             raise ShapeError(f"samples must have {self.outcomes} outcomes, got shape {tuple(samples.shape)}")
         cases, double = samples.shape[:-2], samples.double()
         if gradient:
-            self.warn_of_parameters()
+            warn_of_parameters(vars(self))
         with torch.no_grad():
             data = self.data(double.detach(), weights)
             data = data if places is None else data.rows(places)
@@ -180,17 +179,6 @@ class ScenarioProgram:
                 change, p_y = change[places], p_y if p_y is None or len(p_y) == 1 else p_y[places]
             action = action + self._moved(data, solution, solver.smoothing, change, p_y)
         return SolvedProgram(action if places is not None else action.reshape(*cases, self.parts), solution)
-
-    def warn_of_parameters(self) -> None:
-        """Say so where a number of the program has a gradient: actions are differentiable in the members alone."""
-        names = [field.name for field in fields(self) if getattr(getattr(self, field.name), "requires_grad", False)]
-        if names:
-            warnings.warn(
-                f"the action has no gradient by the parameters of this cost ({', '.join(names)} of its program): where "
-                "a program is solved, it is known by the members alone",
-                StakesWarning,
-                stacklevel=2,
-            )
 
     def data(self, samples: Tensor, weights: Tensor | None = None) -> ScenarioData:
         """The programs of a batch of forecasts, cases in one axis.

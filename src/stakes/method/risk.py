@@ -21,6 +21,7 @@ from stakes.method.program_actions import (
     is_interior,
     least_curvature,
 )
+from stakes.method.schedules import ScheduleCost
 from stakes.method.solvers import Solver
 from stakes.method.tail_search import TailSearch, with_threshold
 
@@ -182,9 +183,11 @@ class CVaRCost:
         if solver is not None and solver.smoothing is not None:
             raise SettingError("smoothing must be None for a conditional value at risk, whose gradient is exact only")
         program, cases = cost.program(samples.shape[-1], samples.device), samples.shape[:-2]
-        fixed = cost.fixed_cost(samples.movedim(-2, 0)).movedim(0, -1)
-        widened = CVaRProgram(program, self.level, self.mix)
-        action, solution = widened.solve(samples, fixed, weights, solver, gradient=gradient)
+        near, members, middle = cost.centred(samples, weights) if isinstance(cost, ScheduleCost) else (cost, samples, 0)
+        fixed = near.fixed_cost(members.movedim(-2, 0)).movedim(0, -1)
+        widened = CVaRProgram(near.program(samples.shape[-1], samples.device), self.level, self.mix)
+        action, solution = widened.solve(members, fixed, weights, solver, gradient=gradient)
+        action = torch.cat([action[..., :-1] + middle, action[..., -1:]], -1)
         names = ("gap", "residual", "solved", "infeasible", "unbounded")
         gap, residual, solved, infeasible, unbounded = (getattr(solution, name).reshape(cases) for name in names)
         if program.recourse.simple:  # else what members cost takes as long as the action

@@ -6,7 +6,7 @@ the program where a solver is asked for.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from stakes.errors import CostError
 from stakes.method.argument_checks import known_false, require_finite, require_positive, shown_numbers
 from stakes.method.budgets import BudgetedAction, budgeted_action
 from stakes.method.costs import Parameter
+from stakes.method.member_weights import mean_of_members
 from stakes.method.part_costs import PartAction, PartCosts, parameter_parts, redone, take_lists
 from stakes.method.programs import ScenarioProgram
 from stakes.method.ramps import ramped_action
@@ -106,6 +107,21 @@ class ScheduleCost:
             outcome: Outcomes (..., T).
         """
         return ((0.5 * self.quadratic * outcome - self.long) * outcome).sum(-1)
+
+    def centred(self, samples: Tensor, weights: Tensor | None = None) -> tuple["ScheduleCost", Tensor, Tensor]:
+        """The same decision about members around zero, these members, and how far they were moved, (..., 1).
+
+        A solver that squares numbers far from zero would lose the digits in which they differ.
+
+        Args:
+            samples: Members (..., M, T).
+            weights: What each member weighs, (..., M); None where all count alike.
+        """
+        each = None if weights is None else weights.detach()[..., None]
+        middle = mean_of_members(samples.detach(), each, -2).mean(-1, keepdim=True)
+        middle = torch.where(torch.isfinite(middle), middle, 0.0)
+        upper = None if self.upper is None else self.upper - middle
+        return replace(self, lower=self.lower - middle, upper=upper), samples - middle[..., None, :], middle
 
     def free_action(self, samples: Tensor, weights: Tensor | None = None) -> FreeAction:
         """The best action without the ramp limit.

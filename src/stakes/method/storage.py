@@ -184,6 +184,8 @@ class ArbitrageCost:
         require_not_negative("quadratic", self.quadratic)
         if torch.as_tensor(self.quadratic).numel() > 1:
             raise CostError(f"quadratic must be one number, got {shown_numbers(self.quadratic)}")
+        if isinstance(self.quadratic, Tensor):
+            object.__setattr__(self, "quadratic", self.quadratic.reshape(()))
         _require_battery(self)
 
     @property
@@ -275,10 +277,11 @@ def _joined(*vectors: Tensor) -> Tensor:
 def _require_battery(cost: Any) -> None:
     require_positive("power", cost.power, CostError)
     require_positive("energy", cost.energy, CostError)
-    if isinstance(cost.efficiency, Tensor) or not 0 < cost.efficiency <= 1:
+    if not isinstance(cost.efficiency, int | float) or not 0 < cost.efficiency <= 1:
         raise CostError(f"efficiency must be a number above 0 and at most 1, got {cost.efficiency!r}")
-    start = torch.as_tensor(getattr(cost, "start", 0.0))
+    require_finite("start", getattr(cost, "start", 0.0), CostError)
+    start, energy = (torch.as_tensor(each) for each in (getattr(cost, "start", 0.0), cost.energy))
     if start.shape[-1:].numel() != 1:
         raise CostError(f"start must be one number, what the battery holds at first, got {shown_numbers(start)}")
-    if known_false((start >= 0) & (start <= torch.as_tensor(cost.energy))):
-        raise CostError("start must lie between 0 and energy")
+    if known_false((start >= 0) & (start <= (energy[..., :1] if energy.dim() else energy))):
+        raise CostError("start must lie between 0 and energy, that of the first t where each has its own")
