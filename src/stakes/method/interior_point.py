@@ -86,7 +86,7 @@ class InteriorPoint:
     """
 
     iterations: int = 40
-    tolerance: float = 1e-9
+    tolerance: float = 1e-10
     smoothing: float | None = None
     memory: int = 1 << 30
     fixed_iterations: int = 25

@@ -1,4 +1,4 @@
-"""A step of the interior-point method: Mehrotra's, with one of Gondzio's corrections, members eliminated."""
+"""A step of the interior-point method, Mehrotra's, with members eliminated."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,8 +22,6 @@ __all__ = [
 ]
 
 _TO_THE_LIMIT = 0.99  # of the way to the nearest limit
-_HOPED_FOR = 0.3  # by how much a correction is to lengthen the step
-_CENTRED = 10.0  # how far a product of slack and price may lie from its target before it is corrected
 _TINY = 1e-300
 _REFINED = 1  # how often a step is refined
 _REPEATED = 1e-13  # what keeps the factorisation of equations positive, as a share of the diagonal
@@ -168,11 +166,11 @@ class StepSystem:
             residuals: What the iterate violates.
             products: Slacks times prices, less what they are to become.
         """
-        step = self._once(residuals, products)
+        step = self.unrefined_step(residuals, products)
         if not self.data.recourse.loses_digits:
             return step
         for _ in range(_REFINED):
-            step = Iterate(*map(torch.add, step, self._once(*self._left(step, residuals, products))))
+            step = Iterate(*map(torch.add, step, self.unrefined_step(*self._left(step, residuals, products))))
         return step
 
     def _left(self, step: Iterate, residuals: Residuals, products: Products) -> tuple[Residuals, Products]:
@@ -187,8 +185,13 @@ class StepSystem:
             products.z + x.z * step.zeta + x.zeta * step.z,
         )
 
-    def _once(self, residuals: Residuals, products: Products) -> Iterate:
-        """The step as the factors give it."""
+    def unrefined_step(self, residuals: Residuals, products: Products) -> Iterate:
+        """The step as the factors give it, with the digits that they have.
+
+        Args:
+            residuals: What the iterate violates.
+            products: Slacks times prices, less what they are to become.
+        """
         x, data, blocks, recourse = self.x, self.data, self.blocks, self.data.recourse
         slope = residuals.z + products.z / x.z
         b = recourse.reached(blocks.theta(slope)) - residuals.v - products.v / x.mu
@@ -264,7 +267,7 @@ def towards(data: ScenarioData, x: Iterate, residuals: Residuals, products: Prod
 
 
 def stepped(data: ScenarioData, x: Iterate, residuals: Residuals) -> Iterate:
-    """One step of Mehrotra's method, with one of Gondzio's corrections where it lengthens the step.
+    """One step of Mehrotra's method.
 
     Args:
         data: The programs.
@@ -274,31 +277,16 @@ def stepped(data: ScenarioData, x: Iterate, residuals: Residuals) -> Iterate:
     system, share = StepSystem(data, x), 1 / data.h.shape[1]
     count = share * torch.isfinite(data.d).sum(-1) + x.v.shape[-1] + x.z.shape[-1]
     products = Products(x.s * x.price, x.v * x.mu, x.z * x.zeta)
-    straight = system.step(residuals, products)
+    straight = system.unrefined_step(residuals, products)
     gap, length = gap_of(data, x), _length(x, straight)
     # What the straight step leaves: where slack and price both go to zero their product falls more slowly than others,
     # which must not run ahead of it.
     slower = (length**2 * gap_of(data, straight) / gap.clamp(min=_TINY)).clamp(min=0.0)
     target = (1 - length + slower).clamp(max=1.0) ** 3 * gap / count  # (B,)
-    goals = (share * target[:, None], target[:, None, None], target[:, None, None])
     bent = Products(
-        limited(data, products.s + straight.s * straight.price - goals[0]),
-        products.v + straight.v * straight.mu - goals[1],
-        products.z + straight.z * straight.zeta - goals[2],
+        limited(data, products.s + straight.s * straight.price - share * target[:, None]),
+        products.v + straight.v * straight.mu - target[:, None, None],
+        products.z + straight.z * straight.zeta - target[:, None, None],
     )
     step = system.step(residuals, bent)
-    length = _length(x, step)
-    hoped = _moved(x, step, (length + _HOPED_FOR).clamp(max=1.0))
-    pairs = ((hoped.s, hoped.price), (hoped.v, hoped.mu), (hoped.z, hoped.zeta))
-    wrong = [_off_centre(slack * price, goal) for (slack, price), goal in zip(pairs, goals, strict=True)]
-    wrong[0] = limited(data, wrong[0])
-    centred = system.step(residuals, Products(*(part - off for part, off in zip(bent, wrong, strict=True))))
-    other = _length(x, centred)
-    longer = other > length
-    return _moved(x, either(longer, centred, step), _TO_THE_LIMIT * torch.where(longer, other, length))
-
-
-def _off_centre(products: Tensor, goal: Tensor) -> Tensor:
-    """By how much products have to change to come near to their goal; large ones by as much as the goal allows."""
-    within = products.clamp(goal / _CENTRED, goal * _CENTRED)
-    return torch.maximum(within - products, -_CENTRED * goal)
+    return _moved(x, step, _TO_THE_LIMIT * _length(x, step))

@@ -65,6 +65,11 @@ class Recourse:
         """How many numbers the factors of a member have, with what they are made from."""
         return 0 if self.simple else self.rows * (3 * self.rows + 2 * self.parts + 2 * self.T.shape[1])
 
+    @property
+    def idle(self) -> Self:
+        """The same beside an action of one part that does nothing."""
+        return replace(self, T=torch.zeros_like(self.T[:, :1]))
+
     def reached(self, z: Tensor) -> Tensor:
         """W z, (..., R).
 

@@ -140,7 +140,7 @@ def recourse_alone(recourse: Recourse, price: Tensor, asked: Tensor) -> Scenario
     return ScenarioData(
         P=torch.where(usual > 0, usual, 1.0)[:, None, None],
         p=torch.zeros_like(blank),
-        recourse=replace(recourse, T=torch.zeros_like(recourse.T[:, :1])),
+        recourse=recourse.idle,
         q=q,
         h=h,
         weights=torch.ones_like(blank),

@@ -1,7 +1,7 @@
 """A recourse that falls apart into groups of rows and parts with nothing in common, such as those of each outcome.
 
-The S of a member (`stakes.method.member_blocks`) falls apart with it. Groups of a few rows are factorised entry by
-entry, all cases, members and groups of one shape at once: LAPACK would be called for every small matrix by itself.
+The S of a member (`stakes.method.member_blocks`) falls apart with it. It is factorised entry by entry, all cases,
+members and groups of one shape at once: LAPACK would be called for every small matrix by itself.
 """
 
 from collections.abc import Sequence
@@ -16,41 +16,45 @@ from stakes.method.member_blocks import RIDGE, MemberBlocks, Recourse
 
 __all__ = ["RowGroups", "SplitBlocks", "SplitRecourse", "split"]
 
-_FEW = 8  # rows of a group that is factorised entry by entry
+_RANK = 1e-12  # a singular value that small, beside the largest, is rounding
+_FEW = 12  # rows of a group at most: entry by entry, larger ones would take too many operations
 
 
 class RowGroups(NamedTuple):
-    """Groups of one shape, r rows and z parts each; a single one where it has many rows.
+    """Groups of one shape, r rows and z parts each, in which an action can do k different things.
 
     Attributes:
         W: What the recourse does in each, (n, r, z).
         rows: Which rows of the recourse they have, (n r,), group after group.
         parts: Which of its parts, (n z,).
+        moves: What these k things do in the rows, (n, r, k).
+        ways: How much an action does of each, (n, k, A): T of the group is moves times ways.
     """
 
     W: Tensor
     rows: Tensor
     parts: Tensor
+    moves: Tensor
+    ways: Tensor
 
 
 def split(recourse: Recourse) -> Recourse:
-    """The recourse in groups, where it falls apart and its numbers may be looked at; else as it is.
+    """The recourse in groups, where it falls apart into small ones and its numbers may be looked at; else as it is.
 
     Args:
         recourse: Any recourse.
     """
     if recourse.W.dim() == 1 or recourse.Q.dim() == 2 or recourse.W.device.type != "cpu":
         return recourse
-    groups = sorted(_groups(recourse.W), key=_shape)
-    if len(groups) <= 1:
+    groups = sorted(_groups(recourse.W, recourse.T), key=_shape)
+    if len(groups) <= 1 or len(groups[-1].rows) > _FEW:
         return recourse
-    alike = (list(same) for _, same in groupby(groups, key=_shape))
-    bundles = (chunk for same in alike for chunk in ([same] if _shape(same[0])[0] <= _FEW else [[one] for one in same]))
-    joined = (RowGroups(*(torch.cat(each) for each in zip(*chunk, strict=True))) for chunk in bundles)
-    return SplitRecourse(recourse.Q, recourse.W, recourse.T, tuple(joined))
+    alike = (zip(*same, strict=True) for _, same in groupby(groups, key=_shape))
+    joined = tuple(RowGroups(*map(torch.cat, same)) for same in alike)
+    return SplitRecourse(recourse.Q, recourse.W, recourse.T, joined)
 
 
-def _groups(W: Tensor) -> list[RowGroups]:  # noqa: N803
+def _groups(W: Tensor, T: Tensor) -> list[RowGroups]:  # noqa: N803
     """The groups one by one: rows that share a part, or one with a row that does, and so on."""
     does = (W != 0).to(W.dtype)
     linked = ((does @ does.mT) > 0) | torch.eye(len(W), dtype=torch.bool)
@@ -61,12 +65,19 @@ def _groups(W: Tensor) -> list[RowGroups]:  # noqa: N803
     for one in first.unique():
         rows = (first == one).nonzero()[:, 0]
         parts = does[rows].any(0).nonzero()[:, 0]
-        groups.append(RowGroups(W[rows][:, parts][None], rows, parts))
+        groups.append(RowGroups(W[rows][:, parts][None], rows, parts, *_factors(T[rows])))
     return groups
 
 
-def _shape(groups: RowGroups) -> tuple[int, int]:
-    return len(groups.rows), len(groups.parts)
+def _factors(T: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
+    """Matrices (1, r, k) and (1, k, A) whose product T (r, A) is, with k its rank."""
+    left, sizes, right = torch.linalg.svd(T, full_matrices=False)
+    rank = int((sizes > _RANK * sizes.amax()).sum()) if len(sizes) else 0
+    return (left * sizes)[None, :, :rank], right[None, :rank]
+
+
+def _shape(groups: RowGroups) -> tuple[int, ...]:
+    return len(groups.rows), len(groups.parts), groups.moves.shape[-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +108,12 @@ class SplitRecourse(Recourse):
         """
         return SplitBlocks(self, curvature, z_ratio, v_ratio)
 
+    @property
+    def idle(self) -> Self:
+        """The same beside an action of one part that does nothing."""
+        groups = tuple(group._replace(moves=group.moves[..., :0], ways=group.ways[:, :0, :1]) for group in self.groups)
+        return replace(super().idle, groups=groups)
+
     def to(self, device: torch.device | None) -> Self:
         """The same with its numbers elsewhere.
 
@@ -122,7 +139,11 @@ class SplitBlocks(MemberBlocks):
         self._theta = 1 / (curvature * recourse.Q + z_ratio)
         self.groups = recourse.groups
         self.place = torch.cat([group.rows for group in self.groups]).argsort()
-        self.pieces = [self._piece(group, recourse, curvature, z_ratio, v_ratio) for group in self.groups]
+        theta, ratio = _in_rows(self._theta), _in_rows(v_ratio)
+        self.pieces = [
+            _Factors(group.W, theta.index_select(0, group.parts), ratio.index_select(0, group.rows))
+            for group in self.groups
+        ]
 
     def solve(self, rows: Tensor) -> Tensor:
         """S^-1 times one number a row, (B, M, R).
@@ -130,11 +151,12 @@ class SplitBlocks(MemberBlocks):
         Args:
             rows: (B, M, R).
         """
+        asked = _in_rows(rows)
         solved = [
-            piece.solve(rows.index_select(-1, group.rows))
+            piece.solve(asked.index_select(0, group.rows))
             for piece, group in zip(self.pieces, self.groups, strict=True)
         ]
-        return torch.cat(solved, -1).index_select(-1, self.place)
+        return torch.cat(solved).index_select(0, self.place).mT.reshape(rows.shape)
 
     def on_actions(self, weights: Tensor) -> Tensor:
         """What the members add to the curvature of the action, sum_m w_m T' S^-1 T, (B, A, A).
@@ -142,27 +164,21 @@ class SplitBlocks(MemberBlocks):
         Args:
             weights: w, what each member weighs, (B, M).
         """
-        return torch.stack([piece.on_actions(weights) for piece in self.pieces]).sum(0)
-
-    def _piece(
-        self, group: RowGroups, recourse: Recourse, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor
-    ) -> "MemberBlocks | _SmallGroups":
-        T, own = recourse.T[group.rows], v_ratio.index_select(-1, group.rows)  # noqa: N806
-        if group.W.shape[1] <= _FEW:
-            return _SmallGroups(group.W, T, self._theta.index_select(-1, group.parts), own)
-        return Recourse(recourse.Q[group.parts], group.W[0], T).blocks(
-            curvature, z_ratio.index_select(-1, group.parts), own
-        )
+        each = []
+        for piece, group in zip(self.pieces, self.groups, strict=True):
+            through = piece.curvature(group.moves, weights) @ group.ways  # (B, n, k, A)
+            each.append(group.ways.flatten(0, 1).mT @ through.flatten(1, 2))
+        return torch.stack(each).sum(0)
 
 
-class _SmallGroups:
+class _Factors:
     """S of n groups of r rows, as L diag(pivots) L' with ones on the diagonal of L; each entry is a tensor (n, B M)."""
 
-    def __init__(self, W: Tensor, T: Tensor, theta: Tensor, v_ratio: Tensor) -> None:  # noqa: N803
-        self.T, self.shape = T, W.shape[:2]  # (n r, A), n and r
+    def __init__(self, W: Tensor, theta: Tensor, v_ratio: Tensor) -> None:  # noqa: N803
+        self.shape = W.shape[:2]  # n and r
         first, second = torch.tril_indices(self.shape[1], self.shape[1], device=W.device)
-        entries = (W[:, first] * W[:, second]) @ _by_group(theta, W.shape[::2])  # (n, r (r + 1) / 2, B M)
-        each, room = iter(entries.unbind(1)), _by_group(v_ratio, self.shape).unbind(1)
+        entries = (W[:, first] * W[:, second]) @ theta.reshape(*W.shape[::2], theta.shape[1])
+        each, room = iter(entries.unbind(1)), v_ratio.reshape(*self.shape, v_ratio.shape[1]).unbind(1)
         self.lower: list[list[Tensor]] = []
         self.pivots: list[Tensor] = []
         for i, left in enumerate(room):
@@ -174,37 +190,46 @@ class _SmallGroups:
             self.pivots.append(_less(own, row, self.lower[i]))
 
     def solve(self, rows: Tensor) -> Tensor:
-        """S^-1 times one number a row, (B, M, n r)."""
-        x = self._solved(_by_group(rows, self.shape).unbind(1))
-        return torch.stack(x, 1).reshape(rows.shape[-1], -1).mT.reshape(rows.shape)
-
-    def on_actions(self, weights: Tensor) -> Tensor:
-        """Sum_m w_m T' S^-1 T, (B, A, A): the inverses are summed before T has a part in it."""
-        count, size = self.shape
-        none = torch.zeros_like(self.pivots[0])
-        inverse = [[none] * size for _ in range(size)]  # (n, B) each, when all are summed
-        for j in range(size):
-            for i, each in enumerate(self._solved([none + 1, *[none] * (size - 1 - j)]), j):
-                inverse[i][j] = inverse[j][i] = (weights * each.reshape(count, *weights.shape)).sum(-1)
-        summed = torch.stack([torch.stack(row, -1) for row in inverse], -2).movedim(1, 0)  # (B, n, r, r)
-        T = self.T.reshape(count, size, self.T.shape[1])  # noqa: N806
-        return self.T.mT @ (summed @ T).reshape(len(weights), *self.T.shape)
-
-    def _solved(self, asked: Sequence[Tensor]) -> list[Tensor]:
-        """The last parts of S^-1 times numbers of as many last rows, where the rows before are asked for nothing."""
-        first, x = self.shape[1] - len(asked), list[Tensor]()
-        for i, own in enumerate(asked, first):
-            x.append(_less(own, self.lower[i][first:], x))
+        """S^-1 times one number a row, (n r, B M)."""
+        x = self._forward(rows.reshape(*self.shape, rows.shape[1]).unbind(1))
         for i in reversed(range(len(x))):
-            column = [self.lower[first + k][first + i] for k in range(i + 1, len(x))]
-            x[i] = _less(x[i] / self.pivots[first + i], column, x[i + 1 :])
+            column = [row[i] for row in self.lower[i + 1 :]]
+            x[i] = _less(x[i] / self.pivots[i], column, x[i + 1 :])
+        return torch.stack(x, 1).reshape(rows.shape)
+
+    def curvature(self, moves: Tensor, weights: Tensor) -> Tensor:
+        """Sum_m w_m moves' S^-1 moves, (B, n, k, k), as a sum of squares: opposite rows do not cancel digits.
+
+        Args:
+            moves: (n, r, k).
+            weights: (B, M).
+        """
+        columns = [self._forward([each[:, None] for each in column.unbind(1)]) for column in moves.unbind(-1)]
+        shares = [weights.flatten() / pivot for pivot in self.pivots]
+        rows = [
+            [_product(one, other, shares).reshape(len(moves), *weights.shape).sum(-1) for other in columns]
+            for one in columns
+        ]
+        empty = moves.new_zeros(len(weights), *moves.shape[::2], moves.shape[2])
+        return torch.stack([torch.stack(row, -1) for row in rows], -2).movedim(1, 0) if rows else empty
+
+    def _forward(self, asked: Sequence[Tensor]) -> list[Tensor]:
+        """L^-1 times one number a row."""
+        x: list[Tensor] = []
+        for own, row in zip(asked, self.lower, strict=True):
+            x.append(_less(own, row, x))
         return x
 
 
-def _by_group(values: Tensor, shape: torch.Size) -> Tensor:
-    """Values (B, M, n size) of n groups, (n, size, B M)."""
-    cases = values.shape[:-1].numel()
-    return values.reshape(cases, shape.numel()).mT.reshape(*shape, cases)
+def _in_rows(values: Tensor) -> Tensor:
+    """Values (B, M, n) of each member, (n, B M)."""
+    return values.reshape(values.shape[:-1].numel(), values.shape[-1]).mT
+
+
+def _product(ones: Sequence[Tensor], others: Sequence[Tensor], shares: Sequence[Tensor]) -> Tensor:
+    """The sum of the products of both, each times its share."""
+    products = [share * one * other for one, other, share in zip(ones, others, shares, strict=True)]
+    return sum(products[1:], products[0])
 
 
 def _less(start: Tensor, ones: Sequence[Tensor], others: Sequence[Tensor]) -> Tensor:
