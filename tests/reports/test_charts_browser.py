@@ -13,6 +13,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
 
 from stakes.number_text import number_text, tick_texts
 from stakes.reports.charts import Chart, ChartBand, ChartLimit, ChartLine
@@ -107,8 +108,7 @@ def test_what_is_not_known_has_no_value(page: webdriver.Chrome) -> None:
 def test_charts_change_colours_with_the_page_and_paper_has_drawings(page: webdriver.Chrome) -> None:
     for scheme, ink in {"light": (31, 35, 40), "dark": (228, 226, 221), "": (31, 35, 40)}.items():
         emulate(page, scheme=scheme)
-        page.execute_script("return new Promise(requestAnimationFrame)")
-        assert ink in painted(page, ".plot canvas")
+        WebDriverWait(page, 5).until(lambda _, ink=ink: ink in painted(page, ".plot canvas"))
     emulate(page, media="print")
     assert [each.is_displayed() for each in page.find_elements(By.CSS_SELECTOR, ".canvas svg")] == [True, True, True]
     assert shown(page, ".live") == []
