@@ -70,8 +70,14 @@ def _against_lowest_rungs(fit: JudgedFit) -> str:
 
 
 def _against(fit: JudgedFit, rung: RungOnTest) -> str:
-    """What the forecast costs more or less than that of a rung, per case and in all."""
-    change, than = fit.stated(rung.cost_change), rung_words(rung.name)
+    """What the forecast costs more or less than that of a rung, per case and in all.
+
+    Climatology is the action that was best for all rows which the forecast was fitted to, as in the table of ways to
+    decide; the rung knew fewer of them.
+    """
+    constant = fit.way("climatology") if rung.name == "climatology" else None
+    change = fit.stated(rung.cost_change) if constant is None else fit.change(fit.taken, constant)
+    than = rung_words(rung.name)
     total = amount_text(abs(change.mean) * fit.cases, fit.unit)
     less = "less" if change.mean < 0 else "more"
     if change.significant:
