@@ -87,7 +87,7 @@ soak: $(READY) plugins release
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) torch
-	$(INSTALL) --editable .
+	$(INSTALL) --editable ".[serve]" # what the README's commands need
 	touch $(INSTALLED)
 
 $(READY): $(INSTALLED)

@@ -40,6 +40,12 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().split()) < 900
 
 
+def test_the_readme_needs_no_extra_but_what_make_install_installs() -> None:
+    assert ".venv/bin/stakes serve" in (ROOT / "README.md").read_text()
+    install = (ROOT / "Makefile").read_text().partition("$(INSTALLED):")[2].partition("touch")[0]
+    assert '--editable ".[serve]"' in install
+
+
 def test_the_published_reproduction_is_what_its_results_say() -> None:
     folder = ROOT / "docs" / "reproduction"
     results = json.loads((folder / "results.json").read_text())
