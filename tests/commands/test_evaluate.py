@@ -49,6 +49,27 @@ def test_targets_of_a_long_table_and_of_its_outcomes() -> None:
     assert "several columns of values, power, price" in complaint(*words, "--outcomes", "seen.csv")
 
 
+def test_ranges_name_the_parts_of_outcomes_and_of_actions() -> None:
+    rows = [f"{case},{number},{case}.{number},{case},2" for case in (1, 2, 3) for number in range(4)]
+    Path("long.csv").write_text("\n".join(["case,number,h0,h1,h2", *rows]))
+    Path("seen.csv").write_text("case,h2,h1,h0,did0,did1,did2\n1,3,2,1,1,1,1\n2,3,2,1,1,1,1\n3,3,2,1,1,1,1\n")
+    words = ["evaluate", "--members", "long.csv", "--cost", "schedule:short=2,long=1", "--cases", "c.csv", "--force"]
+    code, _, errors = called(*words, "--outcomes", "seen.csv", "--target", "h0:h2", "--baseline-action", "did0:did2")
+    assert code == 0, errors
+    found = pd.read_csv("c.csv")
+    assert found[["h0", "h1", "h2"]].to_numpy().tolist() == [[1, 2, 3]] * 3
+    assert list(found["today_cost"]) == [6, 6, 6]
+    assert "no column 'h9'" in complaint(*words, "--outcomes", "seen.csv", "--target", "h0:h9")
+
+
+def test_a_range_names_outcomes_that_are_called_otherwise_than_the_members() -> None:
+    Path("wide.csv").write_text("case,a_m1,a_m2,b_m1,b_m2\n1,1,2,3,4\n2,2,3,4,5\n3,3,4,5,6\n")
+    Path("seen.csv").write_text("case,y1,y2\n1,1,2\n2,1,2\n3,1,2\n")
+    words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", "schedule:short=2,long=1"]
+    assert called(*words, "--target", "y1:y2", "--cases", "c.csv")[0] == 0
+    assert pd.read_csv("c.csv")[["a", "b"]].to_numpy().tolist() == [[1, 2]] * 3
+
+
 def test_members_without_times_need_as_many_outcomes() -> None:
     pd.read_csv("members.csv").drop(columns="time").to_csv("members.csv", index=False)
     code, output, _ = called(*WORDS, "--json")

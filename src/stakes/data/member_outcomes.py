@@ -1,20 +1,21 @@
 """The outcomes that belong to the cases of an ensemble."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from stakes.data.case_index import ROW, case_index, require_once
-from stakes.data.member_columns import without_coordinates
+from stakes.data.member_columns import with_ranges, without_coordinates
 from stakes.data.members import MembersFile
 from stakes.data.site_columns import site_labels
 from stakes.data.table_columns import column_numbers, numeric_columns, require_columns
 from stakes.data.tables import read_table
 from stakes.errors import TableError, did_you_mean, listed
 
-__all__ = ["read_outcomes"]
+__all__ = ["read_actions", "read_outcomes"]
 
 
 def read_outcomes(
@@ -35,12 +36,54 @@ def read_outcomes(
         time: The column of times; None looks for the usual names and for a column `case`.
         site: The column of sites in a table with a row for each, which need not be there where the table has a column
             for each target; None looks for the usual names.
-        targets: The columns of the outcomes; None takes those called as the members' targets are, or a single column.
+        targets: The columns of the outcomes, also as ranges such as h00:h23; None, and the names of the members'
+            targets, take those called so, or a single column.
         separator: The character between the fields of a text file; None finds it out.
         encoding: The encoding of a text file; None finds it out.
     """
     table = read_table(Path(path), separator=separator, encoding=encoding)
     name = repr(str(path))
+    known = dict.fromkeys([*map(str, table.columns), *members.targets])  # sites may stand in rows
+    named = with_ranges(targets or (), list(known), name)
+    return _of_cases(table, name, members, time, site, None if named in ([], list(members.targets)) else named)
+
+
+def read_actions(
+    path: Path,
+    members: MembersFile,
+    columns: Sequence[str],
+    *,
+    time: str | None = None,
+    site: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> pd.DataFrame:
+    """The actions (N, A) that were taken in the cases of an ensemble, in their order; missing values stay NaN.
+
+    Args:
+        path: The file of the outcomes, of which they are columns.
+        members: The ensemble.
+        columns: The columns of the actions, also as ranges such as did00:did23.
+        time: The column of times; None looks for the usual names and for a column `case`.
+        site: The column of sites in a table with a row for each; None looks for the usual names.
+        separator: The character between the fields of a text file; None finds it out.
+        encoding: The encoding of a text file; None finds it out.
+    """
+    table = read_table(Path(path), separator=separator, encoding=encoding)
+    name = repr(str(path))
+    named = with_ranges(columns, [*map(str, table.columns)], name)
+    return _of_cases(table, name, replace(members, targets=tuple(named)), time, site, named)
+
+
+def _of_cases(
+    table: pd.DataFrame,
+    name: str,
+    members: MembersFile,
+    time: str | None,
+    site: str | None,
+    targets: Sequence[str] | None,
+) -> pd.DataFrame:
+    """Columns of a table in the order of the members' cases."""
     index = case_index(table, time)
     if index is None and members.index.name != ROW:
         raise TableError(f"{name} has no column of times or cases, which its {len(table)} outcomes are matched by")
