@@ -112,6 +112,65 @@ def test_cases_without_an_outcome_are_left_out_and_told() -> None:
     assert "note: 5 of 60 cases have no outcome and are left out\n" in errors
 
 
+BOUNDED = """
+[decide.plan]
+cost = 1
+upper = 9
+[recourse.bought]
+cost = 5
+upper = 2
+[covers]
+demand = "plan + bought >= outcome"
+"""
+
+
+@pytest.mark.filterwarnings("ignore:the tail beyond")
+@pytest.mark.parametrize("risk", ["", ":cvar_level=0.5"])
+def test_a_case_without_recourse_is_named_and_the_others_are_judged(risk: str) -> None:
+    Path("bounded.toml").write_text(BOUNDED)
+    Path("wide.csv").write_text(
+        "time,a_m1,a_m2,b_m1,b_m2\n" + "".join(f"2020-01-0{k},1,2,3,{k}\n" for k in (1, 2, 3, 4))
+    )
+    Path("seen.csv").write_text("time,a,b\n2020-01-01,1,2\n2020-01-02,9,2\n2020-01-03,1,2\n2020-01-04,2,3\n")
+    words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", f"bounded.toml{risk}"]
+    code, output, errors = called(*words)
+    assert code == 0, errors
+    assert "note: 1 of 4 cases cost infinitely much (2020-01-02T00:00:00Z): no recourse meets the covers" in errors
+    assert "every mean is that of the 3 others" in errors
+    assert output.startswith("means of the 3 of 4 cases of finite cost, ")
+    found = json.loads(called(*words, "--json", "--cases", "c.csv")[1])
+    assert (found["cases"], found["unpaid_cases"]) == (3, ["2020-01-02T00:00:00Z"])
+    cases = pd.read_csv("c.csv")
+    means = {row["metric"]: row["value"] for row in found["metrics"]}
+    assert means["cost"] == pytest.approx(cases["cost"].mean())
+    assert cases["time"].str[:10].tolist() == ["2020-01-01", "2020-01-03", "2020-01-04"]
+    pd.read_csv("seen.csv").assign(a=9).to_csv("seen.csv", index=False)
+    assert "finite in a case at least, got infinity in all 4" in complaint(*words)
+
+
+def test_where_no_constant_action_has_recourse_its_mean_is_left_empty() -> None:
+    Path("exact.toml").write_text('[decide.plan]\ncost = 1\n[covers]\nexact = "outcome <= plan <= outcome + 1"\n')
+    Path("wide.csv").write_text("case,a_m1,a_m2,b_m1,b_m2\n1,1,2,3,4\n2,2,3,3,4\n3,5,6,3,4\n")
+    Path("seen.csv").write_text("case,a,b\n1,1.5,3.5\n2,2.5,3.5\n3,5.5,3.5\n")
+    words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", "exact.toml", "--json"]
+    code, output, errors = called(*words)
+    assert code == 0, errors
+    assert "note: climatology_cost is infinite, and left empty: no constant action has a finite cost" in errors
+    values = {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}
+    assert values["climatology_cost"] is values["climatology_skill"] is None
+    assert values["cost"] == pytest.approx(23 / 3)  # the largest member of each
+
+
+def test_today_without_recourse_is_told() -> None:
+    Path("bounded.toml").write_text(BOUNDED)
+    Path("wide.csv").write_text("case,a_m1,a_m2,b_m1,b_m2\n1,1,2,3,4\n2,1,2,3,4\n3,1,2,3,4\n")
+    Path("seen.csv").write_text("case,a,b,did_a,did_b\n1,1,2,1,2\n2,1,3,1,0\n3,1,2,1,2\n")
+    words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", "bounded.toml"]
+    _, output, errors = called(*words, "--baseline-action", "did_a,did_b", "--json")
+    assert "today's action costs infinitely much in 1 of 3 cases, where no recourse helps it" in errors
+    assert {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}["today_cases"] == 2
+
+
 def test_members_beside_the_action_of_today() -> None:
     table = pd.read_csv("outcomes.csv").assign(sold=0.4)
     table.loc[:9, "sold"] = np.nan

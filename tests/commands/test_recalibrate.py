@@ -98,6 +98,22 @@ def test_evaluation_beside_the_forecast_as_it_came_and_today(recalibrated: Path)
     assert "this is the table of the fit" in called("evaluate", str(recalibrated), "past.csv")[2]
 
 
+def test_a_case_without_recourse_is_left_out_of_both_forecasts(recalibrated: Path) -> None:
+    bounded = (
+        '[decide.plan]\nupper = 30\n[recourse.bought]\ncost = 5\nupper = 20\n[covers]\nc = "plan + bought >= outcome"'
+    )
+    Path("bounded.toml").write_text(bounded)
+    past_forecasts().assign(power=lambda table: table["power"].mask(table.index == 7, 90.0)).to_csv(
+        "new.csv", index=False
+    )
+    code, output, errors = called("evaluate", str(recalibrated), "new.csv", "--cost", "bounded.toml", "--json")
+    assert code == 0, errors
+    assert "1 of 160 cases cost infinitely much" in errors
+    found = json.loads(output)
+    assert (found["cases"], len(found["unpaid_cases"])) == (159, 1)
+    assert all(row["baseline"] is not None for row in found["metrics"] if row["metric"] == "cost")
+
+
 def test_a_refit_is_compared_with_the_former(recalibrated: Path) -> None:
     longer = pd.concat([past_forecasts(), past_forecasts(120, "2020-06-09")])
     longer.to_csv("longer.csv", index=False)

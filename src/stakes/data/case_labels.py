@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["case_labels", "in_utc", "newest_cases"]
+__all__ = ["case_labels", "in_utc", "newest_cases", "told_labels"]
 
 
 def case_labels(index: "pd.Index[Any]") -> "pd.Index[Any]":
@@ -43,3 +43,15 @@ def in_utc(table: pd.DataFrame) -> pd.DataFrame:
     if not pd.api.types.is_datetime64_dtype(table[first].dtype):
         return table
     return table.assign(**{first: table[first].dt.tz_localize("UTC")})
+
+
+def told_labels(index: "pd.Index[Any]") -> tuple[str, ...]:
+    """The cases as messages call them, times as tables write them.
+
+    >>> told_labels(pd.DatetimeIndex(["2020-02-01T13:00"])), told_labels(pd.Index([7]))
+    (('2020-02-01T13:00:00Z',), ('7',))
+
+    Args:
+        index: The index of the cases, as `case_labels` gives it.
+    """
+    return tuple(f"{each.isoformat()}Z" if isinstance(each, pd.Timestamp) else str(each) for each in index)

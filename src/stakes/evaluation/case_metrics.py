@@ -1,7 +1,7 @@
 """What was forecast, decided and paid, case by case, beside weight 0 and today's action; and all of it in short."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stakes.errors import CostError, ShapeError
 from stakes.evaluation.forecast_table import forecast_table, todays_cost
 from stakes.evaluation.metrics import Assessor, Region
+from stakes.evaluation.unpaid_cases import constant_cost, judged_cases
 from stakes.method.actions import optimal_action
 from stakes.method.costs import Cost
 from stakes.method.program_actions import part_names
@@ -78,6 +79,8 @@ class CaseMetrics:
         weight_0: The same metrics of the forecast trained on its score alone; None where there is none besides.
         today: `action` and `cost` (N,) of today's action, NaN where it is not known; None where it never is. It has the
             parts of the forecast's.
+        unpaid: Whether each case, by its time or name, is left out of all this, because a program has no recourse
+            there and costs infinitely much; empty where none is.
     """
 
     outcomes: pd.DataFrame
@@ -85,6 +88,7 @@ class CaseMetrics:
     members: int
     weight_0: Mapping[str, Floats] | None = None
     today: Mapping[str, Floats] | None = None
+    unpaid: "pd.Series[bool]" = field(default_factory=lambda: pd.Series(dtype=bool))
 
     def __post_init__(self) -> None:
         for each in (self.chosen, self.weight_0):
@@ -103,7 +107,8 @@ class CaseMetrics:
     ) -> Self:
         """Of an ensemble that somebody else made, over its cases without a missing value.
 
-        `climatology_cost` is that of the constant action which is best for these very outcomes.
+        `climatology_cost` is that of the constant action which is best for these very outcomes. Cases in which a
+        program costs infinitely much are `unpaid`, and left out.
 
         Args:
             members: Forecasts (N, M, D) in the order of time.
@@ -115,9 +120,13 @@ class CaseMetrics:
         """
         seen = outcomes.to_numpy(np.float64)
         metrics, complete = ensemble_metrics(np.asarray(members, dtype=np.float64), seen, cost, weights=weights)
+        judged = judged_cases(cost, metrics)
+        metrics = {name: values[judged] for name, values in metrics.items()}
+        unpaid = pd.Series(~judged, outcomes.index[complete])
+        complete[complete] = judged
         outcome = torch.from_numpy(seen[complete])
         constant = optimal_action(cost, outcome[None], thorough=True).expand(len(outcome), -1)
-        metrics["climatology_cost"] = cost(constant, outcome).numpy()
+        metrics["climatology_cost"] = constant_cost(cost(constant, outcome).numpy())
         metrics = part_by_part(metrics, cost, [str(name) for name in outcomes])
         chosen = {name: values.astype(np.float64) for name, values in metrics.items() if values.ndim == 1}
         today = None
@@ -125,7 +134,7 @@ class CaseMetrics:
             action = todays_action[complete]
             paid = todays_cost(cost, action, outcome)
             today = part_by_part({"action": action, "cost": paid}, cost, [str(name) for name in outcomes])
-        return cls(outcomes[complete], chosen, members.shape[1], today=today)
+        return cls(outcomes[complete], chosen, members.shape[1], today=today, unpaid=unpaid)
 
     def table(self) -> pd.DataFrame:
         """One row per case, its time or name first."""
@@ -165,4 +174,8 @@ def require_finite_costs(costs: Floats) -> None:
         costs: What the action of each case costs, (N,).
     """
     if bad := int((~np.isfinite(costs)).sum()):
-        raise CostError(f"the cost must be a finite number, got NaN or infinity in {bad} of {len(costs)} cases")
+        cure = "; a program that has no recourse for an outcome needs one, at a high price"
+        raise CostError(
+            f"the cost must be a finite number, got NaN or infinity in {bad} of {len(costs)} cases"
+            + (cure if np.isposinf(costs).any() else "")
+        )

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
-from stakes.data.case_labels import case_labels, in_utc
+from stakes.data.case_labels import case_labels, in_utc, told_labels
 from stakes.data.members import MembersFile
 from stakes.data.quality import left_out_notes
 from stakes.data.table_columns import zone_notes
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.forecast_table import todays_notes
 from stakes.evaluation.headroom import automatic_block
+from stakes.evaluation.unpaid_cases import constant_notes, unpaid_notes, unpaid_today_notes
 from stakes.fitting.notes_on_cases import part_of_fit_notes, unlike_fit_notes
 
 __all__ = ["Evaluation", "evaluate_folder", "evaluate_members"]
@@ -35,6 +36,7 @@ class Evaluation:
         block: How many neighbouring cases depend on each other.
         notes: Sentences for the user about the cases and the cost.
         subject: What was judged, where its folder alone does not say it; empty otherwise.
+        unpaid: The times or names of cases that are not judged, because their cost is infinite.
     """
 
     table: pd.DataFrame
@@ -43,6 +45,7 @@ class Evaluation:
     block: int
     notes: tuple[str, ...] = ()
     subject: str = ""
+    unpaid: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -50,7 +53,10 @@ class Evaluation:
         unit = f", cost in {self.cost.unit}" if self.cost is not None and self.cost.unit else ""
         drawn = f"blocks of {self.block} neighbours" if self.block > 1 else "single cases"
         subject = f"{self.subject}: " if self.subject else ""
-        return f"{subject}{len(self.cases)} cases, 95 % intervals from {drawn}{unit}"
+        judged = f"{len(self.cases)} cases"
+        if self.unpaid:
+            judged = f"means of the {len(self.cases)} of {len(self.cases) + len(self.unpaid)} cases of finite cost"
+        return f"{subject}{judged}, 95 % intervals from {drawn}{unit}"
 
     def record(self) -> dict[str, Any]:
         """The table for machines."""
@@ -59,6 +65,7 @@ class Evaluation:
             "cost": None if self.cost is None else str(self.cost),
             "unit": self.cost.unit if self.cost is not None else "",
             "cases": len(self.cases),
+            "unpaid_cases": self.unpaid,
             "block": self.block,
             "notes": self.notes,
             "metrics": self.table,
@@ -133,15 +140,18 @@ def evaluate_members(
     cost = spec.build()
     with naming_own_cost(cost):
         cases = CaseMetrics.of_ensemble(ensemble.members[order], seen, cost, action, ensemble.weights)
-    known, index = len(cases.outcomes), cases.outcomes.index
-    left_out = len(order) - known
+    index = cases.outcomes.index
+    unpaid = told_labels(cases.unpaid.index[cases.unpaid])
+    left_out = len(order) - len(cases.unpaid)
     missing = (f"{left_out} of {len(order)} cases have no outcome and are left out",) if left_out else ()
-    block = block or automatic_block(index.to_numpy() if isinstance(index, pd.DatetimeIndex) else known)
+    block = block or automatic_block(index.to_numpy() if isinstance(index, pd.DatetimeIndex) else len(index))
     notes = (
         *ensemble.notes,
         *missing,
+        *unpaid_notes(unpaid, len(index)),
         *spec.doubts(cases.outcomes.to_numpy(), list(cases.outcomes.columns)),
         *todays_notes(cost, action, len(outcomes.columns)),
-        _HINDSIGHT,
+        *unpaid_today_notes(None if cases.today is None else cases.today["cost"]),
+        *(constant_notes(cases.chosen["climatology_cost"]) or (_HINDSIGHT,)),
     )
-    return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes)
+    return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes, unpaid=unpaid)

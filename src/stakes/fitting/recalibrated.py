@@ -12,12 +12,13 @@ from stakes.bundle.recalibration_folder import Recalibration, load_recalibration
 from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
-from stakes.data.case_labels import case_labels, in_utc, newest_cases
+from stakes.data.case_labels import case_labels, in_utc, newest_cases, told_labels
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.past_forecasts import read_new
 from stakes.decisions import decision_table, uncertified_notes
 from stakes.evaluation.case_metrics import CaseMetrics, ensemble_metrics, part_by_part
 from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.unpaid_cases import constant_notes, unpaid_notes
 from stakes.files import content_digest
 from stakes.fitting.decide import DecidedCases
 from stakes.fitting.evaluate import Evaluation
@@ -91,8 +92,11 @@ def evaluate_recalibrated(
     known = {each.sha256 for each in opened.data}
     same = any(content_digest(path) in known for path in (forecasts, outcomes) if path is not None)
     notes = (*opened.notes, *given.notes, *overlap_notes(opened.fitted, given.times, len(given), same))
+    unpaid = told_labels(metrics.unpaid.index[metrics.unpaid])
+    notes = (*notes, *unpaid_notes(unpaid, len(metrics.outcomes)), _BASELINE)
+    notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
     cases = metrics.table().rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
-    return Evaluation(metrics.summary(block), in_utc(cases), opened.cost_spec, block, (*notes, _BASELINE))
+    return Evaluation(metrics.summary(block), in_utc(cases), opened.cost_spec, block, notes, unpaid=unpaid)
 
 
 def report_recalibrated(folder: Path, cost: str | None, out: Path | None = None) -> Path:
@@ -141,6 +145,7 @@ def _metrics(opened: Recalibration, given: GivenForecasts) -> CaseMetrics:
     with naming_own_cost(cost):
         corrected = CaseMetrics.of_ensemble(members, seen, cost, given.today, _weights_of(members, weights))
         raw, _ = ensemble_metrics(given.members, given.outcomes, cost, weights=raw_weights)
+    raw = {name: values[~corrected.unpaid.to_numpy()] for name, values in raw.items()}
     ratio = np.sqrt((1 + 1 / given.members.shape[1]) / (1 + 1 / members.shape[1]))  # comparable with so many members
     beside = {"climatology_cost": corrected.chosen["climatology_cost"], "spread": ratio * raw["spread"]}
     return replace(corrected, weight_0=part_by_part(raw, cost, given.targets) | beside)
