@@ -59,6 +59,16 @@ def test_sites() -> None:
         (["p1", "p2"], "auto", "which may be members or quantiles"),
         (["north_q10", "north_q90", "q10", "q90"], "auto", "for each of north, the columns without a site; --columns"),
         (["q90", "power"], "auto", "has one column that names a level, 'q90', and quantiles are two or more"),
+        (
+            [f"{site}_m{k}" for site in ("b0", "b1", "b2") for k in (1, 2, 3) if (site, k) != ("b1", 3)],
+            "auto",
+            "must have the same members of each site, got 2 of b1, which has no m3, and 3 of b0, b2; --columns says",
+        ),
+        (
+            ["a_m1", "a_m2", "b_m1", "b_m2", "c_m1", "c_m2", "c_m3"],
+            "auto",
+            "got 3 of c, which has m3 besides, and 2 of a, b; --columns says",
+        ),
         (["mean", "std"], "auto", "has the columns 'mean', 'std', which look like no member"),
         (["min", "middle", "max"], "auto", "has the columns 'min', 'max', which look like no member"),
         (

@@ -13,7 +13,7 @@ from stakes.data.quantile_levels import (
     require_certain,
     require_levels,
 )
-from stakes.data.site_columns import member_sites
+from stakes.data.site_columns import member_sites, require_same_members
 from stakes.errors import TableError, listed
 
 __all__ = ["ForecastColumns", "ReadAs", "forecast_columns"]
@@ -64,8 +64,17 @@ def forecast_columns(columns: Sequence[str], name: str, read_as: ReadAs, chosen:
             )
     if sites := member_sites(columns):
         return ForecastColumns(sites)
-    members = list(columns) if chosen else member_columns(columns, name)
+    members = list(columns) if chosen else _members_of_one(columns, name)
     return ForecastColumns({_VALUE: members}, notes=() if chosen or read_as == "members" else _names_told(members))
+
+
+def _members_of_one(columns: Sequence[str], name: str) -> list[str]:
+    """The members of one target; what is no member is a site's that another site has not, or else anything."""
+    try:
+        return member_columns(columns, name)
+    except TableError:
+        require_same_members(columns, name)
+        raise
 
 
 def _names_told(members: Sequence[str]) -> tuple[str, ...]:
