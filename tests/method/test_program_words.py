@@ -196,7 +196,7 @@ def test_what_makes_no_program_is_refused(changed: dict[str, object], said: str)
 
 
 def test_as_many_outcomes_as_there_are_numbers() -> None:
-    with pytest.raises(ShapeError, match="numbers for each of 4 outcomes, and there are 3"):
+    with pytest.raises(ShapeError, match=r"short.cost must be one number, or one for each of 3 outcomes, got 4"):
         solve_action(SCHEDULE, members(1, 4, 3))
 
 

@@ -127,9 +127,9 @@ class Program:
             outcomes: D.
             device: Where its numbers are; None for the CPU.
         """
-        known = self._known_outcomes()
-        if known is not None and known != outcomes:
-            raise ShapeError(f"the program has numbers for each of {known} outcomes, and there are {outcomes}")
+        for where, size in self._sizes().items():
+            if size != outcomes:
+                raise ShapeError(f"{where} must be one number, or one for each of {outcomes} outcomes, got {size}")
         key = outcomes, torch.device(device or "cpu")
         if key not in self._built:
             self._built[key] = self._matrices(outcomes).program().to(device)
@@ -160,15 +160,19 @@ class Program:
 
     def _known_outcomes(self) -> int | None:
         """How many outcomes there must be, by the numbers for each of them; None where there are none."""
-        given: dict[str, Any] = {f"numbers.{name}": value for name, value in self.numbers.items()}
-        for where, quantities in (("decide", self.decide), ("recourse", self.recourse)):
-            for name, quantity in quantities.items():
-                given |= {f"{where}.{name}.{key}": amount for key, amount in quantity.amounts.items()}
-        sizes = {where: len(value) for where, value in given.items() if isinstance(value, tuple)}
+        sizes = self._sizes()
         if len(set(sizes.values())) > 1:
             counts = ", ".join(f"{where} has {size}" for where, size in sizes.items())
             raise CostError(f"numbers for each outcome must be equally many, got: {counts}")
         return next(iter(sizes.values()), None)
+
+    def _sizes(self) -> dict[str, int]:
+        """How many numbers there are for each outcome, by where they stand."""
+        given: dict[str, Any] = {f"numbers.{name}": value for name, value in self.numbers.items()}
+        for where, quantities in (("decide", self.decide), ("recourse", self.recourse)):
+            for name, quantity in quantities.items():
+                given |= {f"{where}.{name}.{key}": amount for key, amount in quantity.amounts.items()}
+        return {where: len(value) for where, value in given.items() if isinstance(value, tuple)}
 
     def _require_words(self) -> None:
         for where in ("decide", "recourse", "covers", "limits", "numbers"):
