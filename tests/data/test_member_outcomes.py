@@ -61,7 +61,7 @@ OUTCOMES: dict[str, tuple[str, str]] = {
     "labels, not times": ("case,y\na,1\nb,2\n", "has labels in the column 'case', but the members have times"),
     "several columns": (
         "time,y,z\n2020-01-01,1,2\n",
-        "has no column 'outcome'; there are y, z, or say which with targets",
+        "has no column 'outcome', but 'y', 'z'; --target says which columns are the outcomes of outcome$",
     ),
     "no numbers": ("time,y\n2020-01-01,x\n2020-01-02,y\n", "has no column 'outcome'"),
     "text": ("time,outcome\n2020-01-01,x\n2020-01-02,2\n", "column 'outcome' must hold numbers, got 'x' in data row 1"),
@@ -75,8 +75,18 @@ def test_outcomes_that_do_not_belong_are_refused(tmp_path: Path, content: str, e
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_no_column_of_another_outcome_is_suggested(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,zero,b20\n2020-01-01,1,2\n2020-01-02,1,2\n")
+    with pytest.raises(TableError, match=r"has no column 'b00', but 'zero'; --target says which .* of b00, b20$"):
+        read_outcomes(path, members(("b00", "b20")))
+    path = written(tmp_path, "time,b0,b20\n2020-01-01,1,2\n2020-01-02,1,2\n")
+    with pytest.raises(TableError, match=r"has no column 'b00' \(did you mean 'b0'\?\); --target says"):
+        read_outcomes(path, members(("b00", "b20")))
+    assert read_outcomes(path, members(("b00", "b20")), targets=["b0", "b20"])["b00"].tolist() == [1, 1]
+
+
 def test_the_number_of_targets_must_agree(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="targets must be 1, as the members have, got y, z"):
+    with pytest.raises(TableError, match=r"--target must name 1 columns of outcomes, as many as .* got y, z"):
         read_outcomes(written(tmp_path, "time,y,z\n2020-01-01,1,2\n"), members(), targets=["y", "z"])
 
 

@@ -13,7 +13,7 @@ from stakes.data.members import MembersFile
 from stakes.data.site_columns import site_labels
 from stakes.data.table_columns import column_numbers, numeric_columns, require_columns
 from stakes.data.tables import read_table
-from stakes.errors import TableError, did_you_mean, listed
+from stakes.errors import TableError, listed, names_text, nearest_hint
 
 __all__ = ["read_actions", "read_outcomes"]
 
@@ -134,7 +134,10 @@ def _outcome_columns(
     if targets is not None:
         require_columns(table, targets, name)
         if len(targets) != len(members.targets):
-            raise TableError(f"targets must be {len(members.targets)}, as the members have, got {', '.join(targets)}")
+            raise TableError(
+                f"--target must name {len(members.targets)} columns of outcomes, as many as the members have, got "
+                f"{names_text(targets)}"
+            )
         return list(targets)
     if set(members.targets) <= set(table.columns):
         return list(members.targets)
@@ -145,7 +148,13 @@ def _outcome_columns(
     if len(members.targets) == 1 and len(numeric) == 1:
         return numeric
     lacking = next(target for target in members.targets if target not in table.columns)
-    raise TableError(f"{name} has no column {lacking!r}; {did_you_mean(lacking, others)}, or say which with targets")
+    free = [column for column in others if column not in members.targets]
+    near = nearest_hint(lacking, free).removeprefix("; ")
+    hint = f" ({near})" if near else f", but {listed([*map(repr, free)])}" if free else ""
+    raise TableError(
+        f"{name} has no column {lacking!r}{hint}; --target says which columns are the outcomes of "
+        f"{names_text(members.targets)}"
+    )
 
 
 def _require_one_kind(index: "pd.Index[Any]", wanted: "pd.Index[Any]", name: str) -> None:
