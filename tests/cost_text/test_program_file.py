@@ -59,6 +59,11 @@ def test_a_file_says_what_the_words_of_python_say(bakery: Path) -> None:
     assert program_of(json.loads(json.dumps(to_plain(EXPECTED)))) == EXPECTED
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(bakery: Path) -> None:
+    bakery.write_text(BAKERY, encoding="utf-8-sig")
+    assert read_program(bakery) == (EXPECTED, "EUR", "h")
+
+
 @pytest.mark.parametrize(
     ("line", "wrong", "said"),
     [

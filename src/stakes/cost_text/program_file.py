@@ -96,7 +96,7 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST:
             raise CostError(f"the program {str(path)!r} must have at most {_LARGEST:,} bytes")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors write the mark
     except IsADirectoryError:
         raise CostError(f"the program {str(path)!r} is a folder, expected a TOML file") from None
     except FileNotFoundError:
