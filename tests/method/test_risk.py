@@ -224,3 +224,13 @@ def test_the_risk_inside_a_cost_of_a_users_file_is_found(tmp_path: Path) -> None
     members[:, 0] = 1.0
     assert solve_decisions(own, [members]).at_lower_bound.tolist() == [True]
     assert solve_decisions(stated, [members]).at_lower_bound.tolist() == [True]
+
+
+def test_a_square_of_the_recourse_is_named() -> None:
+    recourse = {"free": Quantity(cost=9), "missing": Quantity(cost=4, square="wear")}
+    words = {"decide": {"plan": Quantity()}, "covers": {"c": "plan + missing + free >= outcome"}}
+    smooth = CVaRCost(Program(**words, recourse=recourse, numbers={"wear": 0.1}), 0.5)
+    with pytest.raises(CostError, match=r"^recourse.missing.square must be 0 for an aversion to risk .*, got wear$"):
+        optimal_action(smooth, torch.rand(1, 10, 2))
+    linear = CVaRCost(Program(**words, recourse=recourse, numbers={"wear": 0.0}), 0.5)
+    assert optimal_action(linear, torch.rand(1, 10, 2)).isfinite().all()

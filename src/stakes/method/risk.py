@@ -21,6 +21,9 @@ from stakes.method.program_actions import (
     is_interior,
     least_curvature,
 )
+from stakes.method.program_quantities import amount_words
+from stakes.method.program_words import Program
+from stakes.method.programs import ScenarioProgram
 from stakes.method.schedules import ScheduleCost
 from stakes.method.solvers import Solver
 from stakes.method.tail_search import TailSearch, with_threshold
@@ -183,6 +186,7 @@ class CVaRCost:
         if solver is not None and solver.smoothing is not None:
             raise SettingError("smoothing must be None for a conditional value at risk, whose gradient is exact only")
         program, cases = cost.program(samples.shape[-1], samples.device), samples.shape[:-2]
+        _require_linear_words(cost, program)
         near, members, middle = cost.centred(samples, weights) if isinstance(cost, ScheduleCost) else (cost, samples, 0)
         fixed = near.fixed_cost(members.movedim(-2, 0)).movedim(0, -1)
         widened = CVaRProgram(near.program(samples.shape[-1], samples.device), self.level, self.mix)
@@ -206,6 +210,16 @@ class CVaRCost:
                 StakesWarning,
                 stacklevel=2,
             )
+
+
+def _require_linear_words(cost: Cost, program: ScenarioProgram) -> None:
+    """Raise where squares of the recourse cost anything, in the words of a program that is stated in words."""
+    if isinstance(cost, Program) and program.Q is not None and bool(program.Q.any()):
+        name = next(name for name, quantity in cost.recourse.items() if quantity.square)
+        raise CostError(
+            f"recourse.{name}.square must be 0 for an aversion to risk (cvar_level), which needs a recourse of linear "
+            f"costs, got {amount_words(cost.recourse[name].square)}"
+        )
 
 
 def risk_of(cost: Cost) -> CVaRCost | None:
