@@ -75,10 +75,12 @@ TEXTS: dict[str, tuple[str, str]] = {
     "misspelt": ("shortfal:penalty=5", "there is no cost 'shortfal', .*FILE.py:function; did you mean 'shortfall'?"),
     "unknown": ("quantile", "there are shortfall, wind_dispatch, protection, newsvendor, imbalance, schedule"),
     "upper case": ("Shortfall:penalty=5", "did you mean 'shortfall'?"),
-    "unknown parameter": (
-        "shortfall:penalti=5",
-        "the cost shortfall has no parameter 'penalti'; its parameters are pen",
+    "misspelt parameter": (
+        "schedule:short=50,long=5,rmap=300",
+        "the cost schedule has no parameter 'rmap'; did you mean 'ramp'?",
     ),
+    "misspelt aversion": ("shortfall:penalty=5,cvar_levl=0.9", "no parameter 'cvar_levl'; did you mean 'cvar_level'?"),
+    "unknown parameter": ("shortfall:fee=5", "the cost shortfall has no parameter 'fee'; its parameters are penalty"),
     "bound that is fixed": ("shortfall:penalty=5,upper=2", "has no parameter 'upper'; its parameters are penalty"),
     "missing parameter": ("shortfall", "the cost shortfall needs penalty, as in shortfall:penalty=5"),
     "missing upper": ("imbalance:short=1,long=1", "the cost imbalance needs upper, as in imbalance:short=10"),

@@ -62,7 +62,7 @@ def fault(reply: httpx.Response) -> tuple[int, str, str]:
         ("decide", {"features": [ROW], "forecast": "best"}, "forecast", "there are chosen, weight_0"),
         ("decide", {"features": [ROW], "more": 1}, "more", "not permitted"),
         ("decide", {"features": [ROW], "cost": {"short": -1}}, "cost.short", "short must be positive"),
-        ("decide", {"features": [ROW], "cost": {"shrt": 1}}, "cost.shrt", "its parameters are short, long"),
+        ("decide", {"features": [ROW], "cost": {"shrt": 1}}, "cost.shrt", "did you mean 'short'?"),
         ("decide", {"features": [ROW], "cost": {"short": "1"}}, "cost.short", "valid number"),
         ("decide", {"features": [ROW], "cost": {"short": 1, "lower": 10}}, "cost.lower", "below upper"),
         ("decide", {"features": [ROW], "cost": {"short": 1e39}}, "cost.short", "single precision, got 1e+39"),

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
+from stakes.cost_text.common_keys import RISK_KEYS
 from stakes.cost_text.library_costs import cost_names
 from stakes.cost_text.own_cost_file import OwnCost
-from stakes.cost_text.risk_words import RISK_KEYS
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError, StakesError
 from stakes.method.costs import Cost, require_cost

@@ -5,7 +5,8 @@ from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from stakes.errors import CostError, did_you_mean
+from stakes.cost_text.common_keys import COMMON_KEYS
+from stakes.errors import CostError, did_you_mean, nearest_hint
 from stakes.method.parameter_range import ParameterRange
 from stakes.settings import shown
 
@@ -212,7 +213,8 @@ def _require_range(name: str, key: str) -> None:
 def _require_known(name: str, parameters: Mapping[str, ParameterValue], known: tuple[str, ...]) -> None:
     for key, value in parameters.items():
         if key not in known:
-            raise CostError(f"the cost {name} has no parameter {key!r}; its parameters are {', '.join(known)}")
+            hint = nearest_hint(key, (*known, *COMMON_KEYS)) or f"; its parameters are {', '.join(known)}"
+            raise CostError(f"the cost {name} has no parameter {key!r}{hint}")
         if isinstance(value, tuple) and takes_a_number_each(name, key) and value:
             continue
         if isinstance(value, ParameterRange):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stakes.cost_text.common_keys import UNIT_KEYS
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.method.program_words import Program
 from stakes.settings import from_plain, to_plain
@@ -14,7 +15,6 @@ from stakes.settings import from_plain, to_plain
 __all__ = ["ProgramFile", "program_of", "program_record", "read_program", "recorded_program"]
 
 _LARGEST = 1 << 20  # bytes of a file
-_UNITS = ("unit", "action_unit")
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 _KEY = re.compile(r"\s*([^=#\[]+?)\s*=")
 _PLACE = re.compile(
@@ -48,7 +48,7 @@ def read_program(path: Path) -> ProgramFile:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise CostError(f"the program {path.name!r} is no TOML: {error}") from error
     try:
-        unit, action_unit = (from_plain(str, table.pop(key, ""), key) for key in _UNITS)
+        unit, action_unit = (from_plain(str, table.pop(key, ""), key) for key in UNIT_KEYS)
         return ProgramFile(program_of(table), unit, action_unit)
     except StakesError as error:
         place = _PLACE.search(str(error))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from stakes.cost_text.common_keys import RISK_KEYS
 from stakes.cost_text.library_costs import ParameterValue
 from stakes.errors import CostError
 from stakes.settings import shown
@@ -10,10 +11,7 @@ from stakes.settings import shown
 if TYPE_CHECKING:  # torch comes with the first cost, not with --help
     from stakes.method.costs import Cost
 
-__all__ = ["RISK_KEYS", "with_risk", "without_risk"]
-
-RISK_KEYS = {"cvar_level": "level", "cvar_mix": "mix"}
-"""The keys, and the fields of `stakes.CVaRCost` that they are."""
+__all__ = ["with_risk", "without_risk"]
 
 
 def without_risk(parameters: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from stakes.cost_text.common_keys import UNIT_KEYS
 from stakes.cost_text.library_costs import (
     ParameterValue,
     library_cost,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:  # torch comes with the first cost, not with --help
 
 __all__ = ["CostSpec"]
 
-_UNITS = ("unit", "action_unit")
 _PROGRAM = re.compile(r"(?P<reference>.+\.toml)\s*(?::(?P<keys>.*))?", re.DOTALL)
 _OWN = re.compile(r"(?P<reference>.+\.py:(?P<function>[^:]*))(?::(?P<keys>.*))?", re.DOTALL)
 
@@ -109,7 +109,7 @@ class CostSpec:
             name, _, keys = (part.strip() for part in text.partition(":"))
             require_library_name(name)
         texts = _key_values(name, keys or "")
-        unit, action_unit = (texts.pop(key, "") for key in _UNITS)
+        unit, action_unit = (texts.pop(key, "") for key in UNIT_KEYS)
         is_own = own is not None
         return cls(name, {key: _value(name, key, word, is_own) for key, word in texts.items()}, unit, action_unit)
 
@@ -143,7 +143,7 @@ class CostSpec:
         return self.name.rpartition(":")[2]
 
     def __str__(self) -> str:
-        words = {**self.parameters, **{key: getattr(self, key) for key in _UNITS if getattr(self, key)}}
+        words = {**self.parameters, **{key: getattr(self, key) for key in UNIT_KEYS if getattr(self, key)}}
         keys = ",".join(f"{key}={_shortest(value)}" for key, value in words.items())
         return f"{self.name}:{keys}" if keys else self.name
 
@@ -215,7 +215,7 @@ class CostSpec:
         if self.program is None:
             read = read_program(self.path)
             object.__setattr__(self, "program", read.program)
-            for key in _UNITS:
+            for key in UNIT_KEYS:
                 object.__setattr__(self, key, getattr(self, key) or getattr(read, key))
         numbers = self.program.numbers
         if others := [key for key in without_risk(self.parameters) if key not in numbers]:
@@ -227,7 +227,7 @@ class CostSpec:
     def record(self) -> dict[str, Any]:
         """What JSON can hold; of a user's file its name and SHA-256, never where it lies; of a program its words."""
         name = f"{self.path.name}:{self.function}" if self.is_own else self.path.name if self.is_program else self.name
-        units = {key: getattr(self, key) for key in _UNITS}
+        units = {key: getattr(self, key) for key in UNIT_KEYS}
         own: dict[str, Any] = {"sha256": self.sha256} if self.is_own else {}
         if self.is_program:
             from stakes.cost_text.program_file import program_record
