@@ -80,6 +80,17 @@ def test_a_file_may_begin_with_a_byte_order_mark(bakery: Path) -> None:
             "staff = [8, 9, 7]",
             ", line 19: numbers for each outcome must be equally many, got: numbers.staff has 3",
         ),
+        (
+            'unit = "EUR"',
+            "cvar_level = 0.75",
+            ", line 2: there is no setting 'cvar_level'; give it as bakery.toml:cvar_level=0.75",
+        ),
+        (
+            "margin = 5",
+            "margin = 5\ncvar_mix = 1",
+            ", line 22: numbers.cvar_mix must have another name: cvar_mix is a word of every cost, given as bakery",
+        ),
+        ("margin = 5", "margin = 5\naction_unit = 1", ", line 22: numbers.action_unit must have another name"),
         ("staff = 8", "staff = eight", " is no TOML: Invalid value (at line 19, column 9)"),
         ('unit = "EUR"', "unit = 3", ", line 2: unit must be text, got 3"),
         ("[decide.hours]", "[decided.hours]", ", line 5: there is no setting 'decided'; did you mean 'decide'?"),
@@ -122,6 +133,7 @@ def test_as_a_cost_in_words(bakery: Path) -> None:
     assert built.numbers == spec.parameters
     for text, said in {
         f"{bakery}:stuff=3": "the program 'bakery.toml' has no number 'stuff'; did you mean 'staff'?",
+        f"{bakery}:cvar_levl=3": "has no number 'cvar_levl'; did you mean 'cvar_level'?",
         f"{bakery}:staff=many": "must be a number, or numbers for each outcome as in 1/2/3, got 'many'",
         f"{bakery}:staff=1/2/3": "must be equally many",
     }.items():

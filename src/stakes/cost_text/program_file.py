@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stakes.cost_text.common_keys import UNIT_KEYS
+from stakes.cost_text.common_keys import COMMON_KEYS, RISK_KEYS, UNIT_KEYS
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.method.program_words import Program
-from stakes.settings import from_plain, to_plain
+from stakes.settings import from_plain, shown, to_plain
 
 __all__ = ["ProgramFile", "program_of", "program_record", "read_program", "recorded_program"]
 
@@ -48,8 +48,11 @@ def read_program(path: Path) -> ProgramFile:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise CostError(f"the program {path.name!r} is no TOML: {error}") from error
     try:
+        _require_no_aversion(table, path.name)
         unit, action_unit = (from_plain(str, table.pop(key, ""), key) for key in UNIT_KEYS)
-        return ProgramFile(program_of(table), unit, action_unit)
+        program = program_of(table)
+        _require_number_names(program, path.name)
+        return ProgramFile(program, unit, action_unit)
     except StakesError as error:
         place = _PLACE.search(str(error))
         line = None if place is None else _line(text, place[1] or place[2])
@@ -90,6 +93,19 @@ def recorded_program(record: object, where: str) -> Program:
     if sorted(order) != sorted(program.decide):
         raise CostError(f"{where}.order must name all that is decided once, got {', '.join(order)}")
     return replace(program, decide={name: program.decide[name] for name in order})
+
+
+def _require_no_aversion(table: Mapping[str, object], name: str) -> None:
+    if others := [key for key in RISK_KEYS if key in table]:
+        raise CostError(f"there is no setting {others[0]!r}; give it as {name}:{others[0]}={shown(table[others[0]])}")
+
+
+def _require_number_names(program: Program, name: str) -> None:
+    if taken := [key for key in program.numbers if key in COMMON_KEYS]:
+        raise CostError(
+            f"numbers.{taken[0]} must have another name: {taken[0]} is a word of every cost, given as "
+            f"{name}:{taken[0]}=..."
+        )
 
 
 def _text(path: Path) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from stakes.cost_text.common_keys import UNIT_KEYS
+from stakes.cost_text.common_keys import COMMON_KEYS, UNIT_KEYS
 from stakes.cost_text.library_costs import (
     ParameterValue,
     library_cost,
@@ -27,7 +27,7 @@ from stakes.cost_text.library_costs import (
     with_parameter_ranges,
 )
 from stakes.cost_text.risk_words import with_risk, without_risk
-from stakes.errors import CostError, did_you_mean
+from stakes.errors import CostError, did_you_mean, nearest_hint
 from stakes.method.parameter_range import ParameterRange, RangedParameter
 from stakes.settings import from_plain, shown
 
@@ -219,8 +219,9 @@ class CostSpec:
                 object.__setattr__(self, key, getattr(self, key) or getattr(read, key))
         numbers = self.program.numbers
         if others := [key for key in without_risk(self.parameters) if key not in numbers]:
-            hint = did_you_mean(others[0], tuple(numbers)) if numbers else "it has none"
-            raise CostError(f"the program {self.path.name!r} has no number {others[0]!r}; {hint}")
+            all_numbers = f"; {did_you_mean(others[0], tuple(numbers)) if numbers else 'it has none'}"
+            hint = nearest_hint(others[0], (*numbers, *COMMON_KEYS)) or all_numbers
+            raise CostError(f"the program {self.path.name!r} has no number {others[0]!r}{hint}")
         object.__setattr__(self, "parameters", {**numbers, **self.parameters})
         self.build()  # which refuses what makes no program
 
