@@ -91,6 +91,11 @@ def test_a_file_may_begin_with_a_byte_order_mark(bakery: Path) -> None:
             ", line 22: numbers.cvar_mix must have another name: cvar_mix is a word of every cost, given as bakery",
         ),
         ("margin = 5", "margin = 5\naction_unit = 1", ", line 22: numbers.action_unit must have another name"),
+        (
+            "margin = 5",
+            "margin = 5\nrte = 2",
+            ", line 22: numbers.rte is not used by any quantity, cover or limit; the numbers used are staff, rate,",
+        ),
         ("staff = 8", "staff = eight", " is no TOML: Invalid value (at line 19, column 9)"),
         ('unit = "EUR"', "unit = 3", ", line 2: unit must be text, got 3"),
         ("[decide.hours]", "[decided.hours]", ", line 5: there is no setting 'decided'; did you mean 'decide'?"),

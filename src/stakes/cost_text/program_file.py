@@ -16,6 +16,7 @@ __all__ = ["ProgramFile", "program_of", "program_record", "read_program", "recor
 
 _LARGEST = 1 << 20  # bytes of a file
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
+_WORD = re.compile(r"[^\W\d]\w*")
 _KEY = re.compile(r"\s*([^=#\[]+?)\s*=")
 _PLACE = re.compile(
     r"there is no setting '(.+)';|\b((?:decide|recourse|covers|limits|numbers)\.[\w.-]+|(?:action_)?unit)"
@@ -52,6 +53,7 @@ def read_program(path: Path) -> ProgramFile:
         unit, action_unit = (from_plain(str, table.pop(key, ""), key) for key in UNIT_KEYS)
         program = program_of(table)
         _require_number_names(program, path.name)
+        _require_numbers_used(program)
         return ProgramFile(program, unit, action_unit)
     except StakesError as error:
         place = _PLACE.search(str(error))
@@ -105,6 +107,18 @@ def _require_number_names(program: Program, name: str) -> None:
         raise CostError(
             f"numbers.{taken[0]} must have another name: {taken[0]} is a word of every cost, given as "
             f"{name}:{taken[0]}=..."
+        )
+
+
+def _require_numbers_used(program: Program) -> None:
+    quantities = [*program.decide.values(), *program.recourse.values()]
+    amounts = [amount for quantity in quantities for amount in quantity.amounts.values() if isinstance(amount, str)]
+    texts = [*amounts, *program.covers.values(), *program.limits.values()]
+    used = {word for text in texts for word in _WORD.findall(text)}
+    if others := [name for name in program.numbers if name not in used]:
+        known = ", ".join(name for name in program.numbers if name in used) or "none"
+        raise CostError(
+            f"numbers.{others[0]} is not used by any quantity, cover or limit; the numbers used are {known}"
         )
 
 
