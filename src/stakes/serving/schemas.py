@@ -1,8 +1,10 @@
 """What clients send and what they get."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from stakes.serving.row_kinds import CaseMembers, Items, MemberRow, Number, Row
 
 __all__ = [
     "BundleAnswer",
@@ -27,51 +29,17 @@ __all__ = [
     "KnownRow",
     "LimitAnswer",
     "LimitsAnswer",
-    "MemberRow",
     "ModelAnswer",
     "ParameterAnswer",
     "PartsAnswer",
-    "Row",
     "ServedAnswer",
     "TableAnswer",
     "TableRequest",
 ]
 
-T = TypeVar("T")
-Items = Annotated[list[T], Field(fail_fast=True)]  # of millions of wrong values the first is told
-Number = Annotated[float, Field(allow_inf_nan=False)]
 Level = Annotated[float, Field(gt=0, lt=1)]
 Moment = Annotated[str, Field(max_length=40)]
 Levels = Annotated[Items[Level], Field(max_length=99)]
-
-
-def _kind_of_row(value: Any) -> str | None:
-    return "<object>" if isinstance(value, dict) else "<list>" if isinstance(value, list) else None
-
-
-def _kind_of_members(value: Any) -> str | None:
-    if not isinstance(value, list):
-        return None
-    return "<several outcomes>" if value and isinstance(value[0], list) else "<one outcome>"
-
-
-Row = Annotated[
-    Annotated[dict[str, Number], Tag("<object>")] | Annotated[Items[Number], Tag("<list>")],
-    Discriminator(
-        _kind_of_row,
-        custom_error_type="row",
-        custom_error_message="Input should be an object of numbers by column name, or a list of numbers",
-    ),
-]
-MemberRow = Annotated[
-    Annotated[Items[Number], Field(min_length=1), Tag("<one outcome>")]
-    | Annotated[Items[Items[Number]], Field(min_length=1), Tag("<several outcomes>")],
-    Discriminator(
-        _kind_of_members,
-        custom_error_type="members",
-        custom_error_message="Input should be a list of members, each a number or a list of one number an outcome",
-    ),
-]
 CostNumber = Annotated[
     Annotated[Number | None, Tag("<one>")] | Annotated[Items[Number], Field(min_length=1), Tag("<each>")],
     Discriminator(lambda value: "<each>" if isinstance(value, list | tuple) else "<one>"),
@@ -144,7 +112,7 @@ class CaseRequest(_Request):
     """One case, for all forecasts unless some are named."""
 
     features: Row | None = Field(None, description=f"what to forecast from: {_FEATURES}")
-    members: MemberRow | None = Field(None, description="in place of features: (members) or (members, outcomes)")
+    members: CaseMembers | None = Field(None, description="in place of features: (members) or (members, outcomes)")
     member_levels: MemberLevels = None
     known: KnownRow | None = Field(None, description="beside members, of a recalibrated forecast")
     cost: Costs = {}
