@@ -8,6 +8,7 @@ from torch import Tensor
 
 import stakes
 from stakes import decisions
+from stakes.decision_notes import decision_notes
 from stakes.decisions import Decisions, decision_table, solve_decisions, uncertified_notes
 from stakes.errors import CostError
 
@@ -155,6 +156,18 @@ def test_a_battery_has_what_it_charges_and_what_it_discharges() -> None:
     found = decision_table(cost, members, ROWS[:1], (), outcomes=["h1", "h2"])
     names = ["action_charge_h1", "action_charge_h2", "action_discharge_h1", "action_discharge_h2"]
     np.testing.assert_allclose(found.loc[0, names].astype(float), [1.0, 0.0, 0.0, 1.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("averse", [False, True])
+def test_a_battery_that_charges_and_discharges_at_once_is_told(averse: bool) -> None:
+    prices = torch.tensor([[1.0, 9.0], [3.0, 11.0]]).repeat(5, 1) - torch.tensor([0.0, 40.0])[:, None, None]
+    plain = stakes.ArbitrageCost(power=1.0, energy=1.0)
+    cost = stakes.CVaRCost(plain, 0.5) if averse else plain
+    found = decision_table(cost, prices, ROWS[:2], (), outcomes=["h1", "h2"])
+    (note,) = decision_notes(cost, found)
+    assert note.startswith("1 of 2 plans charge and discharge at once, which pays where prices are expected to be neg")
+    assert decision_notes(cost, found[:1]) == ()
+    assert decision_notes(stakes.ScheduleCost(1.0, 1.0), found) == ()
 
 
 def test_decisions_with_several_parts_that_are_not_certified_are_not_to_be_used() -> None:

@@ -18,7 +18,9 @@ from stakes.data.quality import DataQuality, left_out_notes
 from stakes.data.quantile_members import TailShape
 from stakes.data.table_columns import zone_notes
 from stakes.data.xarray_files import open_dataset
-from stakes.decisions import decision_table, uncertified_notes
+from stakes.decision_notes import decision_notes
+from stakes.decisions import decision_table
+from stakes.method.costs import Cost
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a gridded file needs
     from xarray import Dataset
@@ -87,16 +89,22 @@ def decide_folder(
     decided = decision_table(forecaster.cost, members, index, levels, outcomes=layout.targets, parameter=parameter)
     if rows.moments is not None:
         decided["missing_features"] = rows.missing
-    notes = decided_notes(bundle.about, layout, table, rows.quality, decided)
+    notes = decided_notes(forecaster.cost, bundle.about, layout, table, rows.quality, decided)
     return DecidedCases(in_utc(decided), bundle.cost_spec, (*bundle.notes, *rows.notes, *notes))
 
 
 def decided_notes(
-    about: Mapping[str, Any], layout: TableLayout, table: pd.DataFrame, quality: DataQuality, decided: pd.DataFrame
+    cost: Cost,
+    about: Mapping[str, Any],
+    layout: TableLayout,
+    table: pd.DataFrame,
+    quality: DataQuality,
+    decided: pd.DataFrame,
 ) -> tuple[str, ...]:
     """Sentences for the user about a table that a fit has decided for: its zone, its rows, its values, the decisions.
 
     Args:
+        cost: What was decided for.
         about: What the bundle of the fit keeps, `stakes.bundle.Bundle.about`.
         layout: What the columns of the table are.
         table: The table as it was given.
@@ -109,7 +117,7 @@ def decided_notes(
         *zone_notes(table, layout.time),
         *left_out_notes(quality),
         *unlike_fit_notes(about, layout, quality),
-        *uncertified_notes(decided),
+        *decision_notes(cost, decided),
     )
 
 
@@ -167,5 +175,6 @@ def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float
     doubts = spec.doubts(ensemble.equal_members.reshape(-1, ensemble.members.shape[2]), ensemble.targets)
     rows = newest_cases(ensemble.index) if last else slice(None)
     labels = case_labels(ensemble.index)[rows]
-    decided = decision_table(spec.build(), ensemble.members[rows], labels, levels, ensemble.weights, ensemble.targets)
-    return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *uncertified_notes(decided)))
+    cost = spec.build()
+    decided = decision_table(cost, ensemble.members[rows], labels, levels, ensemble.weights, ensemble.targets)
+    return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *decision_notes(cost, decided)))

@@ -15,7 +15,8 @@ from stakes.cost_text.written_cost import CostSpec
 from stakes.data.case_labels import case_labels, in_utc, newest_cases, told_labels
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.past_forecasts import read_new
-from stakes.decisions import decision_table, uncertified_notes
+from stakes.decision_notes import decision_notes
+from stakes.decisions import decision_table
 from stakes.evaluation.case_metrics import CaseMetrics, ensemble_metrics, part_by_part
 from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.unpaid_cases import constant_notes, unpaid_notes
@@ -58,7 +59,8 @@ def decide_recalibrated(
     decided = decision_table(
         opened.recalibrator.cost, members, case_labels(given.index), levels, weights, given.targets
     )
-    return DecidedCases(in_utc(decided), opened.cost_spec, (*opened.notes, *given.notes, *uncertified_notes(decided)))
+    notes = (*opened.notes, *given.notes, *decision_notes(opened.recalibrator.cost, decided))
+    return DecidedCases(in_utc(decided), opened.cost_spec, notes)
 
 
 def evaluate_recalibrated(

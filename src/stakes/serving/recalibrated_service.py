@@ -9,7 +9,8 @@ from stakes.bundle.recalibration_folder import Recalibration
 from stakes.data.case_labels import case_labels, in_utc
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.past_forecasts import forecasts_in_table
-from stakes.decisions import decision_table, uncertified_notes
+from stakes.decision_notes import decision_notes
+from stakes.decisions import decision_table
 from stakes.evaluation.metrics import Assessor
 from stakes.json_values import json_value
 from stakes.reports.ladder_words import rung_title
@@ -141,7 +142,7 @@ class RecalibratedService:
             cost=priced.text,
             columns=[str(column) for column in decided.columns],
             rows=[json_value(row) for row in in_utc(decided).itertuples(index=False, name=None)],
-            notes=[*given.notes, *uncertified_notes(decided)],
+            notes=[*given.notes, *decision_notes(priced.cost, decided)],
         )
 
     def model(self) -> schemas.ModelAnswer:

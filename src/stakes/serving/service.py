@@ -172,7 +172,7 @@ class Service:
             cost=priced.text,
             columns=[str(column) for column in decided.columns],
             rows=[json_value(row) for row in in_utc(decided).itertuples(index=False, name=None)],
-            notes=list(decided_notes(self._fits.first.about, layout, given, inputs.quality, decided)),
+            notes=list(decided_notes(priced.cost, self._fits.first.about, layout, given, inputs.quality, decided)),
         )
 
     def model(self) -> schemas.ModelAnswer:
