@@ -164,10 +164,10 @@ def test_a_battery_that_charges_and_discharges_at_once_is_told(averse: bool) -> 
     plain = stakes.ArbitrageCost(power=1.0, energy=1.0)
     cost = stakes.CVaRCost(plain, 0.5) if averse else plain
     found = decision_table(cost, prices, ROWS[:2], (), outcomes=["h1", "h2"])
-    (note,) = decision_notes(cost, found)
+    (note,) = decision_notes(cost, found, prices)
     assert note.startswith("1 of 2 plans charge and discharge at once, which pays where prices are expected to be neg")
-    assert decision_notes(cost, found[:1]) == ()
-    assert decision_notes(stakes.ScheduleCost(1.0, 1.0), found) == ()
+    assert decision_notes(cost, found[:1], prices[:1]) == ()
+    assert decision_notes(stakes.ScheduleCost(1.0, 1.0), found, prices) == ()
 
 
 def test_decisions_with_several_parts_that_are_not_certified_are_not_to_be_used() -> None:
@@ -189,6 +189,39 @@ def test_what_has_no_best_action_is_said_and_not_answered() -> None:
         assert list(numbers.isna().any(axis=1)) == [False, True, False]
         assert "\n1,,,,False,False,False," in found.to_csv(index=False)
         assert uncertified_notes(found)[0].startswith(f"1 of 3 decisions are {status}, see the column status: their ")
+
+
+@pytest.mark.parametrize(
+    ("shift", "weights", "said"),
+    [
+        (
+            [0, 9],
+            None,
+            "1: no action meets the covers at 1 of its 3 members; a recourse",
+        ),
+        (
+            [9, 9],
+            None,
+            "1: no action meets the covers at 2 of its 3 members; a recourse",
+        ),
+        ([9, 9, 9], None, "no action meets the limits and covers at any of its members, even at one alone"),
+        ([9, 9, 9], [1.0, 0.0, 0.0], "no action meets the limits and covers at any of its members"),
+        (
+            [0, -3],
+            None,
+            "an action meets the covers at each of its members, but none at all of them; a recourse",
+        ),
+    ],
+)
+def test_why_the_first_case_is_infeasible_is_told(shift: list[float], weights: list[float] | None, said: str) -> None:
+    exact = {"most": "plan <= outcome + 2", "least": "plan >= outcome"}
+    cost = stakes.Program(decide={"plan": stakes.Quantity(cost=1, upper=9)}, covers=exact)
+    members = torch.full((3, 3, 2), 4.0, dtype=torch.float64)
+    members[1:, : len(shift), 0] += torch.tensor(shift)
+    found = decision_table(cost, members, ROWS[:3], (), None if weights is None else torch.tensor(weights))
+    counted, reason = decision_notes(cost, found, members, weights)
+    assert counted.startswith("2 of 3 decisions are infeasible, see the column status: their limits and covers contra")
+    assert said in reason
 
 
 def test_joined_parts() -> None:

@@ -20,15 +20,18 @@ from stakes.method.parameter_range import ranged_parameter, with_parameter
 from stakes.method.program_actions import PartsCost, ProgramCost, action_unit, part_names
 from stakes.method.thorough_search import ACTIONS_LOOKED_AT
 
-__all__ = ["Decisions", "decision_table", "solve_decisions", "uncertified_notes"]
+__all__ = ["UNANSWERED", "Decisions", "decision_table", "solve_decisions", "uncertified_notes"]
 
 Floats = NDArray[Any]  # of the members' precision, or double
 Flags = NDArray[np.bool_]
 _NUMBERS_AT_ONCE = 1 << 21  # members of all outcomes
 
 
+UNANSWERED = ("infeasible", "unbounded")
+"""What the status of a decision without a best action says."""
+
 _REASONS = {  # by status
-    "infeasible": "their limits contradict each other, and there is no action",
+    "infeasible": "their limits and covers contradict each other, and there is no action",
     "unbounded": "their cost falls without end, and there is no best action",
     "not certified": "they are not to be used, for the search for the best action did not end, or a better one may "
     "exist because the cost is not known to be convex",

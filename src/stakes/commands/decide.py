@@ -74,6 +74,7 @@ def decide(
     result = _decided(folder, newdata, files, cost, levels, flag.names(target), last, cost_parameter)
     print_notes(result.notes, quiet)
     print_or_write_table(result.table, result.record(), out, json)
+    result.require_an_answer()
 
 
 def _write_grid(files: EnsembleFlags, cost: str | None, levels: Sequence[float], out: Path, others: bool) -> None:

@@ -19,13 +19,13 @@ from stakes.data.quantile_members import TailShape
 from stakes.data.table_columns import zone_notes
 from stakes.data.xarray_files import open_dataset
 from stakes.decision_notes import decision_notes
-from stakes.decisions import decision_table
-from stakes.method.costs import Cost
+from stakes.decisions import UNANSWERED, decision_table
+from stakes.errors import CostError
 
 if TYPE_CHECKING:  # importing it for real takes a second, which only a gridded file needs
     from xarray import Dataset
 
-__all__ = ["DecidedCases", "decide_folder", "decide_grid", "decide_members", "decided_notes"]
+__all__ = ["DecidedCases", "decide_folder", "decide_grid", "decide_members", "table_notes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,14 @@ class DecidedCases:
     table: pd.DataFrame
     cost: CostSpec | None
     notes: tuple[str, ...] = ()
+
+    def require_an_answer(self) -> None:
+        """Raise where no case at all has a best action."""
+        status = self.table["status"] if "status" in self.table else pd.Series(dtype=object)
+        counts = status[status.isin(UNANSWERED)].value_counts()
+        if len(status) and counts.sum() == len(status):
+            words = " and ".join(f"{count} {word}" for word, count in counts.items())
+            raise CostError(f"none of {len(status)} decisions has a best action, see the column status: {words}")
 
     def record(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
@@ -89,27 +97,23 @@ def decide_folder(
     decided = decision_table(forecaster.cost, members, index, levels, outcomes=layout.targets, parameter=parameter)
     if rows.moments is not None:
         decided["missing_features"] = rows.missing
-    notes = decided_notes(forecaster.cost, bundle.about, layout, table, rows.quality, decided)
+    notes = (
+        *table_notes(bundle.about, layout, table, rows.quality),
+        *decision_notes(forecaster.cost, decided, members),
+    )
     return DecidedCases(in_utc(decided), bundle.cost_spec, (*bundle.notes, *rows.notes, *notes))
 
 
-def decided_notes(
-    cost: Cost,
-    about: Mapping[str, Any],
-    layout: TableLayout,
-    table: pd.DataFrame,
-    quality: DataQuality,
-    decided: pd.DataFrame,
+def table_notes(
+    about: Mapping[str, Any], layout: TableLayout, table: pd.DataFrame, quality: DataQuality
 ) -> tuple[str, ...]:
-    """Sentences for the user about a table that a fit has decided for: its zone, its rows, its values, the decisions.
+    """Sentences for the user about a table that a fit has decided for: its zone, its rows, its values.
 
     Args:
-        cost: What was decided for.
         about: What the bundle of the fit keeps, `stakes.bundle.Bundle.about`.
         layout: What the columns of the table are.
         table: The table as it was given.
         quality: What was left out of the table, and the range of each of its columns.
-        decided: The decisions, as `stakes.decisions.decision_table` makes them.
     """
     from stakes.fitting.notes_on_cases import unlike_fit_notes  # not needed where there are members already
 
@@ -117,7 +121,6 @@ def decided_notes(
         *zone_notes(table, layout.time),
         *left_out_notes(quality),
         *unlike_fit_notes(about, layout, quality),
-        *decision_notes(cost, decided),
     )
 
 
@@ -176,5 +179,7 @@ def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float
     rows = newest_cases(ensemble.index) if last else slice(None)
     labels = case_labels(ensemble.index)[rows]
     cost = spec.build()
-    decided = decision_table(cost, ensemble.members[rows], labels, levels, ensemble.weights, ensemble.targets)
-    return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *decision_notes(cost, decided)))
+    members = ensemble.members[rows]
+    decided = decision_table(cost, members, labels, levels, ensemble.weights, ensemble.targets)
+    notes = decision_notes(cost, decided, members, ensemble.weights)
+    return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *notes))

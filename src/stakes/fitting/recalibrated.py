@@ -59,7 +59,7 @@ def decide_recalibrated(
     decided = decision_table(
         opened.recalibrator.cost, members, case_labels(given.index), levels, weights, given.targets
     )
-    notes = (*opened.notes, *given.notes, *decision_notes(opened.recalibrator.cost, decided))
+    notes = (*opened.notes, *given.notes, *decision_notes(opened.recalibrator.cost, decided, members, weights))
     return DecidedCases(in_utc(decided), opened.cost_spec, notes)
 
 

@@ -142,7 +142,7 @@ class RecalibratedService:
             cost=priced.text,
             columns=[str(column) for column in decided.columns],
             rows=[json_value(row) for row in in_utc(decided).itertuples(index=False, name=None)],
-            notes=[*given.notes, *decision_notes(priced.cost, decided)],
+            notes=[*given.notes, *decision_notes(priced.cost, decided, members.numpy(), shares)],
         )
 
     def model(self) -> schemas.ModelAnswer:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.data.case_labels import in_utc
+from stakes.decision_notes import decision_notes
 from stakes.decisions import decision_table
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
-from stakes.fitting.decide import decided_notes
+from stakes.fitting.decide import table_notes
 from stakes.json_values import json_value
 from stakes.method.costs import Cost
 from stakes.serving import schemas
@@ -158,21 +159,18 @@ class Service:
             inputs = layout.inputs(given)
         require_rows("csv", len(inputs), self._settings)
         features, count = inputs.features.to_numpy(np.float64), self._count(forecast, None)
-        members = list(forecast.sample(features, count, "csv", self._seen(forecast, priced)))
+        members = torch.cat(list(forecast.sample(features, count, "csv", self._seen(forecast, priced)))).numpy()
         with priced.naming_field("csv"):
             decided = decision_table(
-                priced.cost,
-                torch.cat(members).numpy(),
-                inputs.features.index,
-                request.quantiles,
-                outcomes=layout.targets,
+                priced.cost, members, inputs.features.index, request.quantiles, outcomes=layout.targets
             )
+            notes = decision_notes(priced.cost, decided, members)
         return schemas.TableAnswer(
             forecast=forecast.name,
             cost=priced.text,
             columns=[str(column) for column in decided.columns],
             rows=[json_value(row) for row in in_utc(decided).itertuples(index=False, name=None)],
-            notes=list(decided_notes(priced.cost, self._fits.first.about, layout, given, inputs.quality, decided)),
+            notes=[*table_notes(self._fits.first.about, layout, given, inputs.quality), *notes],
         )
 
     def model(self) -> schemas.ModelAnswer:
