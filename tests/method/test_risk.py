@@ -234,3 +234,10 @@ def test_a_square_of_the_recourse_is_named() -> None:
         optimal_action(smooth, torch.rand(1, 10, 2))
     linear = CVaRCost(Program(**words, recourse=recourse, numbers={"wear": 0.0}), 0.5)
     assert optimal_action(linear, torch.rand(1, 10, 2)).isfinite().all()
+
+
+def test_an_outcome_without_recourse_is_charged_infinitely_much() -> None:
+    plan = Program({"plan": Quantity(cost=1, upper=2)}, covers={"need": "plan >= outcome"})
+    action, outcome = torch.tensor([1.0, 1.0, 2.0]), torch.tensor([0.5, 1.5])
+    for mix in (1.0, 0.5):
+        assert float(CVaRCost(plan, 0.5, mix)(action, outcome)) == torch.inf

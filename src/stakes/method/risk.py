@@ -135,7 +135,7 @@ class CVaRCost:
         """
         plain, threshold = self.plain_cost(action, outcome), action[..., -1]
         charge = threshold + torch.relu(plain - threshold) / (1 - self.level)
-        return self.mix * charge + (1 - self.mix) * plain
+        return charge if self.mix == 1 else self.mix * charge + (1 - self.mix) * plain
 
     def plain_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
         """What each action costs without any aversion, (...).
