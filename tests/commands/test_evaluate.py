@@ -63,11 +63,11 @@ def test_ranges_name_the_parts_of_outcomes_and_of_actions() -> None:
 
 
 def test_a_range_names_outcomes_that_are_called_otherwise_than_the_members() -> None:
-    Path("wide.csv").write_text("case,a_m1,a_m2,b_m1,b_m2\n1,1,2,3,4\n2,2,3,4,5\n3,3,4,5,6\n")
+    Path("wide.csv").write_text("case,h1_m1,h1_m2,h2_m1,h2_m2\n1,1,2,3,4\n2,2,3,4,5\n3,3,4,5,6\n")
     Path("seen.csv").write_text("case,y1,y2\n1,1,2\n2,1,2\n3,1,2\n")
     words = ["evaluate", "--members", "wide.csv", "--outcomes", "seen.csv", "--cost", "schedule:short=2,long=1"]
     assert called(*words, "--target", "y1:y2", "--cases", "c.csv")[0] == 0
-    assert pd.read_csv("c.csv")[["a", "b"]].to_numpy().tolist() == [[1, 2]] * 3
+    assert pd.read_csv("c.csv")[["h1", "h2"]].to_numpy().tolist() == [[1, 2]] * 3
 
 
 def test_members_without_times_need_as_many_outcomes() -> None:

@@ -164,7 +164,9 @@ def test_a_users_own_decision_with_many_parts(tmp_path: Path) -> None:
         table = decision_table(own, members, pd.RangeIndex(2, name="row"), (), outcomes=["a", "b", "c"])
         assert list(table)[1:4] == ["action_a", "action_b", "action_c"]
         assert table["certified"].all()
-        assert spec.doubts(members.reshape(-1, 3).numpy(), ["a", "b", "c"]) == []
+        assert spec.doubts(members.reshape(-1, 3).numpy(), ["h0", "h1", "h2"]) == []
+        (order,) = spec.doubts(members.reshape(-1, 3).numpy(), ["a", "b", "c"])
+        assert order.endswith("order of outcomes, which is taken as given: a, b, c")
 
 
 def test_a_function_of_many_parts(tmp_path: Path, refusal: Refusal) -> None:

@@ -2,8 +2,10 @@
 
 import pytest
 
-from stakes.data.matched_outcomes import matched_outcomes
+from stakes.data.matched_outcomes import matched_actions, matched_outcomes
 from stakes.errors import TableError
+from stakes.method.schedules import ScheduleCost
+from stakes.method.storage import ArbitrageCost
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,14 @@ def test_what_may_belong_to_another_is_refused(
 ) -> None:
     with pytest.raises(TableError, match=said):
         matched_outcomes(targets, outcomes, in_order)
+
+
+def test_actions_find_their_parts_by_name() -> None:
+    plan, hours = ScheduleCost(short=5.0, long=1.0), ["h0", "h2", "h10"]
+    assert matched_actions(plan, hours, ["did_h0", "did_h10", "did_h2"]) == ("did_h0", "did_h2", "did_h10")
+    assert matched_actions(plan, hours, ["b", "c", "a"]) == ("b", "c", "a")
+    assert matched_actions(plan, ["h0"], ["did"]) == ("did",)
+    battery = ArbitrageCost(power=1.0, energy=2.0)
+    columns = ["discharge_h1", "discharge_h0", "charge_h1", "charge_h0"]
+    assert matched_actions(battery, ["h0", "h1"], columns) == tuple(reversed(columns))
+    assert matched_actions(battery, ["h0", "h1"], ["a", "b"]) == ("a", "b")

@@ -154,7 +154,7 @@ def test_separator_and_encoding_are_passed_on(tmp_path: Path) -> None:
     path.write_bytes("time;\u0161|1;2\n2020-01-01;3;4\n".encode("cp1250"))
     ensemble = read_members(path, time="time", separator=";", encoding="cp1250", columns=["\u0161|1", "2"])
     assert ensemble.members[0, :, 0].tolist() == [3, 4]
-    outcomes = read_outcomes(path, ensemble, targets=["\u0161|1"], separator=";", encoding="cp1250")
+    outcomes = read_outcomes(path, ensemble, targets=["\u0161|1"], separator=";", encoding="cp1250").table
     assert outcomes["outcome"].tolist() == [3]
 
 

@@ -68,7 +68,7 @@ def decide(
             raise SettingError(f"quantiles must lie between 0 and 1, got {level:g}")
     if out is not None and to_grid:
         others = last or target is not None or folder is not None or cost_parameter is not None
-        _write_grid(files, cost, levels, out, others)
+        print_notes(_write_grid(files, cost, levels, out, others), quiet)
         print_json({"out": str(out)}) if json else print_text(str(out))
         return
     result = _decided(folder, newdata, files, cost, levels, flag.names(target), last, cost_parameter)
@@ -77,8 +77,10 @@ def decide(
     result.require_an_answer()
 
 
-def _write_grid(files: EnsembleFlags, cost: str | None, levels: Sequence[float], out: Path, others: bool) -> None:
-    """The decisions of a gridded file, as one."""
+def _write_grid(
+    files: EnsembleFlags, cost: str | None, levels: Sequence[float], out: Path, others: bool
+) -> tuple[str, ...]:
+    """The decisions of a gridded file, as one; sentences for the user are returned."""
     from stakes.cost_text.written_cost import CostSpec
     from stakes.data.outcome_bounds import written_pair
     from stakes.data.xarray_files import is_dataset, write_netcdf
@@ -91,7 +93,7 @@ def _write_grid(files: EnsembleFlags, cost: str | None, levels: Sequence[float],
         )
     if cost is None:
         raise SettingError(_NO_COST)
-    decided = decide_grid(
+    decided, notes = decide_grid(
         files.members,
         CostSpec.parse(cost),
         levels,
@@ -105,6 +107,7 @@ def _write_grid(files: EnsembleFlags, cost: str | None, levels: Sequence[float],
         bounds=written_pair(files.outcome_bounds),
     )
     write_netcdf(decided, out)
+    return notes
 
 
 def _decided(

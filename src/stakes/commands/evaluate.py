@@ -1,6 +1,7 @@
 """`stakes evaluate`: what a forecaster, or an ensemble, was worth where the outcomes are known."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,6 +115,7 @@ def _of_members(
     baseline_action: str | None,
 ) -> "Evaluation":
     from stakes.cost_text.written_cost import CostSpec
+    from stakes.data.matched_outcomes import matched_actions
     from stakes.data.member_outcomes import read_actions, read_outcomes
     from stakes.fitting.evaluate import evaluate_members
 
@@ -124,11 +126,14 @@ def _of_members(
     if ensemble.members.shape[1] < 2:
         raise TableError(f"{str(files.members)!r} has one member a case; the scores and the spread need at least two")
     seen = read_outcomes(outcomes, ensemble, targets=targets, time=files.time, site=files.site, **files.csv_options)
-    if seen.isna().any(axis=1).all():
+    if seen.table.isna().any(axis=1).all():
         raise TableError(f"{str(outcomes)!r} has no outcome of the members' cases that is not missing")
     action = None
     if baseline_action is not None:  # columns of the outcomes, found as these are
-        parts = flag.names(baseline_action)
-        taken = read_actions(outcomes, ensemble, parts, time=files.time, site=files.site, **files.csv_options)
-        action = taken.to_numpy()[:, 0] if taken.shape[1] == 1 else taken.to_numpy()
-    return evaluate_members(ensemble, seen, spec, block, action)
+        named = flag.names(baseline_action)
+        taken = read_actions(outcomes, ensemble, named, time=files.time, site=files.site, **files.csv_options)
+        parts = matched_actions(spec.build(), ensemble.targets, tuple(map(str, taken.columns)))
+        action = taken[list(parts)].to_numpy()
+        action = action[:, 0] if len(parts) == 1 else action
+    ensemble = replace(ensemble, notes=(*ensemble.notes, *seen.notes))
+    return evaluate_members(ensemble, seen.table, spec, block, action)

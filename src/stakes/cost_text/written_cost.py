@@ -206,7 +206,20 @@ class CostSpec:
         from stakes.cost_text.plausibility import plausibility_notes
 
         one = self.at()
-        return [*self.assumptions, *plausibility_notes(self.name, one.parameters, one.build(), outcomes, columns)]
+        cost = one.build()
+        notes = plausibility_notes(self.name, one.parameters, cost, outcomes, columns)
+        return [*self.assumptions, *notes, *self.outcome_notes(cost, columns)]
+
+    def outcome_notes(self, cost: "Cost", columns: Sequence[str]) -> list[str]:
+        """Sentences about the order of outcomes, where the cost depends on it.
+
+        Args:
+            cost: What the spec builds.
+            columns: The names of the outcomes, in their order; none where they are not known.
+        """
+        from stakes.cost_text.outcome_order import order_notes
+
+        return order_notes(cost, columns)
 
     def _complete_program(self) -> None:
         """The program itself, its units where no others are given, and all its numbers, of which some are given."""

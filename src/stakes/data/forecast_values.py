@@ -9,8 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.time_axis import Times
+from stakes.label_order import number_order, shortened
 
-__all__ = ["ForecastValues"]
+__all__ = ["ForecastValues", "number_order_note"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,7 @@ class ForecastValues:
         levels: The levels of the M quantiles, ascending; None where the values are members.
         named: Whether the levels were told by the names of columns alone, which may mean something else.
         sited: Whether the targets are sites that were found in the table, not columns that the user has named.
+        ordered: Whether the user has named the targets one by one, and so given their order.
         notes: Sentences about what the user should know.
         times: When the outcomes happen, (N,), where a gridded file tells; None otherwise, and in tables.
         issued: When the forecasts were made, (N,), where a gridded file tells; None otherwise, and in tables.
@@ -36,6 +38,7 @@ class ForecastValues:
     levels: tuple[float, ...] | None = None
     named: bool = False
     sited: bool = False
+    ordered: bool = False
     notes: tuple[str, ...] = ()
     times: Times | None = None
     issued: Times | None = None
@@ -68,3 +71,20 @@ class ForecastValues:
         """
         places = [self.targets.index(target) for target in targets]
         return replace(self, values=self.values[..., places], targets=tuple(targets))
+
+    def by_number(self) -> Self:
+        """The same with targets that differ by a number alone, and that nobody has put in an order, in that of it."""
+        order = None if self.ordered else number_order(self.targets)
+        if order is None:
+            return self
+        targets = [self.targets[place] for place in order]
+        return replace(self.only(targets), notes=(*self.notes, number_order_note(targets)))
+
+
+def number_order_note(targets: Sequence[str]) -> str:
+    """What the user should know of outcomes that a file has in another order than that of their numbers.
+
+    Args:
+        targets: Their names, in the order of the numbers.
+    """
+    return f"outcomes are taken in the order of their numbers, not in that of the file: {shortened(targets)}"

@@ -84,6 +84,7 @@ def long_forecast(
         tuple(columns) if labels is None else tuple(sites),
         levels=tuple(map(float, members)) if rows.has_levels else None,
         sited=labels is not None,
+        ordered=labels is None,
         notes=rows.notes + notes + zone_notes(rows.table, time_level(index)),
     )
 

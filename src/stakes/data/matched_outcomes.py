@@ -1,11 +1,13 @@
-"""Which column of outcomes belongs to which forecast, by their names: load_north to dayahead_north, and so on."""
+"""Which column belongs to which target, by their names: the outcome load_north to dayahead_north, and so on."""
 
 from collections.abc import Sequence
 from itertools import takewhile
 
 from stakes.errors import TableError, listed, names_text
+from stakes.method.costs import Cost
+from stakes.method.program_actions import part_names
 
-__all__ = ["matched_outcomes"]
+__all__ = ["matched_actions", "matched_outcomes"]
 
 
 def matched_outcomes(
@@ -30,10 +32,11 @@ def matched_outcomes(
         )
     if len(targets) == 1:
         return tuple(outcomes), ()
-    own = dict(zip(_own_parts(outcomes), outcomes, strict=True))
-    wanted = _own_parts(targets)
-    if set(own) == set(wanted) and len(own) == len(outcomes):
-        return tuple(own[part] for part in wanted), ()
+    if set(targets) == set(outcomes):
+        return tuple(targets), ()
+    if (by_name := _by_name(targets, outcomes)) is not None:
+        return by_name, ()
+    own, wanted = _own_parts(outcomes), _own_parts(targets)
     if set(own) & set(wanted) or not in_order:
         raise TableError(
             f"the outcomes {listed(outcomes)} must have the names of the forecasts' targets, {listed(targets)}, or "
@@ -41,6 +44,27 @@ def matched_outcomes(
         )
     pairs = listed([f"{outcome} of {target}" for target, outcome in zip(targets, outcomes, strict=True)])
     return tuple(outcomes), (f"names do not tell which outcome belongs to which forecast: taken in order, {pairs}",)
+
+
+def matched_actions(cost: Cost, targets: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns of an action in the order of its parts, where their names tell it, or as they are.
+
+    Args:
+        cost: The decision.
+        targets: The names of the outcomes, in their order.
+        columns: The names of the columns, one for each part.
+    """
+    parts = part_names(cost, targets, len(columns))
+    by_name = _by_name(parts, columns) if len(parts) == len(columns) > 1 else None
+    return tuple(columns) if by_name is None else by_name
+
+
+def _by_name(targets: Sequence[str], columns: Sequence[str]) -> tuple[str, ...] | None:
+    """The column of each target, by what they do not share with all others of their kind; None where that differs."""
+    own, wanted = dict(zip(_own_parts(columns), columns, strict=True)), _own_parts(targets)
+    if set(own) != set(wanted) or len(own) < len(columns):
+        return None
+    return tuple(own[part] for part in wanted)
 
 
 def _own_parts(names: Sequence[str]) -> list[str]:

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from stakes.data.case_index import ROW, require_once
-from stakes.data.forecast_values import ForecastValues
+from stakes.data.forecast_values import ForecastValues, number_order_note
 from stakes.data.time_axis import Times
 from stakes.data.unit_conversion import in_unit
 from stakes.errors import StakesError, TableError, did_you_mean, listed, one_line
+from stakes.label_order import number_order
 from stakes.method.costs import Cost
 from stakes.method.program_actions import PartsCost, ProgramCost, action_parts
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:  # importing it for real takes a second, which only a NetCDF f
     from xarray import DataArray, Dataset
 
 __all__ = ["LEVEL_DIMENSIONS", "MEMBER_DIMENSIONS", "GridPoint", "array_forecast", "forecast_array"]
-__all__ += ["require_parts", "site_dimension"]
+__all__ += ["require_parts", "site_dimension", "sites_by_number"]
 
 GridPoint = tuple[float, float]
 """Latitude and longitude, in degrees."""
@@ -36,6 +37,7 @@ _LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon")
 _VALID, _TIME = "valid_time", "time"
 _ISSUED = ("forecast_reference_time", "reference_time", "init_time")
 _CASE, _SITE = "case", "site"
+_CHOSEN = "chosen"  # says of a coordinate that the user has named its labels
 _FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
 
 
@@ -98,7 +100,7 @@ def array_forecast(array: "DataArray", number: str, name: str, site: str | None 
     times = _moments(array, cases, [_VALID if by_run else _TIME])
     issued = _moments(array, cases, [*_ISSUED, *([_TIME] if by_run else [])])
     forecast = ForecastValues(values, index, tuple(targets), levels, notes=_told(array, cases))
-    return replace(forecast, times=times, issued=issued, unit=_own_unit(array))
+    return replace(forecast, ordered=_is_ordered(array, site), times=times, issued=issued, unit=_own_unit(array))
 
 
 def site_dimension(array: "DataArray", number: str, name: str, wanted: str | None = None) -> str | None:
@@ -115,6 +117,30 @@ def site_dimension(array: "DataArray", number: str, name: str, wanted: str | Non
         hint = did_you_mean(wanted, others) if others else "there is none"
         raise TableError(f"variable {array.name!r} of {name} has no dimension {wanted!r} for --site; {hint}")
     return wanted or next((dim for dim in others if dim in _SITES), None)
+
+
+def sites_by_number(
+    array: "DataArray", site: str, name: str, wanted: str | None = None
+) -> "tuple[DataArray, list[str], tuple[str, ...]]":
+    """The variable with its sites in the order of the numbers by which they differ, their names, and a note about it.
+
+    Args:
+        array: The variable of a forecast.
+        site: The dimension of the sites.
+        name: What messages call the file.
+        wanted: The dimension that the user says is that of the sites; None where it was found.
+    """
+    names = _site_names(array, site, wanted is not None or site == _VARIABLE, name)
+    order = None if _is_ordered(array, site) else number_order(names)
+    if order is None:
+        return array, names, ()
+    names = [names[place] for place in order]
+    return array.isel({site: order}), names, (number_order_note(names),)
+
+
+def _is_ordered(array: "DataArray", site: str) -> bool:
+    """Whether the user has named the sites one by one, as variables or as points of the grid."""
+    return site == _VARIABLE or bool(array[site].attrs.get(_CHOSEN))
 
 
 def require_parts(array: "DataArray", number: str, name: str, cost: object) -> None:
@@ -258,7 +284,8 @@ def _at_points(array: "DataArray", name: str, points: Sequence[GridPoint]) -> "D
     from xarray import DataArray
 
     chosen = array.isel({dim: DataArray(place, dims=_SITE) for dim, place in places})
-    return chosen.assign_coords({_SITE: [f"{latitude:g} {longitude:g}" for latitude, longitude in points]})
+    names = [f"{latitude:g} {longitude:g}" for latitude, longitude in points]
+    return chosen.assign_coords({_SITE: (_SITE, names, {_CHOSEN: True})})
 
 
 def _moments(array: "DataArray", cases: Sequence[str], names: Sequence[str]) -> Times | None:

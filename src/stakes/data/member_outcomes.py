@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from stakes.data.case_index import ROW, case_index, require_once
+from stakes.data.matched_outcomes import matched_outcomes
 from stakes.data.member_columns import with_ranges, without_coordinates
 from stakes.data.members import MembersFile
 from stakes.data.site_columns import site_labels
@@ -15,7 +16,19 @@ from stakes.data.table_columns import column_numbers, numeric_columns, require_c
 from stakes.data.tables import read_table
 from stakes.errors import TableError, listed, names_text, nearest_hint
 
-__all__ = ["read_actions", "read_outcomes"]
+__all__ = ["SeenOutcomes", "read_actions", "read_outcomes"]
+
+
+class SeenOutcomes(NamedTuple):
+    """What happened in the cases of an ensemble.
+
+    Attributes:
+        table: The outcomes (N, D), in the order of the cases and targets; missing values are NaN.
+        notes: Sentences about what the user should know.
+    """
+
+    table: pd.DataFrame
+    notes: tuple[str, ...] = ()
 
 
 def read_outcomes(
@@ -27,8 +40,8 @@ def read_outcomes(
     targets: Sequence[str] | None = None,
     separator: str | None = None,
     encoding: str | None = None,
-) -> pd.DataFrame:
-    """The outcomes (N, D) of the cases of an ensemble, in their order; missing values stay NaN.
+) -> SeenOutcomes:
+    """The outcomes of the cases of an ensemble.
 
     Args:
         path: A CSV or parquet file; it may have more cases, unless they are known only by their place.
@@ -36,8 +49,8 @@ def read_outcomes(
         time: The column of times; None looks for the usual names and for a column `case`.
         site: The column of sites in a table with a row for each, which need not be there where the table has a column
             for each target; None looks for the usual names.
-        targets: The columns of the outcomes, also as ranges such as h00:h23; None, and the names of the members'
-            targets, take those called so, or a single column.
+        targets: The columns of the outcomes, also as ranges such as h00:h23, which belong to the members' targets by
+            their names; None, and the names of the members' targets, take those called so, or a single column.
         separator: The character between the fields of a text file; None finds it out.
         encoding: The encoding of a text file; None finds it out.
     """
@@ -72,7 +85,7 @@ def read_actions(
     table = read_table(Path(path), separator=separator, encoding=encoding)
     name = repr(str(path))
     named = with_ranges(columns, [*map(str, table.columns)], name)
-    return _of_cases(table, name, replace(members, targets=tuple(named)), time, site, named)
+    return _of_cases(table, name, replace(members, targets=tuple(named)), time, site, named).table
 
 
 def _of_cases(
@@ -82,7 +95,7 @@ def _of_cases(
     time: str | None,
     site: str | None,
     targets: Sequence[str] | None,
-) -> pd.DataFrame:
+) -> SeenOutcomes:
     """Columns of a table in the order of the members' cases."""
     index = case_index(table, time)
     if index is None and members.index.name != ROW:
@@ -92,7 +105,7 @@ def _of_cases(
     if index is not None and (labels := site_labels(table, site)) is not None:
         table, targets = _one_column_a_site(table, index, labels, name, targets), None
         index = table.index
-    columns = _outcome_columns(table, name, members, index, targets)
+    columns, notes = _outcome_columns(table, name, members, index, targets)
     values = pd.DataFrame(column_numbers(table, columns, name), columns=pd.Index(members.targets))
     if index is None or members.index.name == ROW:
         cases = len(members.index) if members.cases is None else members.cases
@@ -101,12 +114,12 @@ def _of_cases(
                 f"{name} has {len(table)} rows, but the members have {cases} cases; without times or labels for both "
                 "there must be as many"
             )
-        return values.set_axis(pd.RangeIndex(len(table), name=ROW)).loc[members.index]
+        return SeenOutcomes(values.set_axis(pd.RangeIndex(len(table), name=ROW)).loc[members.index], notes)
     require_once(index, name)
     _require_one_kind(index, members.index, name)
     if len(absent := members.index.difference(index)):
         raise TableError(f"{name} has no outcome for {absent[0]}, a case of the members ({len(absent)} such)")
-    return values.set_axis(index).loc[members.index]
+    return SeenOutcomes(values.set_axis(index).loc[members.index], notes)
 
 
 def _one_column_a_site(
@@ -130,7 +143,8 @@ def _one_column_a_site(
 
 def _outcome_columns(
     table: pd.DataFrame, name: str, members: MembersFile, index: "pd.Index[Any] | None", targets: Sequence[str] | None
-) -> list[str]:
+) -> tuple[list[str], tuple[str, ...]]:
+    """The column of outcomes of each target, and what the user should know about it."""
     if targets is not None:
         require_columns(table, targets, name)
         if len(targets) != len(members.targets):
@@ -138,15 +152,16 @@ def _outcome_columns(
                 f"--target must name {len(members.targets)} columns of outcomes, as many as the members have, got "
                 f"{names_text(targets)}"
             )
-        return list(targets)
+        matched, notes = matched_outcomes(members.targets, targets, in_order=members.ordered)
+        return list(matched), notes
     if set(members.targets) <= set(table.columns):
-        return list(members.targets)
+        return list(members.targets), ()
     others = [str(column) for column in table.columns if index is None or column != index.name]
     numeric, _ = without_coordinates(
         [column for column in numeric_columns(table) if index is None or column != index.name]
     )
     if len(members.targets) == 1 and len(numeric) == 1:
-        return numeric
+        return numeric, ()
     lacking = next(target for target in members.targets if target not in table.columns)
     free = [column for column in others if column not in members.targets]
     near = nearest_hint(lacking, free).removeprefix("; ")

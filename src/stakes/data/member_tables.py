@@ -70,8 +70,8 @@ def _wide(
     index = pd.RangeIndex(len(table), name=ROW) if index is None else index
     require_once(index, name)
     targets = tuple(roles.of_target)
-    sited, named = read_as != "points", read_as == "auto"
-    return ForecastValues(values, index, targets, roles.levels, named, sited, notes)
+    points, named = read_as == "points", read_as == "auto"
+    return ForecastValues(values, index, targets, roles.levels, named, not points, points and bool(wanted), notes)
 
 
 def _by_site(

@@ -55,6 +55,7 @@ class MembersFile:
         cases: How many cases the file has, those that lack a member too; None for as many as `index`.
         weights: What each member weighs, (M,), where they were made of quantiles; None where all count alike.
         levels: The levels of the quantiles that the members were made of; None where the file has members.
+        ordered: Whether the user has named the targets one by one, and so given their order.
     """
 
     members: Floats
@@ -64,6 +65,7 @@ class MembersFile:
     cases: int | None = None
     weights: Floats | None = None
     levels: tuple[float, ...] | None = None
+    ordered: bool = False
 
     def __str__(self) -> str:
         cases, members, _ = self.members.shape
@@ -163,7 +165,9 @@ def _of_sites(forecast: ForecastValues, sites: str | Sequence[str], name: str, c
         for site in wanted:
             if site not in forecast.targets:
                 raise TableError(f"{name} has no site {site!r}; {did_you_mean(site, forecast.targets)}")
-        forecast = forecast.only(wanted)
+        forecast = replace(forecast.only(wanted), ordered=True)
+    else:
+        forecast = forecast.by_number()
     if len(forecast.targets) == 1:
         return forecast
     if forecast.levels is not None and isinstance(cost, PartlyFree):
@@ -199,7 +203,7 @@ def _complete(forecast: ForecastValues, name: str) -> MembersFile:
     if forecast.levels is None:
         require_one_unit(members, name)
     kept = MembersFile(members, forecast.index[complete], forecast.targets, cases=len(complete), levels=forecast.levels)
-    return replace(kept, notes=(str(kept), *notes))
+    return replace(kept, notes=(str(kept), *notes), ordered=forecast.ordered)
 
 
 def _weighted(

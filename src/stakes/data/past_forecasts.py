@@ -17,7 +17,7 @@ from stakes.data.forecast_units import require_one_unit, require_unit_of_outcome
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.learned_forecasts import LearnedForecasts
-from stakes.data.matched_outcomes import matched_outcomes
+from stakes.data.matched_outcomes import matched_actions, matched_outcomes
 from stakes.data.member_columns import chosen_columns
 from stakes.data.member_grids import array_forecast, forecast_array
 from stakes.data.member_tables import table_forecast
@@ -26,6 +26,7 @@ from stakes.data.tables import read_table
 from stakes.data.weighted_quantiles import quantile_bounds, weighted_quantiles
 from stakes.data.xarray_files import is_dataset, open_dataset
 from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text
+from stakes.method.costs import Cost
 from stakes.number_text import number_text
 
 __all__ = ["forecasts_in_table", "members_of", "read_new", "read_past"]
@@ -38,7 +39,7 @@ def read_past(
     past: Path,
     forecasts: Path | None = None,
     *,
-    cost: object = None,
+    cost: Cost | None = None,
     bounds: Pair | Literal["auto"] | None = "auto",
     separator: str | None = None,
     encoding: str | None = None,
@@ -72,6 +73,8 @@ def read_past(
     forecast, rows = _read_forecast(layout, source, seen.table is not None and layout.site not in seen.table.columns)
     outcome_rows = _outcome_rows(layout, rows, seen)
     layout, matched = _named_outcomes(layout, forecast, outcome_rows)
+    if cost is not None and layout.today is not None and not layout.each_site:
+        layout = replace(layout, today=",".join(matched_actions(cost, forecast.targets, layout.today_columns)))
     each = layout.each_site and len(forecast.targets) > 1
     learned = LearnedForecasts.of(forecast)
     layout = replace(layout, targets=forecast.targets, levels=forecast.levels or (), each_site=each, learned=learned)
@@ -215,7 +218,7 @@ def _require_one_place(forecast: ForecastValues, name: str) -> None:
 def _of_targets(layout: ForecastLayout, forecast: ForecastValues, name: str) -> ForecastValues:
     """The targets that are meant: all of them, or where each is decided by itself those that are there."""
     if not layout.targets:
-        return forecast
+        return forecast if layout.each_site else forecast.by_number()
     if layout.each_site:
         for target in forecast.targets:
             if target not in layout.targets:

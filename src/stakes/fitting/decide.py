@@ -137,8 +137,8 @@ def decide_grid(
     together: bool = True,
     tails: TailShape = "exponential",
     bounds: Pair | Literal["auto"] | None = "auto",
-) -> "Dataset":
-    """The actions for every time and place of a gridded file, on its own dimensions.
+) -> "tuple[Dataset, tuple[str, ...]]":
+    """The actions for every time and place of a gridded file, on its own dimensions, and sentences for the user.
 
     Args:
         path: A NetCDF or GRIB file or a Zarr store.
@@ -154,7 +154,7 @@ def decide_grid(
         bounds: What outcomes cannot cross, for the tails of quantiles.
     """
     from stakes.array_decisions import decide_array
-    from stakes.data.member_grids import forecast_array, require_parts, site_dimension
+    from stakes.data.member_grids import forecast_array, require_parts, site_dimension, sites_by_number
 
     with open_dataset(str(path)) as dataset:
         name, cost = repr(str(path)), spec.build()
@@ -162,8 +162,13 @@ def decide_grid(
         along = site_dimension(array, member, name, site) if together else None
         if along is None and together:
             require_parts(array, member, name, cost)
+        notes: tuple[str, ...] = ()
+        if along is not None:
+            array, sites, notes = sites_by_number(array, along, name, site)
+            notes += tuple(spec.outcome_notes(cost, sites))
         with naming_own_cost(cost):
-            return decide_array(array.load(), cost, levels, member=member, site=along, tails=tails, bounds=bounds)
+            decided = decide_array(array.load(), cost, levels, member=member, site=along, tails=tails, bounds=bounds)
+        return decided, notes
 
 
 def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float], last: bool = False) -> DecidedCases:
