@@ -77,3 +77,9 @@ def test_directions_become_sine_and_cosine_and_that_is_told() -> None:
 def test_what_a_cost_takes_for_granted_is_told(cost: str, words: str) -> None:
     written(ws100=np.linspace(0, 20, 60))
     assert any(words in note for note in notes(TableLayout(("ws100",), ("wind",)), cost))
+
+
+def test_numbers_of_each_outcome_are_told_by_its_name() -> None:
+    written(h1=np.arange(60) % 7 + 1.0, h0=np.arange(60) % 5 + 1.0)
+    layout = TableLayout(("h1", "h0"), ("wind",))
+    assert notes(layout, "schedule:short=9/8,long=1")[-1] == "short: h1 9, h0 8"

@@ -326,6 +326,12 @@ def test_a_figure_that_cannot_be_drawn_is_a_sentence() -> None:
     assert "left out: outcomes must be cases by targets" in section.text[0]
 
 
+def test_the_cost_tells_which_of_its_numbers_goes_to_which_outcome() -> None:
+    spec = CostSpec.parse("schedule:short=5/7,long=1")
+    section = cost_section(spec.build(), np.ones((4, 2)), spec, {}, ["h0", "h1"])
+    assert section.text[-1] == "short: h0 5, h1 7"
+
+
 def test_weights_that_failed_are_named() -> None:
     frontier = fit("full").frontier
     assert frontier is not None

@@ -211,15 +211,16 @@ class CostSpec:
         return [*self.assumptions, *notes, *self.outcome_notes(cost, columns)]
 
     def outcome_notes(self, cost: "Cost", columns: Sequence[str]) -> list[str]:
-        """Sentences about the order of outcomes, where the cost depends on it.
+        """Which number goes to which outcome, and sentences about the order of outcomes where the cost depends on it.
 
         Args:
             cost: What the spec builds.
             columns: The names of the outcomes, in their order; none where they are not known.
         """
+        from stakes.cost_text.outcome_numbers import outcome_number_notes
         from stakes.cost_text.outcome_order import order_notes
 
-        return order_notes(cost, columns)
+        return [*outcome_number_notes(self.parameters, self.program, columns), *order_notes(cost, columns)]
 
     def _complete_program(self) -> None:
         """The program itself, its units where no others are given, and all its numbers, of which some are given."""

@@ -1,6 +1,6 @@
 """The section of a report that shows what its cost rewards."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,15 +24,20 @@ _ABOUT_COST = (
 
 
 def cost_section(
-    cost: Cost, outcomes: NDArray[np.float64], spec: CostSpec | None, settings: Mapping[str, Any]
+    cost: Cost,
+    outcomes: NDArray[np.float64],
+    spec: CostSpec | None,
+    settings: Mapping[str, Any],
+    targets: Sequence[str] = (),
 ) -> Section:
-    """What the cost is at some outcomes; why not, where it cannot be drawn.
+    """What the cost is at some outcomes; why not, where it cannot be drawn; and which of its numbers goes to which.
 
     Args:
         cost: What a decision costs.
         outcomes: Some of the outcomes, (N, D).
         spec: The cost as it was written, with its units; None for one given in Python.
         settings: The settings of what is reported, which stand below the figure.
+        targets: The names of the D outcomes; none where the report tells elsewhere what each of them costs.
     """
     title, units = "What the cost function rewards", ("", "") if spec is None else (spec.unit, spec.action_unit)
     about: tuple[str, ...] = _ABOUT_COST
@@ -44,5 +49,10 @@ def cost_section(
     try:
         figure = cost_figure(cost, outcomes, *units)
     except StakesError as error:
-        return Section("cost", title, (f"The figure was left out: {error}.",))
-    return Section("cost", title, about, (replace(figure, settings=settings),))
+        return Section("cost", title, (f"The figure was left out: {error}.", *_by_outcome(cost, spec, targets)))
+    return Section("cost", title, (*about, *_by_outcome(cost, spec, targets)), (replace(figure, settings=settings),))
+
+
+def _by_outcome(cost: Cost, spec: CostSpec | None, targets: Sequence[str]) -> tuple[str, ...]:
+    """What the user was told of the order of outcomes, and of numbers that each of them has."""
+    return () if spec is None else tuple(spec.outcome_notes(cost, targets))

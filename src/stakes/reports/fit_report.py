@@ -148,7 +148,7 @@ def _sections(fit: JudgedFit, why: list[str]) -> Iterator[Section]:
     if groups := case_groups(fit):
         figure, table = case_groups_figure(fit, groups), case_groups_table(fit, groups)
         yield Section("parts", "Where it is cheap and where expensive", (), (figure,), (table,))
-    yield cost_section(fit.cost, fit.outcomes, fit.cost_spec, fit.settings)
+    yield cost_section(fit.cost, fit.outcomes, fit.cost_spec, fit.settings, fit.targets)
     if fit.quality is not None:
         tables = (left_out_table(fit.quality),) if fit.quality.left_out else ()
         yield Section("data", "Data", quality_sentences(fit), (), (*tables, columns_table(fit.quality)))
