@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stakes.data.forecast_units import require_one_unit, require_unit_of_outcomes
+from stakes.data.forecast_units import require_one_unit, require_unit_of_outcomes, unit_of_outcomes_doubts
 from stakes.errors import TableError
 
 
@@ -58,3 +58,15 @@ def test_dry_members_and_few_cases_tell_nothing() -> None:
 def test_members_of_two_clusters_are_in_one_unit() -> None:
     members = np.where(np.arange(20) < 7, 62, 81) + np.random.default_rng(0).normal(0, 0.5, (20, 20))
     require_one_unit(members[..., None], "the file")
+
+
+def test_a_spell_of_dry_weather_or_other_prices_is_no_other_unit() -> None:
+    generator = np.random.default_rng(2)
+    dry = np.zeros((12, 1))
+    dry[3] = 0.01
+    wet = generator.exponential(2.0, (12, 11, 1))
+    assert unit_of_outcomes_doubts(wet, dry, ("rain",), "f") == ()
+    dear = generator.normal(94, 1, (12, 20, 1))
+    assert unit_of_outcomes_doubts(dear, generator.normal(45, 1, (12, 1)), ("price",), "f") == ()
+    (doubt,) = unit_of_outcomes_doubts(members(12), members(12)[:, 0] * 1000, ("north", "south"), "the forecast")
+    assert doubt.startswith("the forecast cannot be in the unit of its outcomes: north is forecast around")

@@ -1,9 +1,10 @@
 """Codes for missing values among outcomes, and numbers that are none."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from stakes.data.missing_codes import missing_code_notes
+from stakes.data.missing_codes import case_code_notes, missing_code_notes
 
 RAIN = np.array([0.0, 2.0, 0.5, 31.0])
 AHEAD = np.array([[1.0, 3.0], [0.0, 4.0], [0.2, 40.0], [5.0, np.nan]])
@@ -25,13 +26,24 @@ def test_a_code_is_told_with_its_place(code: float) -> None:
         np.append(RAIN, [999.0, 500.0, 1000.0]),  # among others
         np.full(3, -99.0),  # nothing else to hold it against
         np.full(3, np.nan),
+        np.append(RAIN + 980, 999.0),  # as large as the others
+        np.append(RAIN + 1001, 999.9),
     ],
 )
 def test_other_numbers_are_not(rain: np.ndarray) -> None:
-    forecasts = np.full((3, 1), np.nan) if (rain == -99).all() else AHEAD
+    forecasts = np.full((3, 1), np.nan) if (rain == -99).all() else AHEAD + (rain[0] if rain[0] > 900 else 0)
     assert missing_code_notes(rain, forecasts, "rain", rain, "'seen.csv'") == ()
 
 
 def test_a_forecast_with_the_same_code_hides_nothing() -> None:
     notes = missing_code_notes(np.append(RAIN, -999.0), np.append(AHEAD, -999.0), "rain", np.append(RAIN, -999.0), "x")
     assert notes[0].startswith("x has -999 in 'rain', data row 5, beyond")
+
+
+def test_outcomes_of_few_cases_are_doubted_for_codes_alone() -> None:
+    days = pd.Index(["a", "b", "c", "d", "e"], name="case")
+    (note,) = case_code_notes(np.append(RAIN, -999.0), AHEAD, "rain", days, "'seen.csv'")
+    assert note.startswith("'seen.csv' has -999 in 'rain', case e, beyond all other outcomes and forecasts")
+    assert case_code_notes(np.append(RAIN, 450.0), AHEAD, "rain", days, "'seen.csv'") == ()
+    assert case_code_notes(RAIN, np.append(AHEAD, -999.0), "rain", days[:4], "x") == ()  # of a member, told there
+    assert case_code_notes(np.full(5, np.nan), AHEAD * np.nan, "rain", days, "'seen.csv'") == ()

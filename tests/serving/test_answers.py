@@ -123,6 +123,7 @@ def test_quantiles_are_no_members(client: httpx.Client) -> None:
         "the members of every row ascend, as quantiles do; if they are quantiles, give their member_levels"
     ]
     assert asked(client, "/v1/decide", members=[[1, 3, 2, 4, 6], [2, 2.5, 3, 5, 8]])["notes"] == []
+    assert asked(client, "/v1/decide", members=[[0, 0, 0, 0, 0, 0, 4]] * 9)["notes"] == []  # dry members tell nothing
     (curve,) = asked(client, "/v1/curve", members=quantiles[0], member_levels=levels, points=201)["curves"]
     assert curve["decision"]["action"] == actions(answer)[0]
     assert min(curve["expected_costs"]) == pytest.approx(curve["decision"]["expected_cost"], rel=1e-3)

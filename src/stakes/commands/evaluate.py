@@ -116,7 +116,7 @@ def _of_members(
 ) -> "Evaluation":
     from stakes.cost_text.written_cost import CostSpec
     from stakes.data.matched_outcomes import matched_actions
-    from stakes.data.member_outcomes import read_actions, read_outcomes
+    from stakes.data.member_outcomes import outcome_doubts, read_actions, read_outcomes
     from stakes.fitting.evaluate import evaluate_members
 
     spec = CostSpec.parse(cost)
@@ -135,5 +135,6 @@ def _of_members(
         parts = matched_actions(spec.build(), ensemble.targets, tuple(map(str, taken.columns)))
         action = taken[list(parts)].to_numpy()
         action = action[:, 0] if len(parts) == 1 else action
-    ensemble = replace(ensemble, notes=(*ensemble.notes, *seen.notes))
+    doubts = outcome_doubts(outcomes, ensemble, seen)
+    ensemble = replace(ensemble, notes=(*ensemble.notes, *seen.notes, *doubts))
     return evaluate_members(ensemble, seen.table, spec, block, action)

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from stakes.data.table_columns import column_times, require_columns
 from stakes.errors import TableError
 
-__all__ = ["ROW", "as_index", "case_index", "require_once", "time_level"]
+__all__ = ["ROW", "as_index", "case_index", "cases_text", "require_once", "time_level"]
 
 ROW = "row"
 """The name of an index that counts the rows of a file, from 0."""
@@ -34,6 +35,20 @@ def case_index(table: pd.DataFrame, time: str | None, runs: Sequence[str] = ()) 
         return index
     levels = [*([] if index is None else [index]), *(_run_labels(table, run) for run in runs)]
     return levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels, names=[each.name for each in levels])
+
+
+def cases_text(index: "pd.Index[Any]", chosen: NDArray[np.bool_]) -> str:
+    """The first of some cases, as a message has it, and how many more there are.
+
+    Args:
+        index: All cases.
+        chosen: True for each that is meant, one at least.
+    """
+    places = np.flatnonzero(chosen)
+    label: Any = index[places[0]]
+    text = ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    return f"data row {label + 1}{more}" if index.name == ROW else f"case {text}{more}"
 
 
 def _run_labels(table: pd.DataFrame, column: str) -> "pd.Index[Any]":

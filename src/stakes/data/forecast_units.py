@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from stakes.errors import TableError
 from stakes.number_text import number_text
 
-__all__ = ["require_one_unit", "require_unit_of_outcomes"]
+__all__ = ["require_one_unit", "require_unit_of_outcomes", "unit_of_outcomes_doubts"]
 
 Floats = NDArray[np.float64]
 _LEAST_CASES = 10  # to tell units apart
+_MANY_CASES = 50  # among which a spell of other weather, or of other prices, does not look like another unit
+_MAGNITUDE = 10.0  # times as large, for fewer cases
 _FAR = 10.0  # standard deviations between medians: 273 K are 30 of them in most climates
 _OTHER_SIZE = 0.5  # of the larger median: members around 62 and around 81 are two clusters, in one unit
 _WIDE = 50.0  # times the other standard deviation: a hundred for percent among fractions
@@ -49,17 +51,30 @@ def require_unit_of_outcomes(members: Floats, outcomes: Floats, targets: tuple[s
         targets: The names of the D outcomes.
         name: What messages call the forecast.
     """
+    for doubt in unit_of_outcomes_doubts(members, outcomes, targets, name):
+        raise TableError(doubt)
+
+
+def unit_of_outcomes_doubts(members: Floats, outcomes: Floats, targets: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """A sentence where the forecast cannot be in the unit of what happened.
+
+    Args:
+        members: Members (N, M, D) of past forecasts; fewer than ten cases tell nothing.
+        outcomes: What happened, (N, D).
+        targets: The names of the D outcomes.
+        name: What messages call the forecast.
+    """
     if len(members) < _LEAST_CASES:
-        return
+        return ()
     forecast = members.mean(axis=1)  # (N, D)
     medians, seen = np.median(forecast, axis=0), np.median(outcomes, axis=0)
-    odd = np.flatnonzero(_unlike(medians, forecast.std(axis=0), seen, outcomes.std(axis=0)))
-    if len(odd):
-        place = odd[0]
-        raise TableError(
-            f"{name} cannot be in the unit of its outcomes: {targets[place]} is forecast around "
-            f"{_text(medians[place])} and happens around {_text(seen[place])}; give both in one unit"
-        )
+    unlike = _unlike(medians, forecast.std(axis=0), seen, outcomes.std(axis=0))
+    odd = np.flatnonzero(unlike & ((len(members) >= _MANY_CASES) | _of_another_size(medians, seen)))
+    return tuple(
+        f"{name} cannot be in the unit of its outcomes: {targets[place]} is forecast around "
+        f"{_text(medians[place])} and happens around {_text(seen[place])}; give both in one unit"
+        for place in odd[:1]
+    )
 
 
 def _unlike(medians: Floats, deviations: Floats, centre: Floats, usual: Floats) -> NDArray[np.bool_]:
@@ -68,6 +83,12 @@ def _unlike(medians: Floats, deviations: Floats, centre: Floats, usual: Floats) 
     apart, largest = np.abs(medians - centre), np.maximum(np.abs(medians), np.abs(centre))
     far = (apart > _FAR * larger) & (apart > _OTHER_SIZE * largest)
     return np.asarray((larger > 0) & (far | ((smaller > 0) & (larger > _WIDE * smaller))))
+
+
+def _of_another_size(one: Floats, two: Floats) -> NDArray[np.bool_]:
+    """Whether numbers that are not 0, as in weeks without rain, have other signs, or other magnitudes."""
+    smaller, larger = np.minimum(np.abs(one), np.abs(two)), np.maximum(np.abs(one), np.abs(two))
+    return np.asarray((smaller > 0) & ((one * two < 0) | (larger > _MAGNITUDE * smaller)))
 
 
 def _text(value: np.float64) -> str:

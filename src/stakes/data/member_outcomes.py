@@ -5,18 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from stakes.data.case_index import ROW, case_index, require_once
+from stakes.data.forecast_units import unit_of_outcomes_doubts
 from stakes.data.matched_outcomes import matched_outcomes
 from stakes.data.member_columns import with_ranges, without_coordinates
 from stakes.data.members import MembersFile
+from stakes.data.missing_codes import case_code_notes
 from stakes.data.site_columns import site_labels
 from stakes.data.table_columns import column_numbers, numeric_columns, require_columns
 from stakes.data.tables import read_table
 from stakes.errors import TableError, listed, names_text, nearest_hint
 
-__all__ = ["SeenOutcomes", "read_actions", "read_outcomes"]
+__all__ = ["SeenOutcomes", "outcome_doubts", "read_actions", "read_outcomes"]
 
 
 class SeenOutcomes(NamedTuple):
@@ -24,10 +27,12 @@ class SeenOutcomes(NamedTuple):
 
     Attributes:
         table: The outcomes (N, D), in the order of the cases and targets; missing values are NaN.
+        columns: The column of each target in the file, or its site.
         notes: Sentences about what the user should know.
     """
 
     table: pd.DataFrame
+    columns: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -114,12 +119,33 @@ def _of_cases(
                 f"{name} has {len(table)} rows, but the members have {cases} cases; without times or labels for both "
                 "there must be as many"
             )
-        return SeenOutcomes(values.set_axis(pd.RangeIndex(len(table), name=ROW)).loc[members.index], notes)
+        seen = values.set_axis(pd.RangeIndex(len(table), name=ROW)).loc[members.index]
+        return SeenOutcomes(seen, tuple(columns), notes)
     require_once(index, name)
     _require_one_kind(index, members.index, name)
     if len(absent := members.index.difference(index)):
         raise TableError(f"{name} has no outcome for {absent[0]}, a case of the members ({len(absent)} such)")
-    return SeenOutcomes(values.set_axis(index).loc[members.index], notes)
+    seen = values.set_axis(index).loc[members.index]
+    return SeenOutcomes(seen, tuple(columns), notes)
+
+
+def outcome_doubts(path: Path, members: MembersFile, seen: SeenOutcomes) -> tuple[str, ...]:
+    """Sentences about outcomes that look like codes for missing ones, or are in another unit than the members.
+
+    Args:
+        path: The file of the outcomes.
+        members: The ensemble.
+        seen: Its outcomes.
+    """
+    outcomes, index = seen.table.to_numpy(np.float64), seen.table.index
+    codes = (
+        note
+        for place, column in enumerate(seen.columns)
+        for note in case_code_notes(outcomes[:, place], members.members[..., place], column, index, repr(str(path)))
+    )
+    known = ~np.isnan(outcomes).any(1)
+    units = unit_of_outcomes_doubts(members.equal_members[known], outcomes[known], members.targets, "the forecast")
+    return (*codes, *units)
 
 
 def _one_column_a_site(

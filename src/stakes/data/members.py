@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stakes.data.forecast_columns import ReadAs
 from stakes.data.forecast_units import require_one_unit
 from stakes.data.forecast_values import ForecastValues
+from stakes.data.member_doubts import member_doubts
 from stakes.data.member_grids import GridPoint, array_forecast, forecast_array, require_parts, site_dimension
 from stakes.data.member_tables import table_forecast
 from stakes.data.outcome_bounds import Pair
@@ -150,7 +151,9 @@ def read_members(
             raise TableError(f"a dimension of members, points and a unit are of NetCDF files, but {name} is a table")
         table = read_table(path, separator=separator, encoding=encoding)
         forecast = table_forecast(table, name, time=time, site=site, columns=columns, targets=targets, read_as=read_as)
-    kept = _complete(_of_sites(forecast, sites, name, cost), name)
+    chosen = _of_sites(forecast, sites, name, cost)
+    kept = _complete(chosen, name)
+    kept = replace(kept, notes=(*kept.notes, *member_doubts(chosen, name, read_as == "auto")))
     if kept.levels is not None:
         return _weighted(kept, name, forecast.named, tails, bounds, cost)
     return replace(kept, members=within(kept.members, given_bounds(bounds)))

@@ -19,6 +19,7 @@ from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.learned_forecasts import LearnedForecasts
 from stakes.data.matched_outcomes import matched_actions, matched_outcomes
 from stakes.data.member_columns import chosen_columns
+from stakes.data.member_doubts import code_doubts, member_doubts
 from stakes.data.member_grids import array_forecast, forecast_array
 from stakes.data.member_tables import table_forecast
 from stakes.data.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
@@ -195,10 +196,12 @@ def _read_forecast(
         rows = CaseRows.of(table, name, layout.time, layout.runs, layout.site)
     forecast = _of_targets(layout, forecast, name)
     if layout.learned is None:
-        return forecast, rows
+        doubts = member_doubts(forecast, name, layout.read_as == "auto")
+        return replace(forecast, notes=(*forecast.notes, *doubts)), rows
     if rows is None:
         forecast = layout.learned.in_its_unit(forecast, name)
-    return replace(forecast, notes=(*forecast.notes, *layout.learned.doubts(forecast))), rows
+    doubts = (*layout.learned.doubts(forecast), *code_doubts(forecast, name))
+    return replace(forecast, notes=(*forecast.notes, *doubts)), rows
 
 
 def _require_one_place(forecast: ForecastValues, name: str) -> None:

@@ -1,6 +1,5 @@
 """From what a request holds to arrays, or a refusal that names the field."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stakes.data.csv_files import parse_delimited
+from stakes.data.member_doubts import ascend_like_quantiles
 from stakes.data.weighted_quantiles import weighted_quantiles
 from stakes.errors import did_you_mean
 from stakes.method.costs import Cost
@@ -27,7 +27,6 @@ PostedMembers = Sequence[float] | Sequence[Sequence[float]]
 """The members of one row: numbers, or lists of one number per outcome."""
 
 _LONGEST_HEADER = 100_000  # characters: many more take too long to read
-_HARDLY_BY_CHANCE = math.log(1000)
 
 
 def require_either(features: object, members: object) -> None:
@@ -139,8 +138,7 @@ def given_members(
 
 def _look_like_quantiles(array: Floats) -> tuple[str, ...]:
     """A note where members ascend in every row, which is hardly by chance."""
-    rows, count = array.shape[:2]
-    if array.shape[2] > 1 or rows * math.lgamma(count + 1) < _HARDLY_BY_CHANCE or (np.diff(array[..., 0]) < 0).any():
+    if not ascend_like_quantiles(array):
         return ()
     return ("the members of every row ascend, as quantiles do; if they are quantiles, give their member_levels",)
 
