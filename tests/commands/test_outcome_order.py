@@ -137,6 +137,14 @@ def test_a_recalibration_learns_in_the_order_of_the_numbers_and_keeps_it(prices:
     one, two = (pd.read_csv(f"decided_{file}") for file in ("new.csv", "other.csv"))
     pd.testing.assert_frame_equal(one, two)
     assert [*one.columns[1:4]] == ["action_charge_h0", "action_charge_h2", "action_charge_h10"]
+    seen = pd.DataFrame({"time": days, **cells, **happened, **{f"did_{hour}": at for hour, at in happened.items()}})
+    seen.to_csv("seen.csv", index=False)
+    plan = ("--cost", "schedule:short=5/6/7,long=1", "--baseline-action", "did_h0,did_h10,did_h2")
+    code, _, errors = called("evaluate", "folder", "seen.csv", *plan, "--cases", "cases.csv")
+    assert code == 0, errors
+    assert "note: short: h0 5, h2 6, h10 7\n" in errors
+    assert not pd.read_csv("cases.csv")["today_cost"].any()
+    assert "note: short: h0 5, h2 6, h10 7\n" in called("decide", "folder", "new.csv", *plan[:2])[2]
 
 
 def test_outcomes_of_other_names_are_refused_where_they_would_be_taken_in_some_order(prices: pd.DataFrame) -> None:
@@ -155,6 +163,14 @@ def test_todays_action_is_matched_by_name(prices: pd.DataFrame) -> None:
         "seen.csv", index=False
     )
     words = ("evaluate", "--members", "sorted.csv", "--site", "hour", "--outcomes", "seen.csv", "--cases", "cases.csv")
-    today = ("--baseline-action", "did_h1,did_h10,did_h2")
-    assert called(*words, *today, "--cost", "schedule:short=5,long=1")[0] == 0
-    assert pd.read_csv("cases.csv")["today_cost"].tolist() == [0.0] * 5
+    for today in ("did_h1,did_h10,did_h2", "did_h2:did_h2,did_h1,did_h10"):
+        code, _, errors = called(*words, "--baseline-action", today, "--cost", "schedule:short=5,long=1", "--force")
+        assert code == 0, errors
+        assert pd.read_csv("cases.csv")["today_cost"].tolist() == [0.0] * 5
+
+
+def test_check_cost_tells_what_it_was_checked_over(prices: pd.DataFrame) -> None:
+    prices[::-1].to_csv("falling.csv", index=False)
+    code, _, errors = called("check-cost", "--members", "falling.csv", "--site", "hour", "--cost", BATTERY)
+    assert code == 0
+    assert f"{TOLD}0, 1, 2, ... 11\n" in errors

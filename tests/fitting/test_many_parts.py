@@ -69,6 +69,12 @@ def test_what_it_was_worth_beside_todays_schedule(folder: Path) -> None:
     np.testing.assert_allclose(found.cases["today_cost"], 5 * short + long, rtol=1e-6)
 
 
+def test_numbers_of_another_cost_are_told_by_outcome(folder: Path) -> None:
+    note, data = "short: h1 5, h2 6, h3 7", folder.parent / "load.csv"
+    assert note in decide_with(folder, data, "schedule:short=5/6/7,long=1", ()).notes
+    assert note in evaluate_with(folder, data, None, "schedule:short=5/6/7,long=1").notes
+
+
 def test_another_cost_decides_with_the_same_forecast(folder: Path) -> None:
     shared = decide_with(folder, folder.parent / "load.csv", "allocation:short=5,long=1,budget=9", ()).table
     assert (shared[[f"action_{hour}" for hour in HOURS]].sum(axis=1) <= 9 + 1e-4).all()

@@ -40,10 +40,11 @@ def check_cost(
     force: flag.Force = False,
     json: flag.Json = False,
 ) -> None:
-    from stakes.commands.output import print_json, print_text, require_writable
+    from stakes.commands.output import print_json, print_notes, print_text, require_writable
 
     require_writable(plot, force, (".svg",))
-    checked = _checked(cost, data, flag.names(target), files)
+    checked, notes = _checked(cost, data, flag.names(target), files)
+    print_notes(notes)
     if plot is not None:
         checked.draw(plot)
     print_json(checked.record() | {"plot": plot}) if json else print_text(str(checked))
@@ -51,8 +52,8 @@ def check_cost(
 
 def _checked(
     cost: str, data: Path | None, targets: tuple[str, ...], files: EnsembleFlags
-) -> "CheckedCost | CheckedProgram":
-    """The cost over the members of a file, the outcomes of a table, or draws where it makes a difference."""
+) -> "tuple[CheckedCost | CheckedProgram, tuple[str, ...]]":
+    """The cost over a file's members, a table's outcomes, or draws where it makes a difference; notes on the file."""
     from stakes.cost_text.written_cost import CostSpec
     from stakes.data.member_columns import with_ranges
     from stakes.data.table_columns import column_numbers
@@ -69,9 +70,10 @@ def _checked(
     built = spec.build()
     if files.members is not None:
         ensemble = files.read_these(targets, built)
-        return check_over_members(spec, built, ensemble.equal_members, ensemble.targets, files.members.name)
+        checked = check_over_members(spec, built, ensemble.equal_members, ensemble.targets, files.members.name)
+        return checked, ensemble.notes
     if data is not None:
         table = read_table(data, **files.csv_options)
         targets = tuple(with_ranges(targets, [str(column) for column in table.columns], "the table"))
-        return check_over_outcomes(spec, built, column_numbers(table, targets, "targets"), targets, data.name)
-    return check_over_draws(spec, built)
+        return check_over_outcomes(spec, built, column_numbers(table, targets, "targets"), targets, data.name), ()
+    return check_over_draws(spec, built), ()

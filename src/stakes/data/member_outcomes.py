@@ -105,7 +105,7 @@ def _of_cases(
     index = case_index(table, time)
     if index is None and members.index.name != ROW:
         raise TableError(f"{name} has no column of times or cases, which its {len(table)} outcomes are matched by")
-    if site not in table.columns and set(members.targets) <= set(table.columns):
+    if site not in table.columns and (len(targets or ()) > 1 or set(members.targets) <= set(table.columns)):
         site = None
     if index is not None and (labels := site_labels(table, site)) is not None:
         table, targets = _one_column_a_site(table, index, labels, name, targets), None

@@ -30,7 +30,7 @@ from stakes.errors import SettingError, TableError, did_you_mean, listed, names_
 from stakes.method.costs import Cost
 from stakes.number_text import number_text
 
-__all__ = ["forecasts_in_table", "members_of", "read_new", "read_past"]
+__all__ = ["forecasts_in_table", "members_of", "read_new", "read_past", "with_todays_parts"]
 
 Floats = NDArray[np.float64]
 
@@ -74,8 +74,7 @@ def read_past(
     forecast, rows = _read_forecast(layout, source, seen.table is not None and layout.site not in seen.table.columns)
     outcome_rows = _outcome_rows(layout, rows, seen)
     layout, matched = _named_outcomes(layout, forecast, outcome_rows)
-    if cost is not None and layout.today is not None and not layout.each_site:
-        layout = replace(layout, today=",".join(matched_actions(cost, forecast.targets, layout.today_columns)))
+    layout = layout if cost is None else with_todays_parts(layout, cost, forecast.targets)
     each = layout.each_site and len(forecast.targets) > 1
     learned = LearnedForecasts.of(forecast)
     layout = replace(layout, targets=forecast.targets, levels=forecast.levels or (), each_site=each, learned=learned)
@@ -94,6 +93,19 @@ def read_past(
         require_one_unit(given.members, source.name)
     require_unit_of_outcomes(given.members, given.outcomes, given.targets, source.name)
     return given, layout
+
+
+def with_todays_parts(layout: ForecastLayout, cost: Cost, targets: Sequence[str]) -> ForecastLayout:
+    """The layout with the columns of today's action in the order of its parts, where their names tell it.
+
+    Args:
+        layout: Which columns are what.
+        cost: The decision.
+        targets: The names of the targets, in their order.
+    """
+    if layout.today is None or layout.each_site:
+        return layout
+    return replace(layout, today=",".join(matched_actions(cost, targets, layout.today_columns)))
 
 
 def read_new(

@@ -97,7 +97,9 @@ def decide_folder(
     decided = decision_table(forecaster.cost, members, index, levels, outcomes=layout.targets, parameter=parameter)
     if rows.moments is not None:
         decided["missing_features"] = rows.missing
+    told = bundle.cost_spec.outcome_notes(forecaster.cost, layout.targets) if cost and bundle.cost_spec else ()
     notes = (
+        *told,
         *table_notes(bundle.about, layout, table, rows.quality),
         *decision_notes(forecaster.cost, decided, members),
     )

@@ -106,8 +106,10 @@ def evaluate_folder(
     with naming_own_cost(cost_of_fit):
         judgement = judge_forecaster(bundle.forecaster, cases, given)
     block = block or judgement.block
+    told = bundle.cost_spec.outcome_notes(cost_of_fit, layout.targets) if cost and bundle.cost_spec else ()
     notes = (
         *bundle.notes,
+        *told,
         *(spread_note(cost_of_fit) if given is None else ()),
         *zone_notes(table, layout.time),
         *left_out_notes(cases.quality),

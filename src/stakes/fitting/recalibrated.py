@@ -14,7 +14,7 @@ from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.case_labels import case_labels, in_utc, newest_cases, told_labels
 from stakes.data.given_forecasts import GivenForecasts
-from stakes.data.past_forecasts import read_new
+from stakes.data.past_forecasts import read_new, with_todays_parts
 from stakes.decision_notes import decision_notes
 from stakes.decisions import decision_table
 from stakes.evaluation.case_metrics import CaseMetrics, ensemble_metrics, part_by_part
@@ -59,7 +59,8 @@ def decide_recalibrated(
     decided = decision_table(
         opened.recalibrator.cost, members, case_labels(given.index), levels, weights, given.targets
     )
-    notes = (*opened.notes, *given.notes, *decision_notes(opened.recalibrator.cost, decided, members, weights))
+    told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
+    notes = (*opened.notes, *given.notes, *told, *decision_notes(opened.recalibrator.cost, decided, members, weights))
     return DecidedCases(in_utc(decided), opened.cost_spec, notes)
 
 
@@ -88,12 +89,14 @@ def evaluate_recalibrated(
     """
     opened = _opened(folder, cost)
     layout = replace(opened.layout, today=baseline_action or opened.layout.today)
+    layout = with_todays_parts(layout, opened.recalibrator.cost, layout.targets)
     given = read_new(layout, forecasts, outcomes, judged=True, separator=separator, encoding=encoding)
     metrics = _metrics(opened, given)
     block = block or resolved_block(opened.settings.block, len(given), given.times)
     known = {each.sha256 for each in opened.data}
     same = any(content_digest(path) in known for path in (forecasts, outcomes) if path is not None)
-    notes = (*opened.notes, *given.notes, *overlap_notes(opened.fitted, given.times, len(given), same))
+    told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
+    notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.fitted, given.times, len(given), same))
     unpaid = told_labels(metrics.unpaid.index[metrics.unpaid])
     notes = (*notes, *unpaid_notes(unpaid, len(metrics.outcomes)), _BASELINE)
     notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
