@@ -30,6 +30,8 @@ def test_codes_for_missing_values_are_told_with_their_case(code: float) -> None:
     (note,) = doubts(spoilt)
     assert note.startswith("'f.csv' has ")
     assert "among the members of 'b1', case 2020-01-03 00:00:00, far beyond all others; it is taken as it is" in note
+    (note,) = doubts(spoilt[2:3])  # one case will do
+    assert "of 'b1', case 2020-01-01 00:00:00, far" in note
     spoilt[7, :, 1] = code
     assert "case 2020-01-03 00:00:00 and 1 more, far" in doubts(spoilt)[0]
     (note,) = member_doubts(forecast(np.sort(spoilt, axis=1), tuple(np.linspace(0.05, 0.95, 20))), "f", True)
@@ -43,12 +45,13 @@ def test_codes_for_missing_values_are_told_with_their_case(code: float) -> None:
         RAIN,
         np.where(np.arange(20)[None, :, None] == 3, 80.0, 0.001 * RAIN),  # one member has all the rain
         np.round(RANDOM.uniform(950, 999, (12, 20, 1))),  # loads up to 999 MW
+        np.array([[980.0], [985], [999]])[..., None],
         np.append(RANDOM.uniform(1002, 1030, (2, 20, 1)), np.full((1, 20, 1), 999.9), 0),  # pressure in hPa
         RANDOM.normal(20, 60, (12, 20, 1)).clip(-99, None),  # prices with a floor at -99
         np.full((12, 20, 1), 999.0),
         np.full((12, 20, 3), np.nan),
     ],
-    ids=["loads", "rain", "one_wet_member", "999", "pressure", "prices", "constant", "missing"],
+    ids=["loads", "rain", "one_wet_member", "999", "few", "pressure", "prices", "constant", "missing"],
 )
 def test_ordinary_members_are_not_doubted(values: Floats) -> None:
     assert doubts(values) == ()
@@ -57,8 +60,8 @@ def test_ordinary_members_are_not_doubted(values: Floats) -> None:
 def test_members_that_ascend_may_be_quantiles() -> None:
     ascending = np.sort(LOADS[:, :5], axis=1)
     (note,) = doubts(ascending)
-    assert note.startswith("the members of every case ascend, as quantiles do; columns of quantiles are named by their")
-    assert note.endswith("and --read-as members says that these are members")
+    assert note.startswith("the members of every case ascend, as quantiles do; if they are quantiles, name the columns")
+    assert note.endswith("if they are members, --read-as members says so")
     assert doubts(ascending, may_be_quantiles=False) == ()
     one_is_not = np.where(np.arange(12)[:, None, None] == 4, LOADS[:, :5], ascending)
     assert doubts(ascending[:, ::-1]) == doubts(one_is_not) == ()

@@ -150,3 +150,16 @@ def test_several_variables_are_the_parts(tmp_path: Path) -> None:
             read_members(path, variable=names)
     with pytest.raises(TableError, match="--variable names one, or those that one decision is about, as in h00,h01"):
         read_members(path)
+
+
+def test_points_and_variables_keep_the_order_in_which_they_are_named(tmp_path: Path) -> None:
+    values = np.arange(12.0).reshape(2, 3, 1, 2)
+    grid = {"latitude": [52.0], "longitude": [4.0, 5.0]}
+    path = netcdf(tmp_path, {"t2m": (("time", "number", "latitude", "longitude"), values)}, grid)
+    points = read_members(path, points=[(52.0, 5.0), (52.0, 4.0)])
+    assert (points.targets, points.ordered) == (("t2m[52 5]", "t2m[52 4]"), True)
+    path = netcdf(tmp_path, {f"h{hour}": (("time", "number"), values[..., 0, hour]) for hour in (0, 1)})
+    assert read_members(path, variable="h1,h0").targets == ("h1", "h0")
+    path = netcdf(tmp_path, {"t2m": (("time", "number", "site"), values[:, :, 0])}, {"site": [7, 3]})
+    sites = read_members(path)
+    assert (sites.targets, sites.members[0, 0].tolist()) == (("t2m[3]", "t2m[7]"), [1.0, 0.0])

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 _HARDLY_BY_CHANCE = math.log(1000)
 _LEAST_MEMBERS, _MANY_MEMBERS = 3, 5  # of two models one is often the higher one, and of three or four for a day or so
 _MANY_CASES = 30  # in which so few may not ascend by chance
-_LEAST_NUMBERS = 30  # of a target, to say what is usual
+_LEAST_NUMBERS = 30  # of a target, to say what its size is
 _OTHER_UNIT = 300.0  # times as large: watts among kilowatts, not a small site among large ones
 _ALIKE = 10.0  # times, at most, between the others: sites of all sizes, and dawn and noon, tell nothing
 
@@ -36,8 +36,8 @@ def member_doubts(forecast: ForecastValues, name: str, may_be_quantiles: bool) -
     notes = [*code_doubts(forecast, name), *_unit_doubts(forecast, name)]
     if may_be_quantiles and forecast.levels is None and ascend_like_quantiles(forecast.values):
         notes.append(
-            "the members of every case ascend, as quantiles do; columns of quantiles are named by their levels, such "
-            "as q10 and q50, and --read-as members says that these are members"
+            "the members of every case ascend, as quantiles do; if they are quantiles, name the columns by their "
+            "levels, such as q10 and q50, and if they are members, --read-as members says so"
         )
     return tuple(notes)
 
@@ -54,9 +54,9 @@ def ascend_like_quantiles(values: Floats) -> bool:
     steps = np.diff(values, axis=1)
     if (steps < 0).any():
         return False
-    rises = np.bincount((steps > 0).sum(1).max(1))  # of the target that tells most
-    chance = sum(cases * math.lgamma(count + 2) for count, cases in enumerate(rises.tolist()))
-    return chance >= _HARDLY_BY_CHANCE
+    rises = np.bincount((steps > 0).sum(1).max(1))  # cases by how often the target that tells most rises
+    orders = sum(each * math.lgamma(count + 2) for count, each in enumerate(rises.tolist()))
+    return orders >= _HARDLY_BY_CHANCE
 
 
 def code_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def code_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
     for place, target in enumerate(forecast.targets):
         values = forecast.values[..., place]
         known = values[~np.isnan(values)]
-        if len(known) < _LEAST_NUMBERS or (value := doubtful_end(known)) is None:
+        if len(known) < _LEAST_MEMBERS or (value := doubtful_end(known)) is None:
             continue
         cases = cases_text(forecast.index, (values == value).any(1))
         what = "members" if forecast.levels is None else "quantiles"

@@ -37,7 +37,6 @@ _LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon")
 _VALID, _TIME = "valid_time", "time"
 _ISSUED = ("forecast_reference_time", "reference_time", "init_time")
 _CASE, _SITE = "case", "site"
-_CHOSEN = "chosen"  # says of a coordinate that the user has named its labels
 _FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
 
 
@@ -68,7 +67,9 @@ def forecast_array(
     return array if unit is None else _in_unit(array, unit, name), number
 
 
-def array_forecast(array: "DataArray", number: str, name: str, site: str | None = None) -> ForecastValues:
+def array_forecast(
+    array: "DataArray", number: str, name: str, site: str | None = None, at_points: bool = False
+) -> ForecastValues:
     """The members or quantiles in what `forecast_array` returns.
 
     Args:
@@ -76,6 +77,7 @@ def array_forecast(array: "DataArray", number: str, name: str, site: str | None 
         number: The dimension of the members or quantiles.
         name: What messages call the file.
         site: The dimension of the sites, or hours, that are called by its labels; None looks for the usual names.
+        at_points: Whether the sites are points of a grid, which the user has named one by one.
     """
     site, plain = site_dimension(array, number, name, site) or _SITE, site is not None
     plain = plain or site == _VARIABLE
@@ -100,7 +102,8 @@ def array_forecast(array: "DataArray", number: str, name: str, site: str | None 
     times = _moments(array, cases, [_VALID if by_run else _TIME])
     issued = _moments(array, cases, [*_ISSUED, *([_TIME] if by_run else [])])
     forecast = ForecastValues(values, index, tuple(targets), levels, notes=_told(array, cases))
-    return replace(forecast, ordered=_is_ordered(array, site), times=times, issued=issued, unit=_own_unit(array))
+    ordered = at_points or site == _VARIABLE
+    return replace(forecast, ordered=ordered, times=times, issued=issued, unit=_own_unit(array))
 
 
 def site_dimension(array: "DataArray", number: str, name: str, wanted: str | None = None) -> str | None:
@@ -120,7 +123,7 @@ def site_dimension(array: "DataArray", number: str, name: str, wanted: str | Non
 
 
 def sites_by_number(
-    array: "DataArray", site: str, name: str, wanted: str | None = None
+    array: "DataArray", site: str, name: str, wanted: str | None = None, at_points: bool = False
 ) -> "tuple[DataArray, list[str], tuple[str, ...]]":
     """The variable with its sites in the order of the numbers by which they differ, their names, and a note about it.
 
@@ -129,18 +132,14 @@ def sites_by_number(
         site: The dimension of the sites.
         name: What messages call the file.
         wanted: The dimension that the user says is that of the sites; None where it was found.
+        at_points: Whether the sites are points of a grid, which the user has named one by one.
     """
     names = _site_names(array, site, wanted is not None or site == _VARIABLE, name)
-    order = None if _is_ordered(array, site) else number_order(names)
+    order = None if at_points or site == _VARIABLE else number_order(names)
     if order is None:
         return array, names, ()
     names = [names[place] for place in order]
     return array.isel({site: order}), names, (number_order_note(names),)
-
-
-def _is_ordered(array: "DataArray", site: str) -> bool:
-    """Whether the user has named the sites one by one, as variables or as points of the grid."""
-    return site == _VARIABLE or bool(array[site].attrs.get(_CHOSEN))
 
 
 def require_parts(array: "DataArray", number: str, name: str, cost: object) -> None:
@@ -284,8 +283,7 @@ def _at_points(array: "DataArray", name: str, points: Sequence[GridPoint]) -> "D
     from xarray import DataArray
 
     chosen = array.isel({dim: DataArray(place, dims=_SITE) for dim, place in places})
-    names = [f"{latitude:g} {longitude:g}" for latitude, longitude in points]
-    return chosen.assign_coords({_SITE: (_SITE, names, {_CHOSEN: True})})
+    return chosen.assign_coords({_SITE: [f"{latitude:g} {longitude:g}" for latitude, longitude in points]})
 
 
 def _moments(array: "DataArray", cases: Sequence[str], names: Sequence[str]) -> Times | None:

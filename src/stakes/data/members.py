@@ -145,7 +145,7 @@ def read_members(
             array, number = forecast_array(dataset, name, variable, dimension, points, unit)
             if site_dimension(array, number, name, site) is None and sites != "each":
                 require_parts(array, number, name, cost)
-            forecast = array_forecast(array, number, name, site)
+            forecast = array_forecast(array, number, name, site, bool(points))
     else:
         if dimension is not None or points or unit is not None:
             raise TableError(f"a dimension of members, points and a unit are of NetCDF files, but {name} is a table")

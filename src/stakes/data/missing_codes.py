@@ -90,10 +90,10 @@ def _beyond(value: float, others: Floats) -> float:
 
 
 def _is_apart(code: float, others: Floats) -> bool:
-    """Whether a code beyond other numbers is none of them: of another sign, much larger, or farther than they reach."""
-    beyond, low, high = _beyond(code, others), float(others.min()), float(others.max())
+    """Whether a code beyond other numbers is none of them: of another sign, or much larger."""
+    low, high = float(others.min()), float(others.max())
     other_sign = code < 0 <= low or high <= 0 < code
-    return beyond > 0 and (other_sign or abs(code) > _LARGER * max(-low, high) or beyond > high - low)
+    return _beyond(code, others) > 0 and (other_sign or abs(code) > _LARGER * max(-low, high))
 
 
 def _is_far(value: float, others: Floats) -> bool:

@@ -189,7 +189,7 @@ def _read_forecast(
         with open_dataset(str(source.path)) as dataset:
             array, number = forecast_array(dataset, name, *layout.in_grid)
             site = layout.site if in_grid or layout.site in array.dims else None
-            forecast = array_forecast(array, number, name, site)
+            forecast = array_forecast(array, number, name, site, bool(layout.points))
         _require_one_place(forecast, name)
         rows = None
     else:

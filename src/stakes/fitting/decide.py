@@ -166,7 +166,7 @@ def decide_grid(
             require_parts(array, member, name, cost)
         notes: tuple[str, ...] = ()
         if along is not None:
-            array, sites, notes = sites_by_number(array, along, name, site)
+            array, sites, notes = sites_by_number(array, along, name, site, bool(points))
             notes += tuple(spec.outcome_notes(cost, sites))
         with naming_own_cost(cost):
             decided = decide_array(array.load(), cost, levels, member=member, site=along, tails=tails, bounds=bounds)
