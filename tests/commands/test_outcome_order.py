@@ -171,6 +171,8 @@ def test_todays_action_is_matched_by_name(prices: pd.DataFrame) -> None:
 
 def test_check_cost_tells_what_it_was_checked_over(prices: pd.DataFrame) -> None:
     prices[::-1].to_csv("falling.csv", index=False)
-    code, _, errors = called("check-cost", "--members", "falling.csv", "--site", "hour", "--cost", BATTERY)
+    words = ("check-cost", "--members", "falling.csv", "--site", "hour", "--cost", BATTERY)
+    code, _, errors = called(*words)
     assert code == 0
     assert f"{TOLD}0, 1, 2, ... 11\n" in errors
+    assert called(*words, "--quiet")[2] == ""

@@ -189,7 +189,7 @@ def table_commands(file: Path, base: Path) -> Iterator[list[str]]:
     yield ["decide", *members, *cost, "--quiet"]
     yield ["evaluate", *members, "--outcomes", str(file), *cost, "--quiet", "--target", "m0"]
     yield ["evaluate", *members, "--outcomes", str(base / "good.csv"), *cost, "--quiet", "--target", "m0"]
-    yield ["check-cost", *members, *cost]
+    yield ["check-cost", *members, *cost, "--quiet"]
     yield ["check-cost", str(file), "--target", "m0", *cost]
     yield ["decide", str(base / "fit"), str(file), "--quiet"]
     yield ["evaluate", str(base / "fit"), str(file), "--quiet"]

@@ -39,12 +39,13 @@ def check_cost(
     plot: Annotated[Path | None, Parameter(help="draw the cost into this file, .svg")] = None,
     force: flag.Force = False,
     json: flag.Json = False,
+    quiet: flag.Quiet = False,
 ) -> None:
     from stakes.commands.output import print_json, print_notes, print_text, require_writable
 
     require_writable(plot, force, (".svg",))
     checked, notes = _checked(cost, data, flag.names(target), files)
-    print_notes(notes)
+    print_notes(notes, quiet)
     if plot is not None:
         checked.draw(plot)
     print_json(checked.record() | {"plot": plot}) if json else print_text(str(checked))
