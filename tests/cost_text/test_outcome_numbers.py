@@ -14,7 +14,7 @@ upper = [9, 8, 7]
 [recourse.bought]
 cost = 60
 [covers]
-balance = "plan + bought >= outcome"
+balance = "plan + bought >= other * outcome"
 [numbers]
 dayahead = [30, 25, 40.5]
 other = [1, 1, 1]
