@@ -145,6 +145,24 @@ def test_a_spoilt_case_is_not_certified_and_spoils_no_other(decision: Decision) 
     torch.testing.assert_close(solution.action[::2], expected[::2], rtol=0.0, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # the compiler's own look
+@with_words
+def test_compiled_code_leaves_it_to_python(decision: Decision) -> None:
+    torch.compiler.reset()
+    cost, outcome = decision.cost(4.0), members(2, seed=1)
+    score = DecisionScore(cost) if decision.parts == PARTS else None
+
+    def total(samples: Tensor) -> Tensor:
+        action = optimal_action(cost, 2 * samples, decision.solver)
+        return action.sin().sum() + (0.0 if score is None else score(2 * samples, outcome).sum())
+
+    slopes = []
+    for function in (total, torch.compile(total, backend="aot_eager")):
+        leaf = members(2, MEMBERS).requires_grad_()
+        slopes.append(torch.autograd.grad(function(leaf), leaf)[0])
+    torch.testing.assert_close(*slopes, rtol=1e-9, atol=1e-9)
+
+
 @with_words
 def test_no_cases(decision: Decision) -> None:
     solution = solve_action(decision.cost(4.0), members(0, MEMBERS), decision.solver)

@@ -27,7 +27,7 @@ from stakes.method.derivatives import ExpectedCost, all_derivatives, slope_and_c
 from stakes.method.expected_costs import case_bounds, expected_cost_of
 from stakes.method.interior_point import InteriorPoint
 from stakes.method.member_weights import mean_of_members, relative_weights
-from stakes.method.program_actions import PartsCost, ProgramCost, parts_action
+from stakes.method.program_actions import PartsCost, ProgramCost, left_to_python, parts_action
 from stakes.method.solvers import Located, NewtonBisection, Solver
 from stakes.method.thorough_search import spot_check_convexity, thorough_search
 from stakes.method.walls import walled
@@ -124,6 +124,10 @@ def solve_action(
     >>> solution.action, solution.interior, solution.certified
     (tensor([[0.4500]]), tensor([True]), tensor([True]))
     """
+    if left_to_python(cost):
+        return torch.compiler.disable(solve_action)(
+            cost, samples, solver, weights=weights, check=check, thorough=thorough
+        )
     if _in_inference_mode():
         with torch.inference_mode(False):  # the certificate needs derivatives
             weights = None if weights is None else weights.clone()
@@ -178,6 +182,9 @@ def optimal_action(
         thorough: Whether a cost that is not known to be convex is searched as thoroughly as `solve_action` does it,
             whose action this then is. It is meant for judging decisions, where no training step waits.
     """
+    if left_to_python(cost):
+        eager = torch.compiler.disable(optimal_action)
+        return eager(cost, samples, solver, weights=weights, check=check, thorough=thorough)
     if _in_inference_mode():
         with torch.inference_mode(False), torch.no_grad():  # the solver needs derivatives
             weights = None if weights is None else weights.clone()

@@ -12,6 +12,7 @@ from stakes.method.argument_checks import prepared_pair, require_one_of
 from stakes.method.costs import Cost, require_cost
 from stakes.method.interior_point import InteriorPoint
 from stakes.method.member_weights import refuse_weights
+from stakes.method.program_actions import left_to_python
 from stakes.method.solvers import Solver
 
 __all__ = ["DecisionScore"]
@@ -53,6 +54,8 @@ class DecisionScore:
             outcome: Outcomes (..., D).
             weights: What each member weighs, (..., M), for the estimator "plain" only; None where all count alike.
         """
+        if left_to_python(self.cost):
+            return torch.compiler.disable(DecisionScore.__call__)(self, samples, outcome, weights=weights)
         samples, outcome = prepared_pair(samples, outcome)
         if self.estimator == "plain":
             return self._score(samples, outcome, weights)

@@ -26,6 +26,7 @@ __all__ = [
     "has_part_of_each",
     "is_interior",
     "least_curvature",
+    "left_to_python",
     "part_names",
     "parts_action",
     "program_action",
@@ -144,6 +145,16 @@ def action_unit(cost: Cost, samples: Tensor, weights: Tensor | None = None) -> T
         return cost.program(samples.shape[-1], samples.device).unit(samples, weights)
     inner = getattr(cost, "cost", None)
     return None if inner is None else action_unit(inner, samples, weights)
+
+
+def left_to_python(cost: Cost) -> bool:
+    """Whether code that is being compiled must leave a decision alone: one with many parts has solvers of its own.
+
+    Args:
+        cost: The decision.
+    """
+    many = hasattr(cost, "program") or hasattr(cost, "find_action")  # compiled code does not know protocols
+    return many and torch.compiler.is_compiling()
 
 
 class ProgramAction(NamedTuple):
