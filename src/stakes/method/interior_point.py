@@ -80,7 +80,8 @@ class InteriorPoint:
             number in units of the case; actions and certificates stay exact. With it, a cost of one number takes the
             gradient of its action between walls (`stakes.method.walls`), too.
         memory: About how many bytes a solve may take. A batch that needs more is solved in chunks, at least one case at
-            a time; no answer depends on it. The gradient keeps the factors of all cases.
+            a time; no answer depends on it. The gradient keeps the factors of all cases. None for 128 MiB on a CPU,
+            where larger chunks take longer, and 1 GiB elsewhere.
         fixed_iterations: How many steps are taken where Python may not look at numbers, as on an accelerator, so that a
             training step can be captured. Programs mostly need 7 to 15; one that needs more is not certified.
     """
@@ -88,13 +89,14 @@ class InteriorPoint:
     iterations: int = 40
     tolerance: float = 1e-10
     smoothing: float | None = None
-    memory: int = 1 << 30
+    memory: int | None = None
     fixed_iterations: int = 25
 
     def __post_init__(self) -> None:
         require_count("iterations", self.iterations, 1)
         require_positive("tolerance", self.tolerance)
-        require_count("memory", self.memory)
+        if self.memory is not None:
+            require_count("memory", self.memory)
         require_count("fixed_iterations", self.fixed_iterations)
         if self.smoothing is not None:
             require_positive("smoothing", self.smoothing)
@@ -106,7 +108,8 @@ class InteriorPoint:
             data: The programs.
         """
         cases = len(data.p)
-        at_once = max(1, self.memory // _bytes_of_a_case(data))
+        memory = self.memory or (1 << 27 if data.p.device.type == "cpu" else 1 << 30)
+        at_once = max(1, memory // _bytes_of_a_case(data))
         if cases <= at_once:
             return self._solve(data)
         return _joined([self._solve(data.rows(slice(i, i + at_once))) for i in range(0, cases, at_once)])
