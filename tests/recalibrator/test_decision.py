@@ -77,3 +77,17 @@ def test_crps_of_ordered_members_is_the_plain_one():
     outcome = torch.randn(20, 3, generator=random, dtype=torch.float64).clip(min=-0.5)
     expected = stakes.PointwiseCRPS("biased")(members, outcome)
     torch.testing.assert_close(ordered_crps(members, outcome), expected)
+
+
+@pytest.mark.parametrize(
+    ("cost", "members"),
+    [
+        (stakes.ScheduleCost(5.0, 1.0, ramp=1.0, lower=-30.0), 200),
+        (stakes.StorageCost(1.0, 3.0, 0.1, 1.0, 1.0), 50),
+        (stakes.CVaRCost(stakes.StorageCost(1.0, 3.0, 0.1, 1.0, 1.0), 0.95), 100),
+    ],
+)
+def test_where_every_action_takes_a_solver_fewer_members_teach(cost: stakes.Cost, members: int) -> None:
+    given = past(2, cases=40)
+    training = DecisionTraining(state_of(given, dependence="errors"), given, cost, 0.5, np.ones(40))
+    assert training.members(training.start()).shape == (40, members, 2)

@@ -14,6 +14,8 @@ from stakes.method.costs import Cost
 from stakes.method.decision_score import DecisionScore
 from stakes.method.models.sample_model import TrainingDraw
 from stakes.method.objective import DecisionAwareObjective
+from stakes.method.program_actions import PartlyFree, PartsCost, ProgramCost
+from stakes.method.risk import risk_of
 from stakes.recalibrator.state import RecalibratorState
 
 __all__ = ["DecisionTraining", "ordered_crps", "trained_on_decision"]
@@ -21,6 +23,8 @@ __all__ = ["DecisionTraining", "ordered_crps", "trained_on_decision"]
 _MOST_CASES = 2000
 _MOST_NUMBERS = 1 << 20  # of members, at least for 500 cases
 _ITERATIONS, _EVALUATIONS = 20, 40  # at most; a cost with kinks would search long along each line
+_SOLVED_MEMBERS = 50  # to decide from where every action takes a solver; what they teach is judged with all of them
+_IN_THE_TAIL = 5  # members at least, of a cost that is averse to risk
 _PULL = 10.0  # cases' worth, by which further terms are drawn to what the score has taught
 
 
@@ -89,7 +93,7 @@ class DecisionTraining:
         ]
         count = len(state.models[0].shape)
         places = np.broadcast_to(np.arange(count)[:, None], (len(past), count, len(state.models))).astype(np.float64)
-        self._places = torch.from_numpy(state.together(places, past)).long()
+        self._places = torch.from_numpy(state.together(places, past)).long()[:, :: _step(cost, count)]
         self._outcome = torch.from_numpy(past.outcomes)
         self._share = torch.from_numpy(weight / weight.sum())
         pull = torch.from_numpy(self._terms[0].pull(_PULL))
@@ -106,7 +110,7 @@ class DecisionTraining:
         return torch.zeros(len(self._terms), 2, self._columns[0].shape[1], dtype=torch.float64)
 
     def members(self, moved: Tensor) -> Tensor:
-        """The members (N, K, D).
+        """The members (N, M, D) that are decided from, K or fewer.
 
         Args:
             moved: How far the coefficients of location and log scale have moved, (D, 2, P).
@@ -153,6 +157,15 @@ class DecisionTraining:
         quantiles = self._quantiles(moved)
         members = quantiles.gather(1, self._places)
         return TrainingDraw(quantiles / self._units, self._outcome / self._units, members, self._outcome)
+
+
+def _step(cost: Cost, count: int) -> int:
+    """Which of so many members are decided from: every so-manieth, where every action takes a solver."""
+    if isinstance(cost, PartlyFree) or not isinstance(cost, ProgramCost | PartsCost):
+        return 1
+    risk = risk_of(cost)
+    least = _SOLVED_MEMBERS if risk is None else max(_SOLVED_MEMBERS, _IN_THE_TAIL / (1 - risk.level))
+    return max(1, int(count / least))
 
 
 def ordered_crps(samples: Tensor, outcome: Tensor) -> Tensor:
