@@ -7,6 +7,7 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from stakes.cost_text.own_cost_file import OwnCost
 from stakes.data.case_labels import told_labels
 from stakes.decisions import uncertified_notes
 from stakes.method.actions import solve_action
@@ -60,7 +61,7 @@ def _infeasible_reason(cost: Cost, members: NDArray[Any], weights: ArrayLike | N
 
 def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:
     """A sentence where a battery charges and discharges at once."""
-    if not isinstance(plain_cost_of(cost), ArbitrageCost):
+    if not isinstance(plain_cost_of(cost.cost if isinstance(cost, OwnCost) else cost), ArbitrageCost):
         return ()
     charge, discharge = (table.filter(regex=f"^action_{way}_").to_numpy() for way in ("charge", "discharge"))
     most = np.maximum(charge, discharge).max(axis=1, keepdims=True)

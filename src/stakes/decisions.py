@@ -18,6 +18,7 @@ from stakes.method.costs import Cost, at_bounds, bounds_of, shown_action
 from stakes.method.member_weights import mean_of_members, relative_weights
 from stakes.method.parameter_range import ranged_parameter, with_parameter
 from stakes.method.program_actions import PartsCost, ProgramCost, action_unit, part_names
+from stakes.method.risk import plain_cost_of
 from stakes.method.thorough_search import ACTIONS_LOOKED_AT
 
 __all__ = ["UNANSWERED", "Decisions", "decision_table", "solve_decisions", "uncertified_notes"]
@@ -55,7 +56,7 @@ class Decisions:
         levels: The levels of the quantiles, (Q,).
         quantiles: Quantiles of what the decision is about, the outcome or the cost's total of several: (n, Q); of each
             outcome, (n, Q, D), where an action has several parts.
-        gap: By how much a better action could lower the expected cost at most, (n,), where an action has several parts;
+        gap: By how much a better action could lower the expected cost at most, (n,), of a program or several parts;
             None for one number.
         plain_expected_cost: What the same action is expected to cost without the aversion to risk, (n,), where
             `expected_cost` has one in it, as for `stakes.CVaRCost`; None otherwise.
@@ -121,7 +122,7 @@ class Decisions:
         if several:
             names = [f"action_{name}" for name in parts or range(1, len(actions) + 1)]
         columns |= dict(zip(names, actions, strict=True))
-        proof = ("at_lower_bound", "at_upper_bound", "certified", *(("gap", "status") if several else ()))
+        proof = ("at_lower_bound", "at_upper_bound", "certified", *(("gap", "status") if self.gap is not None else ()))
         plain = () if self.plain_expected_cost is None else ("plain_expected_cost",)
         columns |= {name: getattr(self, name) for name in ("expected_cost", *plain, *proof)}
         for level, values in zip(self.levels, np.moveaxis(self.quantiles, 1, 0), strict=True):
@@ -227,7 +228,7 @@ def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, 
         exact = samples.double() if isinstance(cost, ProgramCost | PartsCost) else samples
         solution = solve_action(cost, exact, weights=weights)
         shown = shown_action(cost, solution.action)
-        several = shown.shape[-1] > 1
+        several, program = shown.shape[-1] > 1, isinstance(plain_cost_of(cost), ProgramCost)
         plain = _plain_expected_cost(cost, solution.action, exact, weights)
         quantiles = _quantiles(cost, samples, levels, double, weights, several)
     at_lower, at_upper = at_bounds(cost, solution.action, action_unit(cost, exact, weights))
@@ -243,7 +244,7 @@ def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, 
         certified=solution.certified.numpy(),
         levels=tuple(levels),
         quantiles=quantiles,
-        gap=None if solution.gap is None or not several else solution.gap.to(dtype).numpy(),
+        gap=solution.gap.to(dtype).numpy() if solution.gap is not None and (several or program) else None,
         plain_expected_cost=None if plain is None else plain.to(dtype).numpy(),
         infeasible=None if solution.infeasible is None else solution.infeasible.numpy(),
         unbounded=None if solution.unbounded is None else solution.unbounded.numpy(),

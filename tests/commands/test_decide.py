@@ -299,6 +299,38 @@ def test_a_grid_of_members_becomes_a_grid_of_decisions() -> None:
     assert "are of NetCDF files" in complaint("decide", "--members", "members.csv", "--cost", COST, "--unit", "degC")
 
 
+def test_a_program_about_one_target_tells_its_status_too() -> None:
+    Path("tight.toml").write_text('[decide.plan]\nupper = 2\n[covers]\nneed = "plan >= outcome"\n')
+    Path("one.csv").write_text("time,m1,m2\n2020-01-01,1,2\n2020-01-02,1,9\n")
+    code, output, errors = called("decide", "--members", "one.csv", "--cost", "tight.toml")
+    assert code == 0
+    assert [line.split(",")[7] for line in output.splitlines()] == ["status", "certified", "infeasible"]
+    assert "note: the first infeasible case is 2020-01-02T00:00:00Z: no action meets the covers at 1 of" in errors
+
+
+def test_a_code_among_members_is_told_and_not_taken_for_another_unit() -> None:
+    table = pd.DataFrame(np.random.default_rng(0).normal(20, 3, (40, 6)), columns=[f"m{member}" for member in range(6)])
+    table.loc[7, "m2"] = -999
+    table.to_csv("coded.csv", index=False)
+    cost = "newsvendor:underage=3,overage=1,upper=60"
+    code, _, errors = called("decide", "--members", "coded.csv", "--cost", cost)
+    assert code == 0
+    assert "has -999 among the members" in errors
+
+
+def test_a_code_among_outcomes_is_not_taken_for_another_unit() -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(20, 3, (60, 6)), columns=[f"m{member}" for member in range(6)])
+    table.to_csv("plain.csv", index=False)
+    seen = pd.DataFrame({"y": random.normal(20, 3, 60)})
+    seen.loc[5, "y"] = -9999
+    seen.to_csv("seen.csv", index=False)
+    cost = "newsvendor:underage=3,overage=1,upper=60"
+    _, _, errors = called("evaluate", "--members", "plain.csv", "--outcomes", "seen.csv", "--cost", cost)
+    assert "has -9,999 in 'y'" in errors
+    assert "in the unit of" not in errors
+
+
 def test_where_no_case_has_an_action_the_reason_is_told_and_the_command_fails() -> None:
     Path("tight.toml").write_text('[decide.plan]\nupper = 2\n[covers]\nneed = "plan >= outcome"\n')
     Path("wide.csv").write_text("time,a_m1,a_m2,b_m1,b_m2\n2020-01-01,1,2,1,3\n2020-01-02,1,9,1,2\n")

@@ -16,6 +16,7 @@ from stakes.method.storage import ArbitrageCost
         (["north_f", "south_f"], ["obs south", "obs north"], ("obs north", "obs south")),
         (["A", "AB"], ["y_ab", "y_a"], ("y_a", "y_ab")),
         (["t2m"], ["temperature"], ("temperature",)),
+        (["h0", "h10", "h11"], ["obs_11", "obs_00", "obs_10"], ("obs_00", "obs_10", "obs_11")),
     ],
 )
 def test_names_that_share_their_own_part_match(

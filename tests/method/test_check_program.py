@@ -140,3 +140,24 @@ def test_what_cannot_be_checked_is_refused() -> None:
 def test_parameters_of_many_decision_makers_are_refused() -> None:
     with pytest.raises(CostError, match=r"one decision maker, got short of the shape \(6, 1\)"):
         check_program(ScheduleCost(torch.rand(6, 1) + 1, 1.0, ramp=0.5), members())
+
+
+def test_one_case_is_one_decision_maker() -> None:
+    assert check_program(ScheduleCost(torch.tensor([[3.0, 2.0, 4.0]]), 1.0), members()).fit_for_training
+
+
+def test_a_matrix_of_ones_own_is_no_parameter_of_cases() -> None:
+    class Mixed:
+        lower, upper = 0.0, None
+        recipes, plan = torch.ones(2, 2), planned()
+
+        def __init__(self) -> None:
+            self.matrix = torch.eye(3)
+
+        def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+            return self.plan(action, outcome)
+
+        def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
+            return self.plan.program(outcomes, device)
+
+    assert check_program(Mixed(), members()).fit_for_training

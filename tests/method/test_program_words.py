@@ -225,3 +225,18 @@ def test_words_of_another_type(wrong: dict[str, Any], said: str) -> None:
     right["covers"] = {"demand": "hours + missing >= outcome"}
     with pytest.raises(CostError, match=said):
         Program(**right | wrong)
+
+
+def test_what_was_looked_at_in_inference_mode_can_be_trained_with() -> None:
+    plan = Program(
+        decide={"plan": Quantity(cost=1, square=0.1)},
+        recourse={"bought": Quantity(cost=5), "spilled": Quantity(cost=0.3)},
+        covers={"balance": "plan + bought - spilled = outcome"},
+    )
+    members = torch.rand(2, 5, 3, dtype=torch.float64)
+    with torch.inference_mode():
+        plan(torch.ones(3, dtype=torch.float64), members[0, 0].clone())
+    leaf = members.clone().requires_grad_()
+    stakes.DecisionScore(plan)(leaf, members[:, 0]).sum().backward()
+    assert leaf.grad is not None
+    assert bool((leaf.grad != 0).any())

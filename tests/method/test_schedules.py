@@ -160,3 +160,11 @@ def test_of_tied_members_the_one_that_weighs_moves_the_action(cost: Any) -> None
     (gradient,) = torch.autograd.grad(action[0].sum(), members)
     assert float(gradient[0, 0].abs().max()) == 0.0
     assert float(gradient[0, 1].abs().max()) > 0.0
+
+
+def test_single_precision_breaks_no_bound_where_a_solver_is_asked_for() -> None:
+    samples = torch.rand(1, 9, 4, generator=torch.Generator().manual_seed(0)) / 10
+    samples[:, :, 1] += 1e6
+    cost = ScheduleCost(short=3.0, long=1.0, lower=0.3)
+    solved, exact = solve_action(cost, samples, InteriorPoint()), solve_action(cost, samples)
+    torch.testing.assert_close(solved.action, exact.action, rtol=1e-7, atol=1e-6)

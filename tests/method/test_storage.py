@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import cvxpy
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -148,3 +149,7 @@ def test_a_battery_that_holds_more_than_it_may_later_on_gets_rid_of_it() -> None
 
 def test_wear_in_a_list_is_one_number() -> None:
     assert ArbitrageCost(1.0, 1.0, quadratic=[0.1])(torch.ones(6), torch.ones(3)).shape == ()  # type: ignore[arg-type]
+
+
+def test_an_efficiency_may_be_a_number_of_numpy() -> None:
+    assert ArbitrageCost(1.0, 2.0, efficiency=np.float32(0.5)).efficiency == 0.5  # type: ignore[arg-type]

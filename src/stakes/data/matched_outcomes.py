@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from stakes.errors import TableError, listed, names_text
+from stakes.label_order import label_numbers
 from stakes.method.costs import Cost
 from stakes.method.program_actions import part_names
 
@@ -40,7 +41,8 @@ def matched_outcomes(
     if set(own) & set(wanted) or not in_order:
         raise TableError(
             f"the outcomes {listed(outcomes)} must have the names of the forecasts' targets, {listed(targets)}, or "
-            "names that differ from theirs in the same part alone; rename the columns"
+            "names that differ from theirs in the same part alone; rename the columns, or give the targets an order "
+            "with --sites"
         )
     pairs = listed([f"{outcome} of {target}" for target, outcome in zip(targets, outcomes, strict=True)])
     return tuple(outcomes), (f"names do not tell which outcome belongs to which forecast: taken in order, {pairs}",)
@@ -61,7 +63,11 @@ def matched_actions(cost: Cost, targets: Sequence[str], columns: Sequence[str]) 
 
 def _by_name(targets: Sequence[str], columns: Sequence[str]) -> tuple[str, ...] | None:
     """The column of each target, by what they do not share with all others of their kind; None where that differs."""
-    own, wanted = dict(zip(_own_parts(columns), columns, strict=True)), _own_parts(targets)
+    own_parts, wanted = _own_parts(columns), _own_parts(targets)
+    numbers, wanted_numbers = label_numbers(columns), label_numbers(targets)
+    if numbers is not None and wanted_numbers is not None:  # as of obs_00 and h0
+        own_parts, wanted = ([str(number) for number in each] for each in (numbers, wanted_numbers))
+    own = dict(zip(own_parts, columns, strict=True))
     if set(own) != set(wanted) or len(own) < len(columns):
         return None
     return tuple(own[part] for part in wanted)

@@ -22,6 +22,7 @@ from stakes.data.forecast_values import ForecastValues
 from stakes.data.member_doubts import member_doubts
 from stakes.data.member_grids import GridPoint, array_forecast, forecast_array, require_parts, site_dimension
 from stakes.data.member_tables import table_forecast
+from stakes.data.missing_codes import without_codes
 from stakes.data.outcome_bounds import Pair
 from stakes.data.quantile_members import TailShape
 from stakes.data.tables import read_table
@@ -204,7 +205,8 @@ def _complete(forecast: ForecastValues, name: str) -> MembersFile:
         notes.append("there is one member a case, a point forecast: its action knows of no uncertainty")
     members = np.ascontiguousarray(forecast.values[complete])
     if forecast.levels is None:
-        require_one_unit(members, name)
+        plain = without_codes(members)
+        require_one_unit(plain[~np.isnan(plain).any((1, 2))], name)
     kept = MembersFile(members, forecast.index[complete], forecast.targets, cases=len(complete), levels=forecast.levels)
     return replace(kept, notes=(str(kept), *notes), ordered=forecast.ordered)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from stakes.data.case_index import cases_text
 from stakes.number_text import count_text, number_text
 
-__all__ = ["case_code_notes", "doubtful_end", "missing_code_notes"]
+__all__ = ["case_code_notes", "doubtful_end", "missing_code_notes", "without_codes"]
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +53,21 @@ def case_code_notes(
     if value is None or not (outcomes == value).any():
         return ()
     return (_note(value, column, cases_text(index, outcomes == value), name),)
+
+
+def without_codes(values: Floats) -> Floats:
+    """The values with NaN in place of what looks like a code for a missing one, of each target by itself.
+
+    Args:
+        values: Numbers (..., D) of D targets, NaN where they are missing.
+    """
+    kept = values.copy()
+    for place in range(values.shape[-1]):
+        known = values[..., place][~np.isnan(values[..., place])]
+        code = doubtful_end(known) if len(known) else None
+        if code is not None:
+            kept[..., place][values[..., place] == code] = np.nan
+    return kept
 
 
 def _doubted(outcomes: Floats, forecasts: Floats) -> list[float]:

@@ -15,6 +15,8 @@ from stakes.method.limit_prices import limit_prices
 from stakes.method.program_actions import PartsCost, ProgramCost
 from stakes.method.programs import ScenarioProgram
 from stakes.method.risk import plain_cost_of
+from stakes.method.schedules import AllocationCost, ScheduleCost
+from stakes.method.storage import ArbitrageCost, StorageCost
 from stakes.number_text import number_text
 
 __all__ = ["CheckedLimit", "ProgramCheck", "check_program"]
@@ -26,6 +28,7 @@ _MOVES = 1e-4  # of the largest part: what an action moves by at least where all
 _NOTHING = 1e-6  # an action that is zero but for the solver's tolerance
 _ELSEWHERE = 8  # outcomes of other sets that each action is tried with
 _BEYOND = 0.5  # of the range of the outcomes: how far beyond all of them an action is tried too
+_WITH_CASES = ScheduleCost | AllocationCost | StorageCost | ArbitrageCost  # whose parameters may be those of each case
 _OTHER_DERIVATIVES = (
     "In most sets the derivatives of the action do not agree with finite differences: several actions are equally "
     "good, or it sits at a kink."
@@ -188,7 +191,7 @@ def _require_one_maker(cost: Cost) -> None:
     """Raise where a parameter has cases of its own: those that are looked at are others."""
     plain = plain_cost_of(cost)
     for name, value in vars(plain).items():
-        if isinstance(plain, ProgramCost) and isinstance(value, Tensor) and value.dim() > 1:
+        if isinstance(plain, _WITH_CASES) and isinstance(value, Tensor) and value.shape[:-1].numel() > 1:
             raise CostError(
                 f"check_program takes the decision of one decision maker, got {name} of the shape {tuple(value.shape)}"
             )

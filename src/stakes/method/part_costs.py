@@ -213,7 +213,9 @@ def take_lists(cost: object) -> None:
         cost: A dataclass of parameters that is being made.
     """
     for name, value in vars(cost).items():
-        if isinstance(value, list | tuple | np.ndarray | np.number):
+        if isinstance(value, np.number):
+            object.__setattr__(cost, name, value.item())
+        elif isinstance(value, list | tuple | np.ndarray):
             try:
                 object.__setattr__(cost, name, torch.as_tensor(value, dtype=torch.float64))
             except (TypeError, ValueError):

@@ -132,7 +132,8 @@ class Program:
                 raise ShapeError(f"{where} must be one number, or one for each of {outcomes} outcomes, got {size}")
         key = outcomes, torch.device(device or "cpu")
         if key not in self._built:
-            self._built[key] = self._matrices(outcomes).program().to(device)
+            with torch.inference_mode(False), torch.no_grad():  # it is kept, for training too
+                self._built[key] = self._matrices(outcomes).program().to(device)
         return self._built[key]
 
     def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:

@@ -128,8 +128,9 @@ class ScenarioProgram:
     @cached_property
     def recourse(self) -> Recourse:
         """Q, W and T, in groups of rows where they fall apart."""
-        Q = self.Q if self.Q is not None else self.T.new_zeros(self.W.shape[-1])
-        return split(Recourse(Q, self.W, self.T))
+        with torch.inference_mode(False), torch.no_grad():  # it is kept, for training too
+            Q = self.Q if self.Q is not None else self.T.new_zeros(self.W.shape[-1])
+            return split(Recourse(Q, self.W, self.T))
 
     def to(self, device: torch.device | None) -> "ScenarioProgram":
         """The same program with its numbers elsewhere.

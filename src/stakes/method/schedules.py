@@ -117,11 +117,11 @@ class ScheduleCost:
             samples: Members (..., M, T).
             weights: What each member weighs, (..., M); None where all count alike.
         """
-        each = None if weights is None else weights.detach()[..., None]
-        middle = mean_of_members(samples.detach(), each, -2).mean(-1, keepdim=True)
+        each, double = None if weights is None else weights.detach()[..., None], samples.double()
+        middle = mean_of_members(double.detach(), each, -2).mean(-1, keepdim=True)
         middle = torch.where(torch.isfinite(middle), middle, 0.0)
-        upper = None if self.upper is None else self.upper - middle
-        return replace(self, lower=self.lower - middle, upper=upper), samples - middle[..., None, :], middle
+        upper = None if self.upper is None else _double(self.upper) - middle
+        return replace(self, lower=_double(self.lower) - middle, upper=upper), double - middle[..., None, :], middle
 
     def free_action(self, samples: Tensor, weights: Tensor | None = None) -> FreeAction:
         """The best action without the ramp limit.
@@ -336,6 +336,10 @@ def _in_one_axis(samples: Tensor, weights: Tensor | None) -> tuple[Tensor, Tenso
     count = samples.shape[-2]
     shares = None if weights is None else weights.expand(samples.shape[:-1]).reshape(-1, count)
     return samples.reshape(-1, *samples.shape[-2:]), shares
+
+
+def _double(value: Parameter) -> Parameter:
+    return value.double() if isinstance(value, Tensor) else value
 
 
 def _require_prices(short: Parameter, long: Parameter) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import torch
@@ -277,7 +278,7 @@ def _joined(*vectors: Tensor) -> Tensor:
 def _require_battery(cost: Any) -> None:
     require_positive("power", cost.power, CostError)
     require_positive("energy", cost.energy, CostError)
-    if not isinstance(cost.efficiency, int | float) or not 0 < cost.efficiency <= 1:
+    if not isinstance(cost.efficiency, Real) or not 0 < float(cost.efficiency) <= 1:
         raise CostError(f"efficiency must be a number above 0 and at most 1, got {cost.efficiency!r}")
     require_finite("start", getattr(cost, "start", 0.0), CostError)
     start, energy = (torch.as_tensor(each) for each in (getattr(cost, "start", 0.0), cost.energy))
