@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stakes import ImbalanceCost, cost_function
+from stakes import ImbalanceCost, StorageCost, cost_function, solve_action
 from stakes.errors import ShapeError
 from stakes.method.expected_costs import case_bounds, expected_cost_of, member_costs
 
@@ -27,3 +27,14 @@ def test_every_case_may_have_bounds_of_its_own() -> None:
 def test_a_cost_of_the_wrong_shape() -> None:
     with pytest.raises(ShapeError, match="must return a tensor of shape"):
         expected_cost_of(cost_function(lambda a, y: (a - y).sum(), 0.0, 1.0), MEMBERS, None)(torch.ones(1))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_a_program_says_is_the_mean_of_what_its_members_cost(weighted: bool) -> None:
+    battery = StorageCost(torch.tensor([1.0, 2.0, 1.5]), 4.0, 0.2, 0.5, 0.8)
+    members = torch.rand(4, 9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights = torch.rand(9, generator=torch.Generator().manual_seed(1), dtype=torch.float64) if weighted else None
+    solution = solve_action(battery, members, weights=weights)
+    paid = battery(solution.action, members.movedim(-2, 0))
+    expected = paid.mean(0) if weights is None else (weights[:, None] * paid).sum(0) / weights.sum()
+    torch.testing.assert_close(solution.expected_cost, expected, rtol=1e-8, atol=1e-8)

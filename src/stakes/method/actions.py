@@ -24,9 +24,9 @@ from stakes.method.certificates import interior_and_residual, is_enclosed, reach
 from stakes.method.convex_actions import ConvexCost
 from stakes.method.costs import Cost, TotalCost, require_cost, states_convexity
 from stakes.method.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of, with_gradient
-from stakes.method.expected_costs import case_bounds, expected_cost_of
+from stakes.method.expected_costs import case_bounds, expected_cost_of, expected_cost_of_parts
 from stakes.method.interior_point import InteriorPoint
-from stakes.method.member_weights import mean_of_members, relative_weights
+from stakes.method.member_weights import relative_weights
 from stakes.method.program_actions import PartsCost, ProgramCost, left_to_python, parts_action
 from stakes.method.solvers import Located, NewtonBisection, Solver
 from stakes.method.thorough_search import spot_check_convexity, thorough_search
@@ -270,8 +270,7 @@ def _parts_solution(
     best = parts_action(cost, samples, weights, solver)
     action = best.action.to(samples.dtype)
     shares = None if weights is None else weights.movedim(-1, 0)
-    each = cost(best.action, samples.double().movedim(-2, 0))  # a rounded action may break limits
-    value = mean_of_members(each, shares, 0).to(samples.dtype)
+    value = expected_cost_of_parts(cost, best, samples.double().movedim(-2, 0), shares).to(samples.dtype)
     residual, curvature = best.residual.to(value.dtype), best.curvature.to(value.dtype)
     proven = not isinstance(cost, ConvexCost) or states_convexity(cost)
     certified = best.solved & torch.isfinite(value) & proven

@@ -1,14 +1,16 @@
-"""The expected cost of a scalar action, as a function of it, and the bounds of each case."""
+"""The expected cost of a scalar action, as a function of it, and the bounds of each case; that of many parts."""
 
 import torch
 from torch import Tensor
 
 from stakes.errors import ShapeError
+from stakes.method.argument_checks import known_on_host
 from stakes.method.costs import Cost
 from stakes.method.derivatives import ExpectedCost
 from stakes.method.member_weights import mean_of_members
+from stakes.method.program_actions import ProgramAction
 
-__all__ = ["case_bounds", "expected_cost_of", "member_costs"]
+__all__ = ["case_bounds", "expected_cost_of", "expected_cost_of_parts", "member_costs"]
 
 
 def expected_cost_of(cost: Cost, samples: Tensor, weights: Tensor | None) -> ExpectedCost:
@@ -55,3 +57,18 @@ def case_bounds(cost: Cost, samples: Tensor) -> tuple[Tensor, Tensor]:
         for bound in (cost.lower, cost.upper)
     )
     return lower, upper
+
+
+def expected_cost_of_parts(cost: Cost, best: ProgramAction, members: Tensor, shares: Tensor | None) -> Tensor:
+    """Expected costs (...) of the best actions: as their program says it, where all are solved and it says all.
+
+    Args:
+        cost: The decision.
+        best: Its best actions (..., A), in double precision: rounded ones may break limits.
+        members: Members (M, ..., D), likewise.
+        shares: What each of them weighs, (M, ...), as multiples of an equal share; None where all count alike.
+    """
+    fixed_cost = getattr(cost, "fixed_cost", None)
+    if best.objective is not None and fixed_cost is not None and known_on_host(best.solved.all()):
+        return best.objective + mean_of_members(fixed_cost(members), shares, 0)
+    return mean_of_members(cost(best.action, members), shares, 0)

@@ -170,6 +170,8 @@ class ProgramAction(NamedTuple):
         curvature: The least of the action's own cost in any direction, (...); likewise NaN.
         infeasible: Whether it is proven that no action meets all limits, (...), bool.
         unbounded: Whether it is proven that the cost has no lower bound, (...), bool.
+        objective: What action and recourse are expected to cost by the program, (...); None where no program was
+            solved.
     """
 
     action: Tensor
@@ -180,6 +182,7 @@ class ProgramAction(NamedTuple):
     curvature: Tensor
     infeasible: Tensor
     unbounded: Tensor
+    objective: Tensor | None = None
 
 
 @runtime_checkable
@@ -238,7 +241,8 @@ def program_action(
         raise SettingError(f"solver must be an InteriorPoint for a decision with many parts, got {solver!r}")
     program = cost.program(samples.shape[-1], samples.device)
     if not isinstance(cost, PartlyFree):
-        return _solved(program, samples, weights, solver, gradient)
+        found, objective = _solved(program, samples, weights, solver, gradient)
+        return found._replace(objective=objective)
     known = torch.isfinite(samples.detach()).all(-1).all(-1)
     if solver is None or solver.smoothing is not None:
         exact = _of_joined(program, cost.joined_action(samples, weights), samples, weights, known, gradient)
@@ -246,7 +250,7 @@ def program_action(
             return _with_reasons(exact, program, samples, weights, known)
         if solver is None:
             return exact
-        smooth = _solved(program, samples, weights, solver, gradient).action
+        smooth = _solved(program, samples, weights, solver, gradient)[0].action
         return exact._replace(action=exact.action.detach() + (smooth - smooth.detach()))
     return _free_or_solved(cost, samples, weights, solver, known, gradient)
 
@@ -263,18 +267,18 @@ def _free_or_solved(
 
     def solve(places: Tensor | None) -> tuple[Tensor, ...]:
         return _in_one_axis(
-            _solved(nearby, members, weights, solver, gradient, places), 1 if places is not None else len(cases)
+            _solved(nearby, members, weights, solver, gradient, places)[0], 1 if places is not None else len(cases)
         )
 
     parts = redone(free.allowed.flatten(), _in_one_axis(alone, len(cases)), solve)
-    found = ProgramAction(*(part.reshape(whole.shape) for part, whole in zip(parts, alone, strict=True)))
+    found = ProgramAction(*(part.reshape(*cases, *part.shape[1:]) for part in parts))
     action = found.action + middle
     return found._replace(action=action, interior=is_interior(program, action, samples, weights, gradient))
 
 
 def _in_one_axis(actions: ProgramAction, axes: int) -> tuple[Tensor, ...]:
     """All that is known of them, with the cases in one axis."""
-    return tuple(each.reshape(-1, *each.shape[axes:]) for each in actions)
+    return tuple(each.reshape(-1, *each.shape[axes:]) for each in actions if each is not None)
 
 
 def _solved(
@@ -284,15 +288,16 @@ def _solved(
     solver: InteriorPoint | None,
     gradient: bool,
     places: Tensor | None = None,
-) -> ProgramAction:
-    """By the program, of all cases or of those at some places."""
+) -> tuple[ProgramAction, Tensor]:
+    """By the program, of all cases or of those at some places, and its objective."""
     action, solution = program.solve(samples, weights, solver, gradient=gradient, places=places)
     shape = action.shape[:-1]
     names = ("gap", "residual", "solved", "infeasible", "unbounded")
     gap, residual, solved, infeasible, unbounded = (getattr(solution, name).reshape(shape) for name in names)
     interior = is_interior(program, action, samples, weights, gradient, places)
     curvature = least_curvature(program, samples.shape[:-2], gradient, places)
-    return ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
+    found = ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
+    return found, solution.objective.reshape(shape)
 
 
 def _with_reasons(
