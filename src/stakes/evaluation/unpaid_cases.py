@@ -14,7 +14,7 @@ from stakes.method.risk import plain_cost_of
 __all__ = ["constant_cost", "constant_notes", "judged_cases", "unpaid_notes", "unpaid_today_notes"]
 
 _CURE = "a recourse without an upper bound, at a high price, gives such outcomes a cost"
-_PLAIN = ("plain_cost", "plain_expected_cost")  # of a cost that is averse to risk, which is NaN then
+_PLAIN = ("plain_cost", "plain_expected_cost")  # of a cost averse to risk, whose charge may be NaN then
 
 
 def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
