@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def tiny_studies(changed: Callable[[PlannedStudy], PlannedStudy] = tiny, workers
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "planned_studies", planned)
         if not workers:
-            patch.setattr(sweep, "train_stacks", train_here)
+            patch.setattr(sweep, "run_jobs", train_here)
         patch.setattr(module, "summarise", partial(summarise, metrics=METRICS))
         patch.setattr(policies, "_SETTINGS", replace(policies._SETTINGS, epochs=1, batch=2000))
         patch.setattr(method, "_SETS", 600)
@@ -74,7 +75,7 @@ def _forget_data() -> None:
     task_forecasts._TRUTHS.clear()
 
 
-def train_here(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
+def train_here(stacks: Sequence[Stack], folder: Path, execution: Execution) -> dict[str, str]:
     for stack in stacks:
         train_folders(stack.folders(), stack.checkpoints, "cpu", 1000.0, lambda: False)
     return {}

@@ -36,8 +36,9 @@ from stakes.errors import StakesError
 from stakes.files import read_json
 from stakes.training import processes
 from stakes.training.checkpoints import load_latest
+from stakes.training.progress import ProgressTeller
 from stakes.training.run_folder import RunFolder
-from stakes.training.stacks import ProgressTeller, Stack
+from stakes.training.stacks import Stack
 from stakes.training.stacks import train_stack as train_stack_here
 from stakes.training.sweep import load_sweep, read_sweep
 from stakes.training.tensor_files import load_tensors

@@ -29,7 +29,7 @@ from small_sweeps import (
 import stakes.cli
 from stakes.errors import SettingError, StakesError
 from stakes.tasks import portfolio
-from stakes.training import run_settings, stacks, sweep
+from stakes.training import progress, run_settings, sweep
 from stakes.training.execution import Execution
 from stakes.training.run_folder import RunFolder
 from stakes.training.stacks import Stack
@@ -152,7 +152,7 @@ def test_a_second_ctrl_c_ends_at_once(command: str, tmp_path: Path) -> None:
 def test_workers_end_with_a_checkpoint_when_their_parent_is_killed(
     tmp_path: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stacks, "_SECONDS_BETWEEN_LINES", 0.0)  # a line an epoch, as where epochs take longer than that
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)  # as where an epoch takes longer than that
     main = partial(run_sweep, TWO_STACKS, tmp_path, Execution("cpu", workers=2, quiet=True))
     with slow(0.03), forked(lambda: not main()) as process:
         wait_until(lambda: sum(lines(tmp_path / "runs" / name) > 1 for name in TWO_STACKS.runs) == 2, process)

@@ -29,9 +29,9 @@ from stakes.errors import SettingError, StakesError
 from stakes.training import on_ray, sweep
 from stakes.training.execution import Execution
 from stakes.training.on_ray import RayExecution, connected
-from stakes.training.progress import Display
+from stakes.training.progress import Display, ProgressTeller
 from stakes.training.run_folder import RunFolder
-from stakes.training.stacks import ProgressTeller, Stack, train_stack
+from stakes.training.stacks import Stack, train_stack
 from stakes.training.sweep import Sweep, read_sweep, run_sweep
 
 pytestmark = [
@@ -143,7 +143,7 @@ def results(folder: Path) -> dict[str, tuple[bytes, ...]]:
     return {run.name: tuple((run / file).read_bytes() for file in files) for run in (folder / "runs").iterdir()}
 
 
-def train_here(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
+def train_here(stacks: Sequence[Stack], folder: Path, execution: Execution) -> dict[str, str]:
     for stack in stacks:
         train_stack(stack, "cpu", 30.0, lambda: False, ProgressTeller(lambda line: None))
     return {}
@@ -152,7 +152,7 @@ def train_here(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
 def train_locally(folder: Path) -> str:
     """The sweep in this process; returns what it complains of."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep, "train_stacks", train_here)
+        patch.setattr(sweep, "run_jobs", train_here)
         with pytest.raises(StakesError) as caught:
             run_sweep(SWEEP, folder, Execution("cpu", workers=2, quiet=True))
     return str(caught.value)
@@ -221,7 +221,7 @@ def test_a_sweep_on_a_cluster(slow: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "apart").rglob("metrics.jsonl"))
 
     # a lost worker is replaced, and the next one goes on from its checkpoint
-    assert errors == f"a worker of stack {stack.name} was lost; another goes on from its last checkpoint\n"
+    assert errors == f"a worker of job {stack.name} was lost; another goes on from its last checkpoint\n"
     assert json.loads(told_by_the_second[0])["epoch"] > 1
 
     # Ctrl-C ends the tasks, with a table
@@ -320,5 +320,5 @@ def test_without_ray_the_command_says_what_to_install(
     file = tmp_path / "sweep.json"
     file.write_text(json.dumps(TINY))
     assert stakes.cli.main(["sweep", str(file), "--out", str(tmp_path / "sweep"), "--on", "ray"]) == 2
-    assert capsys.readouterr().err == "stakes: a sweep on Ray needs Ray: pip install 'stakes[ray]'\n"
+    assert capsys.readouterr().err == "stakes: work on Ray needs Ray: pip install 'stakes[ray]'\n"
     assert not (tmp_path / "sweep").exists()

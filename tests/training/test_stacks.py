@@ -10,8 +10,9 @@ from small_sweeps import TINY, TRAINING, planned, results, stamps
 
 from stakes.errors import InterruptedTraining, StakesError
 from stakes.training import stacks
+from stakes.training.progress import ProgressTeller
 from stakes.training.run_folder import RunFolder
-from stakes.training.stacks import ProgressTeller, Stack
+from stakes.training.stacks import Stack
 from stakes.training.stepper import Stepper
 from stakes.training.sweep import read_sweep
 

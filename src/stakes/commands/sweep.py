@@ -36,7 +36,7 @@ def sweep(
         raise SettingError("a sweep needs at least one settings file, before its flags")
     chosen = sweep_from_files([Path(name) for name in named], parse_overrides(files[len(named) :]))
     if on == "ray":
-        from stakes.training.on_ray import sweep_on_ray
+        from stakes.training.sweep import sweep_on_ray
 
         table = sweep_on_ray(chosen, out, address, device, workers, quiet, checkpoint_seconds)
     elif address is not None:

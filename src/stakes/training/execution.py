@@ -1,11 +1,11 @@
-"""Where and how the runs of a sweep are trained: in processes on this machine, one per core or one for the GPU."""
+"""A list of jobs in processes on this machine, one per core or one for the GPU; `on_ray` has them on a cluster."""
 
 import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 
@@ -13,13 +13,31 @@ from stakes.errors import InterruptedTraining, SettingError, StakesError, Worker
 from stakes.method.argument_checks import require_count, require_finite, require_one_of
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.processes import outcomes, stop_asked, tell
-from stakes.training.progress import Display
-from stakes.training.stacks import ProgressTeller, Stack, train_stack
+from stakes.training.progress import Display, ProgressTeller
 
-__all__ = ["Execution", "train_stacks"]
+__all__ = ["Execution", "Job", "run_jobs"]
 
 _CPU_STACK = 9  # replicas that share one pre-training and one process
 _GPU_STACK = 256
+
+
+class Job(Protocol):
+    """Work that a process may be given; one that was interrupted goes on from what it left in its folder."""
+
+    @property
+    def name(self) -> str:
+        """No other job has this name."""
+
+    @property
+    def path(self) -> Path:
+        """The folder of what belongs to the job."""
+
+    @property
+    def size(self) -> int:
+        """How many models it trains at once, which its progress is told with."""
+
+    def work(self, device: str, seconds: float, stop: Callable[[], bool], teller: ProgressTeller) -> None:
+        """Do it on "cpu" or "cuda", with a checkpoint every so many seconds, until `stop` says yes."""
 
 
 @dataclass(frozen=True)
@@ -77,29 +95,31 @@ class Execution:
         largest = _GPU_STACK if self.resolved_device == "cuda" else _CPU_STACK
         return max(1, min(largest, math.ceil(runs / self.processes)))
 
-    def resumption(self, sweep: Path) -> str:
-        """How an interrupted sweep goes on."""
-        return f"`stakes resume {sweep}`"
+    def resumption(self, folder: Path) -> str:
+        """How interrupted jobs in this folder go on."""
+        return f"`stakes resume {folder}`"
 
-    def supervise(self, stacks: Sequence[Stack], stop: Callable[[], bool], display: Display) -> dict[str, str]:
-        """Train stacks until all have ended or `stop` says so; returns the reason for each that failed."""
-        calls = {stack: (stack, self.resolved_device, self.checkpoint_seconds) for stack in stacks}
+    def supervise(
+        self, jobs: Sequence[Job], folder: Path, stop: Callable[[], bool], display: Display
+    ) -> dict[str, str]:
+        """Run jobs until all have ended or `stop` says so; returns the reason for each that failed."""
+        calls = {job: (job, self.resolved_device, self.checkpoint_seconds) for job in jobs}
         failures = {}
 
-        def hear(stack: Stack, line: dict[str, Any]) -> None:
-            display.hear(stack.name, len(stack.runs), line)
+        def hear(job: Job, line: dict[str, Any]) -> None:
+            display.hear(job.name, job.size, line)
 
-        for stack, outcome in outcomes(_train_here, calls, self.processes, stop, hear):
+        for job, outcome in outcomes(_work_here, calls, self.processes, stop, hear):
             if outcome.error is not None:
-                failures[stack.name] = _reason(outcome.error)
-            display.ended(stack.name)
+                failures[job.name] = _reason(outcome.error)
+            display.ended(job.name)
         return failures
 
 
-def _train_here(stack: Stack, device: str, seconds: float) -> None:
-    """What a process does with a stack."""
+def _work_here(job: Job, device: str, seconds: float) -> None:
+    """What a process does with a job."""
     with stop_on_interrupt() as interrupted:
-        train_stack(stack, device, seconds, lambda: interrupted() or stop_asked(), ProgressTeller(tell))
+        job.work(device, seconds, lambda: interrupted() or stop_asked(), ProgressTeller(tell))
 
 
 def _reason(error: BaseException) -> str:
@@ -109,18 +129,19 @@ def _reason(error: BaseException) -> str:
     return str(error) if isinstance(error, StakesError) else f"{type(error).__name__}: {error}"
 
 
-def train_stacks(stacks: Sequence[Stack], execution: Execution) -> dict[str, str]:
-    """Train stacks where the execution says; returns the reason for each that failed, by its name.
+def run_jobs(jobs: Sequence[Job], folder: Path, execution: Execution) -> dict[str, str]:
+    """Run jobs where the execution says; returns the reason for each that failed, by its name.
 
     Args:
-        stacks: Stacks of one sweep.
+        jobs: What is to be done.
+        folder: Where they all are, on a cluster on storage that its nodes share.
         execution: Where and how.
     """
-    if not stacks:
+    if not jobs:
         return {}
     with stop_on_interrupt() as stop, Display(execution.quiet) as display:
-        failures = execution.supervise(stacks, stop, display)
+        failures = execution.supervise(jobs, folder, stop, display)
         if stop():
-            again = execution.resumption(stacks[0].sweep)
+            again = execution.resumption(folder)
             raise InterruptedTraining(f"interrupted; everything is saved, {again} goes on from there")
     return failures

@@ -1,7 +1,7 @@
-"""Stacks of runs as tasks of a Ray cluster (extra `ray`), in place of processes on this machine.
+"""Jobs as tasks of a Ray cluster (extra `ray`), in place of processes on this machine.
 
 Where a worker or a node is lost, Ray starts its task again, and training goes on from the checkpoint in the folder of
-the sweep, which therefore all nodes must share. A task tells its progress in lines of JSON in a file there, and ends
+the jobs, which therefore all nodes must share. A task tells its progress in lines of JSON in a file there, and ends
 with a checkpoint when it is cancelled.
 """
 
@@ -25,44 +25,18 @@ import torch
 
 import stakes
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
-from stakes.training.execution import Execution
+from stakes.training.execution import Execution, Job
 from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.processes import MEMORY
-from stakes.training.progress import Display
-from stakes.training.stacks import ProgressTeller, Stack, train_stack
-from stakes.training.sweep import Sweep, run_sweep
+from stakes.training.progress import Display, ProgressTeller
 
-__all__ = ["RayExecution", "connected", "sweep_on_ray"]
+__all__ = ["RayExecution", "connected"]
 
 _RETRIES = 5  # of a task whose worker or node was lost
 _OBJECT_STORE = 80 << 20  # bytes of a Ray of our own, near the least it takes: results go through the folder
 _SECONDS_TO_SEE = 5.0  # for a new file to reach all nodes, which network file systems take a moment for
 _SECONDS_TO_ANSWER = 10.0
-_NOT_SHARED = "the folder of a sweep on Ray must be on storage that all nodes share, under one path"
-
-
-def sweep_on_ray(
-    sweep: Sweep,
-    folder: Path,
-    address: str | None = None,
-    device: str = "auto",
-    workers: int | None = None,
-    quiet: bool = False,
-    checkpoint_seconds: float = 30.0,
-) -> Path:
-    """Train a sweep on a Ray cluster, and write its table; returns the path of the table.
-
-    Args:
-        sweep: All its runs.
-        folder: Where each run gets a folder of its own, on storage that all nodes share.
-        address: "auto", the cluster that this machine is part of, or HOST:PORT; None starts a Ray here, and stops it.
-        device: "cpu", "cuda", or "auto" for GPUs where the cluster has any.
-        workers: How many stacks train at once; None is as many as find room.
-        quiet: Show no progress.
-        checkpoint_seconds: The time between checkpoints.
-    """
-    with connected(address, workers) as resources:
-        return run_sweep(sweep, folder, RayExecution(device, workers, quiet, checkpoint_seconds, resources))
+_NOT_SHARED = "the folder of what runs on Ray must be on storage that all nodes share, under one path"
 
 
 @contextmanager
@@ -88,7 +62,7 @@ def connected(address: str | None = None, workers: int | None = None) -> Iterato
 
 @dataclass(frozen=True)
 class RayExecution(Execution):
-    """How runs are trained on the cluster that is connected.
+    """How jobs are run on the cluster that is connected.
 
     Attributes:
         resources: What the cluster has, as "CPU" and "GPU".
@@ -107,22 +81,22 @@ class RayExecution(Execution):
 
     @property
     def needs(self) -> dict[str, int]:
-        """What a stack takes of a node."""
+        """What a job takes of a node."""
         return {"num_cpus": 1, "num_gpus": 1} if self.resolved_device == "cuda" else {"num_cpus": 1}
 
-    def resumption(self, sweep: Path) -> str:
+    def resumption(self, folder: Path) -> str:
         return "the same command"
 
-    def supervise(self, stacks: Sequence[Stack], stop: Callable[[], bool], display: Display) -> dict[str, str]:
-        folder = stacks[0].sweep.resolve()
-        with _token(folder) as token:
+    def supervise(
+        self, jobs: Sequence[Job], folder: Path, stop: Callable[[], bool], display: Display
+    ) -> dict[str, str]:
+        with _token(folder.resolve()) as token:
             _check_nodes(token, self, stop)
-            tasks = _Tasks(token, self, stop, display)
-            return tasks.train([Stack(folder, stack.runs) for stack in stacks])
+            return _Tasks(token, self, stop, display).run(list(jobs))
 
 
 class _Tasks:
-    """The tasks of a sweep, and what they tell."""
+    """The tasks of some jobs, and what they tell."""
 
     def __init__(self, token: Path, execution: RayExecution, stop: Callable[[], bool], display: Display) -> None:
         self.ray = _imported()
@@ -130,7 +104,7 @@ class _Tasks:
         self.running: dict[Any, _Heard] = {}  # by their reference
         self.failures: dict[str, str] = {}
 
-    def train(self, waiting: list[Stack]) -> dict[str, str]:
+    def run(self, waiting: list[Job]) -> dict[str, str]:
         at_once = self.execution.workers or len(waiting)  # Ray keeps those in line that find no room
         told = False
         try:
@@ -149,19 +123,19 @@ class _Tasks:
             self._cancel(force=True)  # only where this process was interrupted a second time
         return self.failures
 
-    def _start(self, stack: Stack) -> None:
-        heard = _Heard(stack)
+    def _start(self, job: Job) -> None:
+        heard = _Heard(job)
         heard.file.unlink(missing_ok=True)
-        task = self.ray.remote(_train).options(
+        task = self.ray.remote(_work).options(
             **self.execution.needs,
-            name=f"stack {stack.name}",
+            name=f"job {job.name}",
             max_retries=_RETRIES,
             retry_exceptions=[InterruptedTraining],  # of a node that is going down; a cancelled task is not retried
             runtime_env=_environment(),
         )
         device, seconds = self.execution.resolved_device, self.execution.checkpoint_seconds
         seen = (self.token, stakes.__version__, _SECONDS_TO_SEE)
-        self.running[task.remote(stack, *seen, os.getcwd(), device, seconds)] = heard
+        self.running[task.remote(job, *seen, os.getcwd(), device, seconds)] = heard
 
     def _cancel(self, force: bool = False) -> None:
         for reference in self.running:
@@ -169,27 +143,27 @@ class _Tasks:
 
     def _hear(self, heard: "_Heard") -> None:
         for line in heard.lines():
-            self.display.hear(heard.stack.name, len(heard.stack.runs), line)
+            self.display.hear(heard.job.name, heard.job.size, line)
 
     def _end(self, reference: Any) -> None:
         heard = self.running.pop(reference)
         failure = _failure(self.ray, reference)
         self._hear(heard)
         if failure is not None and not self.stop():
-            self.failures[heard.stack.name] = failure
-        self.display.ended(heard.stack.name)
+            self.failures[heard.job.name] = failure
+        self.display.ended(heard.job.name)
 
 
 @dataclass
 class _Heard:
-    """What the task of a stack has told, and how far it was read."""
+    """What the task of a job has told, and how far it was read."""
 
-    stack: Stack
+    job: Job
     position: int = 0
 
     @property
     def file(self) -> Path:
-        return _told(self.stack)
+        return _told(self.job)
 
     def lines(self) -> list[dict[str, Any]]:
         """What is new; half a line, of a worker that was lost, is skipped."""
@@ -215,10 +189,10 @@ def _pass_on(teller: ProgressTeller, message: Warning | str, category: type[Warn
         teller.warn(str(message))
 
 
-def _train(
-    stack: Stack, token: Path, version: str, patience: float, directory: str, device: str, seconds: float
+def _work(
+    job: Job, token: Path, version: str, patience: float, directory: str, device: str, seconds: float
 ) -> str | None:
-    """Train a stack; returns why it cannot be trained."""
+    """Do a job; returns why it cannot be done."""
     torch.set_num_threads(1)
     with stop_on_interrupt() as stop, warnings.catch_warnings():
         reason = _unfit(token, version, patience)
@@ -226,15 +200,15 @@ def _train(
             return f"a node {reason}"
         with suppress(OSError):  # where the node has the directory of the command, relative paths mean the same
             os.chdir(directory)
-        stack.path.mkdir(parents=True, exist_ok=True)
-        with _told(stack).open("a", encoding="utf-8") as output:
+        job.path.mkdir(parents=True, exist_ok=True)
+        with _told(job).open("a", encoding="utf-8") as output:
             teller = ProgressTeller(partial(_write_line, output))
             warnings.showwarning = partial(_pass_on, teller)
             if output.tell():
                 output.write("\n")  # the last line may be half a one
-                teller.warn(f"a worker of stack {stack.name} was lost; another goes on from its last checkpoint")
+                teller.warn(f"a worker of job {job.name} was lost; another goes on from its last checkpoint")
             try:
-                train_stack(stack, device, seconds, stop, teller)
+                job.work(device, seconds, stop, teller)
             except InterruptedTraining:
                 raise
             except StakesError as error:
@@ -267,7 +241,7 @@ def _imported() -> Any:
     try:
         return import_module("ray")
     except ImportError as error:
-        raise SettingError("a sweep on Ray needs Ray: pip install 'stakes[ray]'") from error
+        raise SettingError("work on Ray needs Ray: pip install 'stakes[ray]'") from error
 
 
 def _started_here(workers: int | None) -> dict[str, Any]:
@@ -298,13 +272,13 @@ def _environment() -> dict[str, Any]:
     return {"env_vars": {name: os.environ.get(name, value) for name, value in MEMORY.items()}}
 
 
-def _told(stack: Stack) -> Path:
-    return stack.path / "progress.jsonl"
+def _told(job: Job) -> Path:
+    return job.path / "progress.jsonl"
 
 
 @contextmanager
 def _token(folder: Path) -> Iterator[Path]:
-    """A file in the folder of a sweep that only those see who share it."""
+    """A file in the folder of the jobs that only those see who share it."""
     for stale in folder.glob(".ray-*"):  # of a command that was killed
         stale.unlink(missing_ok=True)
     token = folder / f".ray-{uuid4().hex}"

@@ -1,7 +1,8 @@
 """Progress of training on a terminal: time left, throughput and the current figures."""
 
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from types import TracebackType
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-__all__ = ["Display", "StackDisplay"]
+__all__ = ["Display", "ProgressTeller", "StackDisplay"]
+
+_SECONDS_BETWEEN_LINES = 0.25
 
 
 class Display:
@@ -105,3 +108,29 @@ def _bars() -> "Bars":
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
     return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+class ProgressTeller(Observer):
+    """Tells in plain values how far a stack is.
+
+    Args:
+        tell: Gets the fields of `Progress`, a few times a second at most, or a "warning".
+    """
+
+    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        self.tell = tell
+        self._told = 0.0
+
+    def progressed(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._told >= _SECONDS_BETWEEN_LINES or progress.epoch == progress.epochs:
+            self._told = now
+            self.tell(asdict(progress))
+
+    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
+        for sentence in skipped:
+            self.warn(sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Something the user must know."""
+        self.tell({"warning": sentence})

@@ -2,25 +2,23 @@
 
 import hashlib
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from stakes.errors import CheckpointError, StakesError
 from stakes.files import locked, read_json, write_json
-from stakes.training.results import Observer, Phase, Progress
+from stakes.training.progress import ProgressTeller
+from stakes.training.results import Observer
 from stakes.training.run_folder import RunFolder, RunRecorder
 from stakes.training.run_settings import prepare
 from stakes.training.trainer import train
 
-__all__ = ["ProgressTeller", "Stack", "train_folders", "train_stack"]
+__all__ = ["Stack", "train_folders", "train_stack"]
 
-_SECONDS_BETWEEN_LINES = 0.25
 _PATIENCE = 120.0  # seconds for a process whose parent was killed to finish its epoch and save
 
 
@@ -50,6 +48,15 @@ class Stack:
     def checkpoints(self) -> Path:
         """The folder of its checkpoints, which is there while it trains."""
         return self.path / "checkpoints"
+
+    @property
+    def size(self) -> int:
+        """How many runs it has."""
+        return len(self.runs)
+
+    def work(self, device: str, seconds: float, stop: Callable[[], bool], teller: ProgressTeller) -> None:
+        """Train it, as a job."""
+        train_stack(self, device, seconds, stop, teller)
 
     def folders(self) -> list[RunFolder]:
         """The folders of its runs."""
@@ -96,7 +103,7 @@ def _delete(checkpoints: Path) -> None:
     shutil.rmtree(away, ignore_errors=True)
 
 
-def train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "ProgressTeller") -> None:
+def train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: ProgressTeller) -> None:
     """Train a stack, in halves where it does not fit into the memory of the device.
 
     Args:
@@ -123,7 +130,7 @@ def train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bo
 
 
 def _train_unfinished(
-    stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: "ProgressTeller"
+    stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: ProgressTeller
 ) -> None:
     """Train the runs that have no result yet; beside a checkpoint, the runs it was made of."""
     if all(folder.state() is not None for folder in stack.folders()):
@@ -142,29 +149,3 @@ def _train_unfinished(
             for folder in folders:  # so that nobody resumes one of them by itself meanwhile
                 held.enter_context(locked(folder.path, _PATIENCE))
             train_folders(folders, stack.checkpoints, device, seconds, stop, [teller])
-
-
-class ProgressTeller(Observer):
-    """Tells in plain values how far a stack is.
-
-    Args:
-        tell: Gets the fields of `Progress`, a few times a second at most, or a "warning".
-    """
-
-    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
-        self.tell = tell
-        self._told = 0.0
-
-    def progressed(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self._told >= _SECONDS_BETWEEN_LINES or progress.epoch == progress.epochs:
-            self._told = now
-            self.tell(asdict(progress))
-
-    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
-        for sentence in skipped:
-            self.warn(sentence)
-
-    def warn(self, sentence: str) -> None:
-        """Something the user must know."""
-        self.tell({"warning": sentence})

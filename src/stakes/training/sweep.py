@@ -24,7 +24,7 @@ from stakes.method.training_settings import ModelSettings
 from stakes.settings import set_dotted, shown, to_plain
 from stakes.settings_file import read_settings_file
 from stakes.tasks import find_task
-from stakes.training.execution import Execution, train_stacks
+from stakes.training.execution import Execution, run_jobs
 from stakes.training.run_folder import RunFolder, is_run
 from stakes.training.run_settings import RunSettings, run_from_plain, task_data
 from stakes.training.stacked_cost import cost_structure
@@ -40,6 +40,7 @@ __all__ = [
     "read_sweep",
     "run_sweep",
     "sweep_from_files",
+    "sweep_on_ray",
     "with_overrides",
 ]
 
@@ -163,6 +164,33 @@ def run_sweep(sweep: Sweep, folder: Path, execution: Execution) -> Path:
         return _run_sweep(sweep, folder, execution)
 
 
+def sweep_on_ray(
+    sweep: Sweep,
+    folder: Path,
+    address: str | None = None,
+    device: str = "auto",
+    workers: int | None = None,
+    quiet: bool = False,
+    checkpoint_seconds: float = 30.0,
+) -> Path:
+    """Train a sweep on a Ray cluster, and write its table; returns the path of the table.
+
+    Args:
+        sweep: All its runs.
+        folder: Where each run gets a folder of its own, on storage that all nodes share.
+        address: "auto", the cluster that this machine is part of, or HOST:PORT; None starts a Ray here, and stops it.
+        device: "cpu", "cuda", or "auto" for GPUs where the cluster has any.
+        workers: How many stacks train at once; None is as many as find room.
+        quiet: Show no progress.
+        checkpoint_seconds: The time between checkpoints.
+    """
+    from stakes.training.on_ray import RayExecution, connected
+
+    with connected(address, workers) as resources:
+        execution = RayExecution(device, workers, quiet, checkpoint_seconds, resources)
+        return folder / run_sweep(sweep, folder.resolve(), execution).name
+
+
 def _run_sweep(sweep: Sweep, folder: Path, execution: Execution) -> Path:
     runs = sweep.runs
     points = [{"axes": dict(point.axes), "run": to_plain(point.run)} for point in sweep.points]
@@ -174,7 +202,7 @@ def _run_sweep(sweep: Sweep, folder: Path, execution: Execution) -> Path:
     waiting = [stack for stack in stacks if any(run.state() is None for run in stack.folders())]
     failures = {}
     try:
-        failures = train_stacks(waiting, execution)
+        failures = run_jobs(waiting, folder, execution)
     except InterruptedTraining:
         _write_table(sweep, folders, folder)
         raise
