@@ -42,7 +42,7 @@ docs: $(READY)
 	$(BIN)/python -m pytest --quiet -m site tests/test_site.py
 
 reproduce: $(INSTALLED)
-	$(BIN)/stakes reproduce all --quick
+	$(BIN)/python -m reproduction all --quick
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run

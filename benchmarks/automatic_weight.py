@@ -23,6 +23,11 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.timing import processor
+from reproduction.tasks.frost import FrostTask
+from reproduction.tasks.portfolio import FrenchLoad, IrishWind, SimulatedPortfolio
+from reproduction.tasks.synthetic import SyntheticTask
+from reproduction.tasks.task import Task
+from reproduction.tasks.wind import WindTask
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
 from stakes.data.cases import Cases
 from stakes.data.estimator_input import alternate_blocks
@@ -32,13 +37,6 @@ from stakes.evaluation.weight_frontier import Frontier
 from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.training_settings import ModelSettings, TrainingSettings
 from stakes.settings import to_plain
-from stakes.tasks.french_load import FrenchLoad
-from stakes.tasks.frost import FrostTask
-from stakes.tasks.irish_wind import IrishWind
-from stakes.tasks.portfolio import SimulatedPortfolio
-from stakes.tasks.synthetic import SyntheticTask
-from stakes.tasks.task import Task
-from stakes.tasks.wind import WindTask
 from stakes.training.many_weights import ESTIMATOR_MODELS, automatic_settings
 from stakes.training.processes import called_for_each
 

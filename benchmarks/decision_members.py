@@ -24,9 +24,9 @@ import torch
 
 import stakes
 from benchmarks.timing import interleave, processor
+from reproduction.tasks.portfolio import IrishWind
 from stakes.evaluation.metrics import Assessor
 from stakes.method.training_settings import ImplicitSettings
-from stakes.tasks.irish_wind import IrishWind
 from stakes.training.many_weights import automatic_settings
 from stakes.training.processes import called_for_each
 from stakes.training.replicas import Replica

@@ -21,11 +21,11 @@ import torch
 import xarray as xr
 
 from benchmarks.timing import processor
+from reproduction.tables_of_results import summarise
+from reproduction.tasks.task import only_outcome, region_between
 from stakes import WindDispatchCost
 from stakes.evaluation.metrics import LEVELS, Assessor, Metrics
 from stakes.evaluation.study import AXES, Study
-from stakes.evaluation.summary import summarise
-from stakes.tasks.regions import only_outcome, region_between
 
 CASES, MEMBERS, BLOCK, TARGET = 1460, 500, 10, 180.0
 PENALTIES, WEIGHTS, SEEDS = (2.0, 5.0, 10.0), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9), (0, 1, 2)

@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.timing import processor
+from reproduction.tasks.portfolio import EuropeanWind, SimulatedPortfolio
+from reproduction.tasks.task import TaskData
 from stakes import ParameterRange, ShortfallCost, WindDispatchCost, optimal_action
 from stakes.data.cases import Cases
 from stakes.evaluation.headroom import automatic_block
@@ -35,9 +37,6 @@ from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.parameter_column import ParameterColumn
 from stakes.method.scores import PointwiseCRPS
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
-from stakes.tasks.european_wind import EuropeanWind
-from stakes.tasks.portfolio import SimulatedPortfolio
-from stakes.tasks.task import TaskData
 from stakes.training.replicas import Replica
 from stakes.training.results import Trained
 from stakes.training.trainer import train

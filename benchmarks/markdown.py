@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stakes.paper.base_scores import BASES, METHODS
+from reproduction.plan import BASES, METHODS
 
 __all__ = ["claims_markdown", "figures_markdown", "portfolios_markdown", "quality_markdown", "scores_markdown"]
 
@@ -129,8 +129,8 @@ def figures_markdown(figures: Mapping[str, Mapping[str, str]]) -> str:
     """Every figure with its caption, by subject."""
     parts = [
         "# Figures",
-        "Drawn by `stakes reproduce`; a label is that of the paper, but for the portfolios, which the paper does not "
-        "have. The settings of each are in the `report.html` that the command writes.",
+        "Drawn by `python -m reproduction`; a label is that of the paper, but for the portfolios, which the paper does "
+        "not have. The settings of each are in the `report.html` that the command writes.",
     ]
     for subject, title in _SUBJECTS.items():
         shown = {label: figure for label, figure in figures.items() if figure["subject"] == subject}

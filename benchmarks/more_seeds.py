@@ -3,9 +3,9 @@
     python -m benchmarks.more_seeds TASK [--seeds 10] [--choice main] [--pretraining EPOCHS] [--quick] [--json FILE]
 
 TASK is simulated_portfolio (60 sites), french_load, irish_wind or european_wind, with the implicit model and all else
-as `stakes reproduce portfolio` has it, at the weights 0, 0.1, 0.3, 0.5, 0.7 and 0.9. The weight is chosen on validation
-data as there, over all seeds. `--pretraining` takes the place of the epochs on the score alone. The folder (`--out`)
-keeps what is done; `--quick` trains two seeds for two epochs.
+as `python -m reproduction portfolio` has it, at the weights 0, 0.1, 0.3, 0.5, 0.7 and 0.9. The weight is chosen on
+validation data as there, over all seeds. `--pretraining` takes the place of the epochs on the score alone. The folder
+(`--out`) keeps what is done; `--quick` trains two seeds for two epochs.
 """
 
 import argparse
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.markdown import portfolios_markdown
-from stakes.paper.plan import CHOICES, PlannedStudy, planned_studies
-from stakes.paper.run_studies import run_studies
-from stakes.paper.tables import portfolio_rows
+from reproduction.plan import CHOICES, PlannedStudy, planned_studies
+from reproduction.run_studies import run_studies
+from reproduction.tables_of_results import portfolio_rows
 from stakes.training.execution import Execution
 
 WEIGHTS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)

@@ -26,9 +26,9 @@ import pandas as pd
 import torch
 
 import stakes
+from reproduction.tasks.portfolio import EuropeanWind
 from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.member_order import error_ranks, reordered
-from stakes.tasks.european_wind import EuropeanWind
 
 FOLDER = Path("build/plugin_forecasters")
 COST, PENALTY, MEMBERS = "shortfall:penalty=20", 20.0, 100

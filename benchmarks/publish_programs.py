@@ -1,9 +1,9 @@
 """Put a reproduction of the decisions with many parts into the documentation, in compact form.
 
-    python -m benchmarks.publish_programs FOLDER docs/reproduction/programs
+    python -m benchmarks.publish_programs FOLDER reproduction/pages/programs
 
-Copies results.json and the figures of a folder that `stakes reproduce programs` wrote, and writes tables.md from the
-results; the report itself and what was kept of each computation stay where they are.
+Copies results.json and the figures of a folder that `python -m reproduction programs` wrote, and writes tables.md
+from the results; the report itself and what was kept of each computation stay where they are.
 """
 
 import argparse

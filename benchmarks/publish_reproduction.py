@@ -1,9 +1,10 @@
 """Put a reproduction into the documentation, in compact form.
 
-    python -m benchmarks.publish_reproduction FOLDER docs/reproduction
+    python -m benchmarks.publish_reproduction FOLDER reproduction/pages
 
-Copies results.json, summary.parquet and the figures of a folder that `stakes reproduce` wrote, and writes claims.md,
-figures.md, portfolios.md and base_scores.md from the results; the report itself and the models stay where they are.
+Copies results.json, summary.parquet and the figures of a folder that `python -m reproduction` wrote, and writes
+claims.md, figures.md, portfolios.md and base_scores.md from the results; the report itself and the models
+stay where they are.
 """
 
 import argparse

@@ -33,7 +33,7 @@ from torch import Tensor
 
 import stakes
 from benchmarks.timing import processor
-from stakes.tasks.synthetic import SyntheticTask
+from reproduction.tasks.synthetic import SyntheticTask
 
 STUDENT = {2: 12.706, 3: 4.303, 5: 2.776, 10: 2.262, 20: 2.093}  # 97.5 % by the number of seeds
 SMOOTHING = (0.001, 0.01, 0.1)

@@ -21,10 +21,10 @@ import torch
 import stakes
 from benchmarks.layers import protection
 from benchmarks.replicas import paper_style
-from stakes.tasks.synthetic import SyntheticTask
+from reproduction.runs.folder import RunFolder
+from reproduction.runs.sweep import read_sweep, run_sweep
+from reproduction.tasks.synthetic import SyntheticTask
 from stakes.training.execution import Execution
-from stakes.training.run_folder import RunFolder
-from stakes.training.sweep import read_sweep, run_sweep
 
 BATCH, MEMBERS, WEIGHTS = 200, 10, [round(0.1 * tenth, 1) for tenth in range(1, 10)]
 

@@ -33,23 +33,15 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 110
 toc_object_entries = False
 
-# Tables that a command writes have no title of their own.
-_TITLES = {
-    "reproduction/claims": "The claims, judged",
-    "reproduction/wind_nora10/claims": "The claims about wind, on a second record",
-    "reproduction/frost_era5/claims": "The claims about frost, on a second record",
-    "reproduction/portfolios": "Portfolios",
-}
 # Pages of the repository's root that the site has as pages of its own.
 _PAGES = {"../CONTRIBUTING.md": "contributing.md", "../CHANGELOG.md": "changelog.md"}
 
 
 def _adapt_page(_: Sphinx, name: str, source: list[str]) -> None:
     """What reads well in the repository as it is, made to fit the site."""
-    if name in _TITLES:
-        source[0] = f"# {_TITLES[name]}\n\n{source[0]}"
     for outside, inside in _PAGES.items():
         source[0] = source[0].replace(f"]({outside})", f"]({inside})")
+    source[0] = re.sub(r"!?\[([^]]*)\]\(\.\./reproduction/[^)]*\)", r"\1", source[0])  # which is not on the site
 
 
 def _plain_docstring(_: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

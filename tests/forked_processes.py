@@ -17,9 +17,9 @@ import torch
 from forks import become, living
 from small_sweeps import TINY, train_here
 
+from reproduction.runs.sweep import read_sweep
 from stakes.training import processes
 from stakes.training.stepper import Stepper
-from stakes.training.sweep import read_sweep
 
 
 class ForkedCommand(subprocess.Popen[str]):

@@ -13,7 +13,7 @@ from forked_processes import ForkedCommand
 from golden.make_bundle import FOLDER, LAYOUT, table
 from starlette.types import ASGIApp
 
-from stakes.bundle import record_file
+from stakes.bundle.manifest import record_file
 from stakes.data.stored_cases import STORED_CASES, save_cases
 from stakes.serving.app import create_app
 from stakes.serving.served_forecasts import open_fits

@@ -76,8 +76,8 @@ for outcomes in (1, 3):
     stakes.energy_score(members, torch.rand(9, outcomes)).sum().backward()
     stakes.optimal_action(stakes.ShortfallCost(5.0), members)
 print('torch._dynamo' in sys.modules)
-import stakes.tasks
-stakes.tasks.task_types()
+import reproduction.tasks
+reproduction.tasks.task_types()
 print({{'xarray', 'pandas', 'h5py'}} & set(sys.modules))
 import stakes.cli
 print(stakes.cli.main({[*words, "--quiet"]}), [name for name in {heavy} if name in sys.modules])

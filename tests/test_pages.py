@@ -12,9 +12,10 @@ import pytest
 import torch
 from page_blocks import ROOT, Block, blocks, commands, pages_with
 
+from reproduction.__main__ import app as reproduction
+from reproduction.runs.sweep import read_sweep
 from stakes.cli import app
 from stakes.cost_text.program_file import program_of
-from stakes.training.sweep import read_sweep
 
 NO_RUN = re.compile(r"no-run \(.+\)")  # ```python no-run (the reason)
 SHORTER = {"epochs=20": "epochs=2", "epochs=12": "epochs=2"}
@@ -40,8 +41,8 @@ def test_blocks_are_found(tmp_path: Path) -> None:
 
 def test_the_pages_that_must_have_examples_have_some() -> None:
     names = {name_of(page) for page in pages_with("python")}
-    assert {"README.md", "docs/training.md", "docs/evaluation.md", "docs/write_a_cost.md"} <= names
-    assert ROOT / "docs" / "training.md" in pages_with("toml")
+    assert {"README.md", "reproduction/TRAINING.md", "docs/evaluation.md", "docs/write_a_cost.md"} <= names
+    assert ROOT / "reproduction" / "TRAINING.md" in pages_with("toml")
 
 
 @pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
@@ -88,3 +89,5 @@ def test_commands_of_a_page_exist_and_take_these_arguments(page: Path) -> None:
             words = list(takewhile(lambda word: word not in (">", "|", "&&"), shlex.split(line, comments=True)))
             if words and Path(words[0]).name == "stakes":
                 app.parse_args(words[1:], exit_on_error=False, print_error=False)
+            elif words[1:3] == ["-m", "reproduction"]:
+                reproduction.parse_args(words[3:], exit_on_error=False, print_error=False)

@@ -1,13 +1,14 @@
 import json
+import re
 import runpy
 import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown, scores_markdown
 
-from stakes.training.sweep import read_sweep
+from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown, scores_markdown
+from reproduction.runs.sweep import read_sweep
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -47,7 +48,7 @@ def test_the_readme_needs_no_extra_but_what_make_install_installs() -> None:
 
 
 def test_the_published_reproduction_is_what_its_results_say() -> None:
-    folder = ROOT / "docs" / "reproduction"
+    folder = ROOT / "reproduction" / "pages"
     results = json.loads((folder / "results.json").read_text())
     assert (folder / "claims.md").read_text() == claims_markdown(results["claims"])
     assert (folder / "portfolios.md").read_text() == portfolios_markdown(results["portfolios"])
@@ -58,10 +59,16 @@ def test_the_published_reproduction_is_what_its_results_say() -> None:
 
 
 def test_the_page_about_the_paper_counts_the_claims_as_the_results_do() -> None:
-    claims = json.loads((ROOT / "docs" / "reproduction" / "results.json").read_text())["claims"]
+    claims = json.loads((ROOT / "reproduction" / "pages" / "results.json").read_text())["claims"]
     verdicts = Counter(next(iter(claim["choices"].values()))["verdict"] for claim in claims.values())
     page = " ".join((ROOT / "docs" / "paper_and_us.md").read_text().split())
     assert (
         f"of its {len(claims)} claims {verdicts['holds']} hold on our data, {verdicts['fails']} fail and "
         f"{verdicts['open']} are open"
     ) in page
+
+
+def test_the_figures_page_shows_every_figure() -> None:
+    pages = ROOT / "reproduction" / "pages"
+    shown = re.findall(r"\]\((figures/\w+\.svg)\)", (pages / "figures.md").read_text())
+    assert sorted(shown) == sorted(f"figures/{path.name}" for path in pages.glob("figures/*.svg"))

@@ -47,11 +47,6 @@ def test_the_architecture_names_every_room_and_only_files_that_exist() -> None:
     assert rooms - named == {"py.typed"}
 
 
-def test_the_figures_page_shows_every_figure() -> None:
-    shown = re.findall(r"\]\((figures/\w+\.svg)\)", (DOCS / "reproduction" / "figures.md").read_text())
-    assert sorted(shown) == sorted(f"figures/{path.name}" for path in DOCS.glob("reproduction/figures/*.svg"))
-
-
 def missing_pages(site: Path) -> list[Path]:
     return [source for source in SOURCES if not (site / source.with_suffix(".html")).exists()]
 

@@ -9,7 +9,7 @@ import pytest
 from load_tables import load_table
 from quick_figures import figures_left_blank
 
-from stakes.bundle import save_bundle
+from stakes.bundle.bundle import save_bundle
 from stakes.bundle.recalibration_folder import RecalibratorSettings
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.forecast_layout import ForecastLayout

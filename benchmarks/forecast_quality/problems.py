@@ -13,20 +13,16 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from reproduction.tasks.frost import FrostTask
+from reproduction.tasks.portfolio import EuropeanWind, FrenchLoad, GefcomWind, IrishWind, NewYorkLoad
+from reproduction.tasks.task import Task
+from reproduction.tasks.wind import WindTask
 from stakes import ImbalanceCost, NewsvendorCost, ShortfallCost
 from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
 from stakes.data.layout import TableLayout
-from stakes.data.records import load_record
+from stakes.data.records.record import load_record
 from stakes.data.time_series import TimeSeries
 from stakes.method.costs import Cost
-from stakes.tasks.european_wind import EuropeanWind
-from stakes.tasks.french_load import FrenchLoad
-from stakes.tasks.frost import FrostTask
-from stakes.tasks.gefcom_wind import GefcomWind
-from stakes.tasks.irish_wind import IrishWind
-from stakes.tasks.new_york_load import NewYorkLoad
-from stakes.tasks.task import Task
-from stakes.tasks.wind import WindTask
 
 __all__ = ["EMBEDDED", "MADE", "REFERENCE", "Problem", "problems"]
 

@@ -11,14 +11,9 @@ from stakes import __version__
 from stakes.errors import StakesWarning
 from stakes.exit_codes import complain, exit_code_of
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "run_app"]
 
 _DECISIONS = Group("From a table and a cost to decisions", sort_key=1)
-_RUNS = Group("Training runs, and the paper", sort_key=2)
-_RUN_FLAGS = (
-    "Any setting of a run can be given as a flag on top of the file: `--decision-weight 0.5`, `--seed 3`, "
-    "`--task.penalty 10`, `--model diffusion`, `--training.epochs 100`."
-)
 _COMMANDS: dict[Group | None, dict[str, str]] = {
     _DECISIONS: {
         "data": "Real records: those inside the package, and ERA5.",
@@ -38,17 +33,10 @@ _COMMANDS: dict[Group | None, dict[str, str]] = {
         "backtest": "Fit and judge as time goes on: at each origin on all cases before it, judged on those up to the "
         "next. A second start goes on where the first was interrupted.",
         "refit": "Fit the same again, layout, cost and settings, to new data.",
+        "resume": "Go on with a fit or a backtest that was interrupted.",
         "serve": "Serve a fit, or two to compare, over HTTP, with a page to look at its decisions; needs the extra "
         "`serve`.",
         "demo": "Decisions on three real records, from tables to reports. Two minutes on two cores.",
-    },
-    _RUNS: {
-        "train": f"Train one model of a task.\n\n{_RUN_FLAGS}",
-        "sweep": f"Train a grid of runs, as stacks, on the cores or the GPU.\n\n{_RUN_FLAGS} `--grid.seed '[0, 1]'`",
-        "resume": "Go on with a run, a sweep, a fit or a backtest that was interrupted.",
-        "reproduce": "Reproduce the paper, and the portfolios beyond it, on real records: train, evaluate, draw every "
-        "figure, judge every claim, and write report.html, results.json and summary.parquet.\n\nSays first how long it "
-        "takes. A second start goes on where the first was interrupted.",
     },
     None: {"completion": "Print what makes the shell complete the words of `stakes`."},
 }
@@ -70,13 +58,18 @@ def main(arguments: list[str] | None = None) -> int:
     Args:
         arguments: The words after `stakes`; by default those of this process.
     """
+    return run_app(app, arguments)
+
+
+def run_app(app: App, arguments: list[str] | None) -> int:
+    """Run a command of an app; what goes wrong is one line on standard error."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # its fonts and caches are nobody's business
     with warnings.catch_warnings():
         warnings.showwarning = _print_warning
-        return _exit_code(arguments)
+        return _exit_code(app, arguments)
 
 
-def _exit_code(arguments: list[str] | None) -> int:
+def _exit_code(app: App, arguments: list[str] | None) -> int:
     try:
         return exit_code_of(
             lambda: app(arguments, exit_on_error=False, print_error=False, result_action="return_value")

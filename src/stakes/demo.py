@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from stakes.data.layout import TableLayout
-from stakes.data.records import load_record
+from stakes.data.records.record import load_record
 from stakes.data.tables import write_table
 from stakes.evaluation.study import Study
 from stakes.fitting.fit import FitResult, run_fit

@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
+
+import stakes
 from benchmarks.forecast_quality import __main__ as command
 from benchmarks.forecast_quality import cells
 from benchmarks.forecast_quality.cells import Cell, judged
@@ -13,10 +16,7 @@ from benchmarks.forecast_quality.ours import estimator
 from benchmarks.forecast_quality.problems import EMBEDDED, MADE, Problem, problems
 from benchmarks.forecast_quality.rivals import blocked_folds, climatology, last_period, quantile_forest, ridge
 from benchmarks.markdown import quality_markdown
-from scipy.stats import ttest_1samp
-
-import stakes
-from stakes.data.records import load_record
+from stakes.data.records.record import load_record
 from stakes.evaluation.intervals import Resampling
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import many_decision_makers as study
 from page_blocks import ROOT
+
+from benchmarks import many_decision_makers as study
 
 RESULTS = ROOT / "benchmarks" / "results" / "many_decision_makers.json"
 

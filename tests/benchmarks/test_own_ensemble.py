@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 import scoringrules
 import torch
+
+import stakes
 from benchmarks.own_ensemble.judgement import compared, crps, dependence_lost, judged, summary
 from benchmarks.own_ensemble.page import own_ensemble_markdown
 from benchmarks.own_ensemble.problems import Problem, buy_ahead
@@ -21,8 +23,6 @@ from benchmarks.own_ensemble.rivals import (
     regression,
     ridge_with_errors,
 )
-
-import stakes
 from stakes.method.check_cost import check_cost
 
 DAYS = 500

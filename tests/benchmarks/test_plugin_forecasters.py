@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from benchmarks import plugin_forecasters
 from benchmarks.plugin_forecasters import METRICS, WAYS, Way
 

@@ -4,9 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from method.quadratic_programs import Answer, QuadraticProgram
+
 from benchmarks.program_oracles import judged, merged, true_verdict
 from benchmarks.smoothed_gradient import interval
-from method.quadratic_programs import Answer, QuadraticProgram
 
 ONE, NONE = np.ones((1, 1)), np.zeros((0, 1))
 

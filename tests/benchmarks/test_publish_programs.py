@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.publish_programs import programs_markdown, publish_programs
 from small_programs import EFFORT, small_plan, small_problem
 
+from benchmarks.publish_programs import programs_markdown, publish_programs
+from reproduction.programs.report import compared
+from reproduction.programs.run import run_problem
 from stakes.files import write_atomically
-from stakes.paper.programs.comparison import compared
-from stakes.paper.programs.run import run_problem
 
 
 def test_every_method_has_its_line(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from bundle.forecasters import DATA, fitted
 from golden.make_bundle import LAYOUT, SPEC
 
-from stakes.bundle import save_bundle
+from stakes.bundle.bundle import save_bundle
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import torch
 from golden.make_bundle import LAYOUT, SPEC, table
 
 from stakes import ImplicitModel
-from stakes.bundle import DataFingerprint
+from stakes.bundle.manifest import DataFingerprint
 from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, LinearSettings, TrainingSettings
 

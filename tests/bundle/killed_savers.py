@@ -9,7 +9,7 @@ from pathlib import Path
 from golden.make_bundle import FOLDER
 from kill_injection import install
 
-from stakes.bundle import load_bundle, save_bundle
+from stakes.bundle.bundle import load_bundle, save_bundle
 from stakes.forecaster.estimator import DecisionAwareForecaster
 
 OLD, NEW = 11, 22  # noise seeds by which the two are told apart

@@ -5,7 +5,8 @@ from bundle.damage import forged
 from bundle.forecasters import DATA, PARTS, assert_same, contents, fitted
 from golden.make_bundle import LAYOUT
 
-from stakes.bundle import bundle_files, load_bundle, record_file
+from stakes.bundle.bundle import load_bundle
+from stakes.bundle.manifest import bundle_files, record_file
 from stakes.errors import BundleError, StakesError
 
 

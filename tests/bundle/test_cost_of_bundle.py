@@ -8,7 +8,7 @@ from bundle.forecasters import FEATURES, fitted
 from golden.make_bundle import table
 
 from stakes import AllocationCost, CVaRCost, ScheduleCost, ShortfallCost, optimal_action
-from stakes.bundle import load_bundle, save_bundle
+from stakes.bundle.bundle import load_bundle, save_bundle
 from stakes.bundle.cost_of_bundle import same_cost
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import SettingError

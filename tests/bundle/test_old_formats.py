@@ -11,7 +11,8 @@ from bundle.forecasters import FEATURES, PARTS
 from golden.make_bundle import FOLDER as GOLDEN
 from golden.make_bundle import LAYOUT, SPEC, decisions, table
 
-from stakes.bundle import bundle_files, load_bundle, record_file, save_bundle
+from stakes.bundle.bundle import load_bundle, save_bundle
+from stakes.bundle.manifest import bundle_files, record_file
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.errors import BundleError

@@ -8,7 +8,8 @@ from bundle.forecasters import FEATURES, assert_same, fitted, small, with_cost
 from golden.make_bundle import SPEC, table
 
 from stakes import ImplicitModel, NewsvendorCost, ProtectionCost, ShortfallCost, WindDispatchCost, cost_function
-from stakes.bundle import is_bundle, load_bundle, save_bundle
+from stakes.bundle.bundle import load_bundle, save_bundle
+from stakes.bundle.manifest import is_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.errors import BundleError, SettingError, StakesError
 from stakes.files import read_json

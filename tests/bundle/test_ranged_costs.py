@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stakes import Cost, CVaRCost, DecisionAwareForecaster, ParameterRange, ShortfallCost
-from stakes.bundle import load_bundle, save_bundle
+from stakes.bundle.bundle import load_bundle, save_bundle
 from stakes.bundle.cost_of_bundle import words_for
 from stakes.bundle.estimator_settings import estimator_settings
 from stakes.bundle.fitted_state import fitted_state, restored_forecaster

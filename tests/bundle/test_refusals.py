@@ -9,7 +9,8 @@ import torch
 from bundle.damage import Bomb, document, edit, flipped, forged, link, moved, pickled, sparse, tensors, vouched
 from bundle.forecasters import PARTS
 
-from stakes.bundle import bundle_files, load_bundle
+from stakes.bundle.bundle import load_bundle
+from stakes.bundle.manifest import bundle_files
 from stakes.errors import StakesError
 
 

@@ -13,8 +13,9 @@ from bundle.forecasters import DATA, FEATURES, KINDS, PARTS, assert_same, fitted
 from golden.make_bundle import LAYOUT, SPEC, table
 from safetensors.torch import load_file
 
-from stakes.bundle import bundle_files, is_bundle, load_bundle, save_bundle
+from stakes.bundle.bundle import load_bundle, save_bundle
 from stakes.bundle.estimator_settings import EstimatorSettings
+from stakes.bundle.manifest import bundle_files, is_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference

@@ -13,7 +13,8 @@ from bundle.killed_savers import leave_killed
 from forked_processes import forked
 from golden.make_bundle import LAYOUT, SPEC
 
-from stakes.bundle import bundle_files, is_bundle, load_bundle, record_file, save_bundle
+from stakes.bundle.bundle import load_bundle, save_bundle
+from stakes.bundle.manifest import bundle_files, is_bundle, record_file
 from stakes.errors import BundleError, StakesError
 from stakes.forecaster.estimator import DecisionAwareForecaster
 

@@ -9,7 +9,8 @@ from bundle.damage import edit, forged, vouched
 from bundle.forecasters import FEATURES, assert_same, fitted
 from golden.make_bundle import table
 
-from stakes.bundle import bundle_files, load_bundle, save_bundle
+from stakes.bundle.bundle import load_bundle, save_bundle
+from stakes.bundle.manifest import bundle_files
 from stakes.errors import BundleError
 
 NAME = "trees-0.txt"

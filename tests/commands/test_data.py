@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from calls import called, complaint
 
-from stakes.data.records import load_record, record_names
-from stakes.tasks import task_types
+from reproduction.tasks import task_types
+from stakes.data.records.record import load_record, record_names
 
 
 def test_list() -> None:

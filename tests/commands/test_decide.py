@@ -14,7 +14,7 @@ from load_tables import load_table
 from scipy.stats import beta
 
 import stakes
-from stakes.bundle import load_bundle
+from stakes.bundle.bundle import load_bundle
 from stakes.cli import main
 
 COST = "shortfall:penalty=5"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stakes.data.lagged_series import LaggedInput, LaggedSeries, LeftOut
-from stakes.data.records import load_record
+from stakes.data.records.record import load_record
 from stakes.data.time_series import TimeSeries
 from stakes.errors import SeriesError, SettingError, StakesError
 

@@ -10,10 +10,10 @@ import torch
 from calls import called, complaint
 
 import stakes
+from reproduction.tasks.task import chronological_data
 from stakes.data.lagged_series import LeftOut, Split
 from stakes.data.single_precision import require_single_precision
 from stakes.errors import TableError
-from stakes.tasks.chronological import chronological_data
 
 NOISE = np.random.default_rng(0).normal(50, 10, 400)
 COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=0.0, upper=2e9)

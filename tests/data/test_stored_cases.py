@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from load_tables import load_table
 
-from stakes.bundle import bundle_files
+from stakes.bundle.manifest import bundle_files
 from stakes.data.layout import TableLayout
 from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
 from stakes.errors import CheckpointError, TableError

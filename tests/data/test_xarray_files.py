@@ -10,12 +10,12 @@ import pytest
 import xarray as xr
 from made_era5 import values
 
+from reproduction.tasks.frost import FrostTask
+from reproduction.tasks.wind import WindTask
 from stakes.data.record_files import read_series, read_temperature, read_wind
-from stakes.data.records import Record
+from stakes.data.records.record import Record
 from stakes.data.tables import read_table
 from stakes.errors import NetCDFError, StakesError, TableError
-from stakes.tasks.frost import FrostTask
-from stakes.tasks.wind import WindTask
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"
 TIMES = np.datetime64("2020-01-01", "ns") + np.arange(48) * np.timedelta64(1, "h")

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from reproduction.tasks.task import only_outcome, region_between
 from stakes import (
     CVaRCost,
     ImbalanceCost,
@@ -24,7 +25,6 @@ from stakes.evaluation import metrics as metrics_module
 from stakes.evaluation.metrics import LEVELS, Assessor, tail_score
 from stakes.method.decision_score import DecisionScore
 from stakes.method.scores import energy_score
-from stakes.tasks.regions import only_outcome, region_between
 
 DOUBLE = torch.float64
 COSTS = {

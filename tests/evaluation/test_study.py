@@ -10,12 +10,12 @@ import pytest
 import xarray as xr
 from made_studies import made_study
 
+from reproduction.runs.sweep import read_sweep
+from reproduction.studies import Assessment
 from stakes.errors import SettingError, StudyError
 from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.metrics import LEVELS
 from stakes.evaluation.study import Study
-from stakes.paper.run_evaluations import Assessment
-from stakes.training.sweep import read_sweep
 
 MakeStudy = Callable[..., Study]
 SIZES = (2, 3, 2, 2, 7)  # parameters, groups, weights, seeds, cases

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from ranged_fit import COST, LAYOUT, ranged_fit, table
 
-from stakes.bundle import load_bundle
 from stakes.bundle.about_fit import AboutFit
+from stakes.bundle.bundle import load_bundle
 from stakes.cli import main
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 from calls import called
 
-from stakes.bundle import bundle_files, load_bundle
+from stakes.bundle.bundle import load_bundle
+from stakes.bundle.manifest import bundle_files
 from stakes.evaluation.ladder import Ladder
 from stakes.files import read_json
 from stakes.fitting import fit

@@ -13,7 +13,8 @@ import pytest
 from calls import called, complaint
 from load_tables import load_table
 
-from stakes.bundle import bundle_files, load_bundle
+from stakes.bundle.bundle import load_bundle
+from stakes.bundle.manifest import bundle_files
 from stakes.cost_text.written_cost import CostSpec
 from stakes.files import read_json, write_json
 from stakes.fitting import fit

@@ -10,7 +10,7 @@ import pytest
 from calls import called, complaint
 from load_tables import load_table
 
-from stakes.bundle import bundle_files
+from stakes.bundle.manifest import bundle_files
 from stakes.data.feature_moments import FEATURE_MOMENTS
 from stakes.files import read_json, write_json
 from stakes.fitting import fit

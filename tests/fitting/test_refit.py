@@ -9,7 +9,7 @@ import pytest
 from calls import called
 from load_tables import load_table
 
-from stakes.bundle import load_bundle
+from stakes.bundle.bundle import load_bundle
 from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.study import Study
 from stakes.fitting import fit

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import stakes
-from stakes.bundle import load_bundle, save_bundle
+from stakes.bundle.bundle import load_bundle, save_bundle
 from stakes.errors import InterruptedTraining
 from stakes.forecaster.fresh_errors import NewestRows, fresh_corrections
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import stakes
-from stakes.bundle import load_bundle, save_bundle
+from stakes.bundle.bundle import load_bundle, save_bundle
 from stakes.errors import InterruptedTraining
 from stakes.evaluation.ladder import RUNGS
 from stakes.method.models.linear import LinearModel

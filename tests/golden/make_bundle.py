@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from stakes.bundle import FORMAT, DataFingerprint, save_bundle
+from stakes.bundle.bundle import save_bundle
+from stakes.bundle.manifest import FORMAT, DataFingerprint
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.forecaster.estimator import DecisionAwareForecaster

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import torch
 
+from reproduction.runs.folder import RunFolder
+from reproduction.runs.settings import RunSettings, task_data
+from reproduction.runs.stacks import train_folders
+from reproduction.tasks.synthetic import SyntheticTask
 from stakes.errors import InterruptedTraining
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
-from stakes.tasks.synthetic import SyntheticTask
-from stakes.training.run_folder import RunFolder
-from stakes.training.run_settings import RunSettings, task_data
-from stakes.training.stacks import train_folders
 
 FORMAT = 2  # of run folders; 1 had settings without a SHA-256 and weights without numbers
 FOLDER = Path(__file__).parent

@@ -13,7 +13,7 @@ import torch
 from golden.make_bundle import LAYOUT, table
 
 import stakes
-from stakes.bundle import load_bundle
+from stakes.bundle.bundle import load_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.data.quantile_members import quantile_members

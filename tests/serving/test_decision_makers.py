@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ranged_fit import LAYOUT, ranged_fit, table
 
-from stakes.bundle import load_bundle
+from stakes.bundle.bundle import load_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.serving.refusals import RefusedError

@@ -15,7 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 import stakes
-from stakes.bundle import save_bundle
+from stakes.bundle.bundle import save_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.serving.app import create_app

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import stakes
-from stakes.bundle import save_bundle
+from stakes.bundle.bundle import save_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.data.quantile_members import quantile_members

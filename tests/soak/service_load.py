@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from stakes.bundle import save_bundle
+from stakes.bundle.bundle import save_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.forecaster.estimator import DecisionAwareForecaster

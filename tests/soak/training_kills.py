@@ -2,10 +2,11 @@
 
     python tests/soak/training_kills.py [--kills 50] [--seed 0] [--short] [--report FILE]
 
-Random kills hit `stakes train`, and the parent and the workers of a `stakes sweep` of two stacks, at any moment; then
-`stakes resume` goes on. Injected kills hit one run, and a stack of three runs, before, during and after every step in
-which a training writes to its folder. Weights and metrics must come out bit for bit, and whatever a kill leaves behind
-must be readable. Linux, without a GPU; everything is forked from one process, since importing torch takes seconds.
+Random kills hit `python -m reproduction train`, and the parent and the workers of a `sweep` of two stacks, at any
+moment; then `resume` goes on. Injected kills hit one run, and a stack of three runs, before, during and after every
+step in which a training writes to its folder. Weights and metrics must come out bit for bit, and whatever a kill leaves
+behind must be readable. Linux, without a GPU; everything is forked from one process, since importing torch takes
+seconds.
 """
 
 import argparse
@@ -31,16 +32,16 @@ from typing import Any
 import torch
 from forks import become, living
 
-import stakes.cli
+import reproduction.__main__
+from reproduction.runs.folder import RunFolder
+from reproduction.runs.stacks import Stack
+from reproduction.runs.stacks import train_stack as train_stack_here
+from reproduction.runs.sweep import load_sweep, read_sweep
 from stakes.errors import StakesError
 from stakes.files import read_json
 from stakes.training import processes
 from stakes.training.checkpoints import load_latest
 from stakes.training.progress import ProgressTeller
-from stakes.training.run_folder import RunFolder
-from stakes.training.stacks import Stack
-from stakes.training.stacks import train_stack as train_stack_here
-from stakes.training.sweep import load_sweep, read_sweep
 from stakes.training.tensor_files import load_tensors
 
 MODEL = {"name": "diffusion", "hidden": 8, "layers": 1, "noise": 2}
@@ -93,7 +94,7 @@ def stakes_command(*words: object) -> int:
     processes.subprocess = SimpleNamespace(Popen=forked_worker)  # type: ignore[assignment]
     workers = [] if words[0] == "train" else ["--workers", "2"]
     flags = ["--device", "cpu", "--quiet", "--checkpoint-seconds", "0", *workers]
-    return stakes.cli.main([*map(str, words), *flags])
+    return reproduction.__main__.main([*map(str, words), *flags])
 
 
 def ended(process: subprocess.Popen[str], seconds: float | None) -> bool:
@@ -198,7 +199,7 @@ class Soak:
 
     def random_kills(self, command: str, file: Path, kills: int, life: float) -> Tally:
         """So many kills of so many trainings as that takes; `life` is the mean time between kills."""
-        tally = Tally(f"stakes {command}, random kills")
+        tally = Tally(f"{command}, random kills")
         reference = self.reference(command, file)
         began = time.perf_counter()
         while tally.kills < kills and not tally.troubles:

@@ -98,7 +98,7 @@ def replica(
     name: str = "model",
     **settings: Any,
 ) -> Replica:
-    """A replica with a model of its own, as `stakes.training.run_settings.prepare` makes it; any part may be given."""
+    """A replica with a model of its own, as `reproduction.runs.settings.prepare` makes it; any part may be given."""
     train = train or cases(outcomes=outcomes)
     validation = validation or cases(24, 1, outcomes)
     if isinstance(kind, str):

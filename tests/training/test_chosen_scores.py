@@ -9,6 +9,8 @@ import pytest
 import torch
 from golden.make_run import RUN as GOLDEN_RUN
 
+from reproduction.runs.settings import RunSettings
+from reproduction.tasks.wind import WindTask
 from stakes import (
     EnergyScore,
     ImbalanceCost,
@@ -24,10 +26,8 @@ from stakes.method.costs import Cost
 from stakes.method.power_curve import PowerCurve
 from stakes.method.training_settings import TrainingSettings
 from stakes.settings import from_plain, telling_fields, to_plain
-from stakes.tasks.wind import WindTask
 from stakes.training.fingerprint import leaders
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.run_settings import RunSettings
 from stakes.training.trainer import train
 from stakes.training.validation import validate
 

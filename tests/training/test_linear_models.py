@@ -9,12 +9,12 @@ import pytest
 import torch
 from observed_training import QUICK, MakeReplica, assert_same, recorded
 
+from reproduction.runs.folder import RunFolder
+from reproduction.runs.settings import RunSettings, prepare
+from reproduction.runs.stacks import train_folders
+from reproduction.tasks.synthetic import SyntheticTask
 from stakes.errors import InterruptedTraining
 from stakes.method.training_settings import ImplicitSettings, LinearSettings, TrainingSettings
-from stakes.tasks.synthetic import SyntheticTask
-from stakes.training.run_folder import RunFolder
-from stakes.training.run_settings import RunSettings, prepare
-from stakes.training.stacks import train_folders
 from stakes.training.trainer import train
 
 USED = replace(QUICK, weight_decay=0.1)

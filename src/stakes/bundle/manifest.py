@@ -20,7 +20,6 @@ from stakes.files import write_json
 from stakes.method.argument_checks import require_count
 from stakes.settings import from_plain, shown, to_plain
 from stakes.training.model_folder import MANIFEST, PARTS, STATE, read_json_table
-from stakes.training.run_folder import is_run
 
 __all__ = [
     "FORMAT",
@@ -160,8 +159,6 @@ def _why_there_is_none(folder: Path) -> str:
         return f"there is no folder {folder} with a fit"
     if (folder / "fit.json").is_file():
         return f"the fit in {folder} has not finished; `stakes resume {folder}` goes on with it"
-    if is_run(folder):
-        return f"{folder} holds a run of `stakes train`, and no fit: there is no {MANIFEST}"
     return f"{folder} holds no bundle: there is no {MANIFEST}, or its saving was interrupted"
 
 

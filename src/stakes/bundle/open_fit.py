@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from stakes.bundle import Bundle, load_bundle
+from stakes.bundle.bundle import Bundle, load_bundle
 from stakes.cost_text.written_cost import CostSpec
 from stakes.data.layout import TableLayout
 from stakes.errors import SettingError

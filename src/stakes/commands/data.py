@@ -1,4 +1,4 @@
-"""`stakes data`: the records inside the package, the tasks, and ERA5."""
+"""`stakes data`: the records inside the package, and ERA5."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,14 +17,14 @@ _MOST_COLUMNS = 24  # listed for people
 
 @app.command(
     name="list",
-    help="Name, content, period, units and attribution of every record, and the tasks.",
+    help="Name, content, period, units and attribution of every record.",
     help_epilogue=examples("stakes data list", "stakes data list --json"),
 )
 def list_all(*, json: flag.Json = False) -> None:
     from stakes.commands.output import print_json, print_text
-    from stakes.data.records import record_names
+    from stakes.data.records.record import record_names
 
-    known = {"records": [_record(name) for name in record_names()], "tasks": _tasks()}
+    known = {"records": [_record(name) for name in record_names()]}
     print_json(known) if json else print_text(_described(known))
 
 
@@ -43,7 +43,7 @@ def export(
     import pandas as pd
 
     from stakes.commands.output import print_json, print_text, require_writable
-    from stakes.data.records import load_record
+    from stakes.data.records.record import load_record
     from stakes.data.tables import write_table
 
     require_writable(out, force)
@@ -55,7 +55,7 @@ def export(
 
 
 @app.command(
-    help="Fetch ERA5 at a point, or a patch of points around it, as one NetCDF file for `fit` and `reproduce`. A "
+    help="Fetch ERA5 at a point, or a patch of points around it, as one NetCDF file for `fit`. A "
     "second start goes on where the first was interrupted.",
     help_epilogue=examples(
         "stakes data era5 --source cds --variables u10,v10 --at 56.75 5 --years 2005-2021 \\",
@@ -80,8 +80,8 @@ def era5(
     quiet: flag.Quiet = False,
 ) -> None:
     from stakes.commands.output import print_json, print_notes, print_text, require_writable
-    from stakes.data.era5 import Era5Request, fetch_era5, find_source
-    from stakes.data.era5.request import variable_names, years_of
+    from stakes.data.era5.fetch import fetch_era5, find_source
+    from stakes.data.era5.request import Era5Request, variable_names, years_of
     from stakes.status_lines import StatusLines
 
     require_writable(out, force, (".nc",))
@@ -92,7 +92,7 @@ def era5(
 
 
 def _described(known: dict[str, Any]) -> str:
-    """Records and tasks for people."""
+    """Records for people."""
     lines = ["Records, for `stakes data export NAME --out FILE.csv`:"]
     for record in known["records"]:
         lines += [
@@ -102,8 +102,6 @@ def _described(known: dict[str, Any]) -> str:
             f"  {_named(record['columns'])}",
             f"  {record['attribution']}",
         ]
-    lines += ["", "Tasks, for `stakes train` and `stakes reproduce`:", ""]
-    lines += [f"{task['name']}: {task['title']}" for task in known["tasks"]]
     return "\n".join(lines)
 
 
@@ -115,7 +113,7 @@ def _named(columns: list[dict[str, str]]) -> str:
 
 
 def _record(name: str) -> dict[str, Any]:
-    from stakes.data.records import load_record
+    from stakes.data.records.record import load_record
 
     record = load_record(name)
     step = (record.times[1] - record.times[0]).astype("timedelta64[s]").astype(int)
@@ -131,12 +129,3 @@ def _record(name: str) -> dict[str, Any]:
         "attribution": record.attribution,
         "source": record.source,
     }
-
-
-def _tasks() -> list[dict[str, str]]:
-    from stakes.tasks import task_types
-
-    return [
-        {"name": name, "title": (task.__doc__ or "").strip().partition("\n")[0].rstrip(".")}
-        for name, task in task_types().items()
-    ]

@@ -1,6 +1,5 @@
 """`stakes evaluate`: what a forecaster, or an ensemble, was worth where the outcomes are known."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +19,6 @@ app = App(
     name="evaluate",
     help_epilogue=flag.examples(
         "stakes evaluate load later.csv --cases cases.csv",
-        "stakes evaluate runs/wind-w0.3",
         "stakes evaluate --members ensemble.csv --outcomes observed.csv \\",
         "  --cost shortfall:penalty=5",
     ),
@@ -29,7 +27,7 @@ app = App(
 
 @app.default
 def evaluate(
-    folder: flag.SomeFitOrRun = None,
+    folder: flag.SomeFolder = None,
     data: flag.SomeTable = None,
     /,
     *,
@@ -50,7 +48,6 @@ def evaluate(
     from stakes.commands.output import print_json, print_notes, print_table, require_writable
     from stakes.data.tables import without_noise, write_table
     from stakes.method.argument_checks import require_count
-    from stakes.training.run_folder import is_run
 
     require_writable(cases, force, inputs=(data, files.members, outcomes))
     if block is not None:
@@ -61,20 +58,14 @@ def evaluate(
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
         if targets or files.describes_members:
             raise SettingError(ONLY_OF_MEMBERS)
-        if is_run(folder):
-            given = {"DATA": data, "--outcomes": outcomes, "--cost": cost, "--cost-parameter": cost_parameter}
-            given |= {"--baseline-action": baseline_action}
-            _require_none(folder, given)
-            result = _of_run(folder, block)
-        elif data is None:
+        if data is None:
             raise SettingError("evaluate needs FOLDER and DATA, or --members, --outcomes and --cost")
-        else:
-            from stakes.fitting.any_folder import evaluate_with
+        from stakes.fitting.any_folder import evaluate_with
 
-            csv = files.csv_options
-            result = evaluate_with(
-                folder, data, outcomes, cost, block, baseline_action, cost_parameter=cost_parameter, **csv
-            )
+        csv = files.csv_options
+        result = evaluate_with(
+            folder, data, outcomes, cost, block, baseline_action, cost_parameter=cost_parameter, **csv
+        )
     else:
         if folder is not None:
             raise SettingError(f"evaluate takes --members or a folder, not both; got {str(folder)!r} besides --members")
@@ -89,21 +80,6 @@ def evaluate(
         print_json(result.record() | {"metrics": without_noise(result.table), "cases_file": cases})
     else:
         print_table(result.table, result.title)
-
-
-def _require_none(folder: Path, given: Mapping[str, object]) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise SettingError(
-                f"{folder} is the run of a task, judged by the task's own test cases and cost; {name} is for a fitted "
-                f"forecaster, got {str(value)!r}"
-            )
-
-
-def _of_run(folder: Path, block: int | None) -> "Evaluation":
-    from stakes.fitting.evaluate_run import evaluate_run
-
-    return evaluate_run(folder, block)
 
 
 def _of_members(

@@ -18,7 +18,6 @@ __all__ = [
     "CostWords",
     "Device",
     "Encoding",
-    "FitOrRun",
     "Folder",
     "Force",
     "Json",
@@ -26,7 +25,6 @@ __all__ = [
     "Quiet",
     "Seconds",
     "Separator",
-    "SomeFitOrRun",
     "SomeFolder",
     "SomeTable",
     "TableFile",
@@ -70,13 +68,10 @@ def whole(about: str) -> Parameter:
 
 _TABLE = Parameter(help="table, CSV, parquet, NetCDF or Zarr, one row a case or a time")
 _FOLDER = Parameter(help="folder of a fit, or of a recalibration")
-_FIT_OR_RUN = Parameter(help="folder of a fit, of a recalibration, or of a run of `stakes train`")
 TableFile = Annotated[Path, _TABLE]
 SomeTable = Annotated[Path | None, _TABLE]
 Folder = Annotated[Path, _FOLDER]
 SomeFolder = Annotated[Path | None, _FOLDER]
-FitOrRun = Annotated[Path, _FIT_OR_RUN]
-SomeFitOrRun = Annotated[Path | None, _FIT_OR_RUN]
 NewFolder = Annotated[Path, Parameter(help="folder to make")]
 CostWords = Annotated[str | None, Parameter(help=COST_HELP)]
 CostParameter = Annotated[

@@ -1,4 +1,4 @@
-"""`stakes report`: the report of a fit or a recalibration, written again, or that of a run of `stakes train`."""
+"""`stakes report`: the report of a fit or a recalibration, written again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,6 @@ app = App(
     name="report",
     help_epilogue=flag.examples(
         "stakes report load",
-        "stakes report runs/wind-w0.3",
         "stakes report crops --cost costs.py:my_cost --out crops.html",
     ),
 )
@@ -22,7 +21,7 @@ app = App(
 
 @app.default
 def report(
-    folder: flag.FitOrRun,
+    folder: flag.Folder,
     /,
     *,
     cost: flag.CostWords = None,
@@ -44,13 +43,7 @@ def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
     """
     from stakes.fitting.any_folder import report_of
     from stakes.reports.fit_report import REPORT
-    from stakes.reports.run_report import write_run_report
-    from stakes.training.run_folder import is_run
 
     if out is not None and out.resolve() == (folder / REPORT).resolve():
         raise SettingError(f"{str(out)!r} is the report of the folder itself, which is written without --out")
-    if is_run(folder):
-        if cost is not None:
-            raise SettingError(f"{folder} is the run of a task, whose cost is the task's; got --cost {cost!r}")
-        return write_run_report(folder, out)
     return report_of(folder, cost, out)

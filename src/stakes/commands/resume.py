@@ -1,4 +1,4 @@
-"""`stakes resume`: a run, a sweep, a fit or a backtest that was interrupted goes on."""
+"""`stakes resume`: a fit or a backtest that was interrupted goes on."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ app = App(name="resume")
 
 @app.default
 def resume(
-    folder: Annotated[Path, Parameter(help="folder of a run, a sweep, a fit or a backtest")],
+    folder: Annotated[Path, Parameter(help="folder of a fit or a backtest")],
     /,
     *,
     cost: Annotated[str | None, Parameter(help="your own cost of a fit or a backtest, given again")] = None,
@@ -24,9 +24,9 @@ def resume(
     quiet: flag.Quiet = False,
     checkpoint_seconds: flag.Seconds = 30.0,
 ) -> None:
-    from stakes.commands.output import print_fit, print_text
+
+    from stakes.commands.output import print_fit
     from stakes.training.execution import Execution
-    from stakes.training.train_and_resume import resume_folder
 
     execution = Execution(device, workers, quiet, checkpoint_seconds)
     if (folder / "fit.json").is_file():
@@ -38,7 +38,5 @@ def resume(
 
         result = resume_backtest(folder, execution, cost)
         print_fit(result, as_json=False)
-    elif cost is not None:
-        raise SettingError(f"cost is for a fit or a backtest, and {folder} holds neither")
     else:
-        print_text(str(resume_folder(folder, execution)))
+        raise SettingError(f"{folder} is neither the folder of a fit nor that of a backtest")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.records import Record
+from stakes.data.records.record import Record
 from stakes.data.series_file import SeriesFile, open_series_file
 from stakes.data.xarray_files import COMPONENTS, SPEEDS
 from stakes.errors import NetCDFError

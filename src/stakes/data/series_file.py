@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.records import Record
+from stakes.data.records.record import Record
 from stakes.data.time_axis import Times, check_regular, to_utc
 from stakes.data.xarray_files import one_version, open_dataset
 from stakes.errors import NetCDFError, SeriesError, one_line

@@ -6,6 +6,7 @@ the cases are taken later, so that a metric and a region never have to know each
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import cast
 
 import torch
@@ -32,6 +33,22 @@ LEVELS = tuple(round(0.02 + 0.04 * place, 2) for place in range(25))
 
 _NUMBERS_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 24}  # members of all sites: what the caches hold, what fills a GPU
 _BEFORE_CUT_OFF = 2.0  # m/s: the paper's cut-off region begins where power is already falling
+
+
+def region_between(value: Callable[[Tensor], Tensor], lower: float = -inf, upper: float = inf) -> Region:
+    """The region of the cases whose value lies in [lower, upper).
+
+    Args:
+        value: The number that the region goes by: outcomes (..., D) to (...).
+        lower: The least value that belongs to the region.
+        upper: The least value above it that no longer does.
+    """
+
+    def belongs(outcome: Tensor) -> Tensor:
+        values = value(outcome)
+        return (values >= lower) & (values < upper)
+
+    return belongs
 
 
 def tail_score(cost: Cost) -> ThresholdWeightedCRPS | None:

@@ -136,7 +136,7 @@ def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
         from stakes.fitting.recalibrated import report_recalibrated
 
         return report_recalibrated(folder, cost, out)
-    from stakes.bundle import load_bundle
+    from stakes.bundle.bundle import load_bundle
     from stakes.bundle.manifest import errors_name, read_manifest
     from stakes.cost_text.cost_on_record import cost_again
     from stakes.cost_text.own_cost_file import naming_own_cost

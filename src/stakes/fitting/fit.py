@@ -18,10 +18,10 @@ import pandas as pd
 import torch
 
 import stakes
-from stakes.bundle import bundle_files, is_bundle, load_bundle, record_file, save_bundle
 from stakes.bundle.about_fit import AboutFit
+from stakes.bundle.bundle import load_bundle, save_bundle
 from stakes.bundle.cost_of_bundle import chosen_cost
-from stakes.bundle.manifest import errors_name
+from stakes.bundle.manifest import bundle_files, errors_name, is_bundle, record_file
 from stakes.cost_text.cost_on_record import cost_again
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.data.feature_moments import FEATURE_MOMENTS, save_moments

@@ -17,13 +17,12 @@ from stakes.evaluation.forecast_table import todays_cost
 from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.intervals import paired_difference
 from stakes.evaluation.judged_parts import JudgedParts, judged_parts
-from stakes.evaluation.metrics import LEVELS, Assessor, Region
+from stakes.evaluation.metrics import LEVELS, Assessor, Region, region_between
 from stakes.evaluation.study import AXES, Study
 from stakes.evaluation.worth_by_parameter import VALUES_SHOWN, WorthAtValue
 from stakes.forecaster.estimator import DecisionAwareForecaster
 from stakes.forecaster.fresh_errors import Which
 from stakes.method.parameter_range import ranged_parameter, with_parameter
-from stakes.tasks.regions import region_between
 
 __all__ = ["ForecasterJudgement", "judge_by_parameter", "judge_forecaster"]
 

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.bundle import Bundle, bundle_files
 from stakes.bundle.about_fit import AboutFit
+from stakes.bundle.bundle import Bundle
+from stakes.bundle.manifest import bundle_files
 from stakes.data.feature_moments import FEATURE_MOMENTS, FeatureMoments, load_moments
 from stakes.data.layout import MISSING_FEATURE, TableLayout
 from stakes.data.quality import DataQuality

@@ -46,7 +46,7 @@ from stakes.reports.parts_section import parts_section
 from stakes.reports.target_names import folded_names, targets_text
 
 if TYPE_CHECKING:
-    from stakes.bundle import Bundle
+    from stakes.bundle.bundle import Bundle
 
 __all__ = ["REPORT", "JudgedFit", "build_fit_report", "judged_fit_of", "write_fit_report"]
 
@@ -87,7 +87,7 @@ def write_fit_report(fit: JudgedFit, folder: Path, out: Path | None = None) -> P
         folder: Where the fit was saved.
         out: The other file; None for the folder's own.
     """
-    from stakes.bundle import record_file
+    from stakes.bundle.manifest import record_file
 
     write_report(build_fit_report(fit), out or folder / REPORT)
     if out is None:

@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stakes.bundle import Bundle, bundle_files, load_bundle
+from stakes.bundle.bundle import Bundle, load_bundle
+from stakes.bundle.manifest import bundle_files
 from stakes.bundle.open_fit import open_folder
 from stakes.data.estimator_input import as_tensor
 from stakes.data.outcome_bounds import within_bounds

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 
 import stakes
-from stakes.bundle import Bundle
+from stakes.bundle.bundle import Bundle
 from stakes.data.layout import TableLayout
 from stakes.evaluation.metrics import Assessor
 from stakes.json_values import json_value

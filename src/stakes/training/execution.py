@@ -95,10 +95,6 @@ class Execution:
         largest = _GPU_STACK if self.resolved_device == "cuda" else _CPU_STACK
         return max(1, min(largest, math.ceil(runs / self.processes)))
 
-    def resumption(self, folder: Path) -> str:
-        """How interrupted jobs in this folder go on."""
-        return f"`stakes resume {folder}`"
-
     def supervise(
         self, jobs: Sequence[Job], folder: Path, stop: Callable[[], bool], display: Display
     ) -> dict[str, str]:
@@ -142,6 +138,5 @@ def run_jobs(jobs: Sequence[Job], folder: Path, execution: Execution) -> dict[st
     with stop_on_interrupt() as stop, Display(execution.quiet) as display:
         failures = execution.supervise(jobs, folder, stop, display)
         if stop():
-            again = execution.resumption(folder)
-            raise InterruptedTraining(f"interrupted; everything is saved, {again} goes on from there")
+            raise InterruptedTraining("interrupted; everything is saved, the same command goes on from there")
     return failures

@@ -1,4 +1,4 @@
-"""The files that trained models are kept in: one format for a run of `stakes train` and for a fitted forecaster.
+"""The files that trained models are kept in: one format for a run and for a fitted forecaster.
 
 `settings.json` says what was asked for and `state.json` what came of it: JSON with its own SHA-256, as
 `stakes.files.write_json` writes it. `weights.safetensors` has the models by number, the first one as "model.0.KEY",

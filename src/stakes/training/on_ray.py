@@ -84,9 +84,6 @@ class RayExecution(Execution):
         """What a job takes of a node."""
         return {"num_cpus": 1, "num_gpus": 1} if self.resolved_device == "cuda" else {"num_cpus": 1}
 
-    def resumption(self, folder: Path) -> str:
-        return "the same command"
-
     def supervise(
         self, jobs: Sequence[Job], folder: Path, stop: Callable[[], bool], display: Display
     ) -> dict[str, str]:
@@ -269,7 +266,8 @@ def _answering(address: str) -> str:
 
 
 def _environment() -> dict[str, Any]:
-    return {"env_vars": {name: os.environ.get(name, value) for name, value in MEMORY.items()}}
+    path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), os.getcwd())))  # jobs may be of a package there
+    return {"env_vars": {"PYTHONPATH": path} | {name: os.environ.get(name, value) for name, value in MEMORY.items()}}
 
 
 def _told(job: Job) -> Path:

@@ -9,9 +9,9 @@ import pytest
 import xarray as xr
 from made_era5 import Layout, RecordingClient, downloaded, make_store, values
 
-from stakes.data.era5 import Fetched, fetch_era5, find_source
 from stakes.data.era5.arco import ArcoStore
 from stakes.data.era5.cds import ClimateDataStore, cds_request
+from stakes.data.era5.fetch import Fetched, fetch_era5, find_source
 from stakes.data.era5.request import UNITS, VARIABLES, Era5Request, Piece, variable_names, years_of
 from stakes.data.era5.standard_form import ERA5_ATTRIBUTION
 from stakes.data.record_files import read_series, read_temperature, read_wind

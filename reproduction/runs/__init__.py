@@ -1,0 +1,1 @@
+"""Runs of named tasks: settings, folders, stacks and sweeps."""

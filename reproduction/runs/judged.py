@@ -1,0 +1,330 @@
+"""A run judged on the test cases of its task, which training has not seen, and its report."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from reproduction.runs.folder import RunFolder, RunState
+from reproduction.runs.settings import RunSettings, task_data
+from reproduction.tasks.task import KnownTruth, Task
+from stakes.bundle.cost_of_bundle import words_for
+from stakes.data.case_labels import case_labels, in_utc
+from stakes.data.cases import Cases
+from stakes.evaluation.case_metrics import CaseMetrics
+from stakes.evaluation.headroom import automatic_block
+from stakes.evaluation.intervals import Difference, Resampling
+from stakes.evaluation.metrics import Assessor, Metrics
+from stakes.fitting.evaluate import Evaluation
+from stakes.method.actions import optimal_action
+from stakes.method.models.sample_model import SampleModel
+from stakes.number_text import amount_text, count_text, interval_text, number_text
+from stakes.reports.fit_panels import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
+from stakes.reports.fit_report import REPORT
+from stakes.reports.fit_tables import settings_table
+from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table, write_report
+from stakes.settings import canonical_text, to_plain
+
+_TRUTHS: dict[str, Any] = {}
+
+
+def sampled_members(model: SampleModel, cases: Cases, members: int, seed: int, device: str = "cpu") -> Tensor:
+    """Members (N, M, D) with fresh noise for every case.
+
+    Args:
+        model: The trained model, on the device.
+        cases: The cases to be forecast.
+        members: How many members each forecast has.
+        seed: What the noise is drawn from.
+        device: Where they are sampled, "cpu" or "cuda".
+    """
+    generator = torch.Generator(device).manual_seed(seed)
+    return model.sample(cases.features.to(device), members, generator)
+
+
+def task_metrics(task: Task, cases: Cases, members: Tensor) -> Metrics:
+    """The metrics (N,) of forecasts for the cost and regions of a task, and against the truth where it is known.
+
+    Args:
+        task: The task.
+        cases: The cases that were forecast.
+        members: The forecasts (N, M, D).
+    """
+    metrics = Assessor(task.cost, task.regions)(members, cases.outcome.to(members.device))
+    if isinstance(task, KnownTruth):
+        metrics |= against_truth(task, cases, metrics["action"].cpu()[:, None])
+    return metrics
+
+
+def known_of_test_cases(task: Task) -> dict[str, NDArray[Any]]:
+    """What is known of the test cases without any forecast, each (N,).
+
+    The outcome, what the constant action that was best for the training outcomes costs, and `observed_NAME` for every
+    region; the time, the only feature and the truth where there are such.
+
+    Args:
+        task: The task.
+    """
+    data = task_data(task)
+    test, cost = data.test, task.cost
+    climatology = optimal_action(cost, data.train.outcome, thorough=True).expand(len(test), -1)
+    values: dict[str, NDArray[Any]] = {
+        "outcome": Assessor(cost).total(test.outcome).numpy(),
+        "climatology_cost": cost(climatology, test.outcome).numpy(),
+    }
+    values |= {f"observed_{name}": region(test.outcome).numpy() for name, region in task.regions.items()}
+    if test.times is not None:
+        values["time"] = test.times
+    if test.features.shape[1] == 1:
+        values["feature"] = test.features[:, 0].numpy()
+    if isinstance(task, KnownTruth):
+        values["true_action"] = truth_of(task, test).action[:, 0].numpy()
+    if hasattr(task, "true_power"):
+        values["true_spread"] = cast(Any, task).true_power(test.features).std(-1).numpy()
+    return values
+
+
+def against_truth(task: KnownTruth, test: Cases, action: Tensor) -> dict[str, Tensor]:
+    """The regret of actions under the true distribution, and how far they are from its best ones, each (N,).
+
+    Args:
+        task: A task whose true distribution is known.
+        test: Its test cases.
+        action: The action taken in each case, (N, 1).
+    """
+    truth = truth_of(task, test)
+    return {"regret": truth.regret(action), "tracking": (action - truth.action).abs().squeeze(-1)}
+
+
+def truth_of(task: Any, test: Cases) -> Any:
+    """What the true distribution says of the test cases, kept for the runs that follow.
+
+    Args:
+        task: A task whose true distribution is known.
+        test: Its test cases.
+    """
+    key = canonical_text(to_plain(task))
+    if key not in _TRUTHS:
+        if len(_TRUTHS) > 8:
+            _TRUTHS.clear()
+        _TRUTHS[key] = task.truth(test.features)
+    return _TRUTHS[key]
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRun:
+    """What the forecasts of a trained run are worth on the test cases of its task.
+
+    Attributes:
+        run: What was asked for.
+        state: How the training ended.
+        cases: The metrics of every test case.
+        regions: Which cases (N,) belong to each region of the task, by their outcome.
+        block: How many neighbouring cases depend on each other, for intervals.
+    """
+
+    run: RunSettings
+    state: RunState
+    cases: CaseMetrics
+    regions: Mapping[str, NDArray[np.bool_]]
+    block: int
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before anything is concluded from the metrics."""
+        if self.state.status != "failed":
+            return ()
+        return (f"training failed, {self.state.failure}; the last good weights are judged",)
+
+    def mean(self, metric: str, region: str | None = None) -> Difference:
+        """The mean of a metric with its 95 % interval, over all test cases or those of a region.
+
+        Args:
+            metric: One of the names in `cases.chosen`.
+            region: A region of the task; None takes all cases.
+        """
+        values = np.asarray(self.cases.chosen[metric], dtype=np.float64)
+        inside = values if region is None else np.where(self.regions[region], values, np.nan)
+        resampling = Resampling(len(values), block=min(self.block, len(values)))
+        return resampling.mean(inside[None, None]).interval()
+
+
+def judge_run(folder: RunFolder, block: int | None = None) -> JudgedRun:
+    """Sample the model of a run on the test cases of its task, decide, and see what that costs.
+
+    Args:
+        folder: The folder of a run that has come to its end.
+        block: How many neighbouring cases depend on each other; None tells by their times or their number.
+    """
+    model, run, state = cast(Any, folder.model()), folder.settings(), folder.state()
+    assert state is not None  # or there is no model
+    data, members = task_data(run.task), run.task.paper.test_members
+    known = known_of_test_cases(run.task)
+    metrics = task_metrics(run.task, data.test, sampled_members(model, data.test, members, run.seed))
+    chosen = {name: values.double().numpy() for name, values in metrics.items() if values.dim() == 1}
+    chosen["climatology_cost"] = known["climatology_cost"].astype(np.float64)
+    times = data.test.times
+    index = pd.RangeIndex(len(data.test), name="row") if times is None else pd.DatetimeIndex(times, name="time")
+    outcomes = pd.DataFrame(data.test.outcome.double().numpy(), case_labels(index), list(data.outcome_names))
+    return JudgedRun(
+        run=run,
+        state=state,
+        cases=CaseMetrics(outcomes, chosen, members),
+        regions={name: known[f"observed_{name}"] for name in run.task.regions},
+        block=block or automatic_block(len(data.test) if times is None else times),
+    )
+
+
+def evaluate_run(folder: Path, block: int | None = None) -> Evaluation:
+    """A trained run on the test cases of its task, for the cost of its task.
+
+    Args:
+        folder: The folder of a run that has come to its end.
+        block: How many neighbouring cases depend on each other; None tells by their times or their number.
+    """
+    judged = judge_run(RunFolder(folder), block)
+    table, cases = judged.cases.summary(judged.block), in_utc(judged.cases.table())
+    task, cost = judged.run.task, words_for(judged.run.task.cost)
+    subject = f"task {task.name}, cost {task.cost if cost is None else cost}, weight {judged.run.decision_weight:g}"
+    return Evaluation(table, cases, cost, judged.block, judged.notes, subject)
+
+
+Lines = Sequence[Mapping[str, Any]]
+_METRICS = {
+    "cost": "realised cost of the actions that the forecasts recommend",
+    "expected_cost": "what the forecasts expected these actions to cost",
+    "gap": "expected less realised: 0 where the forecasts know what their decisions cost",
+    "climatology_cost": "cost of the one action that was best for the training outcomes",
+    "foresight_regret": "cost above that of the best action for each outcome, had it been known",
+    "regret": "expected cost above that of the best action, under the true distribution",
+    "energy_score": "score of the whole forecast; lower is better",
+}
+_CURVES = {"loss": "objective", "energy_score": "energy score", "cost": "cost"}
+_BY_OUTCOME = (
+    "Regions are those of the task, and cases belong to them by their outcome: means over them reward forecasts that "
+    "exaggerate, since it was not known beforehand which cases these would be.",
+)
+
+
+def write_run_report(folder: Path, out: Path | None = None) -> Path:
+    """Judge the run in the folder, and write its report; returns where it is.
+
+    Args:
+        folder: The folder of a run that has come to its end.
+        out: The file to write; None writes FOLDER/report.html.
+    """
+    run = RunFolder(folder)
+    path = out or folder / REPORT
+    write_report(build_run_report(judge_run(run), run.metrics()), path)
+    return path
+
+
+def build_run_report(judged: JudgedRun, lines: Lines) -> Report:
+    """What a run can show, on one page.
+
+    Args:
+        judged: The run on the test cases of its task.
+        lines: The lines of its metrics.jsonl.
+    """
+    run = judged.run
+    return Report(
+        title=f"A run of the task {run.task.name}",
+        subtitle=f"Model {run.model.name}, decision weight {run.decision_weight:g}, seed {run.seed}. Judged on "
+        f"{count_text(len(judged.cases.outcomes), 'test case')}{_span(judged)} that training has not seen.",
+        summary=tuple(_summary(judged)),
+        sections=tuple(_sections(judged, lines)),
+        provenance=_provenance(judged),
+    )
+
+
+def _summary(judged: JudgedRun) -> Iterator[str]:
+    cost, constant = judged.mean("cost"), judged.mean("climatology_cost")
+    yield (
+        f"The actions that its forecasts recommend cost {_amount(cost)} per test case; the constant action that was "
+        f"best for the training outcomes costs {_amount(constant)}."
+    )
+    yield "One run says little about a decision weight; a sweep trains several that can be compared."
+    yield from (f"{note[0].upper()}{note[1:]}." for note in judged.notes)
+
+
+def _sections(judged: JudgedRun, lines: Lines) -> Iterator[Section]:
+    yield Section("metrics", "What the forecasts are worth", _BY_OUTCOME, (), (_metrics_table(judged),))
+    if figure := _training_figure(judged, lines):
+        yield Section("training", "Training", (_ending(judged),), (figure,))
+    yield Section("settings", "Settings", (), (), (settings_table(to_plain(judged.run), "run"),))
+
+
+def _metrics_table(judged: JudgedRun) -> Table:
+    """The mean of every metric with its 95 % interval, over all test cases and in every region of the task."""
+    metrics = [name for name in _METRICS if name in judged.cases.chosen]
+    rows: list[tuple[Cell, ...]] = []
+    for region in (None, *judged.regions):
+        count = len(judged.cases.outcomes) if region is None else int(judged.regions[region].sum())
+        means = [judged.mean(metric, region) if count else None for metric in metrics]
+        cells = [None if mean is None else ShownCell(interval_text(*mean), mean.mean) for mean in means]
+        rows.append((region or "all", count, *cells))
+    columns = (
+        Column("region"),
+        Column("cases", kind="number", help="test cases"),
+        *(Column(name.replace("_", " "), kind="number", help=_METRICS[name]) for name in metrics),
+    )
+    note = f"Means over the cases, with 95 % intervals from blocks of {judged.block} neighbouring cases."
+    return Table("metrics", "Means by region", columns, tuple(rows), note)
+
+
+def _training_figure(judged: JudgedRun, lines: Lines) -> Figure | None:
+    """What the validation cases said, epoch by epoch."""
+    trained = [line for line in lines if line["phase"] == "training"]
+    curves = {name: [line.get(name) for line in trained] for name in _CURVES}
+    known = {name: values for name, values in curves.items() if any(value is not None for value in values)}
+    if len(trained) < 2 or not known:
+        return None
+    panels = []
+    with drawing_style():
+        for name, values in known.items():
+            panel, (axes,) = new_panel()
+            heights = [np.nan if value is None else value for value in values]
+            axes.plot([line["epoch"] for line in trained], heights, **{**LOOKS["plain"], "marker": ""})
+            axes.axvline(judged.state.best_epoch, color="black", linewidth=0.8, linestyle="--")
+            axes.set(xlabel="epoch", ylabel=axis_label(_CURVES[name], ""))
+            panels.append(panel)
+        caption = "On the validation cases. The dashed line is the epoch whose weights were kept."
+        return figure_of_panels("training", "How the training went", caption, panels, to_plain(judged.run))
+
+
+def _ending(judged: JudgedRun) -> str:
+    state = judged.state
+    best = "" if state.best_loss is None else f", where the objective was {number_text(state.best_loss)}"
+    return (
+        f"The training {_ENDINGS[state.status]} after {count_text(state.epoch, 'epoch')} and "
+        f"{count_text(state.steps, 'step')}; the weights are those of epoch {state.best_epoch}{best}."
+    )
+
+
+_ENDINGS = {"finished": "finished", "stopped early": "was stopped early", "failed": "failed", "running": "ran"}
+
+
+def _provenance(judged: JudgedRun) -> dict[str, str]:
+    attribution = task_data(judged.run.task).attribution
+    versions = {name: str(version) for name, version in judged.state.versions.items()}
+    data = {"data": attribution} if attribution else {}
+    return {"run": judged.run.name, **data, **versions, "weights": f"SHA-256 {judged.state.weights_sha256}"}
+
+
+def _span(judged: JudgedRun) -> str:
+    times = task_data(judged.run.task).test.times
+    if times is None:
+        return ""
+    first, last = (str(np.datetime_as_string(time, "D")) for time in (times.min(), times.max()))
+    return f" from {first} to {last}"
+
+
+def _amount(mean: Any) -> str:
+    low, high = (amount_text(value, beside=mean) for value in mean[1:])
+    return f"{amount_text(mean.mean, beside=mean)} (95 % interval {low} to {high})"

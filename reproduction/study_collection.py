@@ -1,0 +1,58 @@
+"""The studies of a reproduction by task, model and choice."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from stakes.errors import StudyError
+from stakes.evaluation.study import Study
+
+
+@dataclass(frozen=True, order=True)
+class StudyKey:
+    """Which study of a reproduction; as text, "wind-implicit-main" or "simulated_portfolio-60-implicit-main".
+
+    Attributes:
+        task: The name of the task, such as "wind".
+        model: "implicit", "diffusion", or "policy" for the direct policy without a forecast.
+        choice: The name of the settings, a key of `reproduction.plan.CHOICES`.
+        sites: How many sites the simulated portfolio has; None for every other task.
+    """
+
+    task: str
+    model: str
+    choice: str = "main"
+    sites: int | None = None
+
+    def __str__(self) -> str:
+        return "-".join([self.task, *([str(self.sites)] if self.sites else []), self.model, self.choice])
+
+
+@dataclass(frozen=True)
+class Studies(Mapping[StudyKey, Study]):
+    """The studies that were evaluated, of which a figure or a claim takes those it needs.
+
+    Asking for one that is not there raises a `StudyError` that names it.
+
+    Attributes:
+        by_key: The studies.
+    """
+
+    by_key: Mapping[StudyKey, Study] = field(default_factory=dict)
+
+    def __getitem__(self, key: StudyKey) -> Study:
+        if key not in self.by_key:
+            raise StudyError(f"this reproduction has no study {key}")
+        return self.by_key[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.by_key
+
+    def __iter__(self) -> Iterator[StudyKey]:
+        return iter(self.by_key)
+
+    def __len__(self) -> int:
+        return len(self.by_key)
+
+    def find(self, task: str, model: str, choice: str = "main", sites: int | None = None) -> Study:
+        """The study whose key has these four parts."""
+        return self[StudyKey(task, model, choice, sites)]

@@ -1,0 +1,217 @@
+import json
+import math
+from dataclasses import replace
+from math import nan
+
+import numpy as np
+import pytest
+from made_studies import made_studies
+
+from reproduction.claims import method
+from reproduction.claims.claim import (
+    Check,
+    Claim,
+    Expected,
+    Judgement,
+    does_not_fall,
+    exact,
+    falls,
+    nearest_weight,
+    never_falls,
+    never_rises,
+    remark,
+    required_parameter,
+    rises,
+    smallest_and_largest,
+    stays,
+    task_of,
+)
+from reproduction.claims.judging import all_claims, claims_record, judge_claims
+from reproduction.study_collection import Studies, StudyKey
+from reproduction.tasks.synthetic import SyntheticTask
+from stakes.errors import StudyError
+from stakes.evaluation.intervals import Difference, Resampling, Sampled
+from stakes.evaluation.study import Study
+from stakes.reports.page import Verdict
+
+CLAIMS = {claim.identifier: claim for claim in all_claims()}
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(method, "_SETS", 600)
+    monkeypatch.setattr(method, "_ROUNDS", 2)
+    monkeypatch.setattr(method, "_SIZES", (2, 5, 8))
+
+
+def synthetic() -> Study:
+    return made_studies("synthetic").find("synthetic", "diffusion")
+
+
+def wind() -> Study:
+    return made_studies("wind").find("wind", "implicit")
+
+
+@pytest.mark.parametrize(
+    ("expected", "bound", "low", "high", "found"),
+    [
+        ("below", 0.0, -2.0, -1.0, "holds"),
+        ("below", 0.0, 1.0, 2.0, "fails"),
+        ("below", 0.0, -1.0, 1.0, "open"),
+        ("below", 0.0, -1.0, 0.0, "open"),
+        ("below", 0.0, 0.0, 0.0, "open"),
+        ("below", -10.0, -12.0, -11.0, "holds"),
+        ("below", -10.0, -5.0, -1.0, "fails"),
+        ("above", 0.0, 1.0, 2.0, "holds"),
+        ("above", 0.0, -2.0, -1.0, "fails"),
+        ("above", 0.0, -1.0, 1.0, "open"),
+        ("above", 10.0, 1.0, 2.0, "fails"),
+        ("above", 10.0, 9.0, 11.0, "open"),
+        ("within", 2.0, -2.0, 2.0, "holds"),
+        ("within", 2.0, 3.0, 4.0, "fails"),
+        ("within", 2.0, -4.0, -3.0, "fails"),
+        ("within", 2.0, 1.0, 3.0, "open"),
+        ("within", 2.0, -5.0, 5.0, "open"),
+        ("within", 0.0, 0.0, 0.0, "holds"),
+        ("not below", 0.0, -1.0, 1.0, "holds"),
+        ("not below", 0.0, 1.0, 2.0, "holds"),
+        ("not below", 0.0, -2.0, -1.0, "fails"),
+        ("not above", 0.0, -1.0, 1.0, "holds"),
+        ("not above", 0.0, -2.0, -1.0, "holds"),
+        ("not above", 0.0, 1.0, 2.0, "fails"),
+        *((each, 0.0, nan, nan, "open") for each in ("below", "above", "within", "not below", "not above")),
+    ],
+)
+def test_what_an_interval_says(expected: Expected, bound: float, low: float, high: float, found: Verdict) -> None:
+    assert Check("x", Difference((low + high) / 2, low, high), expected, bound).verdict == found
+
+
+@pytest.mark.parametrize(
+    ("effects", "note", "found"),
+    [
+        ([-1.0, -2.0], "", "holds"),
+        ([-1.0, 1.0], "", "fails"),
+        ([-1.0, nan], "", "open"),
+        ([nan, 1.0], "", "fails"),
+        ([], "", "open"),
+        ([-1.0], "a part could not be judged", "open"),
+        ([1.0], "a part could not be judged", "fails"),
+    ],
+)
+def test_checks_together(effects: list[float], note: str, found: Verdict) -> None:
+    checks = tuple(falls("x", exact(effect)) for effect in effects)
+    assert Judgement(CLAIMS["S1"], "main", checks, note).verdict == found
+    beside = (remark(falls("y", exact(1.0))), remark(falls("z", exact(nan))))
+    assert Judgement(CLAIMS["S1"], "main", (*checks, *beside), note).verdict == found
+
+
+def of_values(mean: float, deviation: float, count: int = 60) -> Sampled:
+    """The mean of so many independent values."""
+    values = np.random.default_rng(0).normal(size=count)
+    values = mean + deviation * (values - values.mean()) / values.std()
+    return Resampling(count).mean(values[None, None])
+
+
+def test_how_a_check_reads() -> None:
+    effect = of_values(-10.0, 7.665)
+    assert str(falls("cost", effect, paper=-18.0)) == "cost: -10 [-12, -8] %; paper -18 %"
+    assert str(remark(rises("mass", exact(nan), ""))) == "mass: not measurable (beside the claim)"
+    expectations = [
+        falls("x", effect),
+        rises("x", effect, above=10.0),
+        stays("x", effect, 2.0),
+        does_not_fall("x", effect),
+    ]
+    assert [check.expectation for check in expectations] == ["below 0", "above 10", "within ±2", "not below 0"]
+
+
+def test_the_step_that_goes_the_other_way() -> None:
+    path = {weight: of_values(mean, weight) for weight, mean in ((0.0, 0.0), (0.5, -3.0), (0.9, -1.0))}
+    assert never_rises("x", path).what == "x, step from weight 0.5 to 0.9"
+    assert (never_rises("x", path).verdict, never_falls("x", path).verdict) == ("fails", "fails")
+    falling = {weight: path[weight] for weight in (0.0, 0.5)}
+    assert (never_rises("x", falling).verdict, never_falls("x", falling).verdict) == ("holds", "fails")
+    assert never_rises("x", {**falling, 0.9: exact(nan)}).verdict == "open"
+    with pytest.raises(StudyError, match="at least two"):
+        never_rises("x", {0.0: exact(0.0)})
+
+
+def test_more_steps_have_wider_intervals() -> None:
+    one = {0.0: exact(0.0), 0.1: of_values(2.2, math.sqrt(59))}  # 2.2 standard errors above zero
+    many = one | dict.fromkeys((0.2, 0.3, 0.4), one[0.1])
+    assert (never_rises("x", one).verdict, never_rises("x", many).verdict) == ("fails", "holds")
+
+
+def test_every_claim_is_there_once() -> None:
+    expected = [f"S{n}" for n in range(1, 7)] + [f"W{n}" for n in range(1, 8)] + [f"F{n}" for n in range(1, 10)]
+    assert [claim.identifier for claim in all_claims()] == [*expected, "M1", "M2", "O1", "T1"]
+    assert all(claim.statement.endswith(".") and claim.how.endswith(".") for claim in all_claims())
+
+
+@pytest.mark.parametrize("choices", [("main",), ("biased_score", "epsilon", "decision_alone")], ids=["main", "choices"])
+def test_every_claim_can_be_judged(choices: tuple[str, ...]) -> None:
+    subjects = ("synthetic", "wind", "frost")
+    studies = Studies({key: study for each in subjects for key, study in made_studies(each, *choices).items()})
+    judged = judge_claims(studies)
+    assert {judgement.claim.identifier for judgement in judged} == set(CLAIMS)
+    record = claims_record(judged)
+    json.dumps(record, allow_nan=False)
+    assert list(record) == list(CLAIMS)
+    written = [choice["checks"] for claim in record.values() for choice in claim["choices"].values()]
+    assert [len(checks) for checks in written] == [len(judgement.checks) for judgement in judged]
+    without_checks = [j for j in judged if not j.checks]
+    assert all(j.note and j.verdict == "open" for j in without_checks)
+    if choices == ("main",):
+        assert {j.claim.identifier for j in without_checks} == {"F4", "M2"}  # few made cases are cold; a choice
+
+
+def test_claims_without_studies_are_open() -> None:
+    (judgement,) = CLAIMS["W1"].judgements(Studies())
+    assert (judgement.verdict, judgement.note) == ("open", "this run has no study of wind with the implicit model")
+    (judgement,) = CLAIMS["M2"].judgements(made_studies("wind"))
+    assert (judgement.verdict, judgement.choice) == ("open", "decision_alone")
+    assert judgement.note.endswith("wind with the implicit model under the choice decision_alone")
+    (judgement,) = CLAIMS["F9"].judgements(made_studies("wind"))
+    assert judgement.note == "this run has no study of frost with the implicit model"
+
+
+def test_what_a_study_lacks_is_noted() -> None:
+    study = wind()
+    short = replace(study, forecasts=study.forecasts.sel(decision_weight=[0.0, 0.1]))
+    (judgement,) = CLAIMS["W1"].judgements(Studies({StudyKey("wind", "implicit"): short}))
+    assert (judgement.verdict, judgement.checks) == ("open", ())
+    assert judgement.note == "this study has the weights 0, 0.1, none near 0.9"
+    one = replace(study, forecasts=study.forecasts.sel(parameter=[5.0]))
+    (judgement,) = CLAIMS["W4"].judgements(Studies({StudyKey("wind", "implicit"): one}))
+    assert judgement.note == "this study has one penalty, 5: nothing to compare it with"
+    with pytest.raises(StudyError, match="has penalty 5, not 3"):
+        required_parameter(one, 3.0)
+    assert (nearest_weight(study, 0.85), smallest_and_largest(study)) == (0.9, (3.0, 10.0))
+
+
+def test_checks_before_a_missing_part_are_kept() -> None:
+    study = made_studies("frost").find("frost", "implicit")
+    one = replace(study, forecasts=study.forecasts.sel(parameter=[0.2]))
+    (judgement,) = CLAIMS["F1"].judgements(Studies({StudyKey("frost", "implicit"): one}))
+    assert judgement.checks
+    assert "not 0.3" in judgement.note
+
+
+def test_a_study_of_one_penalty_says_nothing_of_growth() -> None:
+    study = made_studies("wind").find("wind", "diffusion")
+    one = replace(study, forecasts=study.forecasts.sel(parameter=[5.0]))
+    (judgement,) = CLAIMS["W7"].judgements(Studies({StudyKey("wind", "diffusion"): one}))
+    assert judgement.checks
+    assert not judgement.note
+    assert not any("less λ" in check.what for check in judgement.checks)
+
+
+def test_the_task_of_a_study() -> None:
+    about = {**wind().about, "settings": {"task": {"name": "wind", "record": "wind_nora10"}}}
+    assert task_of(replace(wind(), about=about)).record == "wind_nora10"  # type: ignore[attr-defined]
+    assert task_of(synthetic()) == SyntheticTask()
+
+
+def test_a_claim_of_ones_own() -> None:
+    claim = Claim("X1", "wind", "It is.", "So.", (("wind", "implicit"),), lambda study: iter([falls("x", exact(-1.0))]))
+    assert [judgement.verdict for judgement in claim.judgements(made_studies("wind"))] == ["holds"]

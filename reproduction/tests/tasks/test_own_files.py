@@ -1,0 +1,190 @@
+"""The wind and frost tasks on a NetCDF file of the user's own."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from reproduction.runs.settings import RunSettings, run_from_plain
+from reproduction.tasks.frost import FrostTask
+from reproduction.tasks.task import Cases, TaskData
+from reproduction.tasks.wind import WindTask
+from stakes.errors import NetCDFError, SeriesError, SettingError, StakesError
+from stakes.settings import to_plain
+
+REFERENCE = Path(__file__).parents[4] / "shared" / "data" / "reference"
+TASKS = (WindTask, FrostTask)
+
+
+def reference(name: str) -> str:
+    if not (REFERENCE / name).is_file():
+        pytest.skip("the reference files are not here")
+    return str(REFERENCE / name)
+
+
+def write(path: Path, start: str, end: str, missing: tuple[str, str] | None = None) -> str:
+    """6-hourly wind and temperature of [start, end), NaN in [missing)."""
+    times = np.arange(start, end, np.timedelta64(6, "h"), dtype="datetime64[h]").astype("datetime64[ns]")
+    days = (times - np.datetime64("2000")) / np.timedelta64(1, "D")
+    wave = np.sin(2 * np.pi * days / 365.25) + 0.3 * np.sin(days)
+    if missing is not None:
+        wave[(times >= np.datetime64(missing[0])) & (times < np.datetime64(missing[1]))] = np.nan
+    values = {"ws10": (9 + 6 * wave, "m s-1"), "t2m": (280 - 12 * wave, "K")}
+    variables = {name: (["time"], found, {"units": units}) for name, (found, units) in values.items()}
+    xr.Dataset(variables, coords={"time": times}).to_netcdf(path, engine="h5netcdf")
+    return str(path)
+
+
+def years(data: TaskData) -> list[tuple[int, int]]:
+    def of(cases: Cases) -> tuple[int, int]:
+        assert cases.times is not None
+        found = cases.times.astype("datetime64[Y]").astype(int) + 1970
+        return int(found.min()), int(found.max())
+
+    return [of(cases) for cases in (data.train, data.validation, data.test)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "wind", "frost"),
+    [
+        (
+            "2004-12-01",
+            "2022-03-01",
+            [(2005, 2019), (2020, 2020), (2021, 2021)],
+            [(2004, 2018), (2019, 2019), (2020, 2021)],
+        ),
+        (
+            "2005-01-01",
+            "2021-12-31",
+            [(2005, 2018), (2019, 2019), (2020, 2020)],
+            [(2005, 2017), (2018, 2018), (2019, 2020)],
+        ),
+        (
+            "2010-01-01",
+            "2015-01-01",
+            [(2010, 2012), (2013, 2013), (2014, 2014)],
+            [(2010, 2011), (2012, 2012), (2013, 2014)],
+        ),
+        (
+            "2010-07-01",
+            "2016-06-01",
+            [(2010, 2013), (2014, 2014), (2015, 2015)],
+            [(2010, 2012), (2013, 2013), (2014, 2015)],
+        ),
+    ],
+    ids=["the paper's years", "one day less", "five years", "years that are not full"],
+)
+def test_years_of_the_splits(tmp_path: Path, start: str, end: str, wind: list[Any], frost: list[Any]) -> None:
+    path = write(tmp_path / "a.nc", start, end)
+    assert years(WindTask(record=path).data()) == wind
+    assert years(FrostTask(record=path).data()) == frost
+
+
+def test_wind_is_in_metres_per_second_and_frost_in_degrees(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.nc", "2010", "2015")
+    wind, frost = WindTask(record=path).data(), FrostTask(record=path).data()
+    assert (wind.feature_names, wind.outcome_names) == (("ws10@0h", "ws10@-6h", "ws10@-12h"), ("ws10",))
+    assert (wind.unit, frost.unit) == ("m/s", "degC")
+    assert frost.outcome_names == ("t2m",)
+    assert frost.feature_names[:3] == ("t2m@0h", "ws10@0h", "t2m@-6h")
+    assert -10 < frost.train.outcome.min() < 0 < frost.train.outcome.max() < 25
+    assert "a.nc" in wind.attribution
+
+
+def test_a_row_reaches_as_far_back_as_in_the_embedded_records(tmp_path: Path) -> None:
+    splits = WindTask(record=write(tmp_path / "a.nc", "2010", "2015")).splits()
+    assert [split.left_out.outside_range for split in splits.values()] == [3, 3, 3]
+    assert torch.equal(
+        torch.tensor(splits["test"].features[1:, 0]), torch.tensor(splits["test"].outcomes[:-1, 0])
+    )  # the speed now is the one that the row before foresees
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("end", "full"), [("2013-01-01", 2), ("2011-06-01", 0)])
+def test_too_few_years_are_refused(tmp_path: Path, task: Any, end: str, full: int) -> None:
+    path = write(tmp_path / "a.nc", "2010-12-01", end)
+    needed = 4 if task is WindTask else 5
+    message = (
+        rf"at least {needed} full years, 2 to train, .*, got {full} in '.*a.nc', times from 2010-12-01T00:00:00 to"
+    )
+    with pytest.raises(SettingError, match=message):
+        task(record=path).data()
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "start", "end"),
+    [
+        (WindTask, "train", "2010", "2013"),
+        (WindTask, "validation", "2013", "2014"),
+        (WindTask, "test", "2014", "2015"),
+        (FrostTask, "train", "2010", "2012"),
+        (FrostTask, "validation", "2012", "2013"),
+        (FrostTask, "test", "2013", "2015"),
+    ],
+)
+def test_an_empty_split_is_named(tmp_path: Path, task: Any, name: str, start: str, end: str) -> None:
+    path = write(tmp_path / "a.nc", "2010", "2015", missing=(start, end))
+    span = "times from 2010-01-01T00:00:00 to 2014-12-31T18:00:00"
+    message = rf"the {name} split of record '.*a.nc', \[{start}, {end}\), is empty: the record has {span}"
+    with pytest.raises(SeriesError, match=message):
+        task(record=path).data()
+
+
+def test_the_shear_of_a_file() -> None:
+    assert WindTask(record="own.nc").power_curve.shear == 0.143
+    assert WindTask(record="own.nc", shear=0.11).power_curve.shear == 0.11
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_file_is_opened_when_its_data_are_asked_for(task: Any, tmp_path: Path) -> None:
+    with pytest.raises(NetCDFError, match=r"there is no file 'absent.nc'"):
+        task(record="absent.nc").data()
+    with pytest.raises(NetCDFError, match="is a folder, expected a NetCDF file"):
+        task(record=str(tmp_path)).data()
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("record", ["", "wind", 3, Path("a.nc"), "a\0b", "x" * 5000])
+def test_what_is_neither_a_record_nor_a_path_is_refused(task: Any, record: Any) -> None:
+    with pytest.raises(
+        StakesError, match=r"record must be one of .* or the path of a .nc, .zarr, .csv or .parquet file"
+    ):
+        task(record=record)
+
+
+def test_a_file_without_an_ending_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("own"), "2010", "2015")
+    assert len(WindTask(record="own").data().test) == 1_457
+
+
+def test_the_path_stays_as_it_was_given(tmp_path: Path) -> None:
+    run = RunSettings(WindTask(record="data/../own.nc"))
+    plain = to_plain(run)
+    assert plain["task"]["record"] == "data/../own.nc"
+    assert run_from_plain(plain) == run
+    assert run.name != RunSettings(WindTask()).name
+
+
+def test_the_reference_wind_trains_on_ten_years() -> None:
+    task = WindTask(record=reference("wind_era5_hornsrev_hourly_1997_2008.nc"))
+    data = task.data()
+    assert years(data) == [(1997, 2006), (2007, 2007), (2008, 2008)]
+    assert (len(data.train), len(data.validation), len(data.test)) == (14_605, 1_457, 1_461)
+    assert all(0 < mask(data.test.outcome).sum() < len(data.test) for mask in task.regions.values())
+
+
+def test_the_reference_frost_trains_on_37_years() -> None:
+    data = FrostTask(record=reference("frost_era5_berlin_hourly_1980_2019.nc")).data()
+    assert years(data) == [(1980, 2016), (2017, 2017), (2018, 2019)]
+    assert len(data.feature_names) == 30
+    assert data.outcome_names == ("t2m_berlin",)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_reference_grid_is_too_short(task: Any) -> None:
+    with pytest.raises(SettingError, match=r"got 1 in .*, times from 2017-01-01T00:00:00 to 2017-12-31T18:00:00"):
+        task(record=reference("era5_berlin_2x3grid_hourly_2017.nc")).data()

@@ -1,0 +1,120 @@
+import pytest
+import torch
+
+from reproduction.tasks.portfolio import SimulatedPortfolio
+from reproduction.tasks.synthetic import SyntheticTask
+from stakes import optimal_action
+from stakes.errors import SettingError
+
+
+def test_synthetic_mode_weight_is_the_share_of_the_second_mode() -> None:
+    task = SyntheticTask()
+    features, outcome = task.draw(200_000, torch.Generator().manual_seed(0))
+    second = (outcome[:, 0] > 1).float()
+    assert abs(second.mean() - 0.4) < 0.005
+    peak = (task.mode_weight(features) > 0.7).float()
+    assert abs((second * peak).sum() / peak.sum() - (task.mode_weight(features) * peak).sum() / peak.sum()) < 0.01
+
+
+def test_synthetic_true_action_is_the_best_for_many_draws() -> None:
+    task = SyntheticTask()
+    for x in (0.02, 0.08, 0.25):
+        features = torch.full((200_000, 1), x)
+        second = torch.rand(200_000, generator=torch.Generator().manual_seed(1)) < task.mode_weight(features)
+        noise = torch.randn(200_000, generator=torch.Generator().manual_seed(2))
+        outcome = torch.where(second, 2.5 + 0.4 * noise, 0.2 * noise)
+        found = optimal_action(task.cost, outcome[:, None])
+        torch.testing.assert_close(task.true_action(features[:1])[0], found, atol=0.01, rtol=0)
+
+
+def test_synthetic_mode_mass_is_the_mean_weight() -> None:
+    features = (torch.arange(100_000, dtype=torch.float64)[:, None] + 0.5) / 100_000
+    for frequency in (1.0, 2.3, 3.0):
+        task = SyntheticTask(frequency=frequency)
+        assert abs(task.mode_weight(features).mean().item() - task.marginal_mode_mass) < 1e-8
+    assert SyntheticTask().marginal_mode_mass == pytest.approx(0.4)
+
+
+def test_synthetic_density_is_that_of_the_draws() -> None:
+    task = SyntheticTask()
+    features = torch.tensor([[0.03], [0.08], [0.25]])
+    grid = torch.linspace(-2, 5, 1401)[:, None, None]  # (G, 1, 1)
+    density = task.log_density(features, grid).exp()  # (G, 3)
+    torch.testing.assert_close(density.sum(0) * 0.005, torch.ones(3), atol=1e-4, rtol=0)
+    drawn = task.draw_outcomes(features, 100_000, torch.Generator().manual_seed(0))
+    assert drawn.shape == (3, 100_000, 1)
+    for lower, upper in ((-2, 0), (0, 1), (1, 2.5), (2.5, 5)):
+        inside = (grid[:, 0, 0] > lower) & (grid[:, 0, 0] <= upper)
+        share = ((drawn[..., 0] > lower) & (drawn[..., 0] <= upper)).float().mean(-1)
+        torch.testing.assert_close(density[inside].sum(0) * 0.005, share, atol=0.01, rtol=0)
+
+
+def test_synthetic_false_alarm_ratio_reaches_the_action() -> None:
+    features = torch.tensor([[0.05]])
+    careful, careless = (SyntheticTask(false_alarm_ratio=ratio).true_action(features) for ratio in (0.2, 0.9))
+    assert careful > careless
+
+
+def test_synthetic_splits_have_the_sizes_of_the_paper() -> None:
+    data = SyntheticTask().data()
+    assert (len(data.train), len(data.validation), len(data.test)) == (1600, 200, 400)
+
+
+def test_portfolio_splits_have_the_sizes_of_the_trial() -> None:
+    data = SimulatedPortfolio().data()
+    assert (len(data.train), len(data.validation), len(data.test)) == (1500, 1000, 6000)
+    assert data.test.outcome.shape == (6000, 60)
+
+
+def test_portfolio_sites_seed_draws_the_sites_and_data_seed_the_cases() -> None:
+    usual, other_sites = (SimulatedPortfolio(sites=4, sites_seed=seed).data() for seed in (0, 1))
+    assert torch.equal(usual.train.features, other_sites.train.features)
+    assert not torch.equal(usual.train.outcome, other_sites.train.outcome)
+
+
+def test_portfolio_truth_of_a_case_does_not_depend_on_its_neighbours() -> None:
+    task = SimulatedPortfolio(sites=4)
+    features = torch.randn(250, 5, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(task.true_power(features)[120:130], task.true_power(features[120:130]))
+    assert task.true_power(features, members=7).shape == (250, 7)
+
+
+def test_portfolio_true_action_is_close_with_few_members() -> None:
+    task = SimulatedPortfolio()
+    features = torch.randn(10, 5, generator=torch.Generator().manual_seed(0))
+    few, many = task.truth(features), task.truth(features, members=5_000)
+    torch.testing.assert_close(few.action, many.action, atol=0.005, rtol=0)
+    assert many.regret(few.action).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "message"),
+    [
+        (SyntheticTask, {"frequency": 0.0}, "frequency must be positive"),
+        (SyntheticTask, {"data_seed": -1}, "data_seed must be a whole number of at least 0, got -1"),
+        (SyntheticTask, {"data_seed": 0.5}, "data_seed must be a whole number"),
+        (SimulatedPortfolio, {"sites": 0}, "sites must be a whole number of at least 1, got 0"),
+        (SimulatedPortfolio, {"correlation": 1.5}, r"correlation must lie in \[0, 1\], got 1.5"),
+        (SimulatedPortfolio, {"sites_seed": "a"}, "sites_seed must be a whole number"),
+        (SimulatedPortfolio, {"penalty": -5.0}, "penalty must be positive"),
+    ],
+)
+def test_settings_are_checked(task: type, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        task(**settings)
+
+
+def test_portfolio_sites_share_the_stated_correlation() -> None:
+    task = SimulatedPortfolio(sites=6)
+    members = task.draw_outcomes(torch.zeros(1, 5), 100_000, torch.Generator().manual_seed(0))[0]
+    correlation = torch.corrcoef(members.T)
+    off_diagonal = correlation[~torch.eye(6, dtype=torch.bool)]
+    assert (off_diagonal - 0.3).abs().max() < 0.02
+    assert abs(members.std(0).mean() - 1.6 * (1.2 + 0.8 * 0.5)) < 0.02
+
+
+def test_portfolio_is_one_problem_whatever_the_draws() -> None:
+    task = SimulatedPortfolio(sites=4)
+    features = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
+    first, second = (task.draw_outcomes(features, 50_000, torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    torch.testing.assert_close(first.mean(1), second.mean(1), atol=0.1, rtol=0)

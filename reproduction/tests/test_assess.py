@@ -1,0 +1,237 @@
+import shutil
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from forked_processes import Forked
+
+from reproduction.runs.folder import RunFolder
+from reproduction.runs.judged import against_truth
+from reproduction.runs.settings import task_data
+from reproduction.runs.stacks import train_folders
+from reproduction.runs.sweep import Point, Sweep, read_sweep
+from reproduction.studies import Assessment, assess, evaluate_runs
+from stakes import ImplicitModel, optimal_action
+from stakes.errors import SettingError, StudyError
+from stakes.evaluation.metrics import Assessor
+from stakes.evaluation.study import Study
+from stakes.files import read_json, write_json
+
+TINY: dict[str, Any] = {
+    "task": "synthetic",
+    "model": {"name": "implicit", "hidden": 4, "layers": 1, "noise": 2},
+    "training": {"epochs": 2, "validate_every": 1, "members": 2, "validation_members": 4, "batch": 800},
+}
+RATIOS = (0.2, 0.5)
+SWEEP = read_sweep({**TINY, "grid": {"decision_weight": [0.0, 0.5], "task.false_alarm_ratio": list(RATIOS)}})
+SETTINGS = Assessment(members=20, parameter="false_alarm_ratio", validation=True, block=4)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweep")
+    for name, run in SWEEP.runs.items():
+        runs = RunFolder(folder / "runs" / name)
+        runs.create(run)
+        train_folders([runs], runs.checkpoints, "cpu", 30.0, lambda: False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(trained: Path) -> Study:
+    return assess(SWEEP, trained, SETTINGS, {"choice": "tiny"})
+
+
+@pytest.fixture
+def copied(trained: Path, study: Study, tmp_path: Path) -> Path:
+    """The folder of the sweep with what the study kept there."""
+    return Path(shutil.copytree(trained, tmp_path / "sweep"))
+
+
+@pytest.fixture
+def sampled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many cases were sampled, call by call."""
+    calls: list[int] = []
+    sample = ImplicitModel.sample
+
+    def counted(self: ImplicitModel, features: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
+        calls.append(len(features))
+        return sample(self, features, *arguments, **options)
+
+    monkeypatch.setattr(ImplicitModel, "sample", counted)
+    return calls
+
+
+def members_of(point: Point, folder: Path, split: str = "test") -> tuple[torch.Tensor, torch.Tensor]:
+    model = cast(Any, RunFolder(folder / "runs" / point.run.name).model())
+    cases = getattr(task_data(point.run.task), split)
+    generator = torch.Generator().manual_seed(point.run.seed)
+    return model.sample(cases.features, SETTINGS.members, generator), cases.outcome
+
+
+def same(first: Study, second: Study) -> None:
+    for before, after in ((first.forecasts, second.forecasts), (first.cases, second.cases)):
+        assert set(before.data_vars) == set(after.data_vars)
+        for name in before.data_vars:
+            np.testing.assert_array_equal(before[name].values, after[name].values)
+
+
+def test_axes_and_description(study: Study) -> None:
+    assert study.weights == [0.0, 0.5]
+    assert study.parameters == [0.2, 0.5]
+    assert (study.seeds, study.groups, study.block) == (1, 1, 4)
+    assert study.regions == ["hazard", "calm"]
+    about = {name: study.about[name] for name in ("task", "model", "members", "parameter", "choice")}
+    assert about == {
+        "task": "synthetic",
+        "model": "implicit",
+        "members": 20,
+        "parameter": "false_alarm_ratio",
+        "choice": "tiny",
+    }
+
+
+def test_values_equal_a_direct_recomputation(study: Study, trained: Path) -> None:
+    for point in SWEEP.points:
+        task: Any = point.run.task
+        place = (point.run.decision_weight, task.false_alarm_ratio)
+        wanted = Assessor(task.cost, task.regions)(*members_of(point, trained))
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(study.values(name, *place)[0, 0].astype(np.float32), values.numpy())
+        test = task_data(task).test
+        regret = task.regret(test.features, wanted["action"][:, None])
+        np.testing.assert_allclose(study.values("regret", *place)[0, 0], regret, atol=1e-6)
+        tracking = (wanted["action"] - task.true_action(test.features)[:, 0]).abs()
+        np.testing.assert_allclose(study.values("tracking", *place)[0, 0], tracking, atol=1e-6)
+        judged = Assessor(task.cost)(*members_of(point, trained, "validation"))
+        for name in ("cost", "energy_score"):
+            assert study.validation(name, *place).item() == pytest.approx(float(judged[name].mean()))
+
+
+def test_what_is_known_of_the_cases(study: Study) -> None:
+    for point in SWEEP.points:
+        task: Any = point.run.task
+        data = task_data(task)
+        outcome, ratio = data.test.outcome, task.false_alarm_ratio
+        np.testing.assert_array_equal(study.case_values("outcome", ratio)[0], outcome[:, 0])
+        np.testing.assert_array_equal(study.case_values("feature", ratio)[0], data.test.features[:, 0])
+        for name, region in task.regions.items():
+            np.testing.assert_array_equal(study.case_values(f"observed_{name}", ratio)[0], region(outcome))
+        always = optimal_action(task.cost, data.train.outcome)  # one action for all cases
+        np.testing.assert_allclose(study.case_values("climatology_cost", ratio)[0], task.cost(always, outcome))
+        np.testing.assert_array_equal(
+            study.case_values("true_action", ratio)[0], task.true_action(data.test.features)[:, 0]
+        )
+
+
+def test_weight_zero_is_one_run_for_all_cost_parameters(study: Study, trained: Path) -> None:
+    assert len(SWEEP.points) == 4
+    assert len(SWEEP.runs) == 3
+    assert len(list((trained / "evaluations").glob("*.metrics"))) == 4
+    first, second = (study.values("energy_score", 0.0, ratio) for ratio in RATIOS)
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(*(study.values("cost", 0.0, ratio) for ratio in RATIOS))
+    assert not np.array_equal(*(study.values("energy_score", 0.5, ratio) for ratio in RATIOS))
+
+
+def test_kept_evaluations_are_used_again(study: Study, copied: Path, sampled: list[int]) -> None:
+    for weights in copied.glob("runs/*/weights.safetensors"):
+        weights.unlink()
+    same(assess(SWEEP, copied, SETTINGS, {}), study)
+    assert sampled == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "flipped", "absent"])
+def test_a_damaged_evaluation_is_made_again(study: Study, copied: Path, sampled: list[int], damage: str) -> None:
+    file = next(copied.glob("evaluations/*-w0.5-*.metrics"))
+    content = bytearray(file.read_bytes())
+    if damage == "absent":
+        file.unlink()
+    else:
+        content[len(content) // 2] ^= 255
+        broken = {"cut": content[: len(content) // 2], "empty": b"", "text": b"no arrays", "flipped": content}
+        file.write_bytes(broken[damage])
+    same(assess(SWEEP, copied, SETTINGS, {}), study)
+    assert sampled == [400, 200]  # one run's test and validation cases
+    same(assess(SWEEP, copied, SETTINGS, {}), study)
+    assert len(sampled) == 2
+
+
+def test_other_settings_are_evaluated_anew(study: Study, copied: Path, sampled: list[int]) -> None:
+    fewer = assess(SWEEP, copied, Assessment(members=10, parameter="false_alarm_ratio"), {})
+    assert sampled == [400, 400, 400]
+    assert not any(str(name).startswith("validation_") for name in fewer.forecasts.data_vars)
+    assert not np.array_equal(fewer.values("cost", 0.0), study.values("cost", 0.0))
+
+
+def test_several_processes_give_the_same(study: Study, copied: Path, workers: list[Forked]) -> None:
+    for file in (copied / "evaluations").iterdir():
+        file.unlink()
+    evaluate_runs([(SWEEP, SETTINGS)], copied, processes=2)
+    assert len(workers) == 2
+    assert len(list((copied / "evaluations").iterdir())) == 4
+    same(assess(SWEEP, copied, SETTINGS, {}), study)
+
+
+def test_progress_is_reported(copied: Path) -> None:
+    told: list[tuple[int, int]] = []
+    fewer = Assessment(members=10, parameter="false_alarm_ratio")
+    assess(SWEEP, copied, fewer, {}, lambda done, of: told.append((done, of)))
+    assert told[-1] == (3, 3)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_a_point_that_is_not_there_is_missing(copied: Path) -> None:
+    part = Sweep(tuple(point for point in SWEEP.points if point.axes != SWEEP.points[-1].axes))
+    found = assess(part, copied, SETTINGS, {})
+    assert np.isnan(found.values("cost", 0.5, 0.5)).all()
+    assert np.isfinite(found.values("cost", 0.5, 0.2)).all()
+
+
+def fail(folder: Path, *names: str) -> None:
+    """Let the runs have ended in failure."""
+    for name in names:
+        file = folder / "runs" / name / "state.json"
+        write_json(file, read_json(file) | {"status": "failed", "failure": "the loss was not finite"})
+
+
+def test_a_run_that_failed_is_named_and_missing(copied: Path) -> None:
+    name = SWEEP.points[-1].run.name
+    fail(copied, name)
+    found = assess(SWEEP, copied, SETTINGS, {})
+    assert found.about["failed"] == [name]
+    assert np.isnan(found.values("cost", 0.5, 0.5)).all()
+    assert np.isfinite(found.values("cost", 0.5, 0.2)).all()
+
+
+def test_a_sweep_without_a_trained_run_is_refused(copied: Path) -> None:
+    fail(copied, *SWEEP.runs)
+    with pytest.raises(StudyError, match="none of the 3 runs"):
+        assess(SWEEP, copied, SETTINGS, {})
+
+
+def test_a_run_that_has_not_finished_is_named(copied: Path) -> None:
+    name = SWEEP.points[-1].run.name
+    (copied / "runs" / name / "state.json").unlink()
+    shutil.rmtree(copied / "evaluations")
+    with pytest.raises(SettingError, match=f"{name} has not finished"):
+        assess(SWEEP, copied, SETTINGS, {})
+
+
+def test_a_saved_study_of_a_sweep_comes_back(study: Study, tmp_path: Path) -> None:
+    study.save(tmp_path)
+    found = Study.load(tmp_path)
+    for name in study.forecasts.data_vars:
+        wanted = study.forecasts[name]
+        np.testing.assert_array_equal(found.forecasts[name].transpose(*wanted.dims).values, wanted.values)
+    assert dict(found.about) == dict(study.about)
+
+
+def test_the_truth_is_worked_out_once_for_a_task(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task: Any = SWEEP.points[0].run.task
+    test = task_data(task).test
+    against_truth(task, test, torch.zeros(len(test), 1))
+    monkeypatch.setattr(type(task), "truth", lambda *_: pytest.fail("the truth is already known"))
+    against_truth(task, test, torch.ones(len(test), 1))

@@ -1,0 +1,510 @@
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from example_counts import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from reproduction_calls import called, complaint
+
+from reproduction.runs import sweep
+from reproduction.runs import sweep as train_and_resume
+from reproduction.runs.folder import RunFolder
+from reproduction.runs.settings import RunSettings, run_from_plain
+from reproduction.tasks import task_types
+from stakes.files import locked
+
+TRAINING = {"epochs": 2, "validate_every": 1, "members": 2, "validation_members": 4, "batch": 400}
+TINY: dict[str, Any] = {
+    "task": "synthetic",
+    "model": {"hidden": 4, "layers": 1, "noise": 2},
+    "training": TRAINING,
+}
+many_examples = examples(200)
+
+
+def toml(value: Any, top: bool = True) -> str:
+    """Plain values as TOML."""
+    if isinstance(value, Mapping):
+        pairs = [f"{json.dumps(name)} = {toml(inner, top=False)}" for name, inner in value.items()]
+        return "\n".join(pairs) if top else f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(toml(inner, top=False) for inner in value)}]"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
+        return hex(value)  # long ones are read in this form only
+    if isinstance(value, str | bool):
+        return json.dumps(value)
+    return value.isoformat() if isinstance(value, date | datetime | time) else repr(value)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test in a folder of its own, with the file tiny.toml."""
+    monkeypatch.chdir(tmp_path)
+    Path("tiny.toml").write_text(toml(TINY))
+
+
+@pytest.fixture
+def trained() -> Iterator[list[RunSettings]]:
+    """The runs that would have been trained."""
+    with instead_of_training() as runs:
+        yield runs
+
+
+@contextmanager
+def instead_of_training() -> Iterator[list[RunSettings]]:
+    """Notes the runs of `train` and `sweep`, and trains none."""
+    runs: list[RunSettings] = []
+
+    def no_training(folders: Sequence[RunFolder], *_: object) -> None:
+        runs.extend(folder.settings() for folder in folders)
+
+    def no_sweep(points: sweep.Sweep, folder: Path, execution: object) -> Path:
+        runs.extend(point.run for point in points.points)
+        return folder / "table.csv"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_and_resume, "train_folders", no_training)
+        patch.setattr(train_and_resume, "prepare", lambda run: None)
+        patch.setattr(sweep, "run_sweep", no_sweep)
+        yield runs
+
+
+# A round trip
+
+
+def test_train_and_resume(tmp_path: Path) -> None:
+    assert called("train", "tiny.toml", "--out", "run") == (0, "run\n", "")
+    folder = RunFolder(Path("run"))
+    assert folder.settings() == run_from_plain(TINY)
+    state = folder.state()
+    assert state is not None
+    assert (state.status, state.epoch) == ("finished", 2)
+    folder.model()
+    weights = Path("run/weights.safetensors").stat()
+    for words in (
+        ["resume", "run"],
+        ["train", "tiny.toml", "--out", "run"],
+        ["resume", str(tmp_path / "run"), "--quiet"],
+    ):
+        assert called(*words) == (0, f"{words[1] if words[0] == 'resume' else 'run'}\n", "")
+    assert Path("run/weights.safetensors").stat() == weights
+
+
+@pytest.mark.usefixtures("workers")
+def test_sweep_and_resume() -> None:
+    Path("sweep.json").write_text(json.dumps({**TINY, "grid": {"seed": [0], "decision_weight": [0.0, 0.5]}}))
+    words = ["sweep", "sweep.json", "--out", "all", "--seed=7", "--device", "cpu", "--workers", "1"]
+    assert called(*words) == (0, "all/table.csv\n", "")
+    assert Path("all/table.csv").read_text().count("finished") == 2
+    assert called("resume", "all") == (0, "all/table.csv\n", "")
+
+
+def test_a_run_has_a_folder_of_its_own_by_default(trained: list[RunSettings]) -> None:
+    for seed in ("0", "1"):
+        assert called("train", "tiny.toml", "--seed", seed)[0] == 0
+    assert sorted(path.name for path in Path("runs").iterdir()) == sorted(run.name for run in trained)
+    assert called("train", "tiny.toml", "--seed", "0") == (0, f"runs/{trained[0].name}\n", "")
+
+
+def test_json_and_toml_are_the_same(trained: list[RunSettings]) -> None:
+    Path("tiny.json").write_text(json.dumps(TINY))
+    for file in ("tiny.toml", "tiny.json"):
+        assert called("train", file)[0] == 0
+    assert trained[0] == trained[1]
+
+
+def test_fine_tuning_starts_from_a_run_or_a_file() -> None:
+    assert called("train", "tiny.toml", "--out", "first")[0] == 0
+    for start, out in (("first", "a"), ("first/weights.safetensors", "b")):
+        assert called("train", "tiny.toml", "--start-from", start, "--out", out) == (0, f"{out}\n", "")
+    first, *tuned = (Path(out, "weights.safetensors").read_bytes() for out in ("first", "a", "b"))
+    assert tuned[0] == tuned[1] != first
+
+
+# Flags
+
+FLAGS: list[tuple[list[str], dict[str, Any]]] = [
+    (["--training.epochs", "3"], {"training": {**TRAINING, "epochs": 3}}),
+    (["--training.epochs=3"], {"training": {**TRAINING, "epochs": 3}}),
+    (["--training.validate-every", "2"], {"training": {**TRAINING, "validate_every": 2}}),
+    (["--training.validate_every=2"], {"training": {**TRAINING, "validate_every": 2}}),
+    (["--training.schedule", "cosine"], {"training": {**TRAINING, "schedule": "cosine"}}),
+    (["--training", "{epochs = 3}"], {"training": {"epochs": 3}}),
+    (["--seed=2"], {"seed": 2}),
+    (["--seed", "2"], {"seed": 2}),
+    (["--decision-weight", "0"], {"decision_weight": 0}),
+    (["--decision_weight=0.95"], {"decision_weight": 0.95}),
+    (["--task", "frost"], {"task": "frost"}),
+    (["--task.false_alarm_ratio", "0.3"], {"task": {"name": "synthetic", "false_alarm_ratio": 0.3}}),
+    (["--task.false-alarm-ratio=0.3"], {"task": {"name": "synthetic", "false_alarm_ratio": 0.3}}),
+    (["--model.hidden=7"], {"model": {**TINY["model"], "hidden": 7}}),
+    (["--model", "diffusion"], {"model": "diffusion"}),
+    (["--model", "implicit"], {"model": "implicit"}),
+    (["--model", "implicit", "--model.hidden", "7"], {"model": {"name": "implicit", "hidden": 7}}),
+    (["--start-from", "runs/a-b"], {"start_from": "runs/a-b"}),
+    (
+        ["--seed=2", "--quiet", "--training.epochs", "3", "--device=cpu", "--task.data-seed=5"],
+        {"seed": 2, "training": {**TRAINING, "epochs": 3}, "task": {"name": "synthetic", "data_seed": 5}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("flags", "changed"), FLAGS, ids=lambda value: " ".join(value) if value else "")
+def test_flags_go_on_top_of_the_file(flags: list[str], changed: dict[str, Any], trained: list[RunSettings]) -> None:
+    for words in (["--out", "run", "tiny.toml", *flags], ["tiny.toml", *flags, "--out=run"]):
+        assert called("train", *words) == (0, "run\n", "")
+        assert trained.pop() == run_from_plain({**TINY, **changed})
+
+
+def test_flags_go_on_top_of_every_file_of_a_sweep(trained: list[RunSettings]) -> None:
+    Path("other.toml").write_text(toml({**TINY, "seed": 8}))
+    words = ["tiny.toml", "other.toml", "--training.epochs", "3", "--grid.task.data-seed", "[0, 1]", "--out=all"]
+    assert called("sweep", *words) == (0, "all/table.csv\n", "")
+    assert [(run.seed, run.task.data_seed) for run in trained] == [(0, 0), (0, 1), (8, 0), (8, 1)]
+    assert {run.training.epochs for run in trained} == {3}
+
+
+# What cannot be done
+
+WRONG_FILES: list[tuple[str, str | bytes, str]] = [
+    ("a.toml", "seed 3", "'a.toml' cannot be read: Expected '=' after a key in a key/value pair (at line 1, column 6)"),
+    ("a.toml", "task = 'wind'\ntask = 'frost'", "'a.toml' cannot be read: Cannot overwrite a value"),
+    ("a.json", "{", "'a.json' cannot be read: "),
+    ("a.json", "[]", "'a.json' must hold a table, got a list of 0"),
+    ("a.toml", b"\xff\xfe", "'a.toml' cannot be read: 'utf-8' codec can't decode byte 0xff"),
+    ("a.txt", "", "'a.txt' must end in .toml or .json"),
+    ("a.toml", "x" * 2**20 + "x", "'a.toml' must have at most 1 MiB"),
+    ("a.toml", f"a = {'[' * 500}", "'a.toml' "),
+    ("a.toml", "", "task must be given"),
+    ("a.toml", "[task]\npenalty = 3", "task.name must be given, one of 'european_wind', "),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), WRONG_FILES, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_a_file_that_cannot_be_used_is_refused(command: str, name: str, content: str | bytes, message: str) -> None:
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+    assert complaint(command, name, "--out", "x").startswith(message)
+    assert not Path("x").exists()
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_what_is_no_file_is_refused(command: str) -> None:
+    Path("folder.toml").mkdir()
+    os.mkfifo("pipe.toml")
+    long = f"{'x' * 300}.toml"
+    for file, message in {
+        "tinny.toml": "there is no file 'tinny.toml'; did you mean 'tiny.toml'?",
+        "no/thing.toml": "there is no file 'no/thing.toml'",
+        "folder.toml": "'folder.toml' is a folder, expected a .toml or .json file",
+        "pipe.toml": "'pipe.toml' must be a regular file",
+        long: f"{long!r} cannot be read: [Errno 36] File name too long: {long!r}",
+    }.items():
+        assert complaint(command, file, "--out", "x") == message
+    assert not Path("x").exists()
+
+
+WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
+    ({"sed": 3}, "there is no setting 'sed'; did you mean 'seed'?"),
+    ({"training": {"epoch": 3}}, "there is no setting 'training.epoch'; did you mean 'epochs'?"),
+    ({"task": {"name": "synthetic", "frequenzy": 3}}, "no setting 'task.frequenzy'; did you mean 'frequency'?"),
+    ({"model": {"hiden": 3}}, "there is no setting 'model.hiden'; did you mean 'hidden'?"),
+    ({"task": "syntetic"}, "there is no task 'syntetic'; did you mean 'synthetic'?"),
+    ({"task": {"name": "nothing"}}, "there is no task 'nothing'; there are european_wind, "),
+    ({"task": 3}, "task must be a table, got 3"),
+    ({"task": {"name": 3}}, "task.name must be one of 'european_wind', "),
+    ({"model": "difusion"}, "one of 'implicit', 'diffusion', 'linear', got 'difusion'; did you mean 'diffusion'?"),
+    ({"model": 3}, "model must be a table, got 3"),
+    ({"model": {"name": "implicit", "steps": 30}}, "there is no setting 'model.steps'"),
+    ({"training": 3}, "training must be a table, got 3"),
+    ({"training": {"epochs": "many"}}, "training.epochs must be a whole number, got 'many'"),
+    ({"training": {"epochs": 2.0}}, "training.epochs must be a whole number, got 2.0"),
+    ({"training": {"epochs": 0}}, "training.epochs must be a whole number of at least 1, got 0"),
+    ({"training": {"epochs": 2**64}}, "training.epochs must be a whole number, got a whole number of 65 bits"),
+    ({"training": {"learning_rate": -1}}, "training.learning_rate must be positive"),
+    ({"training": {"learning_rate": float("nan")}}, "training.learning_rate must be a number, got nan"),
+    ({"training": {"schedule": "linear"}}, "training.schedule must be one of 'constant', 'cosine', got 'linear'"),
+    ({"training": {"members": 1}}, "training.members must be at least 2 for the fair estimator, got 1"),
+    ({"decision_weight": 1.1}, "decision_weight must lie in [0, 1"),
+    ({"decision_weight": True}, "decision_weight must be a number, got True"),
+    ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+    ({"seed": [0, 1]}, "seed must be a whole number, got a list of 2"),
+    ({"task": {"name": "synthetic", "false_alarm_ratio": 0}}, "task.false_alarm_ratio must be positive"),
+    ({"task": {"name": "wind", "lead_hours": 5}}, "task.lead_hours must be"),
+    ({"task": {"name": "wind", "record": "wind_north"}}, "task.record must be one of 'wind_north_sea', 'wind_nora10'"),
+    ({"start_from": 3}, "start_from must be text, got 3"),
+    ({"start_from": date(2020, 1, 1)}, "start_from must be text, got datetime.date(2020, 1, 1)"),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), WRONG_SETTINGS, ids=lambda value: str(value)[:60])
+def test_settings_that_cannot_be_used_are_refused(changed: dict[str, Any], message: str) -> None:
+    Path("a.toml").write_text(toml({**TINY, **changed}))
+    for command in ("train", "sweep"):
+        assert message in complaint(command, "a.toml", "--out", "x")
+    assert not Path("x").exists()
+
+
+WRONG_WORDS = [
+    (["trian", "tiny.toml"], "tiny.toml"),
+    (["train"], "FILE"),
+    (["train", "tiny.toml", "other.toml"], "other.toml"),
+    (["train", "tiny.toml", "--out"], "--out"),
+    (["train", "--seed", "3", "tiny.toml"], "--seed"),  # settings come after the file
+    (["train", "tiny.toml", "--seed", "3", "other.toml"], "other.toml"),
+    (["sweep", "--seed", "3", "tiny.toml", "--out", "x"], "a sweep needs at least one settings file"),
+    (["sweep", "tiny.toml", "--seed", "3", "other.toml", "--out", "x"], "other.toml"),
+    (["train", "tiny.toml", "--seed"], "--seed"),
+    (["train", "tiny.toml", "--sed", "3"], "there is no setting 'sed'; did you mean 'seed'?"),
+    (["train", "tiny.toml", "--training.epoch", "3"], "there is no setting 'training.epoch'; did you mean 'epochs'?"),
+    (["train", "tiny.toml", "--seed.x", "3"], "seed"),
+    (["train", "tiny.toml", "--training..epochs", "3"], "a setting must be a name or names joined by dots"),
+    (["train", "tiny.toml", "--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
+    (["train", "tiny.toml", "--seed", "9" * 5000], "seed must be a whole number"),
+    (["train", "tiny.toml", "--seed", "[" * 5000], "seed must be a whole number"),
+    (["train", "tiny.toml", "--decision-weight", "-0.1"], "decision_weight must lie in [0, 1"),
+    (["train", "tiny.toml", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
+    (["train", "tiny.toml", "--grid.seed", "[1]"], "there is no setting 'grid'"),
+    (["sweep", "--out", "x"], "a sweep needs at least one settings file"),
+    (["sweep", "tiny.toml"], "--out"),
+    (["sweep", "tiny.toml", "--out", "x", "--workers", "0"], "workers must be a whole number of at least 1, got 0"),
+    (["sweep", "tiny.toml", "--out", "x", "--workers", "two"], "--workers"),
+    (["sweep", "tiny.toml", "--out", "x", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
+    (["sweep", "tiny.toml", "--out", "x", "--grid.seed", "3"], "grid.seed must be a list of at least one value, got 3"),
+    (["sweep", "tiny.toml", "--out", "x", "--grid.sed", "[3]"], "there is no setting 'sed'; did you mean 'seed'?"),
+    (["resume"], "FOLDER"),
+    (["resume", "nowhere"], "nowhere is neither the folder of a run nor that of a sweep"),
+    (["resume", "tiny.toml"], "tiny.toml is neither the folder of a run nor that of a sweep"),
+    (["resume", "x" * 300], "x" * 300),
+    (["resume", ".", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
+    (["resume", ".", "--seed", "3"], "--seed"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG_WORDS, ids=lambda value: " ".join(value)[:60])
+def test_commands_that_cannot_be_done_are_refused(words: list[str], message: str) -> None:
+    assert message in complaint(*words)
+    assert not Path("runs").exists()
+    assert not Path("x").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("words", [["train", "tiny.toml"], ["sweep", "tiny.toml"], ["resume", "run"]])
+def test_a_gpu_that_is_not_there_is_refused(words: list[str], trained: list[RunSettings]) -> None:
+    RunFolder(Path("run")).create(run_from_plain(TINY))
+    out = [] if words[0] == "resume" else ["--out", "x"]
+    assert complaint(*words, *out, "--device", "cuda") == "device is cuda, but torch finds no CUDA device here"
+    assert not Path("x").exists()
+    assert trained == []
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+@pytest.mark.parametrize("out", ["file", "file/below", "x" * 300, "read-only/folder"])
+def test_a_folder_that_cannot_be_made_is_refused(command: str, out: str) -> None:
+    Path("file").write_text("mine")
+    Path("read-only").mkdir(mode=0o500)
+    if out == "read-only/folder" and os.access("read-only", os.W_OK):
+        pytest.skip("this user may write everywhere")
+    assert out in complaint(command, "tiny.toml", "--out", out, "--device", "cpu")
+    assert Path("file").read_text() == "mine"
+
+
+def test_a_folder_with_another_run_is_refused(trained: list[RunSettings]) -> None:
+    assert called("train", "tiny.toml", "--out", "run")[0] == 0
+    message = "run holds a run with other settings; choose another folder"
+    assert complaint("train", "tiny.toml", "--seed", "1", "--out", "run") == message
+    Path("run/settings.json").write_text("{")
+    assert "run/settings.json" in complaint("train", "tiny.toml", "--out", "run")
+    assert "run/settings.json" in complaint("resume", "run")
+    assert len(trained) == 1
+
+
+def test_altered_metrics_of_a_finished_run_are_told() -> None:
+    assert called("train", "tiny.toml", "--out", "run", "--quiet")[0] == 0
+    assert called("resume", "run") == (0, "run\n", "")
+    metrics = Path("run/metrics.jsonl")
+    metrics.write_text(metrics.read_text().replace('"epoch": 1', '"epoch": 2'))
+    for words in (["resume", "run"], ["train", "tiny.toml", "--out", "run"]):
+        assert complaint(*words).startswith("run/metrics.jsonl is damaged: its SHA-256 is ")
+
+
+def test_a_folder_in_which_another_process_trains_is_refused() -> None:
+    RunFolder(Path("run")).create(run_from_plain(TINY))
+    with locked(Path("run")):
+        for words in (["train", "tiny.toml", "--out", "run"], ["resume", "run"]):
+            assert complaint(*words) == "another process is training in run"
+
+
+def test_a_folder_that_another_process_is_about_to_make_is_left_to_it() -> None:
+    with locked(Path("run")):
+        assert complaint("train", "tiny.toml", "--out", "run") == "another process is training in run"
+        assert os.listdir("run") == [".lock"]
+
+
+@pytest.mark.parametrize(
+    "start", ["nowhere", "tiny.toml", ".", "other", "x" * 300, r"a\u0000b", "other/weights.safetensors"]
+)
+def test_weights_to_start_from_that_do_not_fit_are_refused(start: str) -> None:
+    if start.startswith("other"):
+        words = ["train", "tiny.toml", "--model", "{hidden = 5, layers = 1, noise = 2}", "--out", "other"]
+        assert called(*words)[0] == 0
+    Path("a.toml").write_text(f'start_from = "{start}"\n{toml(TINY)}')
+    said = complaint("train", "a.toml", "--out", "run", "--device", "cpu")
+    assert "start_from" in said or start in said
+
+
+def test_training_that_fails_says_so() -> None:
+    said = complaint(
+        "train", "tiny.toml", "--training", toml({**TRAINING, "learning_rate": 1e30}, top=False), "--out=a"
+    )
+    assert re.fullmatch(r"training failed, the .* is not finite in epoch 1 of training; the last good .* in a", said)
+    assert complaint("resume", "a") == said
+
+
+def test_what_does_not_fit_into_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("a.toml").write_text(toml({**TINY, "training": {**TRAINING, "members": 10**12}}))
+    assert "memory" in complaint("train", "a.toml", "--out", "a", "--device", "cpu")
+
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20 GiB")
+
+    monkeypatch.setattr(train_and_resume, "train_folders", full)
+    assert "memory" in complaint("train", "tiny.toml", "--out", "b", "--device", "cpu")
+
+
+# Whatever a file holds
+
+NAMES = "task model training seed decision_weight start_from grid paper name epochs hidden frequency data_seed x.y"
+names = st.sampled_from(NAMES.split()) | st.text(max_size=5)
+scalars = st.one_of(
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([0, 1, 2, 10, -1, 2**63, 2**64, 0.5, 1e308, -0.0]),
+    st.floats(),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=10),
+    st.sampled_from([*task_types(), "implicit", "diffusion", "cosine", "fair", "scaled"]),
+    st.datetimes() | st.dates() | st.times(),
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3), max_leaves=6
+)
+valid = st.sampled_from(
+    [
+        TINY,
+        {"task": {"name": "synthetic", "false_alarm_ratio": 0.3}, "model": {"name": "diffusion", "steps": 30}},
+        {"task": {"name": "wind", "penalty": 3.0}, "model": "implicit", "seed": 3, "decision_weight": 0.5},
+        {"task": "frost", "start_from": "a", "training": {"schedule": "cosine", "gradient_clip": 1.0}},
+        {**TINY, "grid": {"seed": [0, 1], "task": {"data_seed": [1]}}},
+        {"paper": ["wind", "synthetic"], "grid": {"seed": [1], "decision_weight": [0.1]}},
+    ]
+)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    """Files that are nearly right."""
+    changed = json.loads(json.dumps(draw(valid)))
+    for _ in range(draw(st.integers(0, 3))):
+        table = changed
+        while inner := [value for value in table.values() if isinstance(value, dict)]:
+            if draw(st.booleans()):
+                break
+            table = draw(st.sampled_from(inner))
+        known = sorted(table)
+        change = draw(st.sampled_from(["delete", "replace", "insert"]))
+        if change == "insert" or not known:
+            table[draw(names)] = draw(values)
+        elif change == "replace":
+            table[draw(st.sampled_from(known))] = draw(values)
+        else:
+            del table[draw(st.sampled_from(known))]
+    content = toml(changed).encode()
+    for _ in range(draw(st.sampled_from([0, 0, 1, 3]))):
+        place = draw(st.integers(0, len(content)))
+        content = content[:place] + draw(st.binary(max_size=3)) + content[place + draw(st.integers(0, 3)) :]
+    return content
+
+
+flags = st.lists(
+    st.tuples(st.lists(names, min_size=1, max_size=2), st.text(max_size=8) | values.map(lambda v: toml(v, top=False))),
+    max_size=2,
+).map(lambda pairs: [word for path, text in pairs for word in (f"--{'.'.join(path)}", text)])
+
+
+def is_toml(content: bytes) -> bool:
+    try:
+        tomllib.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+@many_examples
+@given(files(), st.sampled_from(["train", "sweep"]))
+def test_every_file_is_used_or_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, command: str
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "some.toml"
+    file.write_bytes(content)
+    with instead_of_training() as runs:
+        folder = tmp_path_factory.mktemp("some") / "x"
+        code, output, errors = called(command, str(file), "--out", str(folder), "--device", "cpu")
+    if code == 0:
+        assert is_toml(content)
+        assert (output.count("\n"), errors) == (1, "")
+        assert runs
+    else:
+        assert (code, output, errors.count("\n")) == (2, "", 1)
+        assert errors.startswith("stakes: ")
+        assert len(errors) < 1000
+        assert runs == []
+
+
+@many_examples
+@given(flags, st.sampled_from(["train", "sweep"]))
+def test_every_flag_is_used_or_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, words: list[str], command: str
+) -> None:
+    with instead_of_training() as runs:
+        folder = tmp_path_factory.mktemp("some") / "x"
+        code, _, errors = called(command, "tiny.toml", "--out", str(folder), *words)
+    assert code in (0, 2)
+    assert errors.count("\n") == (1 if code else 0)
+    assert bool(runs) == (code == 0) or "--help" in words or "--version" in words
+
+
+def test_an_interrupt_outside_training_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reproduction.runs.sweep.resume_folder", interrupted)
+    assert called("resume", "run") == (130, "", "stakes: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--help"], ["train", "sweep", "resume", "--quick"]),
+        (["train", "--help"], ["FILE", "--out", "--device", "--quiet", "--training.epochs 100"]),
+        (["sweep", "--help"], ["FILES", "--out", "--device", "--workers", "--quiet", "--grid.seed"]),
+    ],
+)
+def test_help_names_what_there_is(words: list[str], expected: list[str]) -> None:
+    code, output, errors = called(*words)
+    assert (code, errors) == (0, "")
+    assert [text for text in expected if text not in output] == []
+
+
+def test_the_tasks_are_listed() -> None:
+    code, output, errors = called("tasks")
+    assert (code, errors) == (0, "")
+    assert [line.partition(":")[0] for line in output.splitlines()] == list(task_types())

@@ -1,0 +1,60 @@
+"""A figure names the settings of all that it shows."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from invented_studies import invented_studies
+
+from reproduction.report import _settings_of_studies, draw_figure
+from reproduction.study_collection import Studies
+
+pytestmark = pytest.mark.usefixtures("unarranged_figures")
+
+DIFFERS = ", where it differs"
+
+
+@cache
+def made() -> Studies:
+    """The studies of two weights and one cost parameter."""
+    few = {"decision_weight": [0, -1], "parameter": [-1]}
+    studies = invented_studies().items()
+    return Studies({key: replace(study, forecasts=study.forecasts.isel(few)) for key, study in studies})
+
+
+@pytest.mark.parametrize(
+    ("label", "choices"),
+    [
+        ("portfolio_frontier", {"main", "crps_of_total", "variogram"}),
+        ("portfolio_spread", {"main"}),
+        ("portfolio_calibration", {"main"}),
+    ],
+)
+def test_every_study_that_is_shown_and_no_other(label: str, choices: set[str]) -> None:
+    found = draw_figure(made(), label).settings
+    expected = {str(key) for key in made() if key.task != "wind" and key.choice in choices and key.sites in (None, 60)}
+    assert len(expected) > 4
+    assert {name.removesuffix(DIFFERS) for name in found} == expected
+
+
+def test_all_numbers_of_sites_of_the_regret() -> None:
+    found = draw_figure(made(), "portfolio_regret_by_sites").settings
+    assert {name.split("-")[1] for name in found} == {"60", "20", "5"}
+
+
+def test_the_first_is_told_in_full_and_of_others_what_differs() -> None:
+    studies = dict(made().items())
+    found = _settings_of_studies(studies)
+    (first, whole), *others = found.items()
+    assert whole.keys() >= next(iter(studies.values())).about.keys()
+    assert whole["grid"]["decision weights"] == next(iter(studies.values())).weights
+    for (name, told), (key, study) in zip(others, list(studies.items())[1:], strict=True):
+        assert name == f"{key}{DIFFERS}"
+        assert told.get("model", whole["model"]) == study.about["model"]
+        assert told.get("grid", {}).get("decision weights", whole["grid"]["decision weights"]) == study.weights
+        assert not any(value == whole.get(entry) for entry, value in told.items())
+    assert DIFFERS not in first
+
+
+def test_a_figure_of_the_task_alone_says_so() -> None:
+    assert draw_figure(Studies(), "windpower_setup").settings == {"drawn from": "the task alone"}

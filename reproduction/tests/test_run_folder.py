@@ -1,0 +1,524 @@
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from forked_processes import forked
+from golden.make_run import FOLDER as GOLDEN
+from golden.make_run import RUN as GOLDEN_RUN
+from golden.make_run import data_sha256, train_in
+
+from reproduction.runs.folder import RunFolder, RunRecorder, is_run
+from reproduction.runs.settings import RunSettings, prepare, run_from_plain, task_data
+from reproduction.tasks.synthetic import SyntheticTask
+from reproduction.tasks.wind import WindTask
+from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
+from stakes.files import locked
+from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.settings import to_plain
+from stakes.settings_file import read_settings_file
+from stakes.training.replicas import Replica
+from stakes.training.results import Trained
+from stakes.training.tensor_files import load_tensors, save_tensors
+from stakes.training.trainer import train
+
+TRAINING = TrainingSettings(epochs=3, batch=800, members=3, validation_members=4, validate_every=1, learning_rate=0.01)
+RUN = RunSettings(SyntheticTask(), ImplicitSettings(2, 4, 1), 0.4, 3, TRAINING)
+OTHERS = {
+    "task": replace(RUN, task=WindTask()),
+    "data": replace(RUN, task=SyntheticTask(data_seed=1)),
+    "frequency": replace(RUN, task=SyntheticTask(frequency=2.0)),
+    "cost parameter": replace(RUN, task=SyntheticTask(false_alarm_ratio=0.7)),
+    "close cost parameter": replace(RUN, task=SyntheticTask(false_alarm_ratio=0.5 + 1e-12)),
+    "model": replace(RUN, model=DiffusionSettings(2, 4, 1)),
+    "hidden": replace(RUN, model=ImplicitSettings(2, 5, 1)),
+    "weight": replace(RUN, decision_weight=0.5),
+    "close weight": replace(RUN, decision_weight=0.4 + 1e-12),
+    "weight zero": replace(RUN, decision_weight=0.0),
+    "seed": replace(RUN, seed=4),
+    "training": replace(RUN, training=replace(TRAINING, epochs=4)),
+    "start": replace(RUN, start_from="runs/earlier"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    made = RunFolder(tmp_path / "runs" / RUN.name)
+    made.create(RUN)
+    return made
+
+
+@pytest.fixture(scope="module")
+def trained() -> Trained:
+    return train([prepare(RUN)], TRAINING)[0]
+
+
+# -- names
+
+
+def test_names_are_distinct() -> None:
+    names = {RUN.name, *(other.name for other in OTHERS.values())}
+    assert len(names) == 1 + len(OTHERS)
+    assert all(re.fullmatch(r"[a-z0-9.-]+-[0-9a-f]{10}", name.replace("_", "-")) for name in names)
+
+
+def test_names_are_readable() -> None:
+    assert re.fullmatch(r"synthetic-implicit-false_alarm_ratio0\.5-w0\.4-s3-[0-9a-f]{10}", RUN.name)
+    assert re.fullmatch(r"synthetic-diffusion-false_alarm_ratio0\.5-w0\.4-s3-[0-9a-f]{10}", OTHERS["model"].name)
+    assert re.fullmatch(r"synthetic-implicit-w0-s3-[0-9a-f]{10}", OTHERS["weight zero"].name)
+
+
+def test_equal_numbers_have_one_name() -> None:
+    assert replace(RUN, decision_weight=0).name == replace(RUN, decision_weight=0.0).name
+    assert replace(OTHERS["frequency"], task=SyntheticTask(frequency=2)).name == OTHERS["frequency"].name
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (SyntheticTask(false_alarm_ratio=0.2), SyntheticTask(false_alarm_ratio=0.9)),
+        (WindTask(penalty=3.0), WindTask(penalty=10.0)),
+    ],
+    ids=["synthetic", "wind"],
+)
+def test_at_weight_zero_runs_of_all_cost_parameters_are_one(first: Any, second: Any) -> None:
+    score_only = [replace(RUN, task=task, decision_weight=0.0) for task in (first, second)]
+    assert score_only[0].name == score_only[1].name
+    assert score_only[0].distinct == score_only[1].distinct
+    weighted = [replace(RUN, task=task) for task in (first, second)]
+    assert weighted[0].name != weighted[1].name
+    assert weighted[0].distinct == weighted[0]
+
+
+def test_at_weight_zero_all_else_still_counts() -> None:
+    changed = [{"task": SyntheticTask(data_seed=1)}, {"seed": 4}, {"training": replace(TRAINING, members=5)}]
+    names = [replace(RUN, decision_weight=0.0, **each).name for each in ({}, *changed)]
+    assert len(set(names)) == 4
+
+
+def try_to_hold(lock: Path) -> None:
+    try:
+        with locked(lock):
+            sys.stdout.write("free")
+    except SettingError as error:
+        sys.stdout.write(str(error))
+
+
+def end_while_it_holds(lock: Path) -> None:
+    with locked(lock):
+        os._exit(0)  # the system lets go of the folder
+
+
+def test_one_process_alone_holds_a_folder(tmp_path: Path) -> None:
+    lock = tmp_path / "deep" / "held"
+    with locked(lock):
+        with forked(lambda: try_to_hold(lock)) as process:
+            assert process.communicate(timeout=120) == (f"another process is training in {lock}", "")
+        with locked(tmp_path / "deep" / "other"):
+            pass
+    with forked(lambda: end_while_it_holds(lock)) as process:
+        assert process.wait(timeout=120) == 0
+    with locked(lock):
+        pass
+
+
+def test_a_lock_is_let_go_of_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="inside"), locked(tmp_path):
+        raise RuntimeError("inside")
+    with locked(tmp_path), pytest.raises(SettingError, match="another process is training in"), locked(tmp_path):
+        pass
+
+
+# -- settings
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"decision_weight": 1.5}, r"^decision_weight must lie in \[0, 1\], got 1\.5$"),
+        ({"decision_weight": -0.1}, r"^decision_weight must lie in"),
+        ({"decision_weight": math.nan}, r"^decision_weight must lie in"),
+        ({"seed": -1}, r"^seed must be a whole number of at least 0, got -1$"),
+        ({"seed": 1.0}, r"^seed must be a whole number"),
+        ({"seed": True}, r"^seed must be a whole number"),
+    ],
+)
+def test_runs_that_cannot_be_are_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        replace(RUN, **changed)
+
+
+def test_what_a_file_does_not_say_is_the_papers() -> None:
+    paper = SyntheticTask.paper
+    run = run_from_plain({"task": "synthetic", "training": {"epochs": 7}})
+    assert run.training == replace(paper.training, epochs=7) != TrainingSettings(epochs=7)
+    assert run.model == paper.models[0]
+    assert run_from_plain({"task": {"name": "wind", "penalty": 3}, "model": "diffusion"}) == RunSettings(
+        WindTask(penalty=3.0), DiffusionSettings(), training=WindTask.paper.training
+    )
+    with pytest.raises(SettingError, match=r"task\.penalty"):
+        run_from_plain({"task": {"name": "wind", "penalty": "high"}})
+
+
+@pytest.mark.parametrize("run", [RUN, *OTHERS.values()], ids=["same", *OTHERS])
+def test_settings_round_trip(run: RunSettings, tmp_path: Path) -> None:
+    made = RunFolder(tmp_path / "new" / "run")
+    made.create(run)
+    assert made.settings() == run
+    assert made.settings().name == run.name
+    assert run_from_plain(json.loads(json.dumps(to_plain(run)))) == run
+    assert made.state() is None
+    assert made.metrics() == []
+
+
+def test_a_folder_may_be_made_twice(folder: RunFolder) -> None:
+    before = (folder.path / "settings.json").read_bytes()
+    folder.create(RUN)
+    folder.create(replace(RUN, task=SyntheticTask(frequency=3)))  # 3 is 3.0
+    assert (folder.path / "settings.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_a_folder_of_another_run_is_refused(other: RunSettings, folder: RunFolder) -> None:
+    before = (folder.path / "settings.json").read_bytes()
+    with pytest.raises(SettingError, match="holds a run with other settings; choose another folder"):
+        folder.create(other)
+    assert (folder.path / "settings.json").read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingError, match="cannot be made"):
+        RunFolder(tmp_path / "file").create(RUN)
+    with pytest.raises(SettingError, match="cannot be made"):
+        RunFolder(tmp_path / "file" / "below").create(RUN)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"task": "nothing"}', '{"task": "synthetic", "sead": 1}'])
+def test_damaged_settings_are_named(content: str, folder: RunFolder) -> None:
+    (folder.path / "settings.json").write_text(content)
+    with pytest.raises(StakesError):
+        folder.create(RUN)
+
+
+# -- the end of a run
+
+
+def test_finish_state_and_model_round_trip(folder: RunFolder, trained: Trained) -> None:
+    with pytest.raises(SettingError, match=r"has not finished; `stakes resume .*` goes on with it"):
+        folder.model()
+    folder.finish(trained)
+    state = folder.state()
+    assert state is not None
+    assert (state.status, state.epoch, state.best_epoch) == (trained.status, trained.epoch, trained.best_epoch)
+    assert (state.best_loss, state.steps, state.failure) == (trained.best_loss, trained.steps, None)
+    assert (state.score_scale, state.decision_scale) == (trained.score_scale, trained.decision_scale)
+    assert state.seconds == pytest.approx(trained.seconds, abs=1e-3)
+    assert state.versions.keys() == {"stakes", "torch", "python"}
+    content = (folder.path / "weights.safetensors").read_bytes()
+    assert state.weights_sha256 == hashlib.sha256(content).hexdigest()
+    model = folder.model()
+    assert model.state_dict().keys() == trained.weights.keys()
+    assert all(torch.equal(values, trained.weights[name]) for name, values in model.state_dict().items())
+    fresh = prepare(RUN).model.state_dict()
+    assert not all(torch.equal(values, fresh[name]) for name, values in trained.weights.items())
+
+
+def test_a_run_that_failed_at_once_has_a_state(folder: RunFolder, trained: Trained) -> None:
+    folder.finish(Trained(trained.replica, "failed", failure="the score is no number", weights=trained.weights))
+    state = folder.state()
+    assert state is not None
+    assert (state.status, state.failure) == ("failed", "the score is no number")
+    assert state.best_loss is state.score_scale is state.decision_scale is None
+
+
+def test_weights_that_are_not_those_of_the_state_are_refused(folder: RunFolder, trained: Trained) -> None:
+    folder.finish(trained)
+    file = folder.path / "weights.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match=r"weights\.safetensors is damaged"):
+        folder.model()
+    file.unlink()
+    with pytest.raises(CheckpointError, match=r"weights\.safetensors cannot be read"):
+        folder.model()
+
+
+def test_a_damaged_state_is_refused(folder: RunFolder, trained: Trained) -> None:
+    folder.finish(trained)
+    file = folder.path / "state.json"
+    file.write_bytes(file.read_bytes().replace(b"finished", b"failed"))
+    with pytest.raises(CheckpointError, match=r"state\.json"):
+        folder.state()
+
+
+def test_the_weights_are_those_of_model_0(folder: RunFolder, trained: Trained) -> None:
+    folder.finish(trained)
+    tensors = load_tensors(folder.path / "weights.safetensors", None)
+    assert tensors.keys() == {f"model.0.{name}" for name in trained.weights}
+
+
+def test_changed_settings_are_refused(folder: RunFolder) -> None:
+    file = folder.path / "settings.json"
+    file.write_bytes(file.read_bytes().replace(b'"seed":3', b'"seed":4'))
+    with pytest.raises(CheckpointError, match=r"settings\.json is damaged: its SHA-256 is"):
+        folder.settings()
+
+
+def test_the_settings_of_a_run_are_a_settings_file(folder: RunFolder) -> None:
+    assert run_from_plain(read_settings_file(folder.path / "settings.json")) == RUN
+
+
+def test_where_there_is_a_run(folder: RunFolder) -> None:
+    assert is_run(folder.path)
+    assert not is_run(folder.path.parent)
+    assert not is_run(GOLDEN / "bundle-2")
+
+
+@pytest.mark.parametrize("kept", sorted(GOLDEN.glob("run-*")), ids=lambda path: path.name)
+def test_run_folders_of_every_version_are_read(kept: Path) -> None:
+    folder = RunFolder(kept / "finished")
+    assert folder.settings() == GOLDEN_RUN
+    state = folder.state()
+    assert state is not None
+    assert (state.status, state.epoch, len(folder.metrics())) == ("finished", 6, 7)
+    weights = folder.model().state_dict()
+    prepared = prepare(replace(RUN, start_from=str(folder.path))).model.state_dict()
+    assert all(torch.equal(values, prepared[name]) for name, values in weights.items())
+    folder.create(GOLDEN_RUN)  # which is the same run
+
+
+@pytest.mark.parametrize("kept", sorted(GOLDEN.glob("run-*")), ids=lambda path: path.name)
+def test_runs_that_any_version_left_go_on(kept: Path, tmp_path: Path) -> None:
+    if (kept / "data.sha256").read_text() != data_sha256():
+        pytest.skip("the data of the task have other last digits on this machine, and the checkpoint is not of these")
+    folder = RunFolder(Path(shutil.copytree(kept / "interrupted", tmp_path / "run")))
+    assert folder.state() is None
+    train_in(folder)
+    finished = RunFolder(kept / "finished")
+    state, whole = folder.state(), finished.state()
+    assert state is not None
+    assert whole is not None
+    assert (state.epoch, state.steps) == (whole.epoch, whole.steps)
+    assert state.best_loss == pytest.approx(whole.best_loss, rel=1e-5)
+    assert [line["epoch"] for line in folder.metrics()] == [line["epoch"] for line in finished.metrics()]
+    for name, values in folder.model().state_dict().items():
+        torch.testing.assert_close(values, finished.model().state_dict()[name], rtol=1e-5, atol=1e-5)
+
+
+# -- metrics
+
+
+def line(phase: str, epoch: int, **values: float) -> dict[str, Any]:
+    return {"phase": phase, "epoch": epoch, "loss": epoch / 7, **values}
+
+
+LINES = [line("pretraining", epoch) for epoch in (0, 2, 4)] + [line("training", epoch) for epoch in (0, 2, 10)]
+
+
+def fill(folder: RunFolder, lines: Sequence[dict[str, Any]] = LINES) -> None:
+    for each in lines:
+        folder.add_metrics(each)
+
+
+def test_metrics_are_appended_to_the_last_digit(folder: RunFolder) -> None:
+    fill(folder)
+    assert folder.metrics() == LINES
+    folder.sync_metrics()
+    fill(folder, [line("training", 12)])
+    assert folder.metrics() == [*LINES, line("training", 12)]
+
+
+def test_numbers_that_json_has_not_are_none(folder: RunFolder) -> None:
+    folder.add_metrics(line("training", 1, cost=math.nan, score=math.inf, gradient=-math.inf))
+    assert folder.metrics() == [{**line("training", 1), "cost": None, "score": None, "gradient": None}]
+
+
+@pytest.mark.parametrize(
+    ("phase", "epoch", "kept"),
+    [
+        ("pretraining", 0, 1),
+        ("pretraining", 3, 2),
+        ("pretraining", 4, 3),
+        ("training", 0, 4),
+        ("training", 9, 5),
+        ("training", 10, 6),
+    ],
+)
+def test_metrics_are_cut_at_a_moment(phase: Any, epoch: int, kept: int, folder: RunFolder) -> None:
+    fill(folder)
+    folder.cut_metrics(phase, epoch)
+    assert folder.metrics() == LINES[:kept]
+    fill(folder, LINES[kept:])
+    assert folder.metrics() == LINES
+
+
+def test_metrics_are_cleared(folder: RunFolder) -> None:
+    fill(folder)
+    folder.clear_metrics()
+    assert folder.metrics() == []
+
+
+def test_there_may_be_no_metrics(folder: RunFolder) -> None:
+    folder.clear_metrics()
+    folder.cut_metrics("training", 3)
+    folder.sync_metrics()
+    assert not folder.metrics_file.exists()
+
+
+@pytest.mark.parametrize("torn", [b'{"phase": "training", "ep', b"{", b'{"epoch": 12}', b"\0\0\0", b"\xc3"])
+def test_a_torn_last_line_is_as_good_as_none(torn: bytes, folder: RunFolder) -> None:
+    fill(folder)
+    with folder.metrics_file.open("ab") as file:
+        file.write(torn)
+    assert folder.metrics() == LINES
+    folder.cut_metrics("training", 10)
+    fill(folder, [line("training", 12)])
+    assert folder.metrics() == [*LINES, line("training", 12)]
+
+
+def test_a_damaged_line_inside_is_named(folder: RunFolder) -> None:
+    fill(folder)
+    content = folder.metrics_file.read_bytes()
+    folder.metrics_file.write_bytes(content.replace(b'"epoch": 4', b'"epoch" 4'))
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged"):
+        folder.metrics()
+
+
+# -- a recorder in training
+
+
+def trained_in(
+    folder: RunFolder, replica: Replica, stop: Callable[[], bool] = lambda: False, checkpoints: Path | None = None
+) -> None:
+    train([replica], TRAINING, observers=[RunRecorder([folder])], stop=stop, checkpoints=checkpoints)
+
+
+def stop_after(epochs: int) -> Callable[[], bool]:
+    asked = iter(range(1, epochs))
+    return lambda: next(asked, None) is None
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with a checkpoint", "without"])
+def test_an_interrupted_run_leaves_the_same_files(
+    kept: bool, folder: RunFolder, tmp_path: Path, trained: Trained
+) -> None:
+    whole = RunFolder(tmp_path / "whole")
+    whole.create(RUN)
+    trained_in(whole, prepare(RUN))
+    assert [each["epoch"] for each in whole.metrics()] == [0, 1, 2, 3]
+    checkpoints = folder.checkpoints if kept else None
+    with pytest.raises(InterruptedTraining):
+        trained_in(folder, prepare(RUN), stop_after(2), checkpoints)
+    assert folder.state() is None
+    assert [each["epoch"] for each in folder.metrics()] == [0, 1, 2]
+    folder.add_metrics(line("training", 3))  # what came between the checkpoint and a kill
+    trained_in(folder, prepare(RUN), checkpoints=checkpoints)
+    for name in ("metrics.jsonl", "weights.safetensors"):
+        assert (folder.path / name).read_bytes() == (whole.path / name).read_bytes()
+    states = [each.state() for each in (folder, whole)]
+    assert all(state is not None for state in states)
+    assert replace(states[0], seconds=0.0) == replace(states[1], seconds=0.0)  # type: ignore[type-var]
+    assert states[0].best_loss == trained.best_loss  # type: ignore[union-attr]
+
+
+# -- prepared models
+
+
+def test_a_run_is_prepared_from_its_seed_alone() -> None:
+    torch.rand(1)  # so that the generator is not where the run's own seed would leave it
+    before = torch.get_rng_state()
+    first = prepare(RUN)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(3)
+    again, other = prepare(RUN), prepare(replace(RUN, seed=4))
+    states = [each.model.state_dict() for each in (first, again, other)]
+    assert all(torch.equal(values, states[1][name]) for name, values in states[0].items())
+    assert not all(torch.equal(values, states[2][name]) for name, values in states[0].items())
+    assert (first.seed, first.decision_weight, first.name, first.cost) == (3, 0.4, RUN.name, RUN.task.cost)
+    outcome = task_data(RUN.task).train.outcome
+    torch.testing.assert_close(states[0]["outcome_scaling.mean"], outcome.mean(0))
+    torch.testing.assert_close(states[0]["outcome_scaling.scale"], outcome.std(0, correction=0))
+
+
+def test_data_are_loaded_once_for_all_costs() -> None:
+    first, second = (prepare(replace(RUN, task=SyntheticTask(false_alarm_ratio=each))) for each in (0.2, 0.9))
+    assert first.train is second.train
+    assert first.validation is second.validation
+    assert first.cost != second.cost
+    assert prepare(OTHERS["data"]).train is not first.train
+
+
+@pytest.mark.parametrize("given", ["folder", "file"])
+def test_a_run_may_start_from_another(given: str, folder: RunFolder, trained: Trained) -> None:
+    folder.finish(trained)
+    start = folder.path if given == "folder" else folder.path / "weights.safetensors"
+    other = replace(RUN, task=SyntheticTask(frequency=1.5, data_seed=2), seed=9, start_from=str(start))
+    made = prepare(other)
+    assert all(torch.equal(values, trained.weights[name]) for name, values in made.model.state_dict().items())
+    outcome = made.train.outcome
+    assert not torch.allclose(made.model.state_dict()["outcome_scaling.mean"], outcome.mean(0)), "scaling comes along"
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong"),
+    [
+        (ImplicitSettings(2, 5, 1), r"network\.layers\.0\.weight"),
+        (ImplicitSettings(2, 4, 2), r"network\.layers\.4\.weight"),
+        (DiffusionSettings(2, 4, 1), r"network\.hidden\.0\.weight"),
+    ],
+    ids=["width", "depth", "kind"],
+)
+def test_weights_of_other_shapes_are_refused(model: Any, wrong: str, folder: RunFolder, trained: Trained) -> None:
+    folder.finish(trained)
+    with pytest.raises(SettingError, match=rf"^start_from cannot be used: .*{wrong}.*must be"):
+        prepare(replace(RUN, model=model, start_from=str(folder.path)))
+
+
+def test_weights_of_another_type_are_refused(tmp_path: Path, trained: Trained) -> None:
+    file = tmp_path / "double.safetensors"
+    save_tensors(file, {name: values.double() for name, values in trained.weights.items()})
+    with pytest.raises(SettingError, match=r"^start_from cannot be used: .*float32"):
+        prepare(replace(RUN, start_from=str(file)))
+
+
+def test_weights_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(SettingError, match=r"^start_from cannot be used: .*cannot be read"):
+            prepare(replace(RUN, start_from=str(path)))
+
+
+def test_at_weight_zero_a_folder_serves_every_cost(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path / "run")
+    made.create(replace(RUN, decision_weight=0.0))
+    made.create(replace(RUN, decision_weight=0.0, task=SyntheticTask(false_alarm_ratio=0.7)))
+    with pytest.raises(SettingError, match="other settings"):
+        made.create(RUN)
+
+
+def test_a_file_cannot_be_locked_as_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingError, match="cannot be used as a folder"), locked(tmp_path / "file"):
+        pass
+
+
+@pytest.mark.parametrize("line", ["[1]", '{"phase": "training"}', '{"epoch": "3", "phase": "training"}', "{"])
+def test_damaged_metrics_are_named(line: str, folder: RunFolder) -> None:
+    folder.metrics_file.write_text(line + "\n")
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged"):
+        folder.metrics()
+
+
+def test_building_a_model_leaves_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    prepare(RUN)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,296 @@
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from forked_processes import Forked
+from small_sweeps import GRID, OF_COST, ONE, TINY, TRAINING, planned, stamps, table, written
+
+from reproduction.runs import sweep
+from reproduction.runs.folder import RunFolder
+from reproduction.runs.stacks import Stack
+from reproduction.runs.sweep import load_sweep, read_sweep, resume_folder, run_sweep
+from stakes.errors import SettingError, StakesError
+from stakes.files import locked, read_json, write_json
+from stakes.training.execution import Execution
+
+GRIDDED = read_sweep({**TINY, "grid": GRID})
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def without_cyclopts(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """A sweep of two stacks by `python -m reproduction.runs.sweep`, where cyclopts cannot be imported.
+
+    Nor can the compiler of torch: importing it would cost every process that trains two seconds. The working folder
+    holds modules that no process may take for those they are called like. Hashes are not those of this process: names
+    of runs that depended on them would differ. Warnings are errors.
+    """
+    base = tmp_path_factory.mktemp("sweep")
+    site = base / "site" / "sitecustomize.py"
+    site.parent.mkdir()
+    site.write_text("import sys\nsys.modules['cyclopts'] = sys.modules['torch._dynamo'] = None\n")
+    for module in ("json", "stakes"):
+        (base / f"{module}.py").write_text("raise SystemExit(f'{__file__} was imported')")
+    values = {**TINY, "training": {**TRAINING, "epochs": 7}, "grid": GRID}
+    words = [str(written(base, values)), "--out", "sweep", "--device", "cpu", "--workers", "1", "--training.epochs=3"]
+    return subprocess.run(
+        [sys.executable, "-P", "-W", "error", "-m", "reproduction.runs.sweep", *words],
+        cwd=base,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(site.parent), str(ROOT))), "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    ), base / "sweep"
+
+
+@pytest.fixture
+def finished(without_cyclopts: tuple[Any, Path], tmp_path: Path) -> Path:
+    """A copy of that sweep's folder."""
+    return Path(shutil.copytree(without_cyclopts[1], tmp_path / "finished"))
+
+
+# Stacks
+
+
+@pytest.mark.parametrize(
+    ("processes", "runs", "size"),
+    [(1, 3, 3), (1, 9, 9), (1, 10, 9), (2, 10, 5), (2, 11, 6), (4, 363, 9), (8, 3, 1), (1, 1, 1)],
+)
+def test_stacks_on_cores_are_small_and_keep_all_of_them_at_work(processes: int, runs: int, size: int) -> None:
+    assert Execution("cpu", workers=processes).stack_size(runs) == size
+
+
+def test_stacks_on_a_gpu_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert Execution().resolved_device == "cuda"
+    assert Execution().processes == 1
+    assert [Execution().stack_size(runs) for runs in (1, 99, 1000)] == [1, 99, 256]
+
+
+def test_there_is_one_process_a_core() -> None:
+    assert Execution("cpu").processes == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "gpu"}, "device must be one of auto, cpu, cuda, got 'gpu'"),
+        ({"workers": 0}, "workers must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_an_execution_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(message)):
+        Execution(**options)
+
+
+@pytest.mark.parametrize(
+    ("grid", "stacks"),
+    [
+        ({"seed": [0, 1], "decision_weight": [0.1, 0.2], "task.false_alarm_ratio": [0.2, 0.5]}, 1),
+        ({"task.data_seed": [0, 1, 2], "task.frequency": [2, 3]}, 1),  # other data of the same shape
+        ({"model.hidden": [4, 5]}, 2),
+        ({"model": ["implicit", "diffusion"]}, 2),
+        ({"training.epochs": [1, 2], "seed": [0, 1]}, 2),
+        ({"task": ["synthetic", {"name": "simulated_portfolio", "sites": 2}]}, 2),
+        (
+            {
+                "task": [
+                    {"name": "simulated_portfolio", "sites": sites, "penalty": penalty}
+                    for sites in (2, 3)
+                    for penalty in (1, 2)
+                ]
+            },
+            2,
+        ),
+        ({"seed": list(range(20))}, 3),  # at most 9 runs each
+    ],
+)
+def test_runs_of_one_shape_train_together(grid: Any, stacks: int, tmp_path: Path) -> None:
+    points = read_sweep({**TINY, "model": {"name": "diffusion", "layers": 1}, "grid": grid})
+    groups = planned(tmp_path, points)
+    assert len(groups) == stacks
+    assert sorted(name for names in groups for name in names) == sorted(points.runs)
+    for names in groups:
+        runs = [points.runs[name] for name in names]
+        assert len({(run.model, run.training, run.task.name) for run in runs}) == 1
+        assert len(runs) <= 9
+
+
+def test_a_seed_stays_together(tmp_path: Path) -> None:
+    points = read_sweep({**TINY, "grid": {"decision_weight": [tenth / 10 for tenth in range(9)], "seed": [0, 1]}})
+    assert [{points.runs[name].seed for name in names} for names in planned(tmp_path, points)] == [{0}, {1}]
+
+
+def test_a_plan_is_kept_and_extended(tmp_path: Path) -> None:
+    first = read_sweep({**TINY, "grid": {"seed": [0, 1, 2, 3]}})
+    more = read_sweep({**TINY, "grid": {"seed": [5, 3, 2, 1, 0, 4]}})
+    stacks = planned(tmp_path, first, processes=2)
+    assert [len(names) for names in stacks] == [2, 2]
+    assert planned(tmp_path, first, processes=1) == stacks
+    extended = planned(tmp_path, more, processes=1)
+    assert extended[:2] == stacks
+    assert [{more.runs[name].seed for name in names} for names in extended[2:]] == [{4, 5}]
+    fewer = read_sweep({**TINY, "grid": {"seed": [0]}})
+    assert planned(tmp_path, fewer) == stacks[:1]
+    assert planned(tmp_path, more) == extended
+
+
+# A whole sweep
+
+
+def test_the_module_works_without_cyclopts(without_cyclopts: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    result, folder = without_cyclopts
+    assert (result.returncode, result.stdout, result.stderr) == (0, "sweep/table.csv\n", "")
+    assert sorted(path.name for path in (folder / "runs").iterdir()) == sorted(GRIDDED.runs)
+    for name, run in GRIDDED.runs.items():
+        assert RunFolder(folder / "runs" / name).settings() == run  # epochs from the flag, not the file
+        RunFolder(folder / "runs" / name).model()
+        assert not (folder / "runs" / name / "checkpoints").exists()
+    assert [len(names) for names in read_json(folder / "plan.json")] == [3, 3]
+    assert load_sweep(folder) == GRIDDED
+
+
+def test_the_module_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(written(tmp_path, TINY))
+    for words in ([file, "--out", "x", "--sed", "3"], [f"{file}x", "--out", "x"], [file, "--out", "x", "--device=gpu"]):
+        assert sweep.main(words) == 2
+        output, errors = capsys.readouterr()
+        assert (output, errors.count("\n")) == ("", 1)
+        assert not errors.startswith("Traceback")
+
+
+def test_the_table_has_a_line_a_point(finished: Path) -> None:
+    rows = table(finished)
+    assert list(rows[0]) == [
+        *GRID,
+        *("run", "status", "epoch", "best_epoch", "best_loss", "steps", "seconds", "failure"),
+        *("score", "energy_score", *OF_COST),
+    ]
+    assert [row["run"] for row in rows] == [point.run.name for point in GRIDDED.points]
+    for row, point in zip(rows, GRIDDED.points, strict=True):
+        assert {axis: float(row[axis]) for axis in GRID} == dict(point.axes)
+        folder = RunFolder(finished / "runs" / row["run"])
+        state = folder.state()
+        assert state is not None
+        assert (row["status"], row["epoch"], row["steps"], row["failure"]) == ("finished", "3", "12", "")
+        assert (int(row["best_epoch"]), float(row["best_loss"])) == (state.best_epoch, state.best_loss)
+        (best,) = (line for line in folder.metrics() if line["epoch"] == state.best_epoch)
+        foreign = point.axes["decision_weight"] == 0 and point.axes["task.false_alarm_ratio"] != 0.5
+        for name in ("score", "energy_score"):
+            assert float(row[name]) == best[name]
+        for name in OF_COST:
+            assert row[name] == ("" if foreign else str(best[name]))
+    assert sum(row["cost"] == "" for row in rows) == 2
+
+
+@pytest.mark.usefixtures("no_workers")
+def test_finished_runs_are_never_repeated(finished: Path) -> None:
+    before, rows = stamps(finished), table(finished)
+    (finished / "table.csv").unlink()
+    assert run_sweep(GRIDDED, finished, ONE) == finished / "table.csv"
+    assert table(finished) == rows
+    assert resume_folder(finished, Execution("cpu", quiet=True)) == finished / "table.csv"
+    assert (stamps(finished), table(finished)) == (before, rows)
+
+
+def test_new_points_are_trained_beside_the_old(finished: Path, workers: list[Forked]) -> None:
+    before, plan = stamps(finished), read_json(finished / "plan.json")
+    more = read_sweep({**TINY, "grid": {**GRID, "seed": [0, 1]}})
+    run_sweep(more, finished, Execution("cpu", workers=3, quiet=True))
+    assert before.items() <= stamps(finished).items()
+    assert read_json(finished / "plan.json")[:2] == plan
+    assert {row["status"] for row in table(finished)} == {"finished"}
+    assert len(table(finished)) == 16
+    assert len(workers) == 3  # one for each of 3 stacks of the first shape, and again for the second
+
+
+@pytest.mark.usefixtures("no_workers")
+def test_a_smaller_grid_in_the_same_folder_gives_a_smaller_table(finished: Path) -> None:
+    before, rows = stamps(finished), table(finished)
+    fewer = read_sweep({**TINY, "grid": {**GRID, "decision_weight": [0.3]}})
+    run_sweep(fewer, finished, ONE)
+    assert stamps(finished) == before
+    assert table(finished) == rows[4:]
+
+
+@pytest.mark.usefixtures("no_workers")
+def test_two_sweeps_in_one_folder_at_once_are_refused(finished: Path) -> None:
+    before = stamps(finished)
+    with locked(finished), pytest.raises(SettingError, match=f"another process is training in {finished}"):
+        run_sweep(GRIDDED, finished, ONE)
+    assert stamps(finished) == before
+
+
+def test_a_run_that_another_process_is_about_to_make_is_left_to_it(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / GRIDDED.points[0].run.name
+    with locked(run), pytest.raises(SettingError, match=f"another process is training in {run}"):
+        run_sweep(GRIDDED, tmp_path, ONE)
+    assert [file.name for file in run.iterdir()] == [".lock"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
+        with pytest.raises(StakesError, match=re.escape(str(folder))):
+            run_sweep(GRIDDED, folder, ONE)
+
+
+# Damage
+
+
+@pytest.mark.usefixtures("no_workers")
+@pytest.mark.parametrize("content", ["", "x\n", "5\n", "{}\n", "[]\n"])
+@pytest.mark.parametrize("name", ["settings.json", "state.json", "metrics.jsonl", "weights.safetensors"])
+def test_a_damaged_file_of_a_run_is_named(name: str, content: str, finished: Path) -> None:
+    run = GRIDDED.points[-1].run.name
+    (finished / "runs" / run / name).write_text(content)
+    with pytest.raises(StakesError, match=re.escape(str(Path("runs", run, name)))):
+        run_sweep(GRIDDED, finished, ONE)
+
+
+@pytest.mark.usefixtures("no_workers")
+@pytest.mark.parametrize("content", ["", "x", "[]", '{"sha256":"","payload":[]}'])
+@pytest.mark.parametrize("name", ["plan.json", "sweep.json"])
+def test_a_damaged_file_of_the_sweep_is_named(name: str, content: str, finished: Path) -> None:
+    (finished / name).write_text(content)
+    with pytest.raises(StakesError, match=name):
+        resume_folder(finished, Execution("cpu", quiet=True))
+
+
+@pytest.mark.usefixtures("no_workers")
+@pytest.mark.parametrize("plan", [3, [3], [["a/b"]], [[3]], {"a": 1}, None])
+def test_a_plan_that_is_none_is_refused(plan: Any, finished: Path) -> None:
+    write_json(finished / "plan.json", plan)
+    with pytest.raises(StakesError, match=r"plan\.json must list the runs of each stack"):
+        run_sweep(GRIDDED, finished, ONE)
+
+
+def test_a_damaged_checkpoint_is_reported_and_others_go_on(tmp_path: Path, workers: list[Forked]) -> None:
+    points = read_sweep({**TINY, "grid": {"model.hidden": [4, 5]}})
+    first, second = (Stack(tmp_path, names) for names in planned(tmp_path, points))
+    first.checkpoints.mkdir(parents=True)
+    write_json(first.path / "stack.json", list(first.runs))
+    (first.checkpoints / "epoch-00000001.json").write_text("half a")
+    with pytest.raises(StakesError, match=f"{first.name}: no checkpoint in ") as caught:
+        run_sweep(points, tmp_path, ONE)
+    assert second.name not in str(caught.value)
+    assert {row["run"]: row["status"] for row in table(tmp_path)} == {
+        first.runs[0]: "not finished",
+        second.runs[0]: "finished",
+    }
+
+
+def test_another_sweeps_run_in_the_folder_is_refused(finished: Path) -> None:
+    run = GRIDDED.points[-1].run.name
+    other = GRIDDED.points[0].run.name
+    shutil.copy(finished / "runs" / other / "settings.json", finished / "runs" / run / "settings.json")
+    with pytest.raises(SettingError, match=rf"{run} holds a run with other settings"):
+        run_sweep(GRIDDED, finished, ONE)
