@@ -57,6 +57,15 @@ def test_a_worker_that_dies_fails_one_request(wayward: httpx.Client) -> None:
     assert wayward.post("/v1/decide", content=b"who").status_code == 200
 
 
+def test_a_worker_that_died_while_idle_fails_no_request(wayward: httpx.Client) -> None:
+    worker = int(wayward.post("/v1/decide", content=b"who").content)
+    os.kill(worker, signal.SIGKILL)
+    assert has_ended(worker)
+    reply = wayward.post("/v1/decide", content=b"who")
+    assert reply.status_code == 200
+    assert int(reply.content) != worker
+
+
 @pytest.mark.parametrize("content", [b"much", b" " * 2_000_000])
 def test_a_worker_that_had_much_in_memory_is_not_used_again(wayward: httpx.Client, content: bytes) -> None:
     first = int(wayward.post("/v1/decide", content=content).content)
@@ -66,7 +75,7 @@ def test_a_worker_that_had_much_in_memory_is_not_used_again(wayward: httpx.Clien
 def test_workers_come_back_when_their_nursery_is_killed(wayward: httpx.Client) -> None:
     worker = int(wayward.post("/v1/decide", content=b"who").content)
     os.killpg(os.getpgid(worker), signal.SIGKILL)
-    assert wayward.post("/v1/decide", content=b"who").status_code in (200, 500)
+    assert has_ended(worker)
     assert wayward.post("/v1/decide", content=b"who").status_code == 200
 
 

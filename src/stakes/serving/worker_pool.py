@@ -73,6 +73,9 @@ class WorkerPool:
     def _answered(self, name: str, content: bytes | bytearray, deadline: float) -> Reply:
         worker, used_up = self._idle.get(), True
         try:
+            if worker is not None and worker.has_ended:  # killed by the system, say, while nothing was asked
+                worker.end()
+                worker = None
             worker = worker or self._worker()
             reply = worker.ask(name, content, deadline - time.monotonic())
             used_up = max(len(content), len(reply.content)) > _LARGE

@@ -64,6 +64,11 @@ class WorkerProcess:
     def __init__(self, process: int, connection: Connection) -> None:
         self._process, self._connection = process, connection
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself; nothing else can be heard of one that is asked nothing."""
+        return self._connection.poll()
+
     def ask(self, name: str, content: bytes | bytearray, seconds: float) -> Reply:
         """The reply, or `TimeoutError` where it takes too long, or `WorkerError` where the process ends instead.
 
@@ -85,7 +90,7 @@ class WorkerProcess:
     def end(self) -> None:
         """Kill it, whatever it does; one that has ended by itself is left alone."""
         with suppress(OSError):
-            if not self._connection.poll():  # it holds its end of the connection: the number is its own still
+            if not self.has_ended:  # it holds its end of the connection: the number is its own still
                 os.kill(self._process, signal.SIGKILL)
         self._connection.close()
 
