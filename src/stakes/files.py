@@ -18,6 +18,7 @@ __all__ = [
     "canonical_json",
     "check_sha256",
     "content_digest",
+    "is_pipe_or_device",
     "json_document",
     "locked",
     "parse_json",
@@ -117,6 +118,15 @@ def read_bytes(path: Path, limit: int) -> bytes:
             return file.read(size)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def is_pipe_or_device(path: str | Path) -> bool:
+    """Whether what is there is neither a file nor a folder: a pipe is waited for, and a device may have no end.
+
+    Args:
+        path: The path, behind which there may be nothing.
+    """
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 @contextmanager

@@ -1,4 +1,5 @@
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -149,3 +150,10 @@ def test_an_own_cost_is_recorded_by_reference(own: str) -> None:
 def test_a_record_that_is_none_is_refused(record: dict[str, object], expected: str) -> None:
     with pytest.raises(StakesError, match=expected):
         CostSpec.from_record(record)
+
+
+@pytest.mark.parametrize("words", ["a.toml", "a.py:cost:lower=0,upper=1"])
+def test_a_pipe_is_not_waited_for(words: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / words.split(":")[0])
+    with pytest.raises(CostError, match="must be a regular file"):
+        CostSpec.parse(f"{tmp_path}/{words}").build()

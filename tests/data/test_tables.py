@@ -266,6 +266,13 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         read_table(tmp_path / "none" / "x.csv")
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(TableError, match=rf"{name}' must be a regular file"):
+        read_table(tmp_path / name)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
 def test_a_file_without_permission(tmp_path: Path) -> None:
     path = written(tmp_path, SIMPLE)

@@ -1,5 +1,6 @@
 """Files of series that users already have: NetCDF, Zarr stores, CSV and parquet."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from reproduction.tasks.wind import WindTask
 from stakes.data.record_files import read_series, read_temperature, read_wind
 from stakes.data.records.record import Record
 from stakes.data.tables import read_table
+from stakes.data.xarray_files import open_dataset
 from stakes.errors import NetCDFError, StakesError, TableError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"
@@ -250,3 +252,10 @@ def test_the_reference_files() -> None:
 
 def thinned(record: Record, column: str) -> Any:
     return record.select(column).values[::6, 0]
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.grib2"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(NetCDFError, match="must be a regular file"), open_dataset(str(tmp_path / name)):
+        pass

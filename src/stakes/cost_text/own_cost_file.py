@@ -15,6 +15,7 @@ from torch import Tensor
 
 from stakes.cost_text.library_costs import ParameterValue
 from stakes.errors import CostError, StakesError, did_you_mean
+from stakes.files import is_pipe_or_device
 from stakes.method.costs import Cost, Parameter, require_cost, states_convexity
 from stakes.method.function_costs import cost_function
 
@@ -108,6 +109,8 @@ def file_hash(path: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
+    if is_pipe_or_device(path):
+        raise CostError(f"the cost's file {str(path)!r} must be a regular file, not a pipe or a device")
     try:
         return path.read_bytes()
     except IsADirectoryError:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from stakes.cost_text.common_keys import COMMON_KEYS, RISK_KEYS, UNIT_KEYS
 from stakes.errors import CostError, StakesError, did_you_mean
+from stakes.files import is_pipe_or_device
 from stakes.method.program_words import Program
 from stakes.settings import from_plain, shown, to_plain
 
@@ -123,6 +124,8 @@ def _require_numbers_used(program: Program) -> None:
 
 
 def _text(path: Path) -> str:
+    if is_pipe_or_device(path):
+        raise CostError(f"the program {str(path)!r} must be a regular file, not a pipe or a device")
     try:
         if path.stat().st_size > _LARGEST:
             raise CostError(f"the program {str(path)!r} must have at most {_LARGEST:,} bytes")

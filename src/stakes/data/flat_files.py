@@ -12,6 +12,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from stakes.data.columns import check_header
 from stakes.data.csv_files import parse_delimited
 from stakes.errors import TableError, nearest_hint, one_line
+from stakes.files import is_pipe_or_device
 
 __all__ = ["PARQUET", "TABLES", "file_suffix", "read_flat_file"]
 
@@ -62,6 +63,8 @@ def _content(path: Path) -> bytes:
         raise TableError(f"{name} is a spreadsheet; export the sheet as CSV and give that file")
     if suffix not in TABLES:
         raise TableError(f"{name} must end in .csv, .tsv, .txt (or these with .gz), .parquet, .nc or .zarr")
+    if is_pipe_or_device(path):
+        raise TableError(f"{name} must be a regular file, not a pipe or a device")
     try:
         return path.read_bytes()
     except OSError as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from stakes.data.grib_files import read_grib
 from stakes.errors import NetCDFError, one_line
-from stakes.files import write_atomically
+from stakes.files import is_pipe_or_device, write_atomically
 
 if TYPE_CHECKING:  # importing them for real takes a second, which only a file needs
     import pandas as pd
@@ -82,6 +82,8 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
         dataset = _zarr_store(path)
     elif path.lower().endswith(_TABLES):
         dataset = _table(path)
+    elif is_pipe_or_device(path):
+        raise NetCDFError(f"{path!r} must be a regular file, not a pipe or a device")
     elif path.lower().endswith(GRIB):
         dataset = read_grib(path)
     else:
