@@ -26,12 +26,13 @@ __all__ = [
     "read_json",
     "short_ascii",
 ]
-__all__ += ["sync_folder", "write_atomically", "write_json"]
+__all__ += ["sync_folder", "unpacked_limit", "write_atomically", "write_json"]
 
 JSON_LIMIT = 64 * 2**20
 """How many bytes a JSON file may have."""
 
 _BLOCK = 1 << 20  # bytes read at once
+_UNPACKED, _PACKED_TIMES = 1 << 28, 20  # bytes that any file may unpack to, and how many times its own size
 _NOT_REGULAR = "must be a regular file, not a link, a folder or a pipe"
 _DOCUMENT = re.compile(rb'\{"sha256":"([0-9a-f]{64})","payload":(.*)\}\n', re.DOTALL)
 
@@ -127,6 +128,17 @@ def is_pipe_or_device(path: str | Path) -> bool:
         path: The path, behind which there may be nothing.
     """
     return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+
+
+def unpacked_limit(packed: int) -> int:
+    """How many bytes a packed file may unpack to: 256 MiB, or 20 times its own size if that is more.
+
+    Tables of numbers unpack to a few times their size, a file made to fill the memory to a thousand times.
+
+    Args:
+        packed: How many bytes the file has.
+    """
+    return max(_UNPACKED, _PACKED_TIMES * packed)
 
 
 @contextmanager

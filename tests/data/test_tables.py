@@ -266,6 +266,29 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         read_table(tmp_path / "none" / "x.csv")
 
 
+def test_a_small_file_that_unpacks_to_very_much_is_refused(tmp_path: Path) -> None:
+    packed = gzip.compress(b"a\n" + bytes(1 << 28), 1)
+    with pytest.raises(TableError, match=rf"has {len(packed):,} bytes and unpacks to more than 268,435,456, .*unpack"):
+        read_table(written(tmp_path, packed, "a.csv.gz"))
+    part = pa.table({"a": np.zeros(1 << 20), "b": np.zeros(1 << 20)})
+    with pq.ParquetWriter(tmp_path / "a.parquet", part.schema) as file:
+        for _ in range(17):
+            file.write_table(part)
+    with pytest.raises(TableError, match="unpacks to 285,212,672, beyond the limit of 268,435,456"):
+        read_table(tmp_path / "a.parquet")
+
+
+def test_a_large_file_may_unpack_to_twenty_times_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stakes.files._UNPACKED", 1000)
+    numbers = pd.DataFrame({"a": np.random.default_rng(0).random(1000)})
+    for name in ("a.csv.gz", "a.parquet"):
+        write_table(numbers, tmp_path / name)
+        assert len(read_table(tmp_path / name)) == 1000
+    write_table(numbers * 0, tmp_path / "zeros.csv.gz")
+    with pytest.raises(TableError, match="unpack"):
+        read_table(tmp_path / "zeros.csv.gz")
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
 def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)

@@ -17,6 +17,7 @@ from pandas.api.extensions import ExtensionArray
 from stakes.data.columns import check_header
 from stakes.data.decimal_marks import has_decimal_commas
 from stakes.errors import TableError
+from stakes.files import unpacked_limit
 
 __all__ = ["parse_delimited"]
 
@@ -73,10 +74,18 @@ def _unpacked(content: bytes, name: str) -> bytes:
             raise TableError(f"{name} {words}")
     if not content.startswith(b"\x1f\x8b"):
         return content
+    limit = unpacked_limit(len(content))
     try:
-        return gzip.decompress(content)
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            unpacked = file.read(limit + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise TableError(f"{name} cannot be unpacked by gzip: {error}") from error
+    if len(unpacked) > limit:
+        raise TableError(
+            f"{name} has {len(content):,} bytes and unpacks to more than {limit:,}, the limit; if that is right, "
+            "unpack it and give the unpacked file"
+        )
+    return unpacked
 
 
 def _decoded(content: bytes, name: str, encoding: str | None) -> str:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from stakes.data.columns import check_header
 from stakes.data.csv_files import parse_delimited
 from stakes.errors import TableError, nearest_hint, one_line
-from stakes.files import is_pipe_or_device
+from stakes.files import is_pipe_or_device, unpacked_limit
 
 __all__ = ["PARQUET", "TABLES", "file_suffix", "read_flat_file"]
 
@@ -73,10 +73,16 @@ def _content(path: Path) -> bytes:
 
 def _parquet(content: bytes, name: str) -> pd.DataFrame:
     try:
-        schema = pq.ParquetFile(io.BytesIO(content)).schema_arrow
+        file = pq.ParquetFile(io.BytesIO(content))
+        schema, unpacked = file.schema_arrow, _unpacked_size(file.metadata)
     except Exception as error:  # which ones damaged content can provoke is not documented
         raise TableError(f"{name} is no parquet file, or a damaged one") from error
     check_header(schema.names, name)
+    if unpacked > (limit := unpacked_limit(len(content))):
+        raise TableError(
+            f"{name} has {len(content):,} bytes and unpacks to {unpacked:,}, beyond the limit of {limit:,}; if that is "
+            "right, give the table as CSV"
+        )
     try:
         table = pd.read_parquet(io.BytesIO(content))
     except Exception as error:  # as above
@@ -91,6 +97,12 @@ def _parquet(content: bytes, name: str) -> pd.DataFrame:
         if field.name in table.columns and (plain := _plain(field.type)) is not None:
             table[field.name] = plain(table[field.name])
     return table
+
+
+def _unpacked_size(metadata: pq.FileMetaData) -> int:
+    """The bytes of all pages, or those of the numbers they stand for where many are written as one."""
+    pages = sum(metadata.row_group(place).total_byte_size for place in range(metadata.num_row_groups))
+    return max(pages, 8 * metadata.num_rows * metadata.num_columns)
 
 
 def _plain(kind: pa.DataType) -> "Callable[[pd.Series[Any]], pd.Series[Any]] | None":
