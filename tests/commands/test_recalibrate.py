@@ -98,6 +98,23 @@ def test_evaluation_beside_the_forecast_as_it_came_and_today(recalibrated: Path)
     assert "this is the table of the fit" in called("evaluate", str(recalibrated), "past.csv")[2]
 
 
+def test_climatology_of_many_sites_has_an_action_for_each() -> None:
+    small, large = past_forecasts(120), past_forecasts(120)
+    large[large.columns.drop("time")] += 20.0
+    both = pd.concat([small.assign(site="small"), large.assign(site="large")]).drop(columns="done")
+    both.to_csv("past.csv", index=False)
+    asked = ("--forecast", "m1:m8", "--outcome", "power", "--decision-weights", "none", "--sites", "each")
+    cost = "newsvendor:underage=9,overage=1,upper=90"
+    assert called("recalibrate", "past.csv", *asked, "--cost", cost, "--out", "sites", "--quiet")[0] == 0
+    code, output, errors = called("evaluate", "sites", "past.csv", "--json")
+    assert (code, "the constant action of each site which was best" in errors) == (0, True)
+    found = {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}
+    seen = small["power"].to_numpy()
+    stock = np.quantile(seen, 0.9, method="inverted_cdf")
+    of_each = np.where(seen > stock, 9 * (seen - stock), stock - seen).mean()  # the same at both, 20 apart
+    assert found["climatology_cost"] == pytest.approx(of_each)
+
+
 def test_a_case_without_recourse_is_left_out_of_both_forecasts(recalibrated: Path) -> None:
     bounded = (
         '[decide.plan]\nupper = 30\n[recourse.bought]\ncost = 5\nupper = 20\n[covers]\nc = "plan + bought >= outcome"'

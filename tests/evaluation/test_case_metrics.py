@@ -42,3 +42,19 @@ def test_an_action_of_several_parts_has_a_column_for_each() -> None:
     expected = cost(stakes.optimal_action(cost, seen), seen)
     np.testing.assert_allclose(judged.chosen["climatology_cost"], expected)
     assert set(judged.chosen["interior"]) == {0.0}  # the budget is always spent
+
+
+def test_climatology_has_an_action_for_each_site() -> None:
+    """Sites of very different sizes: one action for both makes any forecast look good."""
+    cost = stakes.NewsvendorCost(3.0, 1.0, 0.0, 2000.0)
+    sites = np.array(["harbour", "kiosk"] * 40)
+    outcomes = np.random.default_rng(0).normal(np.where(sites == "harbour", 1000.0, 10.0), 1.0)
+    members = outcomes[:, None, None] + np.random.default_rng(1).normal(0, 1, (80, 9, 1))
+    judged = CaseMetrics.of_ensemble(members, pd.DataFrame({"sold": outcomes}), cost, sites=sites)
+    paid = judged.chosen["climatology_cost"]
+    for site in ("harbour", "kiosk"):
+        seen = outcomes[sites == site]
+        stock = np.quantile(seen, 0.75, method="inverted_cdf")
+        np.testing.assert_allclose(paid[sites == site], np.where(seen > stock, 3 * (seen - stock), stock - seen))
+    together = CaseMetrics.of_ensemble(members, pd.DataFrame({"sold": outcomes}), cost)
+    assert paid.mean() < 0.01 * together.chosen["climatology_cost"].mean()

@@ -104,11 +104,12 @@ class CaseMetrics:
         cost: Cost,
         todays_action: Floats | None = None,
         weights: Floats | None = None,
+        sites: NDArray[Any] | None = None,
     ) -> Self:
         """Of an ensemble that somebody else made, over its cases without a missing value.
 
-        `climatology_cost` is that of the constant action which is best for these very outcomes. Cases in which a
-        program costs infinitely much are `unpaid`, and left out.
+        `climatology_cost` is that of the constant action, of each site where there are several, which is best for these
+        very outcomes. Cases in which a program costs infinitely much are `unpaid`, and left out.
 
         Args:
             members: Forecasts (N, M, D) in the order of time.
@@ -117,6 +118,7 @@ class CaseMetrics:
             todays_action: Today's action (N,), or (N, A) of several parts, NaN where it is not known; None where it
                 never is.
             weights: What each member weighs, (M,) for all cases; None where all count alike.
+            sites: The site of each case, (N,), where each is decided by itself; None where there is but one.
         """
         seen = outcomes.to_numpy(np.float64)
         metrics, complete = ensemble_metrics(np.asarray(members, dtype=np.float64), seen, cost, weights=weights)
@@ -125,8 +127,7 @@ class CaseMetrics:
         unpaid = pd.Series(~judged, outcomes.index[complete])
         complete[complete] = judged
         outcome = torch.from_numpy(seen[complete])
-        constant = optimal_action(cost, outcome[None], thorough=True).expand(len(outcome), -1)
-        metrics["climatology_cost"] = constant_cost(cost(constant, outcome).numpy())
+        metrics["climatology_cost"] = _climatology_cost(cost, outcome, None if sites is None else sites[complete])
         metrics = part_by_part(metrics, cost, [str(name) for name in outcomes])
         chosen = {name: values.astype(np.float64) for name, values in metrics.items() if values.ndim == 1}
         today = None
@@ -165,6 +166,18 @@ def summary_table(metrics: Mapping[str, Mapping[str, float | None]]) -> pd.DataF
     rows = [{"metric": name, **metrics[name]} for name in _METRICS if name in metrics]
     columns = [name for name in _COLUMNS if any(name in row for row in rows)]
     return pd.DataFrame(rows, columns=["metric", *columns] if rows else []).astype(dict.fromkeys(columns, np.float64))
+
+
+def _climatology_cost(cost: Cost, outcome: torch.Tensor, sites: NDArray[Any] | None) -> Floats:
+    """What the constant action that is best for these outcomes (N, D) costs, (N,), each site with one of its own."""
+    paid = np.empty(len(outcome))
+    of_site = np.zeros(len(outcome), np.int64) if sites is None else np.unique(sites, return_inverse=True)[1]
+    for site in np.unique(of_site):
+        cases = of_site == site
+        seen = outcome[torch.from_numpy(cases)]
+        constant = optimal_action(cost, seen[None], thorough=True).expand(len(seen), -1)
+        paid[cases] = cost(constant, seen).numpy()
+    return constant_cost(paid)
 
 
 def require_finite_costs(costs: Floats) -> None:

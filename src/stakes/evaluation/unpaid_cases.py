@@ -11,7 +11,7 @@ from stakes.method.costs import Cost
 from stakes.method.program_actions import ProgramCost
 from stakes.method.risk import plain_cost_of
 
-__all__ = ["constant_cost", "constant_notes", "judged_cases", "unpaid_notes", "unpaid_today_notes"]
+__all__ = ["constant_cost", "constant_notes", "hindsight_note", "judged_cases", "unpaid_notes", "unpaid_today_notes"]
 
 _CURE = "a recourse without an upper bound, at a high price, gives such outcomes a cost"
 _PLAIN = ("plain_cost", "plain_expected_cost")  # of a cost averse to risk, whose charge may be NaN then
@@ -53,6 +53,16 @@ def constant_notes(paid: NDArray[Any]) -> tuple[str, ...]:
     """
     infinite = "climatology_cost is infinite, and left empty: no constant action has a finite cost at all outcomes"
     return (infinite,) if np.isposinf(paid).any() else ()
+
+
+def hindsight_note(each_site: bool) -> str:
+    """What climatology's action is where there are no cases but those that are judged.
+
+    Args:
+        each_site: Whether each site is decided by itself.
+    """
+    of_site = " of each site" if each_site else ""
+    return f"climatology_cost is that of the constant action{of_site} which was best for these very outcomes"
 
 
 def unpaid_notes(unpaid: Sequence[str], judged: int) -> tuple[str, ...]:

@@ -17,12 +17,10 @@ from stakes.data.table_columns import zone_notes
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.forecast_table import todays_notes
 from stakes.evaluation.headroom import automatic_block
-from stakes.evaluation.unpaid_cases import constant_notes, unpaid_notes, unpaid_today_notes
+from stakes.evaluation.unpaid_cases import constant_notes, hindsight_note, unpaid_notes, unpaid_today_notes
 from stakes.fitting.notes_on_cases import part_of_fit_notes, unlike_fit_notes
 
 __all__ = ["Evaluation", "evaluate_folder", "evaluate_members"]
-
-_HINDSIGHT = "climatology_cost is that of the constant action which was best for these very outcomes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +152,6 @@ def evaluate_members(
         *spec.doubts(cases.outcomes.to_numpy(), list(cases.outcomes.columns)),
         *todays_notes(cost, action, len(outcomes.columns)),
         *unpaid_today_notes(None if cases.today is None else cases.today["cost"]),
-        *(constant_notes(cases.chosen["climatology_cost"]) or (_HINDSIGHT,)),
+        *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(each_site=False),)),
     )
     return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes, unpaid=unpaid)

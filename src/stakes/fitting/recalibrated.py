@@ -19,7 +19,7 @@ from stakes.decision_notes import decision_notes
 from stakes.decisions import decision_table
 from stakes.evaluation.case_metrics import CaseMetrics, ensemble_metrics, part_by_part
 from stakes.evaluation.headroom import resolved_block
-from stakes.evaluation.unpaid_cases import constant_notes, unpaid_notes
+from stakes.evaluation.unpaid_cases import constant_notes, hindsight_note, unpaid_notes
 from stakes.files import content_digest
 from stakes.fitting.decide import DecidedCases
 from stakes.fitting.evaluate import Evaluation
@@ -98,7 +98,7 @@ def evaluate_recalibrated(
     told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
     notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.fitted, given.times, len(given), same))
     unpaid = told_labels(metrics.unpaid.index[metrics.unpaid])
-    notes = (*notes, *unpaid_notes(unpaid, len(metrics.outcomes)), _BASELINE)
+    notes = (*notes, *unpaid_notes(unpaid, len(metrics.outcomes)), _baseline_note(given.sites is not None))
     notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
     cases = metrics.table().rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
     return Evaluation(metrics.summary(block), in_utc(cases), opened.cost_spec, block, notes, unpaid=unpaid)
@@ -129,10 +129,8 @@ def opened_for_its_cost(folder: Path, cost: str | None) -> Recalibration:
     return load_recalibration(folder, cost_again(recorded_cost(folder), cost))
 
 
-_BASELINE = (
-    "baseline is the forecast as it came; climatology_cost is that of the constant action which was best for these "
-    "very outcomes"
-)
+def _baseline_note(each_site: bool) -> str:
+    return f"baseline is the forecast as it came; {hindsight_note(each_site)}"
 
 
 def _opened(folder: Path, cost: str | None) -> Recalibration:
@@ -148,7 +146,9 @@ def _metrics(opened: Recalibration, given: GivenForecasts) -> CaseMetrics:
     members, weights = opened.recalibrator.state_.apply(given)
     raw_weights = np.ones(1) if given.is_point else given.weights
     with naming_own_cost(cost):
-        corrected = CaseMetrics.of_ensemble(members, seen, cost, given.today, _weights_of(members, weights))
+        corrected = CaseMetrics.of_ensemble(
+            members, seen, cost, given.today, _weights_of(members, weights), given.sites
+        )
         raw, _ = ensemble_metrics(given.members, given.outcomes, cost, weights=raw_weights)
     raw = {name: values[~corrected.unpaid.to_numpy()] for name, values in raw.items()}
     ratio = np.sqrt((1 + 1 / given.members.shape[1]) / (1 + 1 / members.shape[1]))  # comparable with so many members
