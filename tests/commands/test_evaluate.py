@@ -237,7 +237,6 @@ def test_quantiles_are_judged_as_weighted_members() -> None:
     of_members = expected().mean()
     for name in ("energy_score", "cost", "expected_cost"):
         assert found[name] == pytest.approx(of_members[name], rel=0.1)
-    assert "--sites NAME chooses a site" in complaint(*WORDS, "--sites", "each")
 
 
 def test_sites_in_a_column_of_members_and_outcomes() -> None:
@@ -255,3 +254,76 @@ def test_sites_in_a_column_of_members_and_outcomes() -> None:
     assert found["cost"] == pytest.approx(paid.mean().item())
     code, _, errors = called(*WORDS, "--sites", "west")
     assert (code, errors.splitlines()[0]) == (0, "note: 20 cases of 8 members, targets west")
+
+
+def sites_in_rows() -> pd.DataFrame:
+    """Members m0 to m7, power and today's action of two sites of very different sizes, but for three rows."""
+    chance = np.random.default_rng(0)
+    table = pd.DataFrame({"time": pd.date_range("2020-01-01", periods=60).repeat(2), "site": ["north", "west"] * 60})
+    size = np.where(table["site"] == "north", 100.0, 1.0)
+    power = (size * chance.uniform(1, 2, 120)).round(6)
+    members = pd.DataFrame({f"m{k}": power * chance.normal(1, 0.1, 120) for k in range(8)})
+    table = table.join(members).assign(power=power, did=size)
+    table.loc[7, "m3"] = np.nan
+    table.loc[20, "power"] = np.nan
+    return table.drop(index=31)
+
+
+def test_each_site_is_judged_by_itself() -> None:
+    table = sites_in_rows()
+    table.drop(columns=["power", "did"]).to_csv("members.csv", index=False)
+    table[["time", "site", "power", "did"]].sample(frac=1, random_state=0).to_csv("outcomes.csv", index=False)
+    cost = "newsvendor:underage=3,overage=1,upper=400"
+    words = [*WORDS[:-1], cost, "--sites", "each", "--baseline-action", "did", "--target", "power"]
+    code, output, errors = called(*words, "--json", "--cases", "c.csv")
+    assert code == 0, errors
+    assert "the constant action of each site which was best" in errors
+    found = json.loads(output)
+    assert (found["cases"], found["block"]) == (117, 6)  # three days of both sites
+    complete = table.dropna()
+    judged = pd.read_csv("c.csv")
+    assert judged[["site", "outcome"]].to_numpy().tolist() == complete[["site", "power"]].to_numpy().tolist()
+    newsvendor = stakes.NewsvendorCost(3.0, 1.0, 0.0, 400.0)
+    values = {name: torch.tensor(complete[name].to_numpy())[:, None] for name in ("power", "did")}
+    members = torch.tensor(complete.filter(regex="^m").to_numpy())[..., None]
+    paid = newsvendor(stakes.optimal_action(newsvendor, members), values["power"])
+    np.testing.assert_allclose(judged["cost"], paid)
+    np.testing.assert_allclose(judged["today_cost"], newsvendor(values["did"], values["power"]))
+    means = {row["metric"]: row["value"] for row in found["metrics"]}
+    alone = {
+        site: json.loads(called(*WORDS[:-1], cost, "--sites", site, "--target", "power", "--json")[1])["metrics"]
+        for site in ("north", "west")
+    }
+    of_sites = {name: {row["metric"]: row["value"] for row in rows}["climatology_cost"] for name, rows in alone.items()}
+    counts = complete["site"].value_counts()
+    expected_mean = sum(of_sites[site] * counts[site] for site in counts.index) / len(complete)
+    assert means["climatology_cost"] == pytest.approx(expected_mean)
+
+
+def test_each_site_may_have_a_column_of_its_own() -> None:
+    table = sites_in_rows()
+    cost = ["--cost", "newsvendor:underage=3,overage=1,upper=400", "--sites", "each", "--json"]
+    table.drop(columns=["power", "did"]).to_csv("members.csv", index=False)
+    table[["time", "site", "power"]].to_csv("outcomes.csv", index=False)
+    rows = json.loads(called(*WORDS[:5], *cost)[1])
+    wide = table.pivot(index="time", columns="site")
+    columns = [name for name in wide if name[0].startswith("m")]
+    members = wide[columns].set_axis([f"{site}_{name}" for name, site in columns], axis=1)
+    outcomes = wide["power"].rename(columns="seen_{}".format)
+    for index in (True, False):  # by their times, or by their place
+        members.to_csv("members.csv", index=index)
+        outcomes[["seen_west", "seen_north"]].to_csv("outcomes.csv", index=index)
+        code, output, errors = called(*WORDS[:5], *cost, "--target", "seen_west,seen_north")
+        assert code == 0, errors
+        assert [row["value"] for row in json.loads(output)["metrics"]] == pytest.approx(
+            [row["value"] for row in rows["metrics"]]
+        )
+
+
+def test_an_outcome_of_one_site_that_looks_like_a_code_is_told() -> None:
+    table = sites_in_rows()
+    table.loc[45, "power"] = -999.0
+    table.drop(columns=["power", "did"]).to_csv("members.csv", index=False)
+    table[["time", "site", "power"]].to_csv("outcomes.csv", index=False)
+    errors = called(*WORDS[:-1], "newsvendor:underage=3,overage=1,upper=400", "--sites", "each")[2]
+    assert "has -999 in 'west', case 2020-01-23 00:00:00, west" in errors

@@ -96,8 +96,6 @@ def _of_members(
     from stakes.fitting.evaluate import evaluate_members
 
     spec = CostSpec.parse(cost)
-    if files.sites == "each":
-        raise SettingError("evaluate judges one decision a case; --sites NAME chooses a site, got --sites each")
     ensemble = files.read(targets, spec.build())
     if ensemble.members.shape[1] < 2:
         raise TableError(f"{str(files.members)!r} has one member a case; the scores and the spread need at least two")

@@ -52,6 +52,12 @@ def told_labels(index: "pd.Index[Any]") -> tuple[str, ...]:
     (('2020-02-01T13:00:00Z',), ('7',))
 
     Args:
-        index: The index of the cases, as `case_labels` gives it.
+        index: The index of the cases, as `case_labels` gives it; a case of several levels is told by all of them.
     """
-    return tuple(f"{each.isoformat()}Z" if isinstance(each, pd.Timestamp) else str(each) for each in index)
+    return tuple(_told(each) for each in index)
+
+
+def _told(label: Any) -> str:
+    if isinstance(label, tuple):
+        return ", ".join(map(_told, label))
+    return f"{label.isoformat()}Z" if isinstance(label, pd.Timestamp) else str(label)

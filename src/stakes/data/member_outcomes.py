@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ class SeenOutcomes(NamedTuple):
 
     Attributes:
         table: The outcomes (N, D), in the order of the cases and targets; missing values are NaN.
-        columns: The column of each target in the file, or its site.
+        columns: The column of each target in the file, or its site; of each site where it is a case by itself.
         notes: Sentences about what the user should know.
     """
 
@@ -61,9 +61,10 @@ def read_outcomes(
     """
     table = read_table(Path(path), separator=separator, encoding=encoding)
     name = repr(str(path))
-    known = dict.fromkeys([*map(str, table.columns), *members.targets])  # sites may stand in rows
+    own = members.sites or members.targets
+    known = dict.fromkeys([*map(str, table.columns), *own])  # sites may stand in rows
     named = with_ranges(targets or (), list(known), name)
-    return _of_cases(table, name, members, time, site, None if named in ([], list(members.targets)) else named)
+    return _of_cases(table, name, members, time, site, None if named in ([], list(own)) else named)
 
 
 def read_actions(
@@ -90,7 +91,8 @@ def read_actions(
     table = read_table(Path(path), separator=separator, encoding=encoding)
     name = repr(str(path))
     named = with_ranges(columns, [*map(str, table.columns)], name)
-    return _of_cases(table, name, replace(members, targets=tuple(named)), time, site, named).table
+    taken = members if members.sites else replace(members, targets=tuple(named))
+    return _of_cases(table, name, taken, time, site, named).table
 
 
 def _of_cases(
@@ -102,6 +104,8 @@ def _of_cases(
     targets: Sequence[str] | None,
 ) -> SeenOutcomes:
     """Columns of a table in the order of the members' cases."""
+    if members.sites:
+        return _of_sites(table, name, members, time, site, targets)
     index = case_index(table, time)
     if index is None and members.index.name != ROW:
         raise TableError(f"{name} has no column of times or cases, which its {len(table)} outcomes are matched by")
@@ -129,6 +133,26 @@ def _of_cases(
     return SeenOutcomes(seen, tuple(columns), notes)
 
 
+def _of_sites(
+    table: pd.DataFrame,
+    name: str,
+    members: MembersFile,
+    time: str | None,
+    site: str | None,
+    targets: Sequence[str] | None,
+) -> SeenOutcomes:
+    """The same where each site is a case by itself: found as those of all sites together."""
+    labels: pd.Index[Any] = members.index.droplevel(cast(Any, -1))
+    cases = labels.unique()
+    count = None if members.cases is None else members.cases // len(members.sites)
+    seen = _of_cases(
+        table, name, replace(members, index=cases, targets=members.sites, cases=count, sites=()), time, site, targets
+    )
+    places = pd.Index(members.sites).get_indexer(members.index.get_level_values(-1))
+    values = seen.table.to_numpy()[cases.get_indexer(labels), places]
+    return seen._replace(table=pd.DataFrame(values, members.index, members.targets))
+
+
 def outcome_doubts(path: Path, members: MembersFile, seen: SeenOutcomes) -> tuple[str, ...]:
     """Sentences about outcomes that look like codes for missing ones, or are in another unit than the members.
 
@@ -138,10 +162,17 @@ def outcome_doubts(path: Path, members: MembersFile, seen: SeenOutcomes) -> tupl
         seen: Its outcomes.
     """
     outcomes, index = seen.table.to_numpy(np.float64), seen.table.index
+    if (site := members.site_of_case) is None:
+        where = [np.full(len(index), True)] * len(seen.columns)
+    else:
+        where = [site == each for each in members.sites]
     codes = (
         note
-        for place, column in enumerate(seen.columns)
-        for note in case_code_notes(outcomes[:, place], members.members[..., place], column, index, repr(str(path)))
+        for place, (column, rows) in enumerate(zip(seen.columns, where, strict=True))
+        for target in [0 if members.sites else place]
+        for note in case_code_notes(
+            outcomes[rows, target], members.members[rows, :, target], column, index[rows], repr(str(path))
+        )
     )
     both = np.concatenate([members.members, outcomes[:, None]], axis=1)
     known = ~np.isnan(without_codes(both)).any((1, 2))

@@ -58,6 +58,7 @@ class MembersFile:
         weights: What each member weighs, (M,), where they were made of quantiles; None where all count alike.
         levels: The levels of the quantiles that the members were made of; None where the file has members.
         ordered: Whether the user has named the targets one by one, and so given their order.
+        sites: The names of all sites of the file, where each is a case by itself; none otherwise.
     """
 
     members: Floats
@@ -68,6 +69,7 @@ class MembersFile:
     weights: Floats | None = None
     levels: tuple[float, ...] | None = None
     ordered: bool = False
+    sites: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         cases, members, _ = self.members.shape
@@ -80,6 +82,11 @@ class MembersFile:
 
     def __repr__(self) -> str:
         return f"MembersFile({self})"
+
+    @property
+    def site_of_case(self) -> NDArray[Any] | None:
+        """The site of each case, (N,), where each is a case by itself; None otherwise."""
+        return self.index.get_level_values(-1).to_numpy() if self.sites else None
 
     @property
     def equal_members(self) -> Floats:
@@ -154,6 +161,8 @@ def read_members(
         forecast = table_forecast(table, name, time=time, site=site, columns=columns, targets=targets, read_as=read_as)
     chosen = _of_sites(forecast, sites, name, cost)
     kept = _complete(chosen, name)
+    if chosen.targets != forecast.targets and sites == "each":
+        kept = replace(kept, sites=forecast.targets)
     kept = replace(kept, notes=(*kept.notes, *member_doubts(chosen, name, read_as == "auto")))
     if kept.levels is not None:
         return _weighted(kept, name, forecast.named, tails, bounds, cost)

@@ -134,17 +134,19 @@ def evaluate_members(
         block: How many neighbouring cases depend on each other; None for as many as depend on each other.
         baseline_action: Today's action (N,), NaN where it is not known; None where it never is.
     """
-    order = np.argsort(ensemble.index, kind="stable")
+    order = np.argsort(ensemble.index.get_level_values(0), kind="stable")
+    sites = None if ensemble.site_of_case is None else ensemble.site_of_case[order]
     seen = pd.DataFrame(outcomes.to_numpy()[order], case_labels(ensemble.index[order]), outcomes.columns)
     action = None if baseline_action is None else baseline_action[order]
     cost = spec.build()
     with naming_own_cost(cost):
-        cases = CaseMetrics.of_ensemble(ensemble.members[order], seen, cost, action, ensemble.weights)
+        cases = CaseMetrics.of_ensemble(ensemble.members[order], seen, cost, action, ensemble.weights, sites)
     index = cases.outcomes.index
     unpaid = told_labels(cases.unpaid.index[cases.unpaid])
     left_out = len(order) - len(cases.unpaid)
     missing = (f"{left_out} of {len(order)} cases have no outcome and are left out",) if left_out else ()
-    block = block or automatic_block(index.to_numpy() if isinstance(index, pd.DatetimeIndex) else len(index))
+    moments = index.get_level_values(0)
+    block = block or automatic_block(moments.to_numpy() if isinstance(moments, pd.DatetimeIndex) else len(index))
     notes = (
         *ensemble.notes,
         *missing,
@@ -152,6 +154,6 @@ def evaluate_members(
         *spec.doubts(cases.outcomes.to_numpy(), list(cases.outcomes.columns)),
         *todays_notes(cost, action, len(outcomes.columns)),
         *unpaid_today_notes(None if cases.today is None else cases.today["cost"]),
-        *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(each_site=False),)),
+        *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(sites is not None),)),
     )
     return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes, unpaid=unpaid)
