@@ -142,7 +142,7 @@ def evaluate(
     quiet: flag.Quiet = False,
 ) -> None:
     from reproduction.runs.judged import evaluate_run
-    from stakes.commands.output import print_json, print_notes, print_table, require_writable
+    from stakes.commands.output import print_json, print_notes, print_table, print_text, require_writable
     from stakes.data.tables import without_noise, write_table
     from stakes.method.argument_checks import require_count
 
@@ -157,6 +157,8 @@ def evaluate(
         print_json(result.record() | {"metrics": without_noise(result.table), "cases_file": cases})
     else:
         print_table(result.table, result.title)
+        if result.alarms:
+            print_text("\n".join(["", *result.alarms]))
 
 
 @app.command(help="Write the report of a run: one HTML file that needs no network.")

@@ -21,7 +21,7 @@ from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Difference, Resampling
 from stakes.evaluation.metrics import Assessor, Metrics
-from stakes.fitting.evaluate import Evaluation
+from stakes.fitting.evaluate import Evaluation, alarms_of
 from stakes.method.actions import optimal_action
 from stakes.method.models.sample_model import SampleModel
 from stakes.number_text import amount_text, count_text, interval_text, number_text
@@ -192,7 +192,8 @@ def evaluate_run(folder: Path, block: int | None = None) -> Evaluation:
     table, cases = judged.cases.summary(judged.block), in_utc(judged.cases.table())
     task, cost = judged.run.task, words_for(judged.run.task.cost)
     subject = f"task {task.name}, cost {task.cost if cost is None else cost}, weight {judged.run.decision_weight:g}"
-    return Evaluation(table, cases, cost, judged.block, judged.notes, subject)
+    alarms = alarms_of(judged.cases, judged.block, cost)
+    return Evaluation(table, cases, cost, judged.block, judged.notes, subject, alarms=alarms)
 
 
 Lines = Sequence[Mapping[str, Any]]

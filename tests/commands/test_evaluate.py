@@ -327,3 +327,34 @@ def test_an_outcome_of_one_site_that_looks_like_a_code_is_told() -> None:
     table[["time", "site", "power"]].to_csv("outcomes.csv", index=False)
     errors = called(*WORDS[:-1], "newsvendor:underage=3,overage=1,upper=400", "--sites", "each")[2]
     assert "has -999 in 'west', case 2020-01-23 00:00:00, west" in errors
+
+
+def test_a_forecast_that_is_worse_than_one_action_is_told_with_the_table() -> None:
+    code, output, _ = called(*WORDS)
+    assert (code, "Take care" in output) == (0, False)
+    assert json.loads(called(*WORDS, "--json")[1])["alarms"] == []
+    members = pd.read_csv("members.csv")
+    drawn = [name for name in members if name != "time"]
+    members.assign(**{name: 1 - members[name] for name in drawn}).to_csv("members.csv", index=False)
+    pd.read_csv("outcomes.csv").assign(did=lambda table: table["power"]).to_csv("outcomes.csv", index=False)
+    words = [*WORDS, "--target", "power", "--baseline-action", "did"]
+    found = json.loads(called(*words, "--json")[1])
+    values = {row["metric"]: row["value"] for row in found["metrics"]}
+    assert values["cost"] > values["climatology_cost"]
+    todays, climatology = found["alarms"]
+    assert todays.startswith("Take care: today's actions would have been cheaper on these cases than those of the ")
+    assert climatology.startswith("Take care: one action for all cases would have been cheaper")
+    for name in ("cost", "climatology_cost"):
+        assert f"{values[name]:.3g}"[:4] in climatology
+    code, output, _ = called(*words, "--quiet")
+    assert code == 0
+    assert output.splitlines()[-2:] == [todays, climatology]
+
+
+def test_a_fitted_forecaster_that_is_worse_than_one_action_is_told(fitted: Path) -> None:
+    table = load_table()
+    table["load"] = table["load"].sample(frac=1, random_state=0).to_numpy()  # nothing is left to forecast
+    table.to_csv("later.csv", index=False)
+    code, output, errors = called("evaluate", str(fitted), "later.csv")
+    assert code == 0, errors
+    assert "\nTake care: one action for all cases would have been cheaper on these cases" in output

@@ -98,6 +98,13 @@ def test_evaluation_beside_the_forecast_as_it_came_and_today(recalibrated: Path)
     assert "this is the table of the fit" in called("evaluate", str(recalibrated), "past.csv")[2]
 
 
+def test_a_corrected_forecast_that_is_worse_than_one_action_is_told(recalibrated: Path) -> None:
+    past_forecasts(90, "2021-01-01").assign(power=5.0).to_csv("later.csv", index=False)
+    code, output, _ = called("evaluate", str(recalibrated), "later.csv")
+    assert code == 0
+    assert "\nTake care: one action for all cases would have been cheaper on these cases" in output
+
+
 def test_climatology_of_many_sites_has_an_action_for_each() -> None:
     small, large = past_forecasts(120), past_forecasts(120)
     large[large.columns.drop("time")] += 20.0

@@ -45,7 +45,7 @@ def evaluate(
     json: flag.Json = False,
     quiet: flag.Quiet = False,
 ) -> None:
-    from stakes.commands.output import print_json, print_notes, print_table, require_writable
+    from stakes.commands.output import print_json, print_notes, print_table, print_text, require_writable
     from stakes.data.tables import without_noise, write_table
     from stakes.method.argument_checks import require_count
 
@@ -80,6 +80,8 @@ def evaluate(
         print_json(result.record() | {"metrics": without_noise(result.table), "cases_file": cases})
     else:
         print_table(result.table, result.title)
+        if result.alarms:
+            print_text("\n".join(["", *result.alarms]))
 
 
 def _of_members(

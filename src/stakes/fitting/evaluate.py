@@ -17,10 +17,15 @@ from stakes.data.table_columns import zone_notes
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.forecast_table import todays_notes
 from stakes.evaluation.headroom import automatic_block
+from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.unpaid_cases import constant_notes, hindsight_note, unpaid_notes, unpaid_today_notes
+from stakes.evaluation.weight_frontier import LEAST_BLOCKS
 from stakes.fitting.notes_on_cases import part_of_fit_notes, unlike_fit_notes
+from stakes.reports.change_words import cheaper_sentence
 
-__all__ = ["Evaluation", "evaluate_folder", "evaluate_members"]
+__all__ = ["Evaluation", "alarms_of", "evaluate_folder", "evaluate_members"]
+
+_ROUNDING = 1e-9  # of the cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +40,7 @@ class Evaluation:
         notes: Sentences for the user about the cases and the cost.
         subject: What was judged, where its folder alone does not say it; empty otherwise.
         unpaid: The times or names of cases that are not judged, because their cost is infinite.
+        alarms: Sentences about simple ways to decide that would have been cheaper.
     """
 
     table: pd.DataFrame
@@ -44,6 +50,7 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     subject: str = ""
     unpaid: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -66,8 +73,35 @@ class Evaluation:
             "unpaid_cases": self.unpaid,
             "block": self.block,
             "notes": self.notes,
+            "alarms": self.alarms,
             "metrics": self.table,
         }
+
+
+def alarms_of(cases: CaseMetrics, block: int, spec: CostSpec | None, each_site: bool = False) -> tuple[str, ...]:
+    """Why not to follow the forecast: climatology was cheaper, even if by chance, or today's actions beyond doubt.
+
+    Args:
+        cases: What was measured of every case.
+        block: How many neighbouring cases depend on each other.
+        spec: The cost in words; None where it is not known.
+        each_site: Whether each site has a constant action of its own.
+    """
+    cost, unit = cases.chosen["cost"], "" if spec is None else spec.unit
+    resampling = Resampling(len(cost), block=min(block, len(cost)))
+    constant = "one action per site for all its cases" if each_site else "one action for all cases"
+    rivals = {"today's actions": None if cases.today is None else cases.today["cost"]}
+    rivals[constant] = cases.chosen["climatology_cost"]
+    said = []
+    for who, rival in rivals.items():
+        if rival is None or not np.isfinite(rival).any():
+            continue
+        ours, theirs = sides = resampling.pair(cost[None, None], rival[None, None])
+        change = (ours - theirs).interval()
+        proven = change.low > 0 and np.isfinite(rival).sum() >= LEAST_BLOCKS * resampling.block
+        if proven or (who == constant and change.mean > _ROUNDING * abs(ours.estimate)):
+            said.append(cheaper_sentence(who, "these cases", sides, unit, bool(proven)))
+    return tuple(said)
 
 
 def evaluate_folder(
@@ -115,7 +149,9 @@ def evaluate_folder(
         *unlike_fit_notes(bundle.about, layout, cases.quality),
         *todays_notes(cost_of_fit, cases.baseline_action, len(layout.targets)),
     )
-    return Evaluation(judgement.table(block), in_utc(judgement.metrics.table()), bundle.cost_spec, block, notes)
+    metrics = judgement.metrics
+    alarms = alarms_of(metrics, block, bundle.cost_spec)
+    return Evaluation(judgement.table(block), in_utc(metrics.table()), bundle.cost_spec, block, notes, alarms=alarms)
 
 
 def evaluate_members(
@@ -156,4 +192,5 @@ def evaluate_members(
         *unpaid_today_notes(None if cases.today is None else cases.today["cost"]),
         *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(sites is not None),)),
     )
-    return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes, unpaid=unpaid)
+    alarms = alarms_of(cases, block, spec, sites is not None)
+    return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes, unpaid=unpaid, alarms=alarms)

@@ -22,7 +22,7 @@ from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.unpaid_cases import constant_notes, hindsight_note, unpaid_notes
 from stakes.files import content_digest
 from stakes.fitting.decide import DecidedCases
-from stakes.fitting.evaluate import Evaluation
+from stakes.fitting.evaluate import Evaluation, alarms_of
 from stakes.fitting.notes_on_cases import overlap_notes
 
 __all__ = ["decide_recalibrated", "evaluate_recalibrated", "opened_for_its_cost", "report_recalibrated"]
@@ -101,7 +101,10 @@ def evaluate_recalibrated(
     notes = (*notes, *unpaid_notes(unpaid, len(metrics.outcomes)), _baseline_note(given.sites is not None))
     notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
     cases = metrics.table().rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
-    return Evaluation(metrics.summary(block), in_utc(cases), opened.cost_spec, block, notes, unpaid=unpaid)
+    alarms = alarms_of(metrics, block, opened.cost_spec, given.sites is not None)
+    return Evaluation(
+        metrics.summary(block), in_utc(cases), opened.cost_spec, block, notes, unpaid=unpaid, alarms=alarms
+    )
 
 
 def report_recalibrated(folder: Path, cost: str | None, out: Path | None = None) -> Path:

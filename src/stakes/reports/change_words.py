@@ -2,11 +2,11 @@
 
 import math
 
-from stakes.evaluation.intervals import Difference
-from stakes.number_text import count_text, fixed_text, shared_decimals
+from stakes.evaluation.intervals import Difference, Sampled
+from stakes.number_text import amount_text, count_text, fixed_text, shared_decimals
 from stakes.reports.judged_ways import JudgedWays
 
-__all__ = ["against_today", "apart_words", "between_words", "doubt_words"]
+__all__ = ["against_today", "apart_words", "between_words", "cheaper_sentence", "doubt_words"]
 
 
 def against_today(fit: JudgedWays, forecast: str) -> tuple[str, ...]:
@@ -60,6 +60,25 @@ def between_words(change: Difference, unit: str = "", signed: bool = True) -> st
     mean, low, high = (fixed_text(value, decimals, signed=signed) for value in change)
     interval = "" if math.isnan(change.low) else f" (95 % interval {low} to {high})"
     return f"{mean}{f' {unit}' if unit else ''}{interval}"
+
+
+def cheaper_sentence(who: str, where: str, sides: tuple[Sampled, Sampled], unit: str, significant: bool) -> str:
+    """The alarm that a simple way to decide would have been cheaper than the forecast.
+
+    Args:
+        who: The actions of that way.
+        where: The cases.
+        sides: The mean costs of the forecast's actions and of those.
+        unit: The unit of the cost; empty where it is not known.
+        significant: Whether that can hardly be chance.
+    """
+    costs = [side.estimate for side in sides]
+    paid, less = (amount_text(cost, unit, beside=costs) for cost in costs)
+    doubt = "" if significant else ", which may be chance"
+    return (
+        f"Take care: {who} would have been cheaper on {where} than those of the forecast, {less} per case against "
+        f"{paid}{doubt}. Do not use the forecast for this decision before you know why."
+    )
 
 
 def doubt_words(change: Difference) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.ladder import RUNGS, Rung, RungOnTest
 from stakes.number_text import amount_text, count_text, number_text
+from stakes.reports.change_words import cheaper_sentence
 from stakes.reports.judged_fit import JudgedFit
-from stakes.reports.judged_ways import WayToDecide
 from stakes.reports.ladder_words import forecast_words
 
 __all__ = ["alarm_sentences"]
@@ -94,7 +94,8 @@ def _beaten(fit: JudgedFit) -> Iterator[str]:
             continue
         change = fit.change(fit.taken, way)
         if change.mean > 0 and (change.significant or not proven):
-            yield _cheaper(fit, way, who, change.significant)
+            sides = fit.pair(fit.taken, way)
+            yield cheaper_sentence(who, "the test cases", sides, fit.unit, change.significant)
 
 
 def _told_as_rung(fit: JudgedFit) -> bool:
@@ -102,13 +103,3 @@ def _told_as_rung(fit: JudgedFit) -> bool:
     rung = _cheaper_rung(fit)
     taken = fit.ladder is not None and fit.ladder.taken.name == "climatology"
     return taken or (rung is not None and rung.name == "climatology")
-
-
-def _cheaper(fit: JudgedFit, way: WayToDecide, who: str, significant: bool) -> str:
-    ours, others = (sampled.estimate for sampled in fit.pair(fit.taken, way))
-    paid, less = (amount_text(cost, fit.unit, beside=[ours, others]) for cost in (ours, others))
-    doubt = "" if significant else ", which may be chance"
-    return (
-        f"Take care: {who} would have been cheaper on the test cases than those of the forecast, {less} per case "
-        f"against {paid}{doubt}. Do not use the forecast for this decision before you know why."
-    )
