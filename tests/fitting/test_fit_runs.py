@@ -21,6 +21,8 @@ from stakes.fitting import fit
 from stakes.fitting.request import read_request
 from stakes.method import actions
 from stakes.method.solvers import NewtonBisection
+from stakes.serving.served_forecasts import open_fits
+from stakes.serving.service_description import cases_answer
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 
@@ -281,6 +283,15 @@ def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
     assert "note: 18 of 58 cases lie in the time of the fit, 2021-01-02T00:00:00 to " in called(*words)[2]
     table.tail(40).to_csv("later.csv", index=False)
     assert "part of the fit" not in called(*words)[2]
+
+
+def test_the_service_says_whether_the_forecast_has_seen_the_test_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = open_fits([Path("old")], COST)
+    assert "was trained on these cases after its test" in cases_answer(fits).about
+    monkeypatch.setitem(fits.first.about["fitted"], "cases", fits.first.about["fitted"]["cases"] - 30)  # as --hold-test
+    assert "has not seen these cases" in cases_answer(fits).about
+    monkeypatch.delitem(fits.first.about, "fitted")
+    assert cases_answer(fits).about == ""
 
 
 def test_another_unit_is_told() -> None:

@@ -194,7 +194,7 @@ class RecalibratedService:
 
     def cases(self) -> schemas.CasesAnswer:
         """None: a folder keeps no forecasts of the past."""
-        return schemas.CasesAnswer(cases=[])
+        return schemas.CasesAnswer(cases=[], about="")
 
     def _members(self, given: GivenForecasts, name: str) -> tuple[Tensor, Tensor | None]:
         """Members (N, K, D) of the forecast of that name, and what each weighs."""

@@ -358,6 +358,7 @@ class CasesAnswer(BaseModel):
     """Cases that the forecaster was judged by."""
 
     cases: list[CaseAnswer] = Field(description="in the order of time")
+    about: str = Field(description="whether the forecast was trained on them; empty where that is not known")
 
 
 class HealthAnswer(BaseModel):

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from stakes.bundle.about_fit import AboutFit
 from stakes.bundle.bundle import Bundle, load_bundle
 from stakes.bundle.manifest import bundle_files
 from stakes.bundle.open_fit import open_folder
@@ -123,6 +124,14 @@ class ServedFits:
     def features(self) -> tuple[str, ...]:
         """The names of the columns that a forecast is made from."""
         return _features(self.forecaster)
+
+    @property
+    def seen(self) -> bool | None:
+        """Whether the first fit was trained on the cases to look at after it was judged; None where nobody knows."""
+        known = AboutFit.read(self.first.about)
+        if self.cases is None or known.fitted is None or known.quality is None:
+            return None
+        return known.fitted.cases == known.quality.used
 
     @property
     def outcome_scale(self) -> float:

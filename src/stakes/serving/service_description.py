@@ -63,9 +63,10 @@ def cases_answer(fits: ServedFits) -> schemas.CasesAnswer:
     """
     kept, forecaster = fits.cases, fits.forecaster
     if kept is None:
-        return schemas.CasesAnswer(cases=[])
+        return schemas.CasesAnswer(cases=[], about="")
     totals = Assessor(forecaster.cost).total(torch.from_numpy(kept.outcomes)).tolist()
     return schemas.CasesAnswer(
+        about=_SEEN[fits.seen],
         cases=[
             schemas.CaseAnswer(
                 label=label,
@@ -74,8 +75,16 @@ def cases_answer(fits: ServedFits) -> schemas.CasesAnswer:
                 total=total,
             )
             for label, features, outcome, total in zip(kept.labels, kept.features, kept.outcomes, totals, strict=True)
-        ]
+        ],
     )
+
+
+_SEEN: dict[bool | None, str] = {
+    None: "",
+    True: "The forecast shown here was trained on these cases after its test. Its decisions may look better than those "
+    "that were judged: all test figures are of a forecast that had not seen them.",
+    False: "The forecast shown here has not seen these cases: its decisions are those that were judged.",
+}
 
 
 def _table_columns(layout: TableLayout | None) -> list[str]:

@@ -213,7 +213,9 @@ async function start() {
   state.model = await ask("v1/model");
   if (!state.model && by("sign-in").hidden) by("subtitle").textContent = "Nothing to show; load the page again when the service is there.";
   if (!state.model) return;
-  state.cases = (await ask("v1/cases"))?.cases ?? [];
+  const kept = await ask("v1/cases");
+  state.cases = kept?.cases ?? [];
+  by("seen").textContent = kept?.about ?? "";
   by("sign-in").hidden = true;
   showAbout();
   showCases();
