@@ -21,8 +21,11 @@ from stakes.fitting import fit
 from stakes.fitting.request import read_request
 from stakes.method import actions
 from stakes.method.solvers import NewtonBisection
+from stakes.serving.schemas import DecideRequest, TableRequest
 from stakes.serving.served_forecasts import open_fits
+from stakes.serving.service import Service
 from stakes.serving.service_description import cases_answer
+from stakes.serving.settings import ServiceSettings
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 
@@ -292,6 +295,22 @@ def test_the_service_says_whether_the_forecast_has_seen_the_test_cases(monkeypat
     assert "has not seen these cases" in cases_answer(fits).about
     monkeypatch.delitem(fits.first.about, "fitted")
     assert cases_answer(fits).about == ""
+
+
+@pytest.mark.usefixtures("no_report")
+def test_what_speaks_against_a_forecast_is_repeated_wherever_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "alarm_sentences", lambda told: ("Take care: the forecast underestimates.",))
+    assert called(*FIT, "--out", "doubted")[0] == 0
+    said = "Take care: the forecast underestimates"
+    for words in (["decide", "doubted"], ["evaluate", "doubted"]):
+        assert f"note: {said}\n" in called(*words, "load.csv", "--cost", COST)[2]
+        assert said not in called(*words[:1], "old", "load.csv", "--cost", COST)[2]
+    service = Service(open_fits([Path("doubted")], COST), ServiceSettings())
+    case = service.cases().cases[0].features
+    assert service.decide(DecideRequest(features=[case])).notes == [said]
+    assert service.decide(DecideRequest(members=[[1.0, 2.0]])).notes == []
+    assert said in service.table(TableRequest(csv=Path("load.csv").read_text())).notes
+    assert [each.warnings for each in service.model().forecasts if each.name == "chosen"] == [[said]]
 
 
 def test_another_unit_is_told() -> None:

@@ -38,11 +38,14 @@ def test_a_forecast_that_expects_to_pay_far_less_is_told_first(monkeypatch: pyte
     wrong = changed(told, expected_cost=-0.6 * regret)
     (sentence,) = alarm_sentences(wrong)
     assert sentence.startswith(
-        "Take care: the forecast does not know what its decisions cost. On the 300 test cases it"
+        "Take care: the forecast underestimates the cost of its decisions. On the 300 test cases it"
     )
     monkeypatch.setattr(fit_report, "_sections", lambda fit, why: iter(()))  # the figures are not looked at here
     assert build_fit_report(wrong).summary[0] == sentence
-    assert "too close together" not in sentence
+    assert "under-dispersed" not in sentence
+    assert "--ensemble 4" in sentence
+    (pooled,) = alarm_sentences(replace(wrong, settings={**wrong.settings, "ensemble": 4}))
+    assert "--ensemble" not in pooled
 
 
 def test_members_that_are_too_close_together_are_told_with_it() -> None:
@@ -51,7 +54,7 @@ def test_members_that_are_too_close_together_are_told_with_it() -> None:
     narrow = told.study.forecasts["spread"] * 0.3
     wrong = changed(told, expected_cost=-0.6 * regret)
     wrong = replace(wrong, study=replace(wrong.study, forecasts=wrong.study.forecasts.assign(spread=narrow)))
-    assert "Its members are too close together: 0." in alarm_sentences(wrong)[0]
+    assert "The ensemble is under-dispersed (spread/error 0." in alarm_sentences(wrong)[0]
 
 
 def test_too_few_cases_raise_no_alarm() -> None:

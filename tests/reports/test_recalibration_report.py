@@ -118,9 +118,9 @@ def test_actions_of_today_that_cost_less_are_told_first() -> None:
 
 def test_a_forecast_that_does_not_know_its_cost_is_told_first() -> None:
     told = invented_recalibration(spread=0.2)
-    alarm = next(line for line in recalibration_alarms(told) if "does not know what its decisions cost" in line)
-    assert "too close together: 0.2" in alarm
-    assert not any("does not know" in line for line in recalibration_alarms(recalibration()))
+    alarm = next(line for line in recalibration_alarms(told) if "underestimates the cost of its decisions" in line)
+    assert "under-dispersed (spread/error 0.2" in alarm
+    assert not any("underestimates" in line for line in recalibration_alarms(recalibration()))
 
 
 def test_spread_over_error_is_1_where_members_are_right() -> None:

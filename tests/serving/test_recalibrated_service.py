@@ -11,6 +11,7 @@ from user_files import past_forecasts
 from stakes.bundle.recalibration_folder import RecalibratorSettings, load_recalibration
 from stakes.data.forecast_layout import ForecastLayout
 from stakes.errors import SettingError
+from stakes.fitting import recalibrate
 from stakes.fitting.recalibrate import RecalibrateRequest, run_recalibrate
 from stakes.serving import schemas
 from stakes.serving.answers import Answers
@@ -55,6 +56,22 @@ def test_another_unit_and_fewer_members_than_in_the_past_are_noted(service: Reca
         notes = service.decide(schemas.DecideRequest.model_validate({"members": members})).notes
         assert len(notes) == bool(said)
         assert said in "".join(notes)
+
+
+def test_what_speaks_against_it_is_repeated(
+    recalibrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recalibrate, "recalibration_alarms", lambda told: ("Take care: it underestimates.",))
+    old = load_recalibration(recalibrated)
+    request = RecalibrateRequest(recalibrated.parent / "past.csv", str(old.cost_spec), old.layout, None, old.settings)
+    run_recalibrate(request, tmp_path / "doubted", quiet=True)
+    opened = open_served([tmp_path / "doubted"], None)
+    said = "Take care: it underestimates"
+    assert said in opened.notes
+    service = service_of(opened, SETTINGS)
+    assert service.decide(schemas.DecideRequest(members=rows())).notes == [said]
+    assert service.decide(schemas.DecideRequest(members=rows(), forecast="raw")).notes == []
+    assert [each.warnings for each in service.model().forecasts] == [[said], []]
 
 
 def test_a_table_is_decided_for_as_the_command_does(service: RecalibratedService) -> None:

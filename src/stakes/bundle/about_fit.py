@@ -59,6 +59,7 @@ class AboutFit:
         provenance: What it was made with and from, by name.
         parts: What a report shows of decisions with many parts; None where they are about one number.
         by_parameter: What it is worth at some values of the cost's range; none where the cost has no range.
+        alarms: Sentences on what its test cases say against it.
     """
 
     data: DataFingerprint | None = None
@@ -74,6 +75,7 @@ class AboutFit:
     provenance: dict[str, str] = field(default_factory=dict)
     parts: JudgedParts | None = None
     by_parameter: tuple[WorthAtValue, ...] = ()
+    alarms: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, about: Mapping[str, Any]) -> Self:

@@ -45,9 +45,9 @@ from stakes.training.model_folder import (
     write_lines,
 )
 
-__all__ = ["Bundle", "load_bundle", "save_bundle"]
+__all__ = ["Bundle", "alarms_of", "load_bundle", "save_bundle"]
 
-_ABOUT = {"data": DataFingerprint, "headroom": Headroom}
+_ABOUT: dict[str, Any] = {"data": DataFingerprint, "headroom": Headroom, "alarms": tuple[str, ...]}
 _DERIVED = ("created", "frontier", "versions")  # of `Bundle.about`, kept elsewhere
 
 
@@ -61,7 +61,8 @@ class Bundle:
         layout: Which columns of a table are what; None where the forecaster was saved without.
         about: Plain values: data (file, rows, first, last, sha256), metrics, headroom and whatever else was given to
             `save_bundle`; and frontier, versions and created.
-        notes: Sentences for the user, such as that the file of the cost has changed.
+        notes: Sentences for the user, such as that the file of the cost has changed, and what its test cases say
+            against the forecast.
         changed_files: A sentence for each file beside the parts, such as the report, that is not as recorded.
     """
 
@@ -77,6 +78,15 @@ class Bundle:
         for name, sentence in self.changed_files.items():
             if name.startswith(f"{subfolder}/"):
                 raise BundleError(sentence)
+
+
+def alarms_of(about: Mapping[str, Any]) -> tuple[str, ...]:
+    """What test cases say against a forecast, as notes.
+
+    Args:
+        about: What its bundle keeps, `Bundle.about`.
+    """
+    return tuple(sentence.removesuffix(".") for sentence in about.get("alarms") or ())
 
 
 def save_bundle(
@@ -157,7 +167,8 @@ def load_bundle(
         notes += (f"there is no device {settings.device} here; the forecast is computed on another",)
     about |= {"frontier": to_plain(state.frontier), "versions": state.versions, "created": manifest.created}
     changed = manifest.changed_files(folder)
-    return Bundle(forecaster, words, manifest.layout, about, (*notes, *changed.values()), changed)
+    notes = (*notes, *changed.values(), *alarms_of(about))
+    return Bundle(forecaster, words, manifest.layout, about, notes, changed)
 
 
 def _require_factory(settings: EstimatorSettings, model: object) -> None:

@@ -90,6 +90,7 @@ class _Manifest:
     versions: dict[str, str]
     block: int = 1
     said: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
     parts: JudgedParts | None = None
     cost: dict[str, Any] = field(default_factory=dict)
 
@@ -117,6 +118,7 @@ class Recalibration:
         said: What the user was told when it was made, such as about cases that were left out, and bounds.
         notes: Sentences for the user from when it was loaded, such as that its cost is another.
         changed_files: A sentence for each file beside what was learned, such as the report, that is not as recorded.
+        alarms: Sentences on what the test cases say against it.
     """
 
     recalibrator: Recalibrator
@@ -131,6 +133,7 @@ class Recalibration:
     said: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     changed_files: Mapping[str, str] = field(default_factory=dict)
+    alarms: tuple[str, ...] = ()
 
 
 def save_recalibration(folder: Path, recalibration: Recalibration) -> Path:
@@ -160,6 +163,7 @@ def save_recalibration(folder: Path, recalibration: Recalibration) -> Path:
             block=1 if recalibration.judged is None else recalibration.judged.block,
             parts=None if recalibration.judged is None else recalibration.judged.parts,
             said=recalibration.said,
+            alarms=recalibration.alarms,
             cost=checked_words(recalibration.cost_spec).record(),
         )
         write_json(stage / RECALIBRATION, json_value(to_plain(manifest)))
@@ -210,8 +214,9 @@ def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibrat
         manifest.created,
         manifest.versions,
         manifest.said,
-        (*notes, *changed.values()),
+        (*notes, *changed.values(), *manifest.alarms),
         changed,
+        manifest.alarms,
     )
 
 

@@ -215,12 +215,13 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
     save_moments(out, inputs.served.features)
     if forecaster.ladder_ is not None:
         write_json(out / _LADDER, to_plain(forecaster.ladder_))
-    save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
     kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
     judged = None
     if study is not None:
         _, words, _ = chosen_cost(inputs.spec.record(), inputs.cost)
         judged = JudgedFit.from_about(study, inputs.cost, words, forecaster.frontier_, kept, forecaster.ladder_)
+        about |= {"alarms": alarm_sentences(judged)}
+    save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
     return _finished(inputs, out, AboutFit.read(kept), judged, forecaster)
 
 

@@ -32,7 +32,7 @@ from stakes.number_text import amount_text, change_text, count_text, number_text
 from stakes.recalibrator.ladder import past_parts
 from stakes.reports.ladder_words import shown_ladder
 from stakes.reports.recalibration_report import judged_recalibration_of, write_recalibration_report
-from stakes.reports.recalibration_sentences import summary_sentences, taken_sentences
+from stakes.reports.recalibration_sentences import recalibration_alarms, summary_sentences, taken_sentences
 from stakes.settings import to_plain
 from stakes.status_lines import StatusLines
 
@@ -193,6 +193,9 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
         recalibrator.judged_,
         said=(*notes, *new_notes),
     )
+    if recalibration.judged is not None:
+        alarms = recalibration_alarms(judged_recalibration_of(recalibration))
+        recalibration = replace(recalibration, alarms=tuple(sentence.removesuffix(".") for sentence in alarms))
     save_recalibration(out, recalibration)
     sentences = (*_worth(recalibration, out), *taken_sentences(recalibrator.ladder_), *new_notes)
     return RecalibrateResult(out, recalibration, sentences), given

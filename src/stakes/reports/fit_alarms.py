@@ -40,12 +40,13 @@ def _ignorant(fit: JudgedFit) -> Iterator[str]:
     expected, realised = (amount_text(cost, fit.unit, beside=costs) for cost in costs)
     ratio = fit.stated(spread_skill(fit.study, fit.weight))
     narrow = ratio.high < 1 and ratio.mean < _TOO_SURE
-    sure = f" Its members are too close together: {number_text(ratio.mean, 2)} of their error." if narrow else ""
+    sure = f" The ensemble is under-dispersed (spread/error {number_text(ratio.mean, 2)})." if narrow else ""
+    several = ", or several models (--ensemble 4)," if fit.settings.get("ensemble", 1) == 1 else ""
     yield (
-        f"Take care: the forecast does not know what its decisions cost. On the {count_text(fit.cases, 'test case')} "
-        f"it expected {expected} per case, and they cost {realised}.{sure} Reckon with the cost that was paid, not "
-        "with the expected one. Newer rows, features that tell what has changed, or several models (--ensemble 4) may "
-        "help."
+        "Take care: the forecast underestimates the cost of its decisions. On the "
+        f"{count_text(fit.cases, 'test case')} it expected {expected} per case, and they cost {realised}.{sure} "
+        f"Budget for the cost that was paid, not the expected one. Newer rows or features that tell what has changed"
+        f"{several} may help."
     )
 
 

@@ -184,11 +184,12 @@ def _ignorant(fit: JudgedRecalibration) -> Iterator[str]:
     costs = [float(expected.mean()), float(fit.taken.cost.mean())]
     hoped, paid = (amount_text(cost, fit.unit, beside=costs) for cost in costs)
     ratio = spread_and_error_ratio(fit, fit.version)
-    narrow = f" Its members lie too close together: {number_text(ratio.mean, 2)} of their error."
+    narrow = f" The ensemble is under-dispersed (spread/error {number_text(ratio.mean, 2)})."
     yield (
-        f"Take care: the forecast does not know what its decisions cost. It expected {hoped} per case, and they cost "
-        f"{paid}.{narrow if ratio.high < 1 and ratio.mean < _TOO_SURE else ''} Reckon with the cost that was paid, not "
-        "with the expected one. More, or newer, past forecasts may help."
+        "Take care: the forecast underestimates the cost of its decisions. On the "
+        f"{count_text(fit.cases, 'test case')} it expected {hoped} per case, and they cost {paid}."
+        f"{narrow if ratio.high < 1 and ratio.mean < _TOO_SURE else ''} Budget for the cost that was paid, not the "
+        "expected one. More, or newer, past forecasts may help."
     )
 
 

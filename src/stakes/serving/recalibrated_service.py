@@ -68,7 +68,7 @@ class RecalibratedService:
             unit=priced.spec.unit,
             action_unit=priced.spec.action_unit,
             decisions=rows,
-            notes=list(given.notes),
+            notes=[*self._warnings(request.forecast), *given.notes],
         )
 
     def forecast(self, request: schemas.ForecastRequest) -> schemas.ForecastAnswer:
@@ -142,7 +142,11 @@ class RecalibratedService:
             cost=priced.text,
             columns=[str(column) for column in decided.columns],
             rows=[json_value(row) for row in in_utc(decided).itertuples(index=False, name=None)],
-            notes=[*given.notes, *decision_notes(priced.cost, decided, members.numpy(), shares)],
+            notes=[
+                *self._warnings(request.forecast),
+                *given.notes,
+                *decision_notes(priced.cost, decided, members.numpy(), shares),
+            ],
         )
 
     def model(self) -> schemas.ModelAnswer:
@@ -163,6 +167,7 @@ class RecalibratedService:
                     title=self._title(name),
                     decision_weight=state.decision_weight if name == _CORRECTED else 0.0,
                     member_count=len(state.models[0].shape) if name == _CORRECTED and state.models else 0,
+                    warnings=list(self._warnings(name)),
                 )
                 for name in (_CORRECTED, _RAW)
             ],
@@ -203,6 +208,10 @@ class RecalibratedService:
         raw = given.members, given.weights
         members, weights = corrected_members(self._opened, given) if name == _CORRECTED else raw
         return torch.from_numpy(np.ascontiguousarray(members)), None if weights is None else torch.from_numpy(weights)
+
+    def _warnings(self, name: str) -> tuple[str, ...]:
+        """What the test cases said against the forecast of that name."""
+        return self._opened.alarms if name == _CORRECTED else ()
 
     def _title(self, name: str) -> str:
         rung = rung_title(self._opened.recalibrator.ladder_.taken.name)

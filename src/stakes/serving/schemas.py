@@ -209,7 +209,7 @@ class DecideAnswer(BaseModel):
     unit: str = Field(description=_UNIT)
     action_unit: str = Field(description=_ACTION_UNIT)
     decisions: list[Decision] = Field(description="in the order of the rows")
-    notes: list[str] = Field(description="sentences for the user about members that came with the request")
+    notes: list[str] = Field(description="sentences for the user about the forecast, or members that were sent")
 
 
 class ForecastRow(BaseModel):
@@ -282,7 +282,7 @@ class TableAnswer(BaseModel):
     cost: str = Field(description=_TOLD_COST)
     columns: list[str] = Field(description="the names of the columns, as `stakes decide` has them")
     rows: list[list[str | int | float | bool | None]] = Field(description="the values, in the order of the columns")
-    notes: list[str] = Field(description="sentences about the table and the decisions")
+    notes: list[str] = Field(description="sentences about the forecast, the table and the decisions")
 
 
 class FeatureAnswer(BaseModel):
@@ -299,6 +299,7 @@ class ServedAnswer(BaseModel):
     title: str = Field(description="what people call it")
     decision_weight: float = Field(description="that of its training; 0 is trained with the score alone")
     member_count: int = Field(description="how many members it has unless a request says otherwise; 0 for those sent")
+    warnings: list[str] = Field(description="what the test cases say against it, as `stakes fit` did")
 
 
 class BundleAnswer(BaseModel):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stakes.bundle.about_fit import AboutFit
-from stakes.bundle.bundle import Bundle, load_bundle
+from stakes.bundle.bundle import Bundle, alarms_of, load_bundle
 from stakes.bundle.manifest import bundle_files
 from stakes.bundle.open_fit import open_folder
 from stakes.data.estimator_input import as_tensor
@@ -42,6 +42,7 @@ class ServedForecast:
         forecaster: The fitted forecaster that the models are of.
         models: The models whose members make the forecast.
         correction: How past errors correct these; None where they do not.
+        warnings: What the test cases of its fit say against it.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ServedForecast:
     forecaster: DecisionAwareForecaster
     models: Sequence[nn.Module]
     correction: Correction | None
+    warnings: tuple[str, ...] = ()
 
     @property
     def depends_on(self) -> RangedParameter | None:
@@ -157,22 +159,22 @@ def open_fits(folders: Sequence[Path], cost: str | None) -> ServedFits:
     """
     first = open_folder(folders[0], cost)
     bundles = {_name(folders[0]): first}
-    forecasts = _forecasts(first.forecaster)
+    forecasts = _forecasts(first)
     for folder in folders[1:]:
         other = load_bundle(folder, cost=first.forecaster.cost)
         _require_alike(first.forecaster, other.forecaster, folders[0], folder)
         name = _name(folder)
         bundles[name if name not in bundles else f"{name} (2)"] = other
         title = f"{name}, {_called(other.forecaster)}"
-        forecasts["second"] = _chosen("second", title, other.forecaster)
+        forecasts["second"] = _chosen("second", title, other)
     cases, trouble = _cases(folders[0], first.forecaster)
     notes = tuple(note for bundle in bundles.values() for note in bundle.notes)
     return ServedFits(bundles, forecasts, cases, (*notes, *trouble))
 
 
-def _forecasts(forecaster: DecisionAwareForecaster) -> dict[str, ServedForecast]:
-    called = _called(forecaster)
-    forecasts = {"chosen": _chosen("chosen", f"{called[0].upper()}{called[1:]}", forecaster)}
+def _forecasts(bundle: Bundle) -> dict[str, ServedForecast]:
+    forecaster, called = bundle.forecaster, _called(bundle.forecaster)
+    forecasts = {"chosen": _chosen("chosen", f"{called[0].upper()}{called[1:]}", bundle)}
     if models := forecaster.baseline_models_:
         correction = forecaster.baseline_correction_
         forecasts["weight_0"] = ServedForecast("weight_0", "Weight 0", 0.0, forecaster, models, correction)
@@ -185,9 +187,10 @@ def _called(forecaster: DecisionAwareForecaster) -> str:
     return f"weight {weight:g}" if weight or ladder is None else forecast_words(ladder)
 
 
-def _chosen(name: str, title: str, forecaster: DecisionAwareForecaster) -> ServedForecast:
+def _chosen(name: str, title: str, bundle: Bundle) -> ServedForecast:
+    forecaster, warnings = bundle.forecaster, alarms_of(bundle.about)
     weight, models = forecaster.decision_weight_, forecaster.models_
-    return ServedForecast(name, title, weight, forecaster, models, forecaster.correction_)
+    return ServedForecast(name, title, weight, forecaster, models, forecaster.correction_, warnings)
 
 
 def _require_alike(first: DecisionAwareForecaster, other: DecisionAwareForecaster, *folders: Path) -> None:

@@ -80,7 +80,7 @@ class Service:
             unit=priced.spec.unit,
             action_unit=priced.spec.action_unit,
             decisions=rows,
-            notes=list(given.notes) if given else [],
+            notes=list(given.notes if given else self._forecast(request.forecast).warnings),
         )
 
     def forecast(self, request: schemas.ForecastRequest) -> schemas.ForecastAnswer:
@@ -170,7 +170,11 @@ class Service:
             cost=priced.text,
             columns=[str(column) for column in decided.columns],
             rows=[json_value(row) for row in in_utc(decided).itertuples(index=False, name=None)],
-            notes=[*table_notes(self._fits.first.about, layout, given, inputs.quality), *notes],
+            notes=[
+                *forecast.warnings,
+                *table_notes(self._fits.first.about, layout, given, inputs.quality),
+                *notes,
+            ],
         )
 
     def model(self) -> schemas.ModelAnswer:

@@ -39,6 +39,7 @@ def model_answer(
                 title=each.title,
                 decision_weight=each.decision_weight,
                 member_count=counts[each.name],
+                warnings=list(each.warnings),
             )
             for each in fits.forecasts.values()
         ],

@@ -197,6 +197,8 @@ function showAbout() {
   const columns = state.model.table_columns;
   by("columns").replaceChildren(columns.length > MOST_LISTED ? folded(`Its ${countText(columns.length, "column")}, in any order`, columns) : `Its columns, in any order: ${columns.join(", ")}.`);
   by("cost").textContent = [cost.about && `The cost: ${cost.about}.`, by("reset").hidden ? "" : "Move a slider to decide for another cost."].filter(Boolean).join(" ");
+  by("warnings").textContent = forecasts.find(({ name }) => name === "chosen").warnings.map((each) => `${each}.`).join(" ");
+  by("warnings").hidden = !by("warnings").textContent;
   const names = features.map(({ name }) => name);
   const told = [...(names.length ? [["Features", names.length > MOST_LISTED ? folded(countText(names.length, "feature"), names) : names.join(", ")]] : []), ["Cost of the fit", cost.text]];
   told.push(["Forecasts", forecasts.map(({ title, member_count: count }) => (count ? `${title}, ${countText(count, "member")}` : title)).join("; ")]);
