@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 from invented_fits import invented_fit, invented_ladder
 
+from stakes.evaluation.intervals import Difference
 from stakes.evaluation.ladder import GIVEN_RUNGS, RUNGS, Ladder
 from stakes.evaluation.weight_frontier import FrontierPoint
+from stakes.reports.fit_tables import ladder_table
 from stakes.reports.ladder_words import (
     forecast_words,
     has_network,
@@ -16,6 +18,7 @@ from stakes.reports.ladder_words import (
     shown_ladder,
     weight_label,
 )
+from stakes.reports.table_cells import ShownCell
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +56,21 @@ def test_a_line_for_each_rung(ladder: Ladder) -> None:
     assert list(table["rung"]) == ["climatology", "linear", "network", "fresh errors", "decision (decision weight 0.4)"]
     assert list(table.columns[1:3]) == ["cost (EUR)", "change (EUR)"]
     assert table["change (EUR)"].isna().tolist() == [True, False, False, False, False]
-    assert table["change (EUR)"].iloc[1] == "-2.00 [-3.00, -1.00]"
+    assert table["change (EUR)"].iloc[1] == "-2.00 [-3.00, -0.50]"  # to the bound of all steps together
     assert table["score (%)"].iloc[3] == "+0.1"
     assert table["test cost (EUR)"].tolist() == [rung.cost for rung in ladder.tested]
     assert table["result"].iloc[-1] == "taken"
+
+
+def test_the_interval_that_decided_is_shown(ladder: Ladder) -> None:
+    change = Difference(-305.0, -509.0, -101.0)
+    for bound, shown in ((12.0, "-305 [-509, 12]"), (-150.0, "-305 [-509, -101]"), (None, "-305 [-509, -101]")):
+        rung = replace(ladder.rungs[1], cost=5000.0, cost_change=change, cost_bound=bound)
+        told = replace(ladder, rungs=(ladder.rungs[0], rung))
+        assert shown_ladder(told)["change"].iloc[1] == shown
+        cell = ladder_table(told, "").rows[1][3]
+        assert isinstance(cell, ShownCell)
+        assert (cell.text, cell.strong) == (shown, bound != 12.0)
 
 
 def test_columns_without_a_value_are_left_out(ladder: Ladder) -> None:

@@ -95,6 +95,14 @@ class Rung:
             if (change := getattr(self, name)) is not None:
                 object.__setattr__(self, name, Difference(*change))
 
+    @property
+    def deciding_change(self) -> Difference | None:
+        """The change of the cost with the upper end that decided: its own, or that of all steps tested together."""
+        if self.cost_change is None or self.cost_bound is None:
+            return self.cost_change
+        mean, low, high = self.cost_change
+        return Difference(mean, low, max(high, self.cost_bound))
+
 
 @dataclass(frozen=True)
 class RungOnTest:
@@ -372,8 +380,8 @@ def _verdict(
     if cost_bound < 0 and cost.significant:
         return True, _cheaper(cost, paid)
     if score_bound >= 0:
-        cheaper = "cheaper, but not proven so beside all else" if cost.high < 0 else "not proven to be cheaper"
-        return False, f"it is {cheaper}, nor to be better in score"
+        alone = "cheaper by itself, but with all steps tested together " if cost.high < 0 else ""
+        return False, f"it is {alone}not proven to be cheaper, nor to be better in score"
     if cost.mean > _NO_DEARER * abs(paid):
         return False, "its score is better, but it may cost more"
     percent = -100 * float(change[1].mean()) / abs(float(held.score.mean()))

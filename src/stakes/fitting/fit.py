@@ -47,7 +47,7 @@ from stakes.reports.fit_alarms import alarm_sentences
 from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import today_sentence, verdict
 from stakes.reports.judged_fit import JudgedFit
-from stakes.reports.ladder_words import shown_ladder
+from stakes.reports.ladder_words import CHANGES, shown_ladder
 from stakes.settings import from_plain, to_plain
 from stakes.status_lines import StatusLines
 from stakes.training.execution import Execution
@@ -96,7 +96,7 @@ class FitResult:
         )
         if self.ladder is None:
             return (judged, *many)
-        title = f"the ladder on {self.ladder.cases:,} validation cases: changes against the rung held, 95 % intervals"
+        title = f"the ladder on {self.ladder.cases:,} validation cases: {CHANGES}"
         return ((title, shown_ladder(self.ladder, self.unit)), judged, *many)
 
     def record(self) -> dict[str, Any]:

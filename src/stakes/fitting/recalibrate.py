@@ -30,7 +30,7 @@ from stakes.evaluation.ladder import Ladder
 from stakes.files import content_digest
 from stakes.number_text import amount_text, change_text, count_text, number_text
 from stakes.recalibrator.ladder import past_parts
-from stakes.reports.ladder_words import shown_ladder
+from stakes.reports.ladder_words import CHANGES, shown_ladder
 from stakes.reports.recalibration_report import judged_recalibration_of, write_recalibration_report
 from stakes.reports.recalibration_sentences import recalibration_alarms, summary_sentences, taken_sentences
 from stakes.settings import to_plain
@@ -89,7 +89,7 @@ class RecalibrateResult:
     @property
     def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
         """What people are shown, each with its title."""
-        title = f"the ladder on {self.ladder.cases:,} past cases: changes against the rung held, 95 % intervals"
+        title = f"the ladder on {self.ladder.cases:,} past cases: {CHANGES}"
         return ((title, shown_ladder(self.ladder, self.recalibration.cost_spec.unit)),)
 
     def record(self) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def ladder_table(ladder: Ladder, unit: str) -> Table:
                 ShownCell(rung_with_parameters(rung), strong=rung is ladder.taken),
                 rung_standing(ladder, rung),
                 rung.cost,
-                interval_cell(rung.cost_change, decimals=decimals),
+                interval_cell(rung.deciding_change, decimals=decimals),
                 None if score is None else ShownCell(fixed_text(score.mean, 1, signed=True), score.mean),
                 tested.get(rung.name),
             )
@@ -60,10 +60,11 @@ def ladder_table(ladder: Ladder, unit: str) -> Table:
         Column("Δ score", "%", "number", "in per cent of that of the rung held below it; a lower score is better"),
         Column("test cost", unit, "number", "mean realised cost per test case"),
     )
-    note = f"From {rung_words(ladder.rungs[0].name)} upwards {_CLIMBING} {_PAIRED}"
+    note = f"From {rung_words(ladder.rungs[0].name)} upwards {_CLIMBING} {_PAIRED} {_UPPER_ENDS}"
     return Table("ladder", "Every rung of the ladder", columns, tuple(rows), note)
 
 
+_UPPER_ENDS = "The upper end of a change is the one that decided: it holds for all steps at once."
 _CLIMBING = (
     "each forecast was tried on the one held so far, on validation cases. It was climbed where it was cheaper beyond "
     "doubt, all steps tested together, or better in score beyond doubt and at most half a per cent more expensive."

@@ -15,7 +15,10 @@ __all__ = [
     "rung_with_parameters",
     "shown_ladder",
 ]
-__all__ += ["cost_decimals", "weight_label"]
+__all__ += ["CHANGES", "cost_decimals", "weight_label"]
+
+CHANGES = "changes against the rung held, 95 % intervals, upper ends with all steps tested together"
+"""What the changes in `shown_ladder` are."""
 
 _TITLES = {
     "climatology": "climatology",
@@ -124,7 +127,7 @@ def shown_ladder(ladder: Ladder, unit: str = "") -> pd.DataFrame:
         {
             "rung": rung_with_parameters(rung),
             f"cost{costs}": rung.cost,
-            f"change{costs}": None if rung.cost_change is None else interval_text(*rung.cost_change, decimals),
+            f"change{costs}": None if (change := rung.deciding_change) is None else interval_text(*change, decimals),
             "score (%)": None if rung.score_change is None else fixed_text(rung.score_change.mean, 1, signed=True),
             f"test cost{costs}": tested.get(rung.name),
             "result": rung_standing(ladder, rung),
