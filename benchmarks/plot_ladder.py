@@ -10,11 +10,10 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from stakes.bundle import load_bundle
 from stakes.evaluation.ladder import Ladder
-from stakes.files import read_json
 from stakes.reports.ladder_words import rung_title
 from stakes.reports.style import COLOURS, style, to_svg
-from stakes.settings import from_plain
 
 FILE = Path(__file__).parent.parent / "docs" / "figures" / "ladder.svg"
 TITLES = {
@@ -57,5 +56,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("demo", type=Path, help="the folder of the demo")
     folder = parser.parse_args().demo
-    ladders = {name: from_plain(Ladder, read_json(folder / name / "ladder.json")) for name in TITLES}
+    found = {name: load_bundle(folder / name).forecaster.ladder_ for name in TITLES}
+    ladders = {name: ladder for name, ladder in found.items() if ladder is not None}
     FILE.write_text(to_svg(draw(ladders)))

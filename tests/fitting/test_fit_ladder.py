@@ -15,10 +15,11 @@ from calls import called
 from stakes.bundle.bundle import load_bundle
 from stakes.bundle.manifest import bundle_files
 from stakes.evaluation.ladder import Ladder
+from stakes.bundle import bundle_files, load_bundle
 from stakes.files import read_json
 from stakes.fitting import fit
+from stakes.number_text import number_text
 from stakes.serving.served_forecasts import open_fits
-from stakes.settings import from_plain, to_plain
 
 COST = "imbalance:short=10,long=1,upper=20,unit=EUR"
 LITTLE = ["--weights", "0,0.5", "--epochs", "2", "--members", "20", "--block", "1", "--no-headroom"]
@@ -55,7 +56,7 @@ def test_the_ladder_is_told_first() -> None:
     title, head, *rungs = ladder.splitlines()
     assert title.startswith("the ladder on 30 validation cases: changes against the rung held, 95 % intervals, ")
     assert head.startswith("rung") and head.endswith("result")  # noqa: PT018
-    assert [line.split()[0] for line in rungs] == ["climatology", "linear", "network", "decision"]
+    assert [line.split()[0] for line in rungs] == ["climatology", "linear", "network", "decision", "linear,"]
     assert [line.split()[-1] for line in rungs[:2]] == ["climbed", "taken"]
     assert table.startswith("costs in EUR\n")
     first, headline, *_ = sentences.splitlines()
@@ -66,12 +67,28 @@ def test_the_ladder_is_told_first() -> None:
 
 
 def test_the_ladder_is_kept_in_the_bundle_and_beside_it() -> None:
-    kept = from_plain(Ladder, read_json(Path("old/ladder.json")))
     forecaster = load_bundle(Path("old")).forecaster
-    assert forecaster.ladder_ == kept
+    kept = forecaster.ladder_
+    assert kept is not None
+    assert kept.record() == read_json(Path("old/ladder.json"))
     assert [rung.name for rung in kept.tested] == ["climatology", "linear", "network", "decision"]
     assert "ladder.json" in bundle_files(Path("old"))
     assert (forecaster.kind_, forecaster.decision_weight_, kept.taken.name) == ("linear", 0.0, "linear")
+
+
+def test_each_name_has_one_number() -> None:
+    kept = read_json(Path("old/ladder.json"))
+    metrics = load_bundle(Path("old")).about["metrics"]
+    tested = {rung["name"]: rung["test_cost"] for rung in kept["tested"]}
+    assert tested["climatology"] == pytest.approx(metrics["climatology_cost"]["value"], rel=1e-6)
+    assert kept["fitted_again"]["name"] == "linear"
+    assert kept["fitted_again"]["test_cost"] == pytest.approx(metrics["cost"]["value"], rel=1e-6)
+    assert not any("cost" in rung for rung in (*kept["rungs"], *kept["tested"]))
+    shown = Path("said.txt").read_text()
+    head, again = shown.splitlines()[1], next(line for line in shown.splitlines() if line.startswith("linear, fitted"))
+    assert "validation cost (EUR)" in head
+    assert "test cost (EUR)" in head
+    assert f" {number_text(metrics['cost']['value'])} " in again
 
 
 def test_machines_read_it_and_a_finished_fit_says_the_same() -> None:
@@ -100,8 +117,10 @@ def test_an_interrupted_fit_climbs_the_same_ladder(monkeypatch: pytest.MonkeyPat
 def test_without_test_cases_nothing_is_tested() -> None:
     code, output, _ = called(*FIT, "--test-fraction", "0", "--out", "new")
     assert code == 0
-    ladder = from_plain(Ladder, read_json(Path("new/ladder.json")))
+    ladder = load_bundle(Path("new")).forecaster.ladder_
+    assert ladder is not None
     assert (ladder.tested, ladder.taken.name) == ((), "linear")
+    assert read_json(Path("new/ladder.json")) == ladder.record()
     assert "test cost" not in output
     assert "No case was kept to judge by: no report." in output
 
@@ -125,4 +144,6 @@ def test_every_command_takes_a_linear_bundle() -> None:
     assert called("evaluate", "old", "new.csv", "--json")[0] == 0
     assert open_fits([Path("old")], None).forecasts["chosen"].title == "The linear forecast"
     assert called("refit", "old", "linear.csv", *HERE, "--out", "again")[0] == 0
-    assert to_plain(load_bundle(Path("again")).forecaster.ladder_) == read_json(Path("old/ladder.json"))
+    again = load_bundle(Path("again")).forecaster.ladder_
+    assert again is not None
+    assert again.record() == read_json(Path("old/ladder.json"))

@@ -54,12 +54,20 @@ def test_a_corrected_forecast_is_a_network_where_that_was_corrected(ladder: Ladd
 def test_a_line_for_each_rung(ladder: Ladder) -> None:
     table = shown_ladder(ladder, "EUR")
     assert list(table["rung"]) == ["climatology", "linear", "network", "fresh errors", "decision (decision weight 0.4)"]
-    assert list(table.columns[1:3]) == ["cost (EUR)", "change (EUR)"]
+    assert list(table.columns[1:3]) == ["validation cost (EUR)", "change (EUR)"]
     assert table["change (EUR)"].isna().tolist() == [True, False, False, False, False]
     assert table["change (EUR)"].iloc[1] == "-2.00 [-3.00, -0.50]"  # to the bound of all steps together
     assert table["score (%)"].iloc[3] == "+0.1"
     assert table["test cost (EUR)"].tolist() == [rung.cost for rung in ladder.tested]
     assert table["result"].iloc[-1] == "taken"
+
+
+def test_the_forecast_fitted_again_has_a_line_of_its_own(ladder: Ladder) -> None:
+    last = shown_ladder(ladder, refitted=True).iloc[-1]
+    assert (last["rung"], last["test cost"]) == ("decision, fitted again", ladder.test_cost)
+    row = ladder_table(ladder, "").rows[-1]
+    assert (row[0], row[-1]) == ("decision, fitted again", ladder.test_cost)
+    assert len(ladder_table(ladder, "", refitted=False).rows) == len(shown_ladder(ladder)) == len(ladder.rungs)
 
 
 def test_the_interval_that_decided_is_shown(ladder: Ladder) -> None:
@@ -75,7 +83,7 @@ def test_the_interval_that_decided_is_shown(ladder: Ladder) -> None:
 
 def test_columns_without_a_value_are_left_out(ladder: Ladder) -> None:
     alone = shown_ladder(replace(ladder, rungs=ladder.rungs[:1], tested=()))
-    assert list(alone.columns) == ["rung", "cost", "result"]
+    assert list(alone.columns) == ["rung", "validation cost", "result"]
 
 
 def test_weights_that_forecast_the_same_are_one() -> None:

@@ -16,7 +16,7 @@ sets.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ from stakes.evaluation.intervals import Difference, Resampling
 from stakes.evaluation.simultaneous_bounds import upper_bounds
 from stakes.evaluation.weight_frontier import Frontier, Interval
 from stakes.number_text import change_text, count_text, fixed_text, number_text
+from stakes.settings import to_plain
 
 __all__ = ["GIVEN_RUNGS", "RUNGS", "JudgedCases", "Ladder", "Rung", "RungOnTest", "rung_on_test", "step_level"]
 __all__ += ["decision_rung", "first_rung", "tried_rung", "unproven_rung"]
@@ -110,7 +111,8 @@ class RungOnTest:
 
     Attributes:
         name: One of `RUNGS` or `GIVEN_RUNGS`.
-        cost: Its mean cost there, by the models that validation judged.
+        cost: Its mean cost there, by the models that validation judged; of climatology that of the best constant
+            action for all rows before the test cases.
         score: Its mean score there.
         cost_change: The cost of the forecast that was taken, fitted on all rows before the test cases, less that of
             this rung, with its interval.
@@ -149,6 +151,22 @@ class Ladder:
     def taken(self) -> Rung:
         """The rung that was taken: the highest that was climbed."""
         return [rung for rung in self.rungs if rung.climbed][-1]
+
+    @property
+    def test_cost(self) -> float | None:
+        """What the forecast that was taken, fitted again, costs on the test cases; None where there were none."""
+        return self.tested[0].cost + self.tested[0].cost_change.mean if self.tested else None
+
+    def record(self) -> dict[str, Any]:
+        """For machines: costs and scores named after the cases that they are means of."""
+        plain = to_plain(self)
+        for kind, cases in (("rungs", "validation"), ("tested", "test")):
+            plain[kind] = [
+                {f"{cases}_{name}" if name in JudgedCases._fields else name: value for name, value in rung.items()}
+                for rung in plain.get(kind, [])
+            ]
+        taken = {"name": self.taken.name, "test_cost": self.test_cost}
+        return plain if self.test_cost is None else {**plain, "fitted_again": taken}
 
     def words(self, name: str) -> str:
         """What a rung is, for people.

@@ -97,7 +97,7 @@ class FitResult:
         if self.ladder is None:
             return (judged, *many)
         title = f"the ladder on {self.ladder.cases:,} validation cases: {CHANGES}"
-        return ((title, shown_ladder(self.ladder, self.unit)), judged, *many)
+        return ((title, shown_ladder(self.ladder, self.unit, refitted=True)), judged, *many)
 
     def record(self) -> dict[str, Any]:
         """For machines."""
@@ -107,7 +107,7 @@ class FitResult:
             "rung": None if self.ladder is None else self.ladder.taken.name,
             "unit": self.unit,
             "sentences": list(self.sentences),
-            "ladder": None if self.ladder is None else to_plain(self.ladder),
+            "ladder": None if self.ladder is None else self.ladder.record(),
             "evaluation": without_noise(self.table),
             **({} if self.by_parameter is None else {"by_parameter": without_noise(self.by_parameter)}),
         }
@@ -214,7 +214,7 @@ def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, h
     about |= {"by_parameter": [to_plain(each) for each in by_parameter]} if by_parameter else {}
     save_moments(out, inputs.served.features)
     if forecaster.ladder_ is not None:
-        write_json(out / _LADDER, to_plain(forecaster.ladder_))
+        write_json(out / _LADDER, forecaster.ladder_.record())
     kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
     judged = None
     if study is not None:

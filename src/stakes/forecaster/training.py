@@ -209,7 +209,8 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
     def tested_ladder(self, X: Any, y: Any, *, times: Any = None) -> Ladder | None:  # noqa: N803
         """The ladder with every rung judged on rows that chose nothing, beside this forecast; None where there is none.
 
-        Rungs are judged by the models that validation judged, so only right after `fit`.
+        Rungs are judged by the models that validation judged, so only right after `fit`; climatology by the constant
+        action that is best for all rows of the fit, which is compared with everywhere.
 
         Args:
             X: Features (n, F).
@@ -225,7 +226,10 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         for name, forecast in self.rung_forecasts_.items():
             seen = forecast.planned.training.column.seen(features)
             drawn = self._members(seen, forecast.fitted.models, forecast.correction)
-            tested.append(rung_on_test(name, self._worth(drawn, features, outcome), taken, block))
+            worth = self._worth(drawn, features, outcome)
+            if name == "climatology":
+                worth = worth._replace(cost=self._climatology_cost(features, outcome))
+            tested.append(rung_on_test(name, worth, taken, block))
         return replace(self.ladder_, tested=tuple(tested))
 
     @torch.no_grad()

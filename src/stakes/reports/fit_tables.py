@@ -15,7 +15,14 @@ from stakes.number_text import amount_text, fixed_text, interval_text
 from stakes.reports.fit_case_groups import CaseGroup
 from stakes.reports.judged_fit import JudgedFit
 from stakes.reports.judged_ways import JudgedWays
-from stakes.reports.ladder_words import cost_decimals, rung_standing, rung_with_parameters, weight_label
+from stakes.reports.ladder_words import (
+    REFITTED,
+    cost_decimals,
+    refitted_title,
+    rung_standing,
+    rung_with_parameters,
+    weight_label,
+)
 from stakes.reports.page import Cell, Column, ShownCell, Table
 
 __all__ = ["calibration_table", "columns_table", "frontier_table", "left_out_table", "money_table"]
@@ -23,19 +30,17 @@ __all__ += ["case_groups_table", "interval_cell", "ladder_table", "settings_tabl
 
 _RANGE = ("min", "mean", "max")  # what is known of a column
 _PAIRED = "Intervals are paired 95 % ones, bold where they leave out zero."
-_CLIMATOLOGY = (
-    "Climatology is the one action that was best for the rows that taught the forecast; as a rung of a ladder it is a "
-    "forecast with members of its own, and may cost a little more or less."
-)
+_CLIMATOLOGY = "Climatology is the one action that was best for the rows that taught the forecast."
 _SCORES = {"energy_score": "score", "crps_of_total": "CRPS of the total", "tail_crps": "tail CRPS"}
 
 
-def ladder_table(ladder: Ladder, unit: str) -> Table:
+def ladder_table(ladder: Ladder, unit: str, *, refitted: bool = True) -> Table:
     """What every rung is worth on the validation cases, and on the test cases.
 
     Args:
         ladder: The ladder.
         unit: The unit of the cost.
+        refitted: Whether the forecast that was taken was fitted again before the test cases, and has a line of its own.
     """
     tested = {rung.name: rung.cost for rung in ladder.tested}
     decimals = cost_decimals(ladder)
@@ -52,10 +57,12 @@ def ladder_table(ladder: Ladder, unit: str) -> Table:
                 tested.get(rung.name),
             )
         )
+    if refitted and ladder.test_cost is not None:
+        rows.append((refitted_title(ladder), REFITTED, None, None, None, ladder.test_cost))
     columns = (
         Column("rung", help="from below, with what it changes; bold: taken"),
         Column("result", help="taken, climbed on the way, or why not"),
-        Column("cost", unit, "number", "mean realised cost per validation case"),
+        Column("validation cost", unit, "number", "mean realised cost per validation case"),
         Column("Δ cost", unit, "number", "less that of the rung that was held below it"),
         Column("Δ score", "%", "number", "in per cent of that of the rung held below it; a lower score is better"),
         Column("test cost", unit, "number", "mean realised cost per test case"),

@@ -62,7 +62,7 @@ def ladder_figure(fit: JudgedWays, ladder: Ladder, *, refitted: bool = True) -> 
 
 _REFITTED = (
     "The rungs were fitted without the validation cases; the last line of the figure is the forecast that was taken, "
-    "fitted again on all rows before the test cases."
+    "fitted again on all rows before the test cases, and climatology is the constant action that is best for these."
 )
 _LEARNED = "Each was learned from the cases before these. The orange line is the forecast that was taken."
 

@@ -15,7 +15,10 @@ __all__ = [
     "rung_with_parameters",
     "shown_ladder",
 ]
-__all__ += ["CHANGES", "cost_decimals", "weight_label"]
+__all__ += ["CHANGES", "REFITTED", "cost_decimals", "refitted_title", "weight_label"]
+
+REFITTED = "on all rows before the test cases: judged below"
+"""What is said of the forecast that was taken once it is fitted again."""
 
 CHANGES = "changes against the rung held, 95 % intervals, upper ends with all steps tested together"
 """What the changes in `shown_ladder` are."""
@@ -113,12 +116,22 @@ def rung_standing(ladder: Ladder, rung: Rung) -> str:
     return "climbed" if rung.climbed else rung.why
 
 
-def shown_ladder(ladder: Ladder, unit: str = "") -> pd.DataFrame:
+def refitted_title(ladder: Ladder) -> str:
+    """What the forecast that was taken is called in a table once it is fitted again.
+
+    Args:
+        ladder: The ladder.
+    """
+    return f"{rung_title(ladder.taken.name)}, fitted again"
+
+
+def shown_ladder(ladder: Ladder, unit: str = "", *, refitted: bool = False) -> pd.DataFrame:
     """One line per rung, from below, for a terminal.
 
     Args:
         ladder: The ladder.
         unit: The unit of the cost; empty where it has none.
+        refitted: Whether the forecast that was taken was fitted again before the test cases, and has a line of its own.
     """
     tested = {rung.name: rung.cost for rung in ladder.tested}
     decimals = cost_decimals(ladder)
@@ -126,7 +139,7 @@ def shown_ladder(ladder: Ladder, unit: str = "") -> pd.DataFrame:
     lines = [
         {
             "rung": rung_with_parameters(rung),
-            f"cost{costs}": rung.cost,
+            f"validation cost{costs}": rung.cost,
             f"change{costs}": None if (change := rung.deciding_change) is None else interval_text(*change, decimals),
             "score (%)": None if rung.score_change is None else fixed_text(rung.score_change.mean, 1, signed=True),
             f"test cost{costs}": tested.get(rung.name),
@@ -134,6 +147,8 @@ def shown_ladder(ladder: Ladder, unit: str = "") -> pd.DataFrame:
         }
         for rung in ladder.rungs
     ]
+    if refitted and ladder.test_cost is not None:
+        lines.append({"rung": refitted_title(ladder), f"test cost{costs}": ladder.test_cost, "result": REFITTED})
     table = pd.DataFrame(lines)
     return table.loc[:, table.notna().any()]
 

@@ -107,7 +107,10 @@ def _learned_from(recalibration: "Recalibration") -> str:
 
 def _sections(fit: JudgedRecalibration) -> Iterator[Section]:
     if fit.ladder.tested:
-        figure, table = ladder_figure(fit, fit.ladder, refitted=False), ladder_table(fit.ladder, fit.unit)
+        figure, table = (
+            ladder_figure(fit, fit.ladder, refitted=False),
+            ladder_table(fit.ladder, fit.unit, refitted=False),
+        )
         yield Section("ladder", "What is each step worth?", taken_sentences(fit.ladder), (figure,), (table,))
     yield Section("ways", "What each way to decide costs", _doubts(fit), (money_figure(fit),), (money_table(fit),))
     figures = (reliability_figure(fit),) if fit.has_left_plain or fit.form != "points" else ()
