@@ -20,6 +20,7 @@ from stakes.files import read_json
 from stakes.fitting import fit
 from stakes.number_text import number_text
 from stakes.serving.served_forecasts import open_fits
+from stakes.training import progress
 
 COST = "imbalance:short=10,long=1,upper=20,unit=EUR"
 LITTLE = ["--weights", "0,0.5", "--epochs", "2", "--members", "20", "--block", "1", "--no-headroom"]
@@ -96,6 +97,17 @@ def test_machines_read_it_and_a_finished_fit_says_the_same() -> None:
     record = json.loads(called(*FIT, "--out", "old", "--json")[1])
     assert record["ladder"] == read_json(Path("old/ladder.json"))
     assert (record["rung"], record["decision_weight"]) == ("linear", 0.0)
+
+
+def test_each_stage_is_told_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    code, _, errors = called(*[word for word in FIT if word != "--quiet"], "--test-fraction", "0", "--out", "new")
+    assert code == 0
+    lines = errors.splitlines()
+    places = [lines.index(f"training {stage}") for stage in ("climatology", "the network on its score")]
+    assert places == sorted(places)
+    assert "training one network for each decision weight" in lines
+    assert any(line.endswith("of at most 2") and "epoch" in line for line in lines)
 
 
 def test_an_interrupted_fit_climbs_the_same_ladder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,11 @@ import torch
 
 import stakes
 from stakes.bundle.bundle import load_bundle, save_bundle
+from stakes.bundle import load_bundle, save_bundle
+from stakes.data.cases import neighbouring_sets
 from stakes.errors import InterruptedTraining
 from stakes.evaluation.ladder import RUNGS
+from stakes.method.check_program import lacks_gradient
 from stakes.method.models.linear import LinearModel
 from stakes.method.training_settings import ImplicitSettings, TrainingSettings
 
@@ -216,3 +219,29 @@ def test_rows_within_a_lead_time_of_training_judge_nothing() -> None:
     )
     assert near.min() < 30 <= far.min()
     assert set(far) == {row for row in near if row >= 30}
+
+
+@pytest.mark.parametrize("ladder", [True, False])
+def test_decision_weights_without_a_gradient_are_not_trained(ladder: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(160, 2))
+    prices = 60 + 10 * features @ random.normal(size=(2, 4)) + 20 * random.normal(size=(160, 4))
+    battery = stakes.ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=0.0)
+    settings = {"model": SMALL, "weights": (0.0, 0.5), "members": 10, "training": QUICK, "block": 1}
+    found = stakes.DecisionAwareForecaster(battery, **settings, ladder=ladder, random_state=0, verbose=1)
+    found.fit(features, prices)
+    assert {record["decision_weight"] for record in found.training_} == {0.0}
+    assert "decision weights are not trained: the best action moves with no member" in capsys.readouterr().err
+    if ladder:
+        assert found.ladder_ is not None
+        last = found.ladder_.rungs[-1]
+        assert (last.name, last.cost, last.climbed) == ("decision", None, False)
+        assert "no gradient" in last.why
+
+
+@pytest.mark.parametrize(("quadratic", "lacking"), [(0.0, True), (0.5, False)])
+def test_wear_gives_a_battery_a_gradient(quadratic: float, lacking: bool) -> None:
+    prices = 60 + 20 * np.random.default_rng(0).normal(size=(200, 4))
+    battery = stakes.ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=quadratic)
+    assert lacks_gradient(battery, neighbouring_sets(prices, 12, 20)) == lacking
+    assert not lacks_gradient(COST, neighbouring_sets(prices[:, :1], 12, 20))

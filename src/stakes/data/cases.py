@@ -11,7 +11,9 @@ from stakes.data.lagged_series import Split
 from stakes.errors import ShapeError
 from stakes.method.argument_checks import check_finite
 
-__all__ = ["Cases"]
+__all__ = ["Cases", "neighbouring_sets"]
+
+_NEIGHBOURS = 0.2  # share of the outcomes, alike in size, that one set is drawn from
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +59,19 @@ class Cases:
 
     def __repr__(self) -> str:
         return f"Cases({len(self)} cases of {self.features.shape[1]} features and {self.outcome.shape[1]} outcomes)"
+
+
+def neighbouring_sets(outcomes: NDArray[np.float64], sets: int, members: int) -> Tensor:
+    """Sets of members (N, M, D) as a forecast better than climatology would have: outcomes of similar size.
+
+    Args:
+        outcomes: At least two outcomes (n, D), none missing.
+        sets: How many sets are drawn.
+        members: How many members each has at most.
+    """
+    ordered = outcomes[np.argsort(outcomes.mean(1), kind="stable")]
+    generator = np.random.default_rng(0)
+    width = max(2, round(_NEIGHBOURS * len(ordered)))
+    starts = generator.integers(len(ordered) - width + 1, size=(sets, 1))
+    places = generator.permuted(np.tile(np.arange(width), (sets, 1)), axis=1)[:, :members]  # each outcome once
+    return torch.from_numpy(ordered[starts + places])

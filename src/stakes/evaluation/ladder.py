@@ -30,7 +30,7 @@ from stakes.number_text import change_text, count_text, fixed_text, number_text
 from stakes.settings import to_plain
 
 __all__ = ["GIVEN_RUNGS", "RUNGS", "JudgedCases", "Ladder", "Rung", "RungOnTest", "rung_on_test", "step_level"]
-__all__ += ["decision_rung", "first_rung", "tried_rung", "unproven_rung"]
+__all__ += ["decision_rung", "first_rung", "tried_rung", "unproven_rung", "untried_rung"]
 
 RUNGS = ("climatology", "linear", "network", "fresh_errors", "total_score", "decision")
 """All rungs of a forecast that is trained, from below."""
@@ -268,6 +268,17 @@ def unproven_rung(name: str, below: Rung, judged: JudgedCases, why: str) -> Rung
     return _rung(name, below, {}, judged, None, None, None, climbed=True, why=why)
 
 
+def untried_rung(name: str, below: Rung, why: str) -> Rung:
+    """A rung without numbers, which is not taken.
+
+    Args:
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
+        below: The rung that is held.
+        why: Why it has none.
+    """
+    return Rung(name, below.name, {}, None, None, None, None, None, None, climbed=False, why=why)
+
+
 def tried_rung(
     name: str,
     candidate: JudgedCases,
@@ -323,7 +334,7 @@ def decision_rung(frontier: Frontier, candidates: Mapping[float, JudgedCases], b
     sound = [point for point in weighted if not point.failed]
     if not sound:
         why = "it failed" if weighted else "the model forecasts the same at every decision weight"
-        return Rung("decision", below.name, {}, None, None, None, None, None, None, climbed=False, why=why)
+        return untried_rung("decision", below, why)
     taken = next((point for point in sound if point.weight == frontier.chosen), None)
     shown = taken or min(sound, key=lambda point: point.cost or 0.0)
     parameters: dict[str, str | float] = {"decision weight": shown.weight}

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from stakes.cost_text.own_cost_file import naming_own_cost
 from stakes.cost_text.written_cost import CostSpec
+from stakes.data.cases import neighbouring_sets
 from stakes.errors import SettingError
 from stakes.files import write_atomically
 from stakes.fitting.checked_program import CheckedProgram, checked_program
@@ -26,7 +27,6 @@ from stakes.number_text import number_text
 __all__ = ["CheckedCost", "check_over_draws", "check_over_members", "check_over_outcomes"]
 
 _SETS, _MEMBERS = 400, 50
-_NEIGHBOURS = 0.2  # share of the outcomes, alike in size, that one set is drawn from
 _MUCH = 0.8  # of the gradient
 
 
@@ -211,12 +211,7 @@ def _neighbours(outcomes: NDArray[np.float64]) -> Tensor:
     outcomes = outcomes[~np.isnan(outcomes).any(1)]
     if len(outcomes) < 2:
         raise SettingError(f"the table must have at least two complete rows of the targets, got {len(outcomes)}")
-    ordered = outcomes[np.argsort(outcomes.mean(1), kind="stable")]
-    generator = np.random.default_rng(0)
-    width = max(2, round(_NEIGHBOURS * len(ordered)))
-    starts = generator.integers(len(ordered) - width + 1, size=(_SETS, 1))
-    places = generator.permuted(np.tile(np.arange(width), (_SETS, 1)), axis=1)[:, :_MEMBERS]  # each outcome once
-    return torch.from_numpy(ordered[starts + places])
+    return neighbouring_sets(outcomes, _SETS, _MEMBERS)
 
 
 def _draws(low: float, high: float) -> Tensor:

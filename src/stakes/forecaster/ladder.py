@@ -27,6 +27,7 @@ from stakes.evaluation.ladder import (
     step_level,
     tried_rung,
     unproven_rung,
+    untried_rung,
 )
 from stakes.evaluation.proven_correction import ORIGINS
 from stakes.evaluation.shift_and_factor import LEAST_CASES
@@ -93,6 +94,7 @@ def climb_ladder(
     start: Sequence[Mapping[str, Tensor]],
     train: Train,
     confirm: Confirm,
+    why_no_decision: str = "",
 ) -> Climbed:
     """Try every rung on the one that is held.
 
@@ -102,8 +104,9 @@ def climb_ladder(
         start: The weights of the networks to start from, one of each of the ensemble; none to start afresh.
         train: Trains the weights of a plan.
         confirm: Whether the forecast, fitted again on newer rows, still needs the correction that helped it.
+        why_no_decision: Why no decision weight can be trained; empty where they can.
     """
-    return _Climb(parameters, rows, start, train, confirm).run()
+    return _Climb(parameters, rows, start, train, confirm, why_no_decision).run()
 
 
 class _Climb:
@@ -116,8 +119,10 @@ class _Climb:
         start: Sequence[Mapping[str, Tensor]],
         train: Train,
         confirm: Confirm,
+        why_no_decision: str,
     ) -> None:
         self.parameters, self.train, self.confirm = parameters, train, confirm
+        self.why_no_decision = why_no_decision
         self.network = plan_fit(parameters, *rows, start=start)
         self.simple: dict[ForecastKind, PlannedFit] = {
             kind: plan_fit(parameters_of_kind(parameters, kind), *rows) for kind in ("climatology", "linear")
@@ -145,6 +150,8 @@ class _Climb:
         else:
             for step in self._steps():
                 getattr(self, f"_try_{step}")()
+            if self.why_no_decision:
+                self.rungs.append(untried_rung("decision", self._taken, self.why_no_decision))
         ladder = Ladder(tuple(self.rungs), judged, min(block, judged))
         return Climbed(ladder, self.forecasts, self.weight_0, self.frontier, self.records)
 
@@ -159,7 +166,7 @@ class _Climb:
             "network": True,
             "fresh_errors": self.parameters["fresh_errors"],
             "total_score": total and "total" not in score_weights(plan.settings.score),
-            "decision": any(plan.weights),
+            "decision": any(plan.weights) and not self.why_no_decision,
         }
         return [name for name, tried in wanted.items() if tried]
 

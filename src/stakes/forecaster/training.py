@@ -12,6 +12,7 @@ from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
+from stakes.data.cases import neighbouring_sets
 from stakes.data.estimator_input import Rows
 from stakes.data.outcome_bounds import OutcomeBounds, within_bounds
 from stakes.data.time_axis import Times
@@ -30,17 +31,28 @@ from stakes.forecaster.plan import PlannedFit, plan_fit
 from stakes.forecaster.trees import TreeLocation
 from stakes.method.actions import optimal_action
 from stakes.method.argument_checks import whole_number
+from stakes.method.check_program import lacks_gradient
 from stakes.method.costs import Cost
 from stakes.method.models.model_ensemble import pooled_parts
 from stakes.method.parameter_column import ParameterColumn
 from stakes.method.parameter_range import RangedParameter
 from stakes.method.scores import energy_score
+from stakes.status_lines import StatusLines
 from stakes.training.all_rows import FoundTraining, train_on_all_rows
 from stakes.training.located_model import place_models
 from stakes.training.many_weights import FittedWeight, TrainingPlan, resolved_device, train_weights, without_failures
 
 __all__ = ["TrainedModels"]
 
+_SETS, _SET_MEMBERS = 24, 30  # of members, that tell whether the decision has a gradient
+_NO_GRADIENT = "the best action moves with no member, so the decision has no gradient"
+_STAGES = {
+    "climatology": "climatology",
+    "linear": "the linear forecast",
+    "network": "the network on its score",
+    "total-score": "the network on the score of the total as well",
+    "decision": "one network for each decision weight",
+}
 _MEMBERS_TO_CORRECT = 200  # whose errors prove a correction
 
 
@@ -107,7 +119,10 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
 
     def _search(self, rows: Rows, folder: Path | None, stop: Callable[[], bool] | None) -> None:
         """Train all weights, choose one, and correct it where that is proven to help."""
-        planned = plan_fit(self.get_params(deep=False), *rows, start=self._start())
+        parameters = self.get_params(deep=False)
+        if self._why_no_decision(rows):
+            parameters["weights"] = (0.0,)
+        planned = plan_fit(parameters, *rows, start=self._start())
         plan, self.validation_cases_, block = planned.training, planned.validation_rows, planned.block
         self.kind_, self.ladder_, self.rung_forecasts_ = "network", None, {}
         fitted = self._trained(plan, folder, stop)
@@ -120,8 +135,11 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
 
     def _climb(self, rows: Rows, folder: Path | None, stop: Callable[[], bool] | None) -> None:
         """Take the highest rung of the ladder that can be defended."""
+        say = StatusLines(quiet=not self.verbose)
 
         def train(plan: TrainingPlan, name: str) -> list[FittedWeight]:
+            if name in _STAGES:
+                say(f"training {_STAGES[name]}")
             return self._trained(plan, folder and folder / name, stop)
 
         def confirmed(forecast: RungForecast) -> bool:
@@ -132,7 +150,10 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
             return other.correction_ is not None
 
         parameters = self.get_params(deep=False)
-        climbed = climb_ladder(parameters, rows, start=self._start(), train=train, confirm=confirmed)
+        why = self._why_no_decision(rows)
+        climbed = climb_ladder(
+            parameters, rows, start=self._start(), train=train, confirm=confirmed, why_no_decision=why
+        )
         self.ladder_, self.rung_forecasts_, weight_0, self.frontier_, self.training_ = climbed
         taken = self.rung_forecasts_[self.ladder_.taken.name]
         self._take(taken, weight_0)
@@ -140,6 +161,17 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
             place_models(forecast.fitted.models, forecast.planned.trees)
         if taken.correction is not None:
             self._correct_by_fresh_errors(rows, taken.planned.block, folder and folder / "fresh-errors-taken", stop)
+
+    def _why_no_decision(self, rows: Rows) -> str:
+        """Why no decision weight can be chosen among, as `stakes check-cost` finds; empty where one can."""
+        choosing = self.decision_weight == "auto" and any(self.weights)
+        if not choosing or self.ranged_ is not None or len(rows.outcome) < 2:
+            return ""
+        sets = neighbouring_sets(rows.outcome.double().numpy(), _SETS, _SET_MEMBERS)
+        if not lacks_gradient(self.cost, sets):
+            return ""
+        StatusLines(quiet=not self.verbose)(f"decision weights are not trained: {_NO_GRADIENT}")
+        return f"not trained: {_NO_GRADIENT}"
 
     def _take(self, taken: RungForecast, weight_0: FittedWeight | None = None) -> None:
         """Keep the forecast of a rung, and weight 0 beside a decision weight."""

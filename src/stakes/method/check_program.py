@@ -19,7 +19,7 @@ from stakes.method.schedules import AllocationCost, ScheduleCost
 from stakes.method.storage import ArbitrageCost, StorageCost
 from stakes.number_text import number_text
 
-__all__ = ["CheckedLimit", "ProgramCheck", "check_program"]
+__all__ = ["CheckedLimit", "ProgramCheck", "check_program", "lacks_gradient"]
 
 _DERIVATIVE_TOLERANCE = 1e-3  # of the largest derivative
 _AGREEMENT = 1e-5  # of the mean |cost|: by how much the cost and its program may differ
@@ -185,6 +185,21 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = 16) -> Progr
         differing=differing,
         convex_by_word=isinstance(cost, ConvexCost),
     )
+
+
+def lacks_gradient(cost: Cost, samples: Tensor) -> bool:
+    """Whether the best action of a decision with many parts moves with no member, so that training learns nothing.
+
+    That of one number is not looked at: False.
+
+    Args:
+        cost: Of one decision maker.
+        samples: Sets of members (N, M, D), as a forecast would have them.
+    """
+    if not isinstance(cost, ProgramCost | PartsCost):
+        return False
+    flat = samples.detach().double()
+    return not bool(_moves(cost, solve_action(cost, flat, check=False).action, flat).any())
 
 
 def _require_one_maker(cost: Cost) -> None:

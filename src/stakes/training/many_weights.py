@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import Any, cast
 
 import numpy as np
@@ -259,7 +260,7 @@ def train_weights(
                 display.note(about)
             fitted = _trained(plans[0], folders[0], stop or (lambda: False), [StackDisplay(display)])
     else:
-        fitted = _in_processes(plans, folders, stop)
+        fitted = _in_processes(plans, folders, stop, quiet)
     return sorted(fitted, key=lambda each: each.weight)
 
 
@@ -346,15 +347,17 @@ def _judged(plan: TrainingPlan, models: Sequence[nn.Module]) -> tuple[Floats, Fl
 
 
 def _in_processes(
-    plans: dict[int, TrainingPlan], folders: Sequence[Path | None], stop: Callable[[], bool] | None
+    plans: dict[int, TrainingPlan], folders: Sequence[Path | None], stop: Callable[[], bool] | None, quiet: bool
 ) -> list[FittedWeight]:
     fitted: list[FittedWeight] = []
     errors: list[BaseException] = []
     calls = {place: (plan, folders[place]) for place, plan in plans.items()}
-    with stop_on_interrupt() as interrupted:
+    weights, begun = sum(len(plan.weights) for plan in plans.values()), monotonic()
+    with stop_on_interrupt() as interrupted, Display(quiet) as display:
 
         def asked() -> bool:
             """Without one part the others are of no use."""
+            display.beat(f"{weights} weights in {len(plans)} processes, since {monotonic() - begun:.0f} s")
             return bool(errors) or interrupted() or (stop is not None and stop())
 
         for _, outcome in outcomes(_trained_apart, calls, len(plans), asked):
@@ -362,7 +365,7 @@ def _in_processes(
                 fitted += outcome.unwrap()
             else:
                 errors.append(outcome.error)
-    if len(fitted) == sum(len(plan.weights) for plan in plans.values()):
+    if len(fitted) == weights:
         return fitted
     for error in errors:
         if not isinstance(error, InterruptedTraining):

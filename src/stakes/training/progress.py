@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,15 +20,19 @@ __all__ = ["Display", "ProgressTeller", "StackDisplay"]
 _SECONDS_BETWEEN_LINES = 0.25
 
 
+_SECONDS_BETWEEN_LINES = 10.0
+
+
 class Display:
-    """One bar for each stack at work, and warnings; no bars where the output is no terminal or rich is missing.
+    """One bar for each stack at work, and warnings; a line every ten seconds where there is no terminal, or no rich.
 
     Args:
-        quiet: Show no bars.
+        quiet: Show neither.
     """
 
     def __init__(self, quiet: bool = False) -> None:
         self.bars = None if quiet or not sys.stderr.isatty() or find_spec("rich") is None else _bars()
+        self.quiet, self._told = quiet, monotonic()
         self.tasks: dict[str, TaskID] = {}
         self._warned: set[str] = set()
 
@@ -46,6 +51,14 @@ class Display:
         """Something that is good to know while one watches."""
         if self.bars is not None:
             self.bars.console.print(sentence, highlight=False, markup=False)
+
+    def beat(self, sentence: str) -> None:
+        """How far the work is, where no bar shows it: the first sentence after ten seconds without one is told."""
+        if self.quiet or self.bars is not None or monotonic() - self._told < _SECONDS_BETWEEN_LINES:
+            return
+        self._told = monotonic()
+        sys.stderr.write(f"{sentence}\n")
+        sys.stderr.flush()
 
     def warn(self, sentence: str) -> None:
         """Something one must know, watching or not; said once, whichever stack says it."""
@@ -67,6 +80,8 @@ class Display:
     def progressed(self, stack: str, runs: int, line: dict[str, Any]) -> None:
         """Show how far a stack of so many runs is, by the fields of `Progress`."""
         if self.bars is None:
+            where = f"{stack}: " if stack else ""
+            self.beat(f"{where}{line['phase']}, epoch {line['epoch']} of at most {line['epochs']}")
             return
         if stack not in self.tasks:
             self.tasks[stack] = self.bars.add_task("", total=line["epochs"])
