@@ -14,8 +14,6 @@ from calls import called
 
 from stakes.bundle.bundle import load_bundle
 from stakes.bundle.manifest import bundle_files
-from stakes.evaluation.ladder import Ladder
-from stakes.bundle import bundle_files, load_bundle
 from stakes.files import read_json
 from stakes.fitting import fit
 from stakes.number_text import number_text

@@ -9,7 +9,6 @@ import torch
 
 import stakes
 from stakes.bundle.bundle import load_bundle, save_bundle
-from stakes.bundle import load_bundle, save_bundle
 from stakes.data.cases import neighbouring_sets
 from stakes.errors import InterruptedTraining
 from stakes.evaluation.ladder import RUNGS
