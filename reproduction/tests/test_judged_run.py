@@ -56,7 +56,7 @@ def test_a_block_may_be_given() -> None:
 
 
 def test_a_run_must_have_ended() -> None:
-    with pytest.raises(SettingError, match="has not finished; `stakes resume"):
+    with pytest.raises(SettingError, match="has not finished; `python -m reproduction resume"):
         judge_run(RunFolder(FOLDER / "run-2" / "interrupted"))
 
 

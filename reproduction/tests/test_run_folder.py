@@ -214,7 +214,7 @@ def test_damaged_settings_are_named(content: str, folder: RunFolder) -> None:
 
 
 def test_finish_state_and_model_round_trip(folder: RunFolder, trained: Trained) -> None:
-    with pytest.raises(SettingError, match=r"has not finished; `stakes resume .*` goes on with it"):
+    with pytest.raises(SettingError, match=r"has not finished; `python -m reproduction resume .*` goes on with it"):
         folder.model()
     folder.finish(trained)
     state = folder.state()

@@ -15,7 +15,8 @@ VERSIONS = sorted(path.name for path in FOLDER.glob("run-*"))
 
 
 @pytest.fixture(autouse=True, params=VERSIONS)
-def run(request: pytest.FixtureRequest) -> None:
+def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     shutil.copytree(FOLDER / request.param / "finished", "run")
 
 
