@@ -269,3 +269,18 @@ def test_as_what_forecasts_were_read_is_told(columns: str, said: str, monkeypatc
     code, _, errors = called("recalibrate", "past.csv", *words)
     assert code == 2
     assert f"learning from the errors of 160 past forecasts, each of {said}\n" in errors
+
+
+def test_the_quantiles_that_decide_writes_are_taken_as_a_range_and_as_a_list() -> None:
+    levels = [f"{number / 20:g}" for number in range(1, 20)]
+    past_forecasts().drop(columns=["power", "done"]).to_csv("new.csv", index=False)
+    words = ("decide", "--members", "new.csv", "--cost", COST, "--quantiles", ",".join(levels), "--out", "decided.csv")
+    assert called(*words)[0] == 0
+    decided = pd.read_csv("decided.csv").assign(power=past_forecasts()["power"])
+    decided.to_csv("past.csv", index=False)
+    names = [f"quantile_{level}" for level in levels]
+    for asked in (f"{names[0]}:{names[-1]}", ",".join(names)):
+        words = ("recalibrate", "past.csv", "--forecast", asked, *ASKED[2:], "--lead", "24", "--out", "wind", "--force")
+        code, _, errors = called(*words)
+        assert code == 0, errors
+        assert load_recalibration(Path("wind")).layout.levels == tuple(map(float, levels))

@@ -1,5 +1,6 @@
 """`stakes recalibrate`: a forecast that somebody else makes, corrected by its own past errors."""
 
+from os.path import isfile  # False where Path.is_file raises: a list of columns is too long to be a name
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,7 +119,7 @@ def _file(forecast: str, columns: str | None) -> Path | None:
     from stakes.data.xarray_files import is_dataset
 
     path = Path(forecast)
-    if path.is_file() or is_dataset(path) or forecast.lower().endswith(TABLES):
+    if isfile(path) or is_dataset(path) or forecast.lower().endswith(TABLES):
         return path
     if columns is not None:
         raise SettingError(f"--columns are those of a file of forecasts, and there is no file {forecast!r}")

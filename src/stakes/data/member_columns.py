@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from stakes.data.quantile_levels import may_be_members, named_quantiles
 from stakes.errors import TableError, did_you_mean, listed
 
 __all__ = ["AHEAD_COLUMNS", "RUN_COLUMNS", "SERIES_COLUMNS", "chosen_columns", "member_columns", "such_as"]
@@ -31,12 +32,14 @@ _OUTCOMES = ("outcome", "outcomes", "observed", "observation", "observations", "
 def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> list[str]:
     """The columns that are named, or lie in a range FIRST:LAST.
 
-    Where both ends are one name with a number, as in h00:h23, the range goes by these numbers, in whatever order the
-    columns stand and whatever lies between them, and one that is missing is told. Other ranges go by the order of the
-    file.
+    Where both ends name quantiles, as in q0.05:q0.95, the range goes by their levels. Where both are one name with a
+    number, as in h00:h23, it goes by these numbers, in whatever order the columns stand and whatever lies between them,
+    and one that is missing is told. Other ranges go by the order of the file.
 
     >>> chosen_columns(["control", "m1:m3"], ["time", "control", "m1", "power", "m3", "m2"], "'a.csv'")
     ['control', 'm1', 'm2', 'm3']
+    >>> chosen_columns(["q0.05:q0.5"], ["q0.95", "q0.5", "q0.1", "q0.05"], "'a.csv'")
+    ['q0.05', 'q0.1', 'q0.5']
 
     Args:
         wanted: Names of columns, and ranges FIRST:LAST.
@@ -52,13 +55,23 @@ def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> 
             if end not in places:
                 raise TableError(f"columns: {name} has no column {end!r}; {did_you_mean(end, columns)}")
         start, stop = (places[end] for end in ends)
-        counted = _counted(first, last, columns) if start != stop else None
+        counted = None if start == stop else _levels(first, last, columns) or _counted(first, last, columns)
         if counted is None and start > stop:
             raise TableError(f"columns must be ranges in the order of {name}, but {last!r} comes before {first!r}")
         chosen += columns[start : stop + 1] if counted is None else counted
     if twice := [column for column, count in Counter(chosen).items() if count > 1]:
         raise TableError(f"columns must name each column once, got {twice[0]!r} twice")
     return chosen
+
+
+def _levels(first: str, last: str, columns: Sequence[str]) -> list[str] | None:
+    """The quantiles from one level to another, in ascending order; None where the ends name none of one forecast."""
+    named = {each.column: each for each in named_quantiles(columns)}
+    low, high = named.get(first), named.get(last)
+    if low is None or high is None or low.prefix != high.prefix or not 0 <= low.level <= high.level <= 1:
+        return None
+    between = [each for each in named.values() if each.prefix == low.prefix and low.level <= each.level <= high.level]
+    return None if may_be_members(between) else [each.column for each in sorted(between, key=lambda each: each.level)]
 
 
 def _counted(first: str, last: str, columns: Sequence[str]) -> list[str] | None:

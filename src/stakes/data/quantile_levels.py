@@ -1,7 +1,8 @@
 """Which columns of a table are quantiles, by their names: 0.1, q10, q0.1, p10, P50, quantile_0.1, 90%, lo-80, median.
 
-A name may begin with that of a site or a model, as in north_q10 or NHITS-lo-90. Quantiles are no members: they are not
-equally likely. Whole numbers that follow each other, as in q1, q2, ... q50, may be either.
+A name may begin with that of a site or a model, as in north_q10 or NHITS-lo-90, or end with it, as in
+quantile_0.1_north. Quantiles are no members: they are not equally likely. Whole numbers that follow each other, as in
+q1, q2, ... q50, may be either.
 """
 
 import re
@@ -21,6 +22,7 @@ _LEVEL = rf"(?:(?P<word>quantile|percentile|pctl|pct|perc|ql|q|p)[ _\-]?)?{_NUMB
 _INTERVAL = r"(?P<side>lo|hi)[-_](?P<width>\d+(?:\.\d+)?)"
 _NAME = re.compile(rf"{_LEVEL}|{_INTERVAL}|(?P<median>median)", re.IGNORECASE)
 _PREFIXED = re.compile(rf"(?P<prefix>.+?)[ _\-.](?:{_LEVEL}|{_INTERVAL}|(?P<median>median))", re.IGNORECASE)
+_SUFFIXED = re.compile(rf"(?=quantile)(?:{_LEVEL}|{_INTERVAL}|(?P<median>median))[ _\-](?P<prefix>.+)", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 _PERCENT_WORDS = ("percentile", "pctl", "pct", "perc")
 _POINTS = ("mean", "average", "predictions", "prediction", "forecast", "point", "yhat", "y_hat", "median")
@@ -32,7 +34,7 @@ class NamedQuantile:
 
     Attributes:
         column: The column.
-        prefix: What stands before the level, such as a site or a model; empty where nothing does.
+        prefix: What stands before the level, or behind it, such as a site or a model; empty where nothing does.
         level: The level, from 0 to 1 if the name is right.
         whole: The number in the name where it is a whole one after a letter or word, as 10 in q10; None for any other.
     """
@@ -152,7 +154,7 @@ def _matches(columns: Sequence[str], certain: bool) -> "dict[str, re.Match[str]]
 
 def _match(column: str) -> "re.Match[str] | None":
     name = _DECIMAL_COMMA.sub(".", column.strip())
-    return _NAME.fullmatch(name) or _PREFIXED.fullmatch(name)
+    return _NAME.fullmatch(name) or _SUFFIXED.fullmatch(name) or _PREFIXED.fullmatch(name)
 
 
 def _is_bare(match: "re.Match[str]") -> bool:
