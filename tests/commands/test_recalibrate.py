@@ -284,3 +284,13 @@ def test_the_quantiles_that_decide_writes_are_taken_as_a_range_and_as_a_list() -
         code, _, errors = called(*words)
         assert code == 0, errors
         assert load_recalibration(Path("wind")).layout.levels == tuple(map(float, levels))
+
+
+def test_one_code_among_the_outcomes_is_told_with_its_row_and_refuses_nothing() -> None:
+    generator = np.random.default_rng(0)
+    power = 20 + generator.normal(size=160)
+    kept(power=np.where(np.arange(160) == 70, -999, power), **{f"m{one}": power - 0.5 for one in range(1, 9)})
+    code, _, errors = called("recalibrate", "past.csv", *ASKED, "--lead", "24", "--out", "wind")
+    assert code == 0, errors
+    assert "-999 in 'power', data row 71," in errors
+    assert any("data row 71" in note for note in load_recalibration(Path("wind")).said)

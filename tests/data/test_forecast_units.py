@@ -70,3 +70,21 @@ def test_a_spell_of_dry_weather_or_other_prices_is_no_other_unit() -> None:
     assert unit_of_outcomes_doubts(dear, generator.normal(45, 1, (12, 1)), ("price",), "f") == ()
     (doubt,) = unit_of_outcomes_doubts(members(12), members(12)[:, 0] * 1000, ("north", "south"), "the forecast")
     assert doubt.startswith("the forecast cannot be in the unit of its outcomes: north is forecast around")
+
+
+@pytest.mark.parametrize("slip", [-999.0, 1e5])
+def test_one_slip_among_many_outcomes_or_members_is_no_other_unit_and_hides_none(slip: float) -> None:
+    many, outcomes = members(300), members(300)[:, 0].copy()
+    outcomes[149, 1] = slip
+    assert unit_of_outcomes_doubts(many + 12, outcomes, ("a", "b"), "f") == ()
+    assert len(unit_of_outcomes_doubts(many[..., 1:] + 273.15, outcomes[:, 1:], ("b",), "f")) == 1
+    many[149, 2] = slip
+    require_one_unit(many, "f")
+
+
+def test_rare_spikes_that_a_forecast_only_suspects_are_no_other_unit() -> None:
+    generator = np.random.default_rng(3)
+    risk = generator.beta(0.5, 10, 400)
+    prices = generator.normal(0, 0.1, (400, 1)) + 50 * (generator.uniform(size=(400, 1)) < risk[:, None])
+    expected = 50 * risk[:, None, None] + generator.normal(0, 0.1, (400, 5, 1))
+    assert unit_of_outcomes_doubts(expected, prices, ("price",), "f") == ()

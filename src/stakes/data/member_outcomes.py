@@ -13,7 +13,7 @@ from stakes.data.forecast_units import unit_of_outcomes_doubts
 from stakes.data.matched_outcomes import matched_outcomes
 from stakes.data.member_columns import with_ranges, without_coordinates
 from stakes.data.members import MembersFile
-from stakes.data.missing_codes import case_code_notes, without_codes
+from stakes.data.missing_codes import case_code_notes
 from stakes.data.site_columns import site_labels
 from stakes.data.table_columns import column_numbers, numeric_columns, require_columns
 from stakes.data.tables import read_table
@@ -174,9 +174,7 @@ def outcome_doubts(path: Path, members: MembersFile, seen: SeenOutcomes) -> tupl
             outcomes[rows, target], members.members[rows, :, target], column, index[rows], repr(str(path))
         )
     )
-    both = np.concatenate([members.members, outcomes[:, None]], axis=1)
-    known = ~np.isnan(without_codes(both)).any((1, 2))
-    units = unit_of_outcomes_doubts(members.equal_members[known], outcomes[known], members.targets, "the forecast")
+    units = unit_of_outcomes_doubts(members.equal_members, outcomes, members.targets, "the forecast")
     return (*codes, *units)
 
 
