@@ -56,7 +56,7 @@ OUTCOMES: dict[str, tuple[str, str]] = {
     ),
     "label twice": (
         "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-01,3\n",
-        "has the time 2020-01-01 00:00:00 more than once",
+        "must have one 'y' a case, but 2020-01-01 00:00:00 has both 1 and 3",
     ),
     "no labels": ("y\n1\n2\n", "has no column of times or cases"),
     "labels, not times": ("case,y\na,1\nb,2\n", "has labels in the column 'case', but the members have times"),
@@ -74,6 +74,11 @@ def test_outcomes_that_do_not_belong_are_refused(tmp_path: Path, content: str, e
     with pytest.raises(TableError, match=expected) as caught:
         read_outcomes(written(tmp_path, content), members())
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_outcomes_that_are_there_twice_and_agree_are_taken_once(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,y\n2020-01-01,1\n2020-01-02,2\n2020-01-01,1\n")
+    assert read_outcomes(path, members()).table["outcome"].tolist() == [2, 1]
 
 
 def test_no_column_of_another_outcome_is_suggested(tmp_path: Path) -> None:
@@ -104,7 +109,7 @@ def test_outcomes_with_a_row_for_each_site(tmp_path: Path) -> None:
     assert named["north"].tolist() == [2, 1]
     for content, message in {
         f"site,time,power,load\n{rows}": "must have one column of outcomes beside that of sites, got power, load",
-        f"site,time,power\n{rows.replace(',5', '')}north,2020-01-01,3\n": "the time and site .*north more than once",
+        f"site,time,power\n{rows.replace(',5', '')}north,2020-01-01,3\n": "2020-01-01 00:00:00, north has both 1 and 3",
         "site,time,power\nnorth,2020-01-01,1\neast,2020-01-02,2\n": "has no column 'west'",
     }.items():
         with pytest.raises(TableError, match=message):

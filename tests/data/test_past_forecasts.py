@@ -10,7 +10,7 @@ import pytest
 
 from stakes.data.forecast_layout import ForecastLayout
 from stakes.data.past_forecasts import read_new, read_past
-from stakes.errors import StakesError
+from stakes.errors import StakesError, TableError
 from stakes.settings import from_plain, to_plain
 
 DAYS = ["2020-01-01", "2020-01-02", "2020-01-03"]
@@ -65,6 +65,20 @@ def test_leads_tell_forecasts_of_one_time_apart(tmp_path: Path) -> None:
     assert given.leads.tolist() == [48, 24, 48, 24, 48, 24]
     assert given.index.names == ["time", "ahead"]
     assert given.members[0, 0, 0] == 0
+
+
+@pytest.mark.parametrize("asked", [{"lead": "ahead"}, {"lead": "ahead", "site": "site", "each_site": True}])
+def test_the_outcomes_of_one_time_must_agree_whatever_the_lead(tmp_path: Path, asked: dict[str, Any]) -> None:
+    table = pd.concat([WIDE.assign(ahead=24), WIDE.assign(ahead=48, y=[1.5, 99, 9])])
+    if "site" in asked:
+        table = pd.concat([table.assign(site="a"), WIDE.assign(ahead=24, site="b", y=0.0)])
+    path = written(tmp_path, table)
+    with pytest.raises(TableError, match=r"2020-01-02 00:00:00.* has both (2.5 and 99|99 and 2.5)"):
+        read_past(laid(**asked), path)
+    agreeing = written(tmp_path, table.assign(y=table["y"].replace(99, 2.5)), "agreeing.csv")
+    _, layout = read_past(laid(**asked), agreeing)
+    with pytest.raises(TableError, match="2020-01-02 00:00:00"):
+        read_new(layout, path, judged=True)
 
 
 def test_a_column_that_says_when_a_forecast_was_made_is_found_and_told(tmp_path: Path) -> None:

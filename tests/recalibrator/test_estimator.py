@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import stakes
 from stakes.data.given_forecasts import GivenForecasts
-from stakes.errors import SettingError, ShapeError
+from stakes.errors import SettingError, ShapeError, TableError
 from stakes.recalibrator.state import RecalibratorState
 
 COST = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-10.0, upper=10.0)
@@ -184,3 +184,11 @@ def test_what_does_not_fit_is_refused(fitted):
         fitted.decide(np.ones((3, 4, 2)))
     with pytest.raises(ShapeError, match="members must be of 1 outcomes, got 2"):
         fitted.decide(GivenForecasts(np.ones((3, 4, 2))))
+
+
+def test_two_outcomes_of_one_time_are_refused_with_both_values():
+    members, days = np.ones((4, 3)), np.repeat(np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"), 2)
+    recalibrator = stakes.Recalibrator(stakes.NewsvendorCost(9.0, 1.0, 0.0, 30.0))
+    for sites in (None, ["north"] * 4):
+        with pytest.raises(TableError, match=r"'y' a case, but 2020-01-02 00:00:00.* has both 99 and 20"):
+            recalibrator.fit(members, [5.0, 5, 99, 20], times=days, leads=[24, 48, 24, 48], sites=sites)

@@ -13,7 +13,7 @@ from stakes.data.site_columns import site_labels
 from stakes.data.table_columns import column_numbers
 from stakes.errors import TableError
 
-__all__ = ["CaseRows"]
+__all__ = ["CaseRows", "one_row_each"]
 
 Floats = NDArray[np.float64]
 
@@ -63,10 +63,7 @@ class CaseRows:
         by_site = sites is not None and self.sites is not None
         rows, wanted = (_with(self.index, self.sites), _with(cases, sites)) if by_site else (self.index, cases)
         numbers = pd.DataFrame(column_numbers(self.table, columns, self.name), index=rows, columns=list(columns))
-        numbers = numbers[~numbers.reset_index().duplicated().to_numpy()]
-        if not numbers.index.is_unique:
-            self._refuse_twice(numbers)
-        return numbers.reindex(wanted).to_numpy(np.float64)
+        return one_row_each(numbers, self.name).reindex(wanted).to_numpy(np.float64)
 
     def has(self, cases: "pd.Index[Any]", sites: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether there is a row of each case and site, (N,), or of the case where no column tells sites.
@@ -90,13 +87,6 @@ class CaseRows:
         of_cases: NDArray[np.bool_] = self.index.isin(cases)
         return of_cases if self.sites is None else of_cases & self.sites.isin(list(sites)).to_numpy()
 
-    def _refuse_twice(self, numbers: pd.DataFrame) -> None:
-        case = numbers.index[numbers.index.duplicated()][0]
-        several = numbers.loc[[case]].nunique(dropna=False)
-        column = several.index[(several > 1).to_numpy()][0]
-        label = ", ".join(map(str, case)) if isinstance(case, tuple) else case
-        raise TableError(f"{self.name} must have one {column!r} a case, but {label} has several")
-
     def _require_kind(self, cases: "pd.Index[Any]") -> None:
         """Raise where times are looked up among labels, or rows among times."""
         words = [_kind(each) for each in (self.index, cases)]
@@ -110,6 +100,24 @@ class CaseRows:
                 f"{self.name} has {len(self.index)} rows, but the forecasts {cases.max() + 1}; without times or labels "
                 "for both there must be as many"
             )
+
+
+def one_row_each(numbers: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The numbers with one row for each case, from rows of which several of one case must agree.
+
+    Args:
+        numbers: The numbers, by their case.
+        name: What the message calls their file.
+    """
+    once = numbers[~numbers.reset_index().duplicated().to_numpy()]
+    if once.index.is_unique:
+        return once
+    case = once.index[once.index.duplicated()][0]
+    several = once.loc[[case]]
+    column = next(each for each in several.columns if several[each].nunique(dropna=False) > 1)
+    first, second = (f"{value:.15g}" for value in several[column].drop_duplicates()[:2])
+    label = ", ".join(map(str, case)) if isinstance(case, tuple) else case
+    raise TableError(f"{name} must have one {column!r} a case, but {label} has both {first} and {second}")
 
 
 def _kind(index: "pd.Index[Any]") -> str:

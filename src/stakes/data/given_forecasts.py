@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from stakes.data.case_index import as_index
+from stakes.data.case_rows import one_row_each
 from stakes.data.estimator_input import outcome_names
 from stakes.data.time_axis import Times, to_utc
 from stakes.errors import NonFiniteError, SettingError, ShapeError
@@ -85,6 +86,18 @@ class GivenForecasts:
     def is_point(self) -> bool:
         """Whether there is one member, which knows of no uncertainty."""
         return self.members.shape[1] == 1
+
+    def require_one_outcome(self, name: str) -> Self:
+        """The same, refused where several forecasts of one moment, and of one site, have outcomes that differ.
+
+        Args:
+            name: What the message calls the outcomes, or their file.
+        """
+        if self.outcomes is not None and self.times is not None:
+            index: pd.Index[Any] = pd.DatetimeIndex(self.times)
+            index = index if self.sites is None else pd.MultiIndex.from_arrays([index, self.sites])
+            one_row_each(pd.DataFrame(self.outcomes, index, list(self.targets)), name)
+        return self
 
     def rows(self, selection: Any) -> Self:
         """Some of the cases.

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from stakes.data.case_index import ROW, case_index, require_once
+from stakes.data.case_index import ROW, case_index
+from stakes.data.case_rows import one_row_each
 from stakes.data.forecast_units import unit_of_outcomes_doubts
 from stakes.data.matched_outcomes import matched_outcomes
 from stakes.data.member_columns import with_ranges, without_coordinates
@@ -125,11 +126,11 @@ def _of_cases(
             )
         seen = values.set_axis(pd.RangeIndex(len(table), name=ROW)).loc[members.index]
         return SeenOutcomes(seen, tuple(columns), notes)
-    require_once(index, name)
+    known = one_row_each(values.set_axis(index).set_axis(columns, axis=1), name)
     _require_one_kind(index, members.index, name)
     if len(absent := members.index.difference(index)):
         raise TableError(f"{name} has no outcome for {absent[0]}, a case of the members ({len(absent)} such)")
-    seen = values.set_axis(index).loc[members.index]
+    seen = known.loc[members.index].set_axis(values.columns, axis=1)
     return SeenOutcomes(seen, tuple(columns), notes)
 
 
@@ -193,8 +194,8 @@ def _one_column_a_site(
             f"{name} must have one column of outcomes beside that of sites, got {listed(values) or 'none'}"
         )
     keys = pd.MultiIndex.from_arrays([index, labels], names=[index.name, labels.name])
-    require_once(keys, name)
-    return pd.Series(column_numbers(table, values, name)[:, 0], keys).unstack()
+    numbers = pd.DataFrame(column_numbers(table, values, name), keys, values)
+    return one_row_each(numbers, name)[values[0]].unstack()
 
 
 def _outcome_columns(

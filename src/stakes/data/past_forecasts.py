@@ -87,7 +87,7 @@ def read_past(
         cases.forecast.values, cases.outcomes, cases.forecast.targets, f"the forecast in {source.name}"
     )
     layout = replace(layout, bounds=_bounds(cases, forecast.levels, bounds, cost))
-    given = _given(layout, cases)
+    given = _given(layout, cases).require_one_outcome(seen.name)
     assert given.outcomes is not None
     if given.weights is None:
         require_one_unit(given.members, source.name)
@@ -136,8 +136,9 @@ def read_new(
     forecast, rows = _read_forecast_alike(layout, source)
     if not judged:
         return _given(layout, forecast_cases(replace(layout, today=None), forecast, rows, None))
-    outcome_rows = _outcome_rows(layout, rows, source if outcomes is None else _source(outcomes, csv))
-    return _given(layout, forecast_cases(layout, forecast, rows, outcome_rows))
+    seen = source if outcomes is None else _source(outcomes, csv)
+    outcome_rows = _outcome_rows(layout, rows, seen)
+    return _given(layout, forecast_cases(layout, forecast, rows, outcome_rows)).require_one_outcome(seen.name)
 
 
 def forecasts_in_table(layout: ForecastLayout, table: pd.DataFrame, name: str) -> GivenForecasts:

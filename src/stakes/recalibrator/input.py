@@ -57,7 +57,7 @@ def given_of_arrays(
     if isinstance(X, GivenForecasts):
         if said := [name for name, value in beside.items() if value is not None]:
             raise SettingError(f"{said[0]} must stand within the GivenForecasts that X is, not beside it")
-        return X if outcomes is None else replace(X, outcomes=outcomes)
+        return (X if outcomes is None else replace(X, outcomes=outcomes)).require_one_outcome("y")
     table = as_table(X, "X")
     width = len(targets) or (1 if outcomes is None else outcomes.shape[1])
     notes: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def given_of_arrays(
         index=table.index if isinstance(table, pd.DataFrame) else None,
         outcomes=outcomes,
         notes=notes,
-    )
+    ).require_one_outcome("y")
 
 
 def _outcomes(y: Any) -> tuple[Floats | None, tuple[str, ...]]:
