@@ -135,3 +135,20 @@ def test_outcomes_of_other_names_are_taken_in_order_only_where_the_user_has_give
     assert seen.notes == (
         "names do not tell which outcome belongs to which forecast: taken in order, y of h0, x of h1",
     )
+
+
+def test_a_site_is_known_by_its_code_as_it_is_written(tmp_path: Path) -> None:
+    rows = "2020-01-01,01,1\n2020-01-01,02,2\n2020-01-02,01,3\n2020-01-02,02,4\n"
+    ensemble = read_members(written(tmp_path, f"time,location,m1\n{rows}"))
+    assert ensemble.targets == ("01", "02")
+    wide = written(tmp_path, "time,02,01\n2020-01-01,2,1\n2020-01-02,4,3\n", "wide.csv")
+    for path in (wide, written(tmp_path, f"time,location,y\n{rows}")):
+        assert read_outcomes(path, ensemble).table.to_numpy().tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_case_is_known_by_its_code_as_it_is_written(tmp_path: Path) -> None:
+    ensemble = read_members(written(tmp_path, "case,m1\n01,1\nx2,2\n"))
+    seen = read_outcomes(written(tmp_path, "case,y\nx2,2\n01,1\n"), ensemble).table
+    assert seen["outcome"].tolist() == [1, 2]
+    alone = read_members(written(tmp_path, "case,m1\n01,1\n02,2\n"))
+    assert alone.index.tolist() == ["01", "02"]

@@ -301,3 +301,17 @@ def test_outcomes_of_one_place_are_not_those_of_a_grid(tmp_path: Path) -> None:
     given, _ = read_past(replace(layout, points=((51.0, 2.0),)), seen, tmp_path / "grid.nc")
     np.testing.assert_allclose(given.members[0, :, 0], [9, 10, 11])
     assert given.notes[0] == "t2m is turned from K into degC"
+
+
+@pytest.mark.parametrize("column", ["site", "station", "Zone"])
+def test_the_code_of_a_site_keeps_its_leading_zeros(tmp_path: Path, column: str) -> None:
+    """In the forecasts another site has letters, so that the column is text there; in the outcomes all have digits."""
+    forecasts = pd.concat([WIDE.drop(columns="y").assign(**{column: site}) for site in ("01", "US")])
+    outcomes = pd.concat([WIDE[["time", "y"]].assign(**{column: site}) for site in ("01", "02")])
+    fields = {"own_file": True, "columns": (), "targets": ("01",), "site": column}
+    paths = written(tmp_path, outcomes), written(tmp_path, forecasts, "f.csv")
+    given, layout = read_past(laid(**fields), *paths)
+    assert given.outcomes is not None
+    assert given.outcomes[:, 0].tolist() == [1.5, 2.5, 9]
+    assert layout.targets == ("01",)
+    assert len(read_new(layout, paths[1], paths[0], judged=True)) == 3

@@ -5,7 +5,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import or_
 from typing import Any
 
@@ -43,7 +43,11 @@ _NUMBER_OR_TIME = re.compile(r"[+-]?(?:\d++(?:[.,]\d*+)?|[.,]\d++)(?:[eE][+-]?\d
 
 
 def parse_delimited(
-    content: bytes, name: str, separator: str | None = None, encoding: str | None = None
+    content: bytes,
+    name: str,
+    separator: str | None = None,
+    encoding: str | None = None,
+    keys: Collection[str] = (),
 ) -> pd.DataFrame:
     """The table of a text file.
 
@@ -52,6 +56,7 @@ def parse_delimited(
         name: What messages call the file.
         separator: The character between fields; None finds it out.
         encoding: The name of an encoding that Python knows; None finds it out: UTF-8, UTF-16, else Latin-1.
+        keys: Columns, in lower case, that stay text as it is written: the site 01 is not the number 1.
     """
     text = _decoded(_unpacked(content, name), name, encoding)
     named, text = _named_separator(text)
@@ -65,7 +70,12 @@ def parse_delimited(
     cells = zip(*rows[1:], strict=True)
     columns = {column: texts for column, texts in zip(header, cells, strict=True) if column}
     decimal_commas = separator != "," and has_decimal_commas(columns, _MISSING, name)
-    return pd.DataFrame({column: _column(texts, separator, decimal_commas) for column, texts in columns.items()})
+    return pd.DataFrame(
+        {
+            column: _text(texts) if column.lower() in keys else _column(texts, separator, decimal_commas)
+            for column, texts in columns.items()
+        }
+    )
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
@@ -195,7 +205,7 @@ def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> NDArr
     as_they_are = _numbers(cells)
     if not np.isnan(as_they_are).any():  # most columns
         return as_they_are
-    texts = [None if (text := cell.strip()) in _MISSING else text for cell in cells]
+    texts = _present(cells)
     present = [text for text in texts if text is not None]
     if separator != "," and (decimal_commas or not _has_thousands_commas(present)):
         texts = [text and _DECIMAL_COMMA.sub(r"\1.\2", text) for text in texts]
@@ -205,6 +215,15 @@ def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> NDArr
     if all(text.lower() in _TRUTHS for text in present):
         return np.array([np.nan if text is None else _TRUTHS[text.lower()] for text in texts])
     return pd.array(texts, dtype="str")
+
+
+def _present(cells: Sequence[str]) -> list[str | None]:
+    """The texts of the cells, None where one is missing."""
+    return [None if (text := cell.strip()) in _MISSING else text for cell in cells]
+
+
+def _text(cells: Sequence[str]) -> ExtensionArray:
+    return pd.array(_present(cells), dtype="str")
 
 
 def _numbers(cells: Sequence[str | None]) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """CSV and parquet files as tables, or one sentence about why a file is none."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,22 @@ TABLES = (*_TEXT, *PARQUET)
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
-def read_flat_file(path: Path, separator: str | None = None, encoding: str | None = None) -> pd.DataFrame:
+def read_flat_file(
+    path: Path, separator: str | None = None, encoding: str | None = None, keys: Collection[str] = ()
+) -> pd.DataFrame:
     """The table in a CSV or parquet file, with at least one row and one column.
 
     Args:
         path: A file .csv, .tsv or .txt, each also with .gz, or .parquet.
         separator: The character between the fields of a text file; None finds it out.
         encoding: The encoding of a text file; None finds it out.
+        keys: Columns of a text file, in lower case, that stay text as it is written.
     """
     name, content = repr(str(path)), _content(path)
     if file_suffix(path) in PARQUET:
         table = _parquet(content, name)
     else:
-        table = parse_delimited(content, name, separator, encoding)
+        table = parse_delimited(content, name, separator, encoding, keys)
     if not len(table) or not len(table.columns):
         raise TableError(f"{name} has {len(table)} rows and {len(table.columns)} columns, expected at least one each")
     return table

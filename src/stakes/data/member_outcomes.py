@@ -15,7 +15,7 @@ from stakes.data.matched_outcomes import matched_outcomes
 from stakes.data.member_columns import with_ranges, without_coordinates
 from stakes.data.members import MembersFile
 from stakes.data.missing_codes import case_code_notes
-from stakes.data.site_columns import site_labels
+from stakes.data.site_columns import site_keys, site_labels
 from stakes.data.table_columns import column_numbers, numeric_columns, require_columns
 from stakes.data.tables import read_table
 from stakes.errors import TableError, listed, names_text, nearest_hint
@@ -60,7 +60,7 @@ def read_outcomes(
         separator: The character between the fields of a text file; None finds it out.
         encoding: The encoding of a text file; None finds it out.
     """
-    table = read_table(Path(path), separator=separator, encoding=encoding)
+    table = read_table(Path(path), site_keys(site), separator=separator, encoding=encoding)
     name = repr(str(path))
     own = members.sites or members.targets
     known = dict.fromkeys([*map(str, table.columns), *own])  # sites may stand in rows
@@ -89,7 +89,7 @@ def read_actions(
         separator: The character between the fields of a text file; None finds it out.
         encoding: The encoding of a text file; None finds it out.
     """
-    table = read_table(Path(path), separator=separator, encoding=encoding)
+    table = read_table(Path(path), site_keys(site), separator=separator, encoding=encoding)
     name = repr(str(path))
     named = with_ranges(columns, [*map(str, table.columns)], name)
     taken = members if members.sites else replace(members, targets=tuple(named))

@@ -25,6 +25,7 @@ from stakes.data.member_tables import table_forecast
 from stakes.data.missing_codes import without_codes
 from stakes.data.outcome_bounds import Pair
 from stakes.data.quantile_members import TailShape
+from stakes.data.site_columns import site_keys
 from stakes.data.tables import read_table
 from stakes.data.weighted_quantiles import given_bounds, weighted_quantiles, within
 from stakes.data.xarray_files import is_dataset, open_dataset
@@ -157,7 +158,7 @@ def read_members(
     else:
         if dimension is not None or points or unit is not None:
             raise TableError(f"a dimension of members, points and a unit are of NetCDF files, but {name} is a table")
-        table = read_table(path, separator=separator, encoding=encoding)
+        table = read_table(path, site_keys(site), separator=separator, encoding=encoding)
         forecast = table_forecast(table, name, time=time, site=site, columns=columns, targets=targets, read_as=read_as)
     chosen = _of_sites(forecast, sites, name, cost)
     kept = _complete(chosen, name)

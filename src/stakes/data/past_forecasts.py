@@ -23,6 +23,7 @@ from stakes.data.member_doubts import code_doubts, member_doubts
 from stakes.data.member_grids import array_forecast, forecast_array
 from stakes.data.member_tables import table_forecast
 from stakes.data.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
+from stakes.data.site_columns import site_keys
 from stakes.data.tables import read_table
 from stakes.data.weighted_quantiles import quantile_bounds, weighted_quantiles
 from stakes.data.xarray_files import is_dataset, open_dataset
@@ -61,13 +62,13 @@ def read_past(
         encoding: The encoding of text files; None finds it out.
     """
     csv = {"separator": separator, "encoding": encoding}
-    source = _source(past if forecasts is None else forecasts, csv)
+    source = _source(past if forecasts is None else forecasts, csv, layout.site)
     told: tuple[str, ...] = ()
     if source.table is not None:
         layout, told = layout.named_in(source.table, source.name)
     seen = source
     if forecasts is not None:
-        seen = _source(past, csv)
+        seen = _source(past, csv, layout.site)
         assert seen.table is not None
         there = [str(column) for column in seen.table.columns]
         layout = replace(layout, outcomes=tuple(chosen_columns(layout.outcomes, there, seen.name)))
@@ -132,11 +133,11 @@ def read_new(
         raise SettingError("the forecasts have a file of their own, and their outcomes another: --outcomes names it")
     if outcomes is not None and not layout.own_file:
         raise SettingError(f"forecasts and outcomes share a table here, got {str(outcomes)!r} for the outcomes besides")
-    source = _source(forecasts, csv)
+    source = _source(forecasts, csv, layout.site)
     forecast, rows = _read_forecast_alike(layout, source)
     if not judged:
         return _given(layout, forecast_cases(replace(layout, today=None), forecast, rows, None))
-    seen = source if outcomes is None else _source(outcomes, csv)
+    seen = source if outcomes is None else _source(outcomes, csv, layout.site)
     outcome_rows = _outcome_rows(layout, rows, seen)
     return _given(layout, forecast_cases(layout, forecast, rows, outcome_rows)).require_one_outcome(seen.name)
 
@@ -173,8 +174,9 @@ class _Source(NamedTuple):
     table: pd.DataFrame | None
 
 
-def _source(path: Path, csv: dict[str, str | None]) -> _Source:
-    return _Source(Path(path), repr(str(path)), None if is_dataset(path) else read_table(Path(path), **csv))
+def _source(path: Path, csv: dict[str, str | None], site: str | None) -> _Source:
+    table = None if is_dataset(path) else read_table(Path(path), site_keys(site), **csv)
+    return _Source(Path(path), repr(str(path)), table)
 
 
 def _read_forecast(

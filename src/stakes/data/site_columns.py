@@ -11,7 +11,7 @@ from stakes.data.member_columns import SERIES_COLUMNS
 from stakes.data.table_columns import require_columns
 from stakes.errors import TableError, names_text
 
-__all__ = ["member_sites", "require_same_members", "site_labels"]
+__all__ = ["member_sites", "require_same_members", "site_keys", "site_labels"]
 
 _SITE_COLUMNS = (*SERIES_COLUMNS, "station", "station_id")
 _MEMBER = r"(?P<member>(?:member|number|sample|realization|ens|mem|m|s|r|e)?[_\-.]?\d+)"
@@ -69,6 +69,15 @@ def _named_sites(columns: Sequence[str]) -> Iterator[dict[str, dict[str, str]]]:
         else:
             if len(sites) > 1:
                 yield sites
+
+
+def site_keys(site: str | None) -> frozenset[str]:
+    """The columns, in lower case, that name sites or cases, and are no numbers: the site 01 is not the site 1.
+
+    Args:
+        site: The column of sites that the user has named; None for the usual names alone.
+    """
+    return frozenset([*_SITE_COLUMNS, "case", *([] if site is None else [site.lower()])])
 
 
 def site_labels(table: pd.DataFrame, site: str | None) -> "pd.Series[Any] | None":

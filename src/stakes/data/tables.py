@@ -3,6 +3,7 @@
 import gzip
 import io
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ _FORMULA = ("=", "+", "-", "@")
 _DIGITS = 14  # that a sum of numbers of double precision can be trusted to have
 
 
-def read_table(path: Path, *, separator: str | None = None, encoding: str | None = None) -> pd.DataFrame:
+def read_table(
+    path: Path, keys: Collection[str] = (), /, *, separator: str | None = None, encoding: str | None = None
+) -> pd.DataFrame:
     """The table in a CSV file (any usual separator, also .tsv, .txt, .gz) or a parquet file, with at least one row.
 
     A NetCDF file or a Zarr store becomes the column `time` and the columns of `stakes.data.record_files.read_series`.
@@ -31,11 +34,12 @@ def read_table(path: Path, *, separator: str | None = None, encoding: str | None
 
     Args:
         path: The file, or the folder of a Zarr store; its name says what it is.
+        keys: Columns of a text file, in lower case, that stay text as it is written, such as `site_keys` has them.
         separator: The character between the fields of a text file; None finds it out.
         encoding: The encoding of a text file; None finds it out: UTF-8, UTF-16, else Latin-1.
     """
     path = Path(path)
-    return _series_table(path) if is_gridded(path) else read_flat_file(path, separator, encoding)
+    return _series_table(path) if is_gridded(path) else read_flat_file(path, separator, encoding, keys)
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
