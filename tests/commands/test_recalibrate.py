@@ -286,6 +286,18 @@ def test_the_quantiles_that_decide_writes_are_taken_as_a_range_and_as_a_list() -
         assert load_recalibration(Path("wind")).layout.levels == tuple(map(float, levels))
 
 
+@pytest.mark.filterwarnings("always::stakes.errors.StakesWarning")
+def test_a_leak_is_told_and_kept() -> None:
+    kept(copy=past_forecasts()["power"])
+    for forecast, features, name in (("m1:m8", "copy", "'copy' reproduces"), ("copy", "m1", "the forecast reproduces")):
+        words = ("--forecast", forecast, "--features", features, *ASKED[2:], "--lead", "24", "--out", "wind", "--force")
+        code, output, errors = called("recalibrate", "past.csv", *words)
+        assert code == 0, errors
+        assert name in errors
+        assert name in output
+        assert any(name in note for note in load_recalibration(Path("wind")).said)
+
+
 def test_one_code_among_the_outcomes_is_told_with_its_row_and_refuses_nothing() -> None:
     generator = np.random.default_rng(0)
     power = 20 + generator.normal(size=160)

@@ -320,3 +320,25 @@ def test_another_unit_is_told() -> None:
     assert "note: load: " in errors
     assert ": another unit?" in errors
     assert "another unit" not in called("decide", "old", "load.csv", "--cost", COST)[2]
+
+
+@pytest.mark.filterwarnings("always::stakes.errors.StakesWarning")
+def test_a_feature_that_is_the_outcome_is_told_and_kept(done: Path, tmp_path: Path) -> None:
+    table = load_table()
+    table["ahead"] = table["load"].shift(-1)
+    table.dropna(subset="ahead").to_csv(tmp_path / "leak.csv", index=False)
+    asked = [*COLUMNS[:4], "--features", "load,ahead", "--lags", "0,12", "--lead", "12"]
+    words = [
+        "fit",
+        str(tmp_path / "leak.csv"),
+        *asked,
+        "--cost",
+        "imbalance:short=10,long=1,upper=20",
+        "--model",
+        "linear",
+    ]
+    code, output, errors = called(*words, "--no-headroom", *HERE, "--out", str(tmp_path / "leaky"))
+    assert code == 0, errors
+    for said in (output, errors, *load_bundle(tmp_path / "leaky").about["leaks"]):
+        assert "'ahead@0h' reproduces the outcome 'load'" in said
+    assert "ahead@0h" in (tmp_path / "leaky" / "report.html").read_text()

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from straight_model import StraightModel
 
 import stakes
-from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError
+from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError, StakesWarning
 from stakes.forecaster.plan import plan_fit
 from stakes.method.actions import solve_action
 from stakes.method.models.model_ensemble import member_shares, pooled_members
@@ -264,7 +264,9 @@ def test_nothing_is_trained_of_a_linear_model() -> None:
     found = forecaster(model="linear", decision_weight="auto", weights=(0.0, 0.5)).fit(features, outcome)
     assert found.decision_weight_ == 0
     assert {(record["epoch"], record["steps"]) for record in found.training_} == {(0, 0)}
-    clear = forecaster(model="linear").fit(features, 3 * features[:, 0] + 0.01 * outcome)
+    with pytest.warns(StakesWarning, match="'x0' reproduces the outcome 'y'"):
+        clear = forecaster(model="linear").fit(features, 3 * features[:, 0] + 0.01 * outcome)
+    assert len(clear.leaks_) == 1
     np.testing.assert_allclose(clear.predict(features), 3 * features[:, 0], atol=0.05)
 
 

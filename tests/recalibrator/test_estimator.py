@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import stakes
 from stakes.data.given_forecasts import GivenForecasts
-from stakes.errors import SettingError, ShapeError, TableError
+from stakes.errors import SettingError, ShapeError, StakesWarning, TableError
 from stakes.recalibrator.state import RecalibratorState
 
 COST = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-10.0, upper=10.0)
@@ -184,6 +184,19 @@ def test_what_does_not_fit_is_refused(fitted):
         fitted.decide(np.ones((3, 4, 2)))
     with pytest.raises(ShapeError, match="members must be of 1 outcomes, got 2"):
         fitted.decide(GivenForecasts(np.ones((3, 4, 2))))
+
+
+@pytest.mark.parametrize("leak", ["features", "forecast"])
+def test_what_reproduces_the_outcome_is_warned_of_and_noted(leak):
+    random = np.random.default_rng(0)
+    outcomes = random.normal(size=200)
+    members = outcomes[:, None] if leak == "forecast" else random.normal(size=(200, 4))
+    features = pd.DataFrame({"copy": outcomes}) if leak == "features" else None
+    recalibrator = stakes.Recalibrator(stakes.NewsvendorCost(9.0, 1.0, -9.0, 9.0), decision_weights=())
+    name = "'copy'" if leak == "features" else "the forecast"
+    with pytest.warns(StakesWarning, match=f"{name} reproduces the outcome 'y'"):
+        recalibrator.fit(members, outcomes, features=features)
+    assert any(f"{name} reproduces" in note for note in recalibrator.notes_)
 
 
 def test_two_outcomes_of_one_time_are_refused_with_both_values():

@@ -48,6 +48,24 @@ def test_a_forecast_that_expects_to_pay_far_less_is_told_first(monkeypatch: pyte
     assert "--ensemble" not in pooled
 
 
+def scaled(told: JudgedFit, error: float, regret: float) -> JudgedFit:
+    """The fit with errors, and costs above those of perfect foresight, so many times as large."""
+    forecasts = told.study.forecasts
+    excess = (1 - regret) * forecasts["foresight_regret"]
+    columns = {"cost": forecasts["cost"] - excess, "expected_cost": forecasts["expected_cost"] - excess}
+    columns |= {"foresight_regret": regret * forecasts["foresight_regret"], "error": error * forecasts["error"]}
+    return replace(told, study=replace(told.study, forecasts=forecasts.assign(columns)))
+
+
+def test_a_forecast_that_is_too_good_to_be_true_is_told_unless_outcomes_hardly_move() -> None:
+    (sentence,) = alarm_sentences(scaled(full(), error=1e-3, regret=1e-3))
+    assert sentence.startswith("Take care: the forecast is too good to be true: it saves 99.9")
+    assert alarm_sentences(scaled(full(), error=1.0, regret=1e-3)) == ()  # smooth: a step is as small as the error
+    assert alarm_sentences(scaled(full(), error=1e-3, regret=0.5)) == ()
+    leaky = replace(scaled(full(), error=1e-3, regret=1e-3), leaks=("Take care: 'copy' ...",))
+    assert alarm_sentences(leaky) == leaky.leaks
+
+
 def test_members_that_are_too_close_together_are_told_with_it() -> None:
     told = full()
     regret = float(told.taken.cost.mean() - told.way("foresight").cost.mean())

@@ -53,6 +53,7 @@ class AboutFit:
         outcomes: Some of the training outcomes, (N, D).
         reason: Why its decision weight was taken.
         bounds: A sentence for each bound of an outcome that nobody gave.
+        leaks: A sentence for each outcome that features reproduce almost exactly.
         correction: How members are corrected by past errors, in a sentence; empty where they are not.
         fitted: Which cases it was fitted on.
         settings: The settings of the fit, nested by name.
@@ -69,6 +70,7 @@ class AboutFit:
     outcomes: tuple[tuple[float, ...], ...] = ()
     reason: str = ""
     bounds: tuple[str, ...] = ()
+    leaks: tuple[str, ...] = ()
     correction: str = ""
     fitted: FittedSpan | None = None
     settings: dict[str, Any] = field(default_factory=dict)

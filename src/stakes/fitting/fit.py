@@ -301,6 +301,7 @@ def _about(
         "outcomes": outcomes[::every].tolist(),
         "reason": _reason(forecaster),
         "bounds": _bounds(forecaster),
+        "leaks": forecaster.leaks_,
         "correction": _correction(forecaster),
         "fitted": _fitted(inputs.served),
         "settings": {"cost": str(inputs.spec.kept()), **settings, **to_plain(inputs.layout)},
@@ -342,7 +343,7 @@ def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[st
     sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason, *about.bounds]
     sentences += [about.correction] if about.correction else []
     if judged is None:
-        return (*sentences, "No case was kept to judge by: no report.")
+        return (*about.leaks, *sentences, "No case was kept to judge by: no report.")
     if judged.ladder is not None or judged.weight or judged.frontier is None:  # else the verdict is the reason
         sentences.append(verdict(judged)[0])
     seen = judged.provenance.get("fitted on", "")  # not in folders of earlier versions

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from torch import Tensor
 
 from stakes.data.estimator_input import Rows, as_table, as_tensor, checked_times, outcome_names
+from stakes.data.leaks import leaks, warn_of_leaks
 from stakes.data.outcome_bounds import Pair
 from stakes.data.single_precision import require_single_precision
 from stakes.errors import SettingError, ShapeError
@@ -179,6 +180,8 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
     ) -> Self:
         """Train the models, choose the weight where `decision_weight` is "auto", and train it again on all rows.
 
+        A feature that reproduces an outcome almost exactly is told of, by a `StakesWarning` and in `leaks_`.
+
         Args:
             X: Features (n, F), rows in the order of time.
             y: Outcomes (n,) or (n, D).
@@ -187,6 +190,10 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
             stop: Asked after every epoch; where it says yes, the training ends with `InterruptedTraining`.
         """
         rows = self._validated(X, y, times, fitting=True)
+        names = [str(name) for name in getattr(self, "feature_names_in_", self._numbered_features)]
+        features, outcomes = (part.double().numpy() for part in (rows.features[:, : len(names)], rows.outcome))
+        self.leaks_ = leaks(features, names, outcomes, self.target_names_)
+        warn_of_leaks(self.leaks_)
         folder = None if checkpoints is None else Path(checkpoints)
         choose = self._climb if self.ladder and self.decision_weight == "auto" else self._search
         choose(rows, folder, stop)
@@ -260,7 +267,7 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
             self.single_output_ = outcome.ndim == 1
             self.n_outputs_ = 1 if self.single_output_ else outcome.shape[1]
             self.target_names_ = outcome_names(targets, self.n_outputs_)
-            names = getattr(self, "feature_names_in_", [f"x{place}" for place in range(self.n_features_in_)])
+            names = getattr(self, "feature_names_in_", self._numbered_features)
             require_single_precision(table, names, "feature")
             require_single_precision(outcome.reshape(len(outcome), -1), self.target_names_, "target")
             features = as_tensor(table, "X")
@@ -273,6 +280,10 @@ class DecisionAwareForecaster(TrainedModels, RegressorMixin, BaseEstimator):  # 
             raise ShapeError(f"y must have the {self.n_outputs_} columns of the fit, got {outcome.shape[1]}")
         features = self._with_parameter(features, cost_parameters, deciding=True, judging=True)
         return Rows(features, as_tensor(outcome, "y"), checked_times(times, len(outcome)))
+
+    @property
+    def _numbered_features(self) -> list[str]:
+        return [f"x{place}" for place in range(self.n_features_in_)]
 
     def _features(self, X: Any) -> Tensor:
         check_is_fitted(self, "models_")

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.leaks import forecast_leaks, warn_of_leaks
 from stakes.data.outcome_bounds import Pair, outcome_bounds
 from stakes.decisions import Decisions, solve_decisions
 from stakes.errors import ShapeError
@@ -107,6 +108,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Climb the ladder, and learn the rung that is taken from all cases.
 
+        Forecasts and features that reproduce an outcome almost exactly are told of, by a `StakesWarning` and in
+        `notes_`.
+
         Args:
             X: Past forecasts: members (N, M) or (N, M, D), points (N,) or (N, D); a table whose columns are members or
                 named by levels of quantiles, or points named as the outcomes are; or a `GivenForecasts`.
@@ -125,12 +129,14 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         past = self._given(X, y, weights, times, issued, leads, sites, features)
         if past.outcomes is None:
             raise ShapeError("y must be given: outcomes are what a recalibrator learns from")
+        told = forecast_leaks(past)
+        warn_of_leaks(told)
         bounds = outcome_bounds(self.outcome_bounds, self.cost, torch.from_numpy(past.outcomes))
         pairs = ((None, None),) * len(past.targets) if bounds is None else bounds.pairs
         with one_thread():
             climbed = climb_given_ladder(past.in_order(), self._settings(pairs), progress or (lambda done, of: None))
         self.ladder_, self.state_, self.judged_ = climbed.ladder, climbed.state, climbed.judged
-        self.notes_ = past.notes + (() if bounds is None else bounds.sentences(past.targets))
+        self.notes_ = past.notes + told + (() if bounds is None else bounds.sentences(past.targets))
         return self
 
     def sample(self, X: Any, **beside: Any) -> Floats:

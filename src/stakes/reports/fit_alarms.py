@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.ladder import RUNGS, Rung, RungOnTest
 from stakes.number_text import amount_text, count_text, number_text
@@ -12,20 +14,40 @@ from stakes.reports.ladder_words import forecast_words
 __all__ = ["alarm_sentences"]
 
 _SERIOUS = 0.25  # of what the decisions cost more than perfect foresight: by so much it errs about its own cost
+_TOO_GOOD, _TINY = 0.99, 0.05  # skill against climatology; error, as a share of the steps that outcomes take
 _TOO_SURE = 0.8  # spread over error
 
 
 def alarm_sentences(fit: JudgedFit) -> tuple[str, ...]:
     """Why not to rely on the forecast, and what to do; nothing where the test cases raise no such doubt.
 
-    Told are a forecast whose decisions cost beyond doubt more than it expects, by a quarter or more of what lies above
-    perfect foresight, and one whose decisions were more expensive than those of a lower rung or than today's, beyond
-    doubt, or than those of climatology, the linear forecast or one action for all cases.
+    Told are features that reproduce the outcome, a forecast that is too good to be true, one whose decisions cost
+    beyond doubt more than it expects, by a quarter or more of what lies above perfect foresight, and one whose
+    decisions were more expensive than those of a lower rung or than today's, beyond doubt, or than those of
+    climatology, the linear forecast or one action for all cases.
 
     Args:
         fit: The fit that is reported.
     """
-    return (*_ignorant(fit), *_beaten_by_rung(fit), *_beaten(fit))
+    return (*(fit.leaks or _too_good(fit)), *_ignorant(fit), *_beaten_by_rung(fit), *_beaten(fit))
+
+
+def _too_good(fit: JudgedFit) -> Iterator[str]:
+    """A cost of almost perfect foresight, by errors far below the step that outcomes take from case to case."""
+    climatology, foresight = fit.way("climatology"), fit.way("foresight")
+    outcome = fit.of_cases("outcome")
+    if climatology is None or foresight is None:
+        return
+    regret, rival = (float((way.cost - foresight.cost).mean()) for way in (fit.taken, climatology))
+    steps = np.abs(np.diff(outcome)) if outcome is not None else np.zeros(0)
+    error = float(np.abs(fit.values("error", fit.weight)).mean())
+    smooth = steps.any() and error > _TINY * float(steps[steps > 0].mean())
+    if rival > 0 and regret < (1 - _TOO_GOOD) * rival and not smooth:
+        yield (
+            f"Take care: the forecast is too good to be true: it saves {100 * (1 - regret / rival):.2f} % of what "
+            "perfect foresight would save against one action for all cases. Its features may hold the outcome of the "
+            "target time; if all of them are known when the forecast is made, it is as good as it looks."
+        )
 
 
 def _ignorant(fit: JudgedFit) -> Iterator[str]:

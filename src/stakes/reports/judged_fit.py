@@ -49,6 +49,7 @@ class JudgedFit(JudgedWays):
         ladder: How the forecast was chosen rung by rung, each judged on the test cases too; None where it was not.
         judged_parts: What is shown of decisions with many parts; None where they are about one number.
         by_parameter: What it is worth at some values of the cost's range; none where the cost has no range.
+        leaks: A sentence for each outcome that features reproduce almost exactly.
     """
 
     study: Study
@@ -63,6 +64,7 @@ class JudgedFit(JudgedWays):
     ladder: Ladder | None = None
     judged_parts: JudgedParts | None = None
     by_parameter: tuple[WorthAtValue, ...] = ()
+    leaks: tuple[str, ...] = ()
 
     @classmethod
     def from_about(
@@ -92,6 +94,7 @@ class JudgedFit(JudgedWays):
             ladder=ladder if ladder is not None and ladder.tested else None,
             judged_parts=known.parts,
             by_parameter=known.by_parameter,
+            leaks=known.leaks,
         )
 
     @property
