@@ -19,6 +19,7 @@ SERIES: dict[str, Floats] = {
     "walk": 500 + NOISE.cumsum(),
     "smooth": NOISE.cumsum().cumsum(),
     "counts": RANDOM.poisson(3.0, 600).astype(float),
+    "meter": 100 * np.arange(600) + NOISE.cumsum(),
     "rare_demand": DEMAND,
     "events": (RANDOM.uniform(size=600) < 0.3).astype(float),
 }

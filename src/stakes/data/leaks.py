@@ -60,8 +60,10 @@ def forecast_leaks(given: GivenForecasts) -> tuple[str, ...]:
         members = given.members[:, :, place]
         columns = np.concatenate([members.mean(1, keepdims=True), members, beside], axis=1)
         found = reproduced(columns[order], given.outcomes[order, place], starts)
+        if found[0]:
+            found[1 : 1 + members.shape[1]] = False  # which their mean stands for
         which = [name for name, is_leak in zip(names, found, strict=True) if is_leak]
-        notes += [_sentence(which[: 1 if given.is_point and found[0] else None], target)] if which else []
+        notes += [_sentence(which, target)] if which else []
     return tuple(notes)
 
 
@@ -73,8 +75,9 @@ def reproduced(columns: Floats, outcome: Floats, starts: NDArray[Any] | None = N
         outcome: What happened, in the order of time.
         starts: True where a case is not the next one of the case before it, (N - 1,); None where all are.
     """
-    steps = np.abs(np.diff(outcome))
-    moved = np.flatnonzero((steps > 0) & (True if starts is None else ~starts)) + 1
+    steps = np.diff(outcome)
+    within = np.full(len(steps), True) if starts is None else ~starts
+    moved = np.flatnonzero((steps != 0) & within) + 1
     if len(moved) < _LEAST_CASES:
         return np.full(columns.shape[1], False)
     chosen, every = moved[:: -(-len(moved) // _CASES)], slice(None, None, -(-len(outcome) // _CASES))
@@ -84,7 +87,7 @@ def reproduced(columns: Floats, outcome: Floats, starts: NDArray[Any] | None = N
         for first in range(0, columns.shape[1], _COLUMNS)
         for part in [columns[:, first : first + _COLUMNS]]
     ]
-    allowed = _NEARLY * float(np.median(steps[moved - 1]))
+    allowed = _NEARLY * float(np.median(np.abs(steps[moved - 1] - steps[within].mean())))  # a drift is foreseen
     return np.concatenate(errors) <= allowed if errors else np.zeros(0, bool)
 
 
