@@ -114,7 +114,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         HUB
         + hub("quantile", ("US", "2020-01-02", 0.1, 1))
         + hub("quantile", ("US", "2020-01-02", 0.9, 2)).replace("flu", "rsv"),
-        "has several targets, flu, rsv; keep one of them",
+        "has several targets, flu, rsv; --variable 'flu' takes one",
     ),
     "several runs": (
         HUB

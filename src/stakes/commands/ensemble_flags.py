@@ -49,7 +49,10 @@ class ReadingFlags:
         ),
     ] = "auto"
     time: flag.Time = None
-    variable: Annotated[str | None, Parameter(help="variable of a NetCDF file, or several, separated by commas")] = None
+    variable: Annotated[
+        str | None,
+        Parameter(help="variable of a NetCDF file, or several, separated by commas; or target of a hub's table"),
+    ] = None
     member_dimension: Annotated[
         str | None, Parameter(help="dimension of the members in a NetCDF file; number, member, ... are found")
     ] = None

@@ -101,13 +101,14 @@ def _of_members(
     ensemble = files.read(targets, spec.build())
     if ensemble.members.shape[1] < 2:
         raise TableError(f"{str(files.members)!r} has one member a case; the scores and the spread need at least two")
-    seen = read_outcomes(outcomes, ensemble, targets=targets, time=files.time, site=files.site, **files.csv_options)
+    found = {"time": files.time, "site": files.site, "variable": files.variable, **files.csv_options}
+    seen = read_outcomes(outcomes, ensemble, targets=targets, **found)
     if seen.table.isna().any(axis=1).all():
         raise TableError(f"{str(outcomes)!r} has no outcome of the members' cases that is not missing")
     action = None
     if baseline_action is not None:  # columns of the outcomes, found as these are
         named = flag.names(baseline_action)
-        taken = read_actions(outcomes, ensemble, named, time=files.time, site=files.site, **files.csv_options)
+        taken = read_actions(outcomes, ensemble, named, **found)
         parts = matched_actions(spec.build(), ensemble.targets, tuple(map(str, taken.columns)))
         action = taken[list(parts)].to_numpy()
         action = action[:, 0] if len(parts) == 1 else action

@@ -48,7 +48,7 @@ class ForecastLayout:
         tails: What lies beyond the outermost quantiles.
         levels: The levels of the quantiles, once they are known; none where there are members, or nobody has looked.
         bounds: What outcomes cannot cross, a pair for each target; none where nothing is drawn to bounds.
-        variable: The variable of a NetCDF file; None takes the only one with members.
+        variable: The variable of a NetCDF file, or the target of a hub's table; None takes the only one with members.
         member_dimension: The dimension of the members in a NetCDF file; None looks for the usual names.
         points: Latitudes and longitudes of the points of a grid that are wanted.
         unit: The unit that is wanted of a NetCDF file that says its own; None takes it as it is.

@@ -29,6 +29,7 @@ class ForecastValues:
         notes: Sentences about what the user should know.
         times: When the outcomes happen, (N,), where a gridded file tells; None otherwise, and in tables.
         issued: When the forecasts were made, (N,), where a gridded file tells; None otherwise, and in tables.
+        horizon: How far ahead each case is, (N,), as a hub's table counts it; None where it is not known.
         unit: The unit of the values, where a gridded file tells; None otherwise, and in tables.
     """
 
@@ -42,6 +43,7 @@ class ForecastValues:
     notes: tuple[str, ...] = ()
     times: Times | None = None
     issued: Times | None = None
+    horizon: NDArray[Any] | None = None
     unit: str | None = None
 
     def each_by_itself(self) -> Self:
@@ -51,8 +53,8 @@ class ForecastValues:
         known_by = [self.index.get_level_values(level).repeat(targets) for level in range(self.index.nlevels)]
         sites = np.tile(np.array(self.targets, dtype=object), cases)
         index = pd.MultiIndex.from_arrays([*known_by, sites], names=[*self.index.names, "site"])
-        times, issued = (None if each is None else each.repeat(targets) for each in (self.times, self.issued))
-        return replace(self, values=values, index=index, targets=("outcome",), times=times, issued=issued)
+        beside = {name: each.repeat(targets) for name, each in self._beside.items()}
+        return replace(self, values=values, index=index, targets=("outcome",), **beside)
 
     def cases(self, chosen: NDArray[np.bool_]) -> Self:
         """Some of the cases.
@@ -60,8 +62,14 @@ class ForecastValues:
         Args:
             chosen: True for each of them, (N,).
         """
-        times, issued = (None if each is None else each[chosen] for each in (self.times, self.issued))
-        return replace(self, values=self.values[chosen], index=self.index[chosen], times=times, issued=issued)
+        beside = {name: each[chosen] for name, each in self._beside.items()}
+        return replace(self, values=self.values[chosen], index=self.index[chosen], **beside)
+
+    @property
+    def _beside(self) -> dict[str, Any]:
+        """What is known of each case beside its values."""
+        fields = {"times": self.times, "issued": self.issued, "horizon": self.horizon}
+        return {name: each for name, each in fields.items() if each is not None}
 
     def only(self, targets: Sequence[str]) -> Self:
         """The same with these targets alone.

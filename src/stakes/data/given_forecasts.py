@@ -37,6 +37,7 @@ class GivenForecasts:
         issued: When the forecasts were made, (N,), in UTC, not after `times`; None where it is not known.
         leads: Hours from `issued` to `times`, (N,), not negative; None where they are not known.
         sites: Of which site each case is, (N,), where each site is decided by itself; None where there is but one.
+        horizon: How far ahead each case is, (N,), as a hub's table counts it, to be told; None where it is not known.
         features: Anything else that was known when the forecasts were made, (N, F), as numbers; None for nothing.
         outcomes: What happened, (N, D), in the past; None where it is still to come.
         today: The action that was taken, (N,), or (N, A) of several parts, to be compared with; None where it is not
@@ -52,6 +53,7 @@ class GivenForecasts:
     issued: Times | None = None
     leads: Floats | None = None
     sites: NDArray[np.str_] | None = None
+    horizon: NDArray[Any] | None = None
     features: pd.DataFrame | None = None
     outcomes: Floats | None = None
     today: Floats | None = None
@@ -120,7 +122,7 @@ class GivenForecasts:
         if len(self.targets) != width:
             raise ShapeError(f"targets must name the {width} outcomes of the members, got {len(self.targets)}")
         shapes: dict[str, tuple[int, ...]] = {"outcomes": (cases, width)}
-        shapes |= dict.fromkeys(("times", "issued", "leads", "sites", "index"), (cases,))
+        shapes |= dict.fromkeys(("times", "issued", "leads", "sites", "horizon", "index"), (cases,))
         if self.today is not None:
             shapes["today"] = (cases, *self.today.shape[1:2])
         for name, shape in shapes.items():

@@ -18,13 +18,14 @@ from stakes.data.member_columns import RUN_COLUMNS, target_columns, with_ranges,
 from stakes.data.member_grids import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS
 from stakes.data.site_columns import site_labels
 from stakes.data.table_columns import column_numbers, is_text, numeric_columns, zone_notes
-from stakes.errors import TableError, listed
+from stakes.errors import TableError, did_you_mean, listed
 from stakes.number_text import number_text
 
-__all__ = ["long_forecast"]
+__all__ = ["long_forecast", "of_target"]
 
 _MEMBER = (*MEMBER_DIMENSIONS, "sample_id", "member_id", "ensemble_member")
 _HUB_TYPE, _HUB_KEY, _HUB_VALUE = "output_type", "output_type_id", "value"
+_HUB_TARGET, _HUB_AHEAD = "target", "horizon"
 _HUB_KINDS = {"quantile": "quantiles", "sample": "members"}
 
 
@@ -85,8 +86,33 @@ def long_forecast(
         levels=tuple(map(float, members)) if rows.has_levels else None,
         sited=labels is not None,
         ordered=labels is None,
+        horizon=_horizons(rows, case_codes, index),
         notes=rows.notes + notes + zone_notes(rows.table, time_level(index)),
     )
+
+
+def of_target(table: pd.DataFrame, name: str, target: str | None, required: bool = True) -> pd.DataFrame:
+    """The rows of one target of a hub's table, of its forecasts or of what happened.
+
+    Args:
+        table: The table.
+        name: What messages call the file.
+        target: The target; None for all rows.
+        required: Whether to refuse a table that has not the target; otherwise all its rows are returned.
+    """
+    if target is None:
+        return table
+    if _HUB_TARGET not in table.columns:
+        if required:
+            raise TableError(f"a variable is one of a NetCDF file, or a target of a hub's table, but {name} has none")
+        return table
+    targets = table[_HUB_TARGET].astype("str")
+    there = list(dict.fromkeys(targets.dropna()))
+    if target in there:
+        return table[(targets == target).to_numpy()].reset_index(drop=True)
+    if required:
+        raise TableError(f"{name} has no target {target!r}; {did_you_mean(target, there)}")
+    return table
 
 
 def _rows(table: pd.DataFrame, name: str, read_as: ReadAs) -> _Rows | None:
@@ -111,9 +137,10 @@ def _hub_rows(table: pd.DataFrame, name: str, read_as: ReadAs) -> _Rows:
             f"{name} has quantiles and samples; --read-as quantiles or --read-as members says which are meant"
         )
     chosen = table[(kinds == wanted[0]).to_numpy()].reset_index(drop=True)
-    if "target" in chosen.columns and chosen["target"].nunique(dropna=False) > 1:
+    targets = [*chosen[_HUB_TARGET].unique()] if _HUB_TARGET in chosen.columns else []
+    if len(targets) > 1:
         raise TableError(
-            f"{name} has several targets, {listed([*map(str, chosen['target'].unique())])}; keep one of them"
+            f"{name} has several targets, {listed([*map(str, targets)])}; --variable {str(targets[0])!r} takes one"
         )
     others = [kind for kind in there if kind != wanted[0]]
     notes = (f"left out beside the output_type {wanted[0]}: {listed(others)}",) if others else ()
@@ -147,6 +174,14 @@ def _key_labels(rows: _Rows, name: str) -> "pd.Index[Any]":
     if rows.has_levels or not numbers.isna().any():
         return pd.Index(column_numbers(rows.table, [rows.key], name)[:, 0])
     return pd.Index(column.astype("str"))
+
+
+def _horizons(rows: _Rows, case_codes: NDArray[np.intp], index: "pd.Index[Any]") -> NDArray[Any] | None:
+    """How far ahead each case of a hub is; None where nothing tells, or the cases are known by it."""
+    if not rows.values or _HUB_AHEAD not in rows.table.columns or _HUB_AHEAD in index.names:
+        return None
+    each = rows.table[_HUB_AHEAD].groupby(case_codes)
+    return each.first().to_numpy() if each.nunique().eq(1).all() else None
 
 
 def _coded(labels: "pd.Index[Any]", sort: bool = True) -> "tuple[pd.Index[Any], NDArray[np.intp]]":

@@ -11,6 +11,7 @@ import pandas as pd
 from stakes.data.case_index import ROW, case_index
 from stakes.data.case_rows import one_row_each
 from stakes.data.forecast_units import unit_of_outcomes_doubts
+from stakes.data.long_tables import of_target
 from stakes.data.matched_outcomes import matched_outcomes
 from stakes.data.member_columns import with_ranges, without_coordinates
 from stakes.data.members import MembersFile
@@ -43,6 +44,7 @@ def read_outcomes(
     *,
     time: str | None = None,
     site: str | None = None,
+    variable: str | None = None,
     targets: Sequence[str] | None = None,
     separator: str | None = None,
     encoding: str | None = None,
@@ -55,6 +57,7 @@ def read_outcomes(
         time: The column of times; None looks for the usual names and for a column `case`.
         site: The column of sites in a table with a row for each, which need not be there where the table has a column
             for each target; None looks for the usual names.
+        variable: The target of a hub's table, where outcomes have a column `target`; None for all rows.
         targets: The columns of the outcomes, also as ranges such as h00:h23, which belong to the members' targets by
             their names; None, and the names of the members' targets, take those called so, or a single column.
         separator: The character between the fields of a text file; None finds it out.
@@ -62,6 +65,7 @@ def read_outcomes(
     """
     table = read_table(Path(path), site_keys(site), separator=separator, encoding=encoding)
     name = repr(str(path))
+    table = of_target(table, name, variable, required=False)
     own = members.sites or members.targets
     known = dict.fromkeys([*map(str, table.columns), *own])  # sites may stand in rows
     named = with_ranges(targets or (), list(known), name)
@@ -75,6 +79,7 @@ def read_actions(
     *,
     time: str | None = None,
     site: str | None = None,
+    variable: str | None = None,
     separator: str | None = None,
     encoding: str | None = None,
 ) -> pd.DataFrame:
@@ -86,11 +91,13 @@ def read_actions(
         columns: The columns of the actions, also as ranges such as did00:did23.
         time: The column of times; None looks for the usual names and for a column `case`.
         site: The column of sites in a table with a row for each; None looks for the usual names.
+        variable: The target of a hub's table, where outcomes have a column `target`; None for all rows.
         separator: The character between the fields of a text file; None finds it out.
         encoding: The encoding of a text file; None finds it out.
     """
     table = read_table(Path(path), site_keys(site), separator=separator, encoding=encoding)
     name = repr(str(path))
+    table = of_target(table, name, variable, required=False)
     named = with_ranges(columns, [*map(str, table.columns)], name)
     taken = members if members.sites else replace(members, targets=tuple(named))
     return _of_cases(table, name, taken, time, site, named).table

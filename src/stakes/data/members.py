@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stakes.data.forecast_columns import ReadAs
 from stakes.data.forecast_units import require_one_unit
 from stakes.data.forecast_values import ForecastValues
+from stakes.data.long_tables import of_target
 from stakes.data.member_doubts import member_doubts
 from stakes.data.member_grids import GridPoint, array_forecast, forecast_array, require_parts, site_dimension
 from stakes.data.member_tables import table_forecast
@@ -60,6 +61,7 @@ class MembersFile:
         levels: The levels of the quantiles that the members were made of; None where the file has members.
         ordered: Whether the user has named the targets one by one, and so given their order.
         sites: The names of all sites of the file, where each is a case by itself; none otherwise.
+        horizon: How far ahead each case is, (N,), as a hub's table counts it; None where it is not known.
     """
 
     members: Floats
@@ -71,6 +73,7 @@ class MembersFile:
     levels: tuple[float, ...] | None = None
     ordered: bool = False
     sites: tuple[str, ...] = ()
+    horizon: NDArray[Any] | None = None
 
     def __str__(self) -> str:
         cases, members, _ = self.members.shape
@@ -127,7 +130,8 @@ def read_members(
         time: The column of times; None looks for the usual names and for a column `case`.
         site: The column of sites in a table with a row for each, or the dimension of the sites, or hours, of a NetCDF
             file; None looks for the usual names.
-        variable: The variable of a NetCDF file, or several, separated by commas; None takes the only one with members.
+        variable: The variable of a NetCDF file, or several, separated by commas, or the target of a hub's table; None
+            takes the only one with members.
         dimension: The dimension of the members in a NetCDF file; None looks for `number`, `member` and the like.
         points: Latitudes and longitudes of the points of a grid that are wanted; none where there is no grid.
         unit: The unit that is wanted of a NetCDF file that says its own; None takes it as it is.
@@ -159,6 +163,7 @@ def read_members(
         if dimension is not None or points or unit is not None:
             raise TableError(f"a dimension of members, points and a unit are of NetCDF files, but {name} is a table")
         table = read_table(path, site_keys(site), separator=separator, encoding=encoding)
+        table = of_target(table, name, variable)
         forecast = table_forecast(table, name, time=time, site=site, columns=columns, targets=targets, read_as=read_as)
     chosen = _of_sites(forecast, sites, name, cost)
     kept = _complete(chosen, name)
@@ -218,7 +223,8 @@ def _complete(forecast: ForecastValues, name: str) -> MembersFile:
         plain = without_codes(members)
         require_one_unit(plain[~np.isnan(plain).any((1, 2))], name)
     kept = MembersFile(members, forecast.index[complete], forecast.targets, cases=len(complete), levels=forecast.levels)
-    return replace(kept, notes=(str(kept), *notes), ordered=forecast.ordered)
+    horizon = None if forecast.horizon is None else forecast.horizon[complete]
+    return replace(kept, notes=(str(kept), *notes), ordered=forecast.ordered, horizon=horizon)
 
 
 def _weighted(

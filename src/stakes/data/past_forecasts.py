@@ -17,6 +17,7 @@ from stakes.data.forecast_units import require_one_unit, require_unit_of_outcome
 from stakes.data.forecast_values import ForecastValues
 from stakes.data.given_forecasts import GivenForecasts
 from stakes.data.learned_forecasts import LearnedForecasts
+from stakes.data.long_tables import of_target
 from stakes.data.matched_outcomes import matched_actions, matched_outcomes
 from stakes.data.member_columns import chosen_columns
 from stakes.data.member_doubts import code_doubts, member_doubts
@@ -198,6 +199,7 @@ def _read_forecast(
     else:
         if layout.member_dimension is not None or layout.points or layout.unit is not None:
             raise TableError(f"a dimension of members, points and a unit are of NetCDF files, but {name} is a table")
+        table = of_target(table, name, layout.variable)
         forecasts = table.drop(columns=[column for column in layout.beside if column in table.columns])
         forecast = table_forecast(
             forecasts,
@@ -270,9 +272,10 @@ def _outcome_rows(layout: ForecastLayout, rows: CaseRows | None, seen: _Source) 
         return rows
     if seen.table is None:
         raise TableError(f"the outcomes must be a table, got {seen.name}")
-    time = layout.time if layout.time in seen.table.columns else None
-    site = layout.site if layout.site in seen.table.columns else None
-    return CaseRows.of(seen.table, seen.name, time, (), site)
+    table = of_target(seen.table, seen.name, layout.variable, required=False)
+    time = layout.time if layout.time in table.columns else None
+    site = layout.site if layout.site in table.columns else None
+    return CaseRows.of(table, seen.name, time, (), site)
 
 
 def _named_outcomes(
@@ -327,6 +330,7 @@ def _given(layout: ForecastLayout, cases: ForecastCases) -> GivenForecasts:
         issued=issued,
         leads=leads,
         sites=cases.sites,
+        horizon=forecast.horizon,
         features=cases.features,
         outcomes=cases.outcomes,
         today=cases.today,

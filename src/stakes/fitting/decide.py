@@ -188,5 +188,7 @@ def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float
     cost = spec.build()
     members = ensemble.members[rows]
     decided = decision_table(cost, members, labels, levels, ensemble.weights, ensemble.targets)
+    if ensemble.horizon is not None:
+        decided.insert(labels.nlevels, "horizon", ensemble.horizon[rows])
     notes = decision_notes(cost, decided, members, ensemble.weights)
     return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *notes))

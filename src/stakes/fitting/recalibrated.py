@@ -59,6 +59,8 @@ def decide_recalibrated(
     decided = decision_table(
         opened.recalibrator.cost, members, case_labels(given.index), levels, weights, given.targets
     )
+    if given.horizon is not None and "horizon" not in decided:
+        decided.insert(given.index.nlevels, "horizon", given.horizon)
     told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
     notes = (*opened.notes, *given.notes, *told, *decision_notes(opened.recalibrator.cost, decided, members, weights))
     return DecidedCases(in_utc(decided), opened.cost_spec, notes)
