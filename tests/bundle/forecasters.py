@@ -49,7 +49,7 @@ def fitted(kind: str, cost: Any = None) -> DecisionAwareForecaster:
     given: dict[str, Any] = {"model": ImplicitSettings(noise=2, hidden=4, layers=1), "decision_weight": 0.0}
     given |= {"members": 20, "epochs": 2, "training": TRAINING, "device": "cpu", "random_state": 0} | KINDS[kind]
     made = table(60)
-    outcomes = made[["load", "wind"]] if kind == "outcomes" else made["load"]
+    outcomes = made[["load", "wind"]].assign(wind=made["wind"].to_numpy()[::-1]) if kind == "outcomes" else made["load"]
     features = made[FEATURES].to_numpy() if kind == "arrays" else made[FEATURES]
     return DecisionAwareForecaster(cost or SPEC.build(), **given).fit(features, outcomes)
 
@@ -68,7 +68,15 @@ def assert_same(loaded: DecisionAwareForecaster, expected: DecisionAwareForecast
     for name in ("decide", "sample", "predict", "expected_cost"):
         assert np.array_equal(getattr(loaded, name)(features), getattr(expected, name)(features)), name
     assert vars(loaded).keys() == vars(expected).keys()
-    for name in ("n_features_in_", "n_outputs_", "target_names_", "single_output_", "decision_weight_", "noise_seed_"):
+    for name in (
+        "n_features_in_",
+        "n_outputs_",
+        "target_names_",
+        "single_output_",
+        "decision_weight_",
+        "noise_seed_",
+        "leaks_",
+    ):
         assert getattr(loaded, name) == getattr(expected, name), name
         assert type(getattr(loaded, name)) is type(getattr(expected, name)), name
     assert (loaded.frontier_, loaded.validation_cases_) == (expected.frontier_, expected.validation_cases_)

@@ -68,6 +68,7 @@ class FittedState:
         kind: What its models are: without features, linear, or what the parameters ask for.
         ladder: How each rung was judged; None where the ladder was not climbed.
         ranged: The parameter of the cost that was a range; None where none was.
+        leaks: A sentence for each outcome that features reproduce almost exactly.
     """
 
     features: int
@@ -90,6 +91,7 @@ class FittedState:
     kind: ForecastKind = field(default="network", metadata={"later": True})
     ladder: Ladder | None = field(default=None, metadata={"later": True})
     ranged: RangedParameter | None = field(default=None, metadata={"later": True})
+    leaks: tuple[str, ...] = field(default=(), metadata={"later": True})
 
     def __post_init__(self) -> None:
         require_count("features", self.features)
@@ -148,6 +150,7 @@ def fitted_state(forecaster: DecisionAwareForecaster) -> FittedState:
         kind=forecaster.kind_,
         ladder=forecaster.ladder_,
         ranged=forecaster.ranged_,
+        leaks=forecaster.leaks_,
     )
 
 
