@@ -26,8 +26,9 @@ def loads() -> pd.DataFrame:
 
 
 def happened(unit: float = 1.0) -> pd.DataFrame:
-    seen = loads()
-    return pd.DataFrame({"time": DAYS, **{block: unit * (seen[f"{block}_m0"] + 30) for block in BLOCKS}})
+    seen, errors = loads(), np.random.default_rng(1).normal(30, 100, (3, 120))
+    values = {block: unit * (seen[f"{block}_m0"] + error) for block, error in zip(BLOCKS, errors, strict=True)}
+    return pd.DataFrame({"time": DAYS, **values})
 
 
 def notes(command: str, table: pd.DataFrame, *words: str) -> str:
