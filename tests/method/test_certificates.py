@@ -22,6 +22,7 @@ from stakes import (
 )
 from stakes.errors import CostError
 from stakes.method.costs import states_convexity
+from stakes.method.derivatives import slope_of
 
 DOUBLE = torch.float64
 Function = Callable[[Tensor, Tensor], Tensor]
@@ -118,6 +119,78 @@ def test_named_costs_are_certified(cost: Cost, dtype: torch.dtype) -> None:
     solution = solve_action(cost, members(dtype=dtype))
     assert solution.certified.all()
     assert solution.converged.all()
+
+
+def powers_of_ten(least: float, most: float, *shape: int, generator: torch.Generator) -> Tensor:
+    return 10 ** (least + (most - least) * torch.rand(shape, generator=generator, dtype=DOUBLE))
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """A named cost whose prices and weights of members are many orders of magnitude apart, (..., M) for each case."""
+
+    make: Callable[[Tensor, Tensor], Cost]  # of two prices (...)
+    unit: float = 1.0  # outcomes lie from -unit to unit
+
+    def certified_and_wrong(self, dtype: torch.dtype, rounds: int, rows: int = 500) -> tuple[int, int]:
+        """How many actions are certified, and how many of these are beyond the tolerance and cost too much.
+
+        What is best is found by halving the bounds, in double precision.
+        """
+        generator = torch.Generator().manual_seed(0)
+        certified = wrong = 0
+        for number in range(rounds):
+            size = 1 + number % 11
+            members = (2 * torch.rand(rows, size, 1, generator=generator, dtype=DOUBLE) - 1) * self.unit
+            members = ((4 * members).round() / 4 if number % 3 == 0 else members).to(dtype)
+            weights = powers_of_ten(-12, 0, rows, size, generator=generator).to(dtype) if number % 4 else None
+            prices = [powers_of_ten(-6, 9, rows, generator=generator).to(dtype) for _ in range(2)]
+            solution = solve_action(self.make(*prices), members, weights=weights)
+            cost = self.make(*(price.double() for price in prices))
+            shares = 1.0 if weights is None else weights.double().T
+            outcomes = members.double().movedim(-2, 0)
+
+            def expected(a: Tensor) -> Tensor:
+                return (shares * cost(a[..., None], outcomes)).sum(0)  # noqa: B023
+
+            low, high = (torch.full((rows,), float(bound), dtype=DOUBLE) for bound in (cost.lower, cost.upper))
+            action, reach = solution.action[..., 0].double(), 1e-5 * (high - low)
+            for _ in range(70):
+                middle = (low + high) / 2
+                falls = slope_of(expected, middle) < 0
+                low, high = torch.where(falls, middle, low), torch.where(falls, high, middle)
+            best = torch.minimum(expected(low), expected(high))
+            beyond = torch.maximum(low - action, action - high) > 1.001 * reach
+            costly = expected(action) - best > 1e-6 * expected(action).abs()
+            certified += int(solution.certified.sum())
+            wrong += int((solution.certified & beyond & costly).sum())
+        return certified, wrong
+
+
+EXTREMES = {
+    "newsvendor": Extremes(lambda first, second: NewsvendorCost(first, second, -1.1, 1.1)),
+    "imbalance": Extremes(lambda first, second: ImbalanceCost(first, second, -1.1, 1.1)),
+    "shortfall": Extremes(lambda first, _: ShortfallCost(first)),
+    "protection": Extremes(lambda first, _: ProtectionCost(0.0, first), unit=3.0),
+}
+
+
+@every_dtype
+@pytest.mark.parametrize("name", EXTREMES)
+def test_prices_and_weights_far_apart_leave_the_certificate_true(name: str, dtype: torch.dtype) -> None:
+    certified, wrong = EXTREMES[name].certified_and_wrong(dtype, rounds=8)
+    assert wrong == 0
+    assert certified >= 0.999 * 8 * 500
+
+
+def test_a_member_that_hardly_weighs_decides_where_its_price_is_high() -> None:
+    """Up to the first member's 1 the slope is -100, which single precision takes for the rounding of 1e9."""
+    cost = NewsvendorCost(1e9, 1.0, 0.0, 10.0)
+    samples, weights = torch.tensor([[1.0], [5.0]]), torch.tensor([1.0, 1e-7])
+    solution = solve_action(cost, samples, weights=weights)
+    assert (solution.action.item(), solution.certified.item()) == (5.0, True)
+    assert solution.expected_cost.item() == pytest.approx(4.0, rel=1e-5)
+    assert optimal_action(cost, samples, weights=weights, thorough=True).item() == 5.0
 
 
 class Bent(ShortfallCost):

@@ -20,10 +20,10 @@ from torch import Tensor
 from stakes.errors import CostError, SettingError
 from stakes.method.argument_checks import check_finite, check_samples, known_false, working_precision
 from stakes.method.barrier_newton import BarrierNewton
-from stakes.method.certificates import interior_and_residual, is_enclosed, reach_of
+from stakes.method.certificates import interior_and_residual, is_enclosed, reach_of, slope_with_rounding
 from stakes.method.convex_actions import ConvexCost
 from stakes.method.costs import Cost, TotalCost, require_cost, states_convexity
-from stakes.method.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of, with_gradient
+from stakes.method.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, with_gradient
 from stakes.method.expected_costs import case_bounds, expected_cost_of, expected_cost_of_parts
 from stakes.method.interior_point import InteriorPoint
 from stakes.method.member_weights import relative_weights
@@ -133,6 +133,7 @@ def solve_action(
             weights = None if weights is None else weights.clone()
             return solve_action(cost, samples.clone(), solver, weights=weights, check=check, thorough=thorough)
     with torch.no_grad(), _full_precision(samples):
+        given = weights
         samples, weights = _prepare(cost, samples, weights, check)
         if isinstance(cost, PartsCost | ProgramCost):
             if thorough:
@@ -140,14 +141,18 @@ def solve_action(
             solution = _parts_solution(cost, samples, weights, solver)
             return _answered(solution) if thorough else solution
         convex = states_convexity(cost)
-        closed_form = _closed_form(cost, samples, weights) if solver is None else None
+        # Single precision proves nothing where prices or weights are far apart.
+        exact = samples.double() if convex else samples
+        exact_weights = relative_weights(given, exact)
+        closed_form = _closed_form(cost, exact, exact_weights) if solver is None else None
         if closed_form is not None:
-            return _check_closed_form(cost, samples, weights, closed_form[..., 0], thorough)
+            action = closed_form[..., 0].to(samples.dtype)
+            return _check_closed_form(cost, exact, exact_weights, action, thorough)
         if thorough:
             check_stated_convexity(cost, samples, weights)
         solver = solver or _default_solver(cost, samples, thorough)
         solution = _solve(cost, samples, weights, solver)[0]
-        return _certify(cost, samples, weights, solution, solver.tolerance) if convex else solution
+        return _certify(cost, exact, exact_weights, solution, solver.tolerance) if convex else solution
 
 
 def optimal_action(
@@ -190,12 +195,14 @@ def optimal_action(
             weights = None if weights is None else weights.clone()
             return optimal_action(cost, samples.clone(), solver, weights=weights, check=check, thorough=thorough)
     with _full_precision(samples):
+        given = weights
         samples, weights = _prepare(cost, samples, weights, check)
         if isinstance(cost, PartsCost | ProgramCost):
             return parts_action(cost, samples, weights, solver, gradient=True).action.to(samples.dtype)
         if isinstance(solver, InteriorPoint) and solver.smoothing is not None:
             return _between_walls(cost, samples, weights, solver.smoothing, thorough)
-        closed_form = _closed_form(cost, samples, weights) if solver is None else None
+        exact = samples.double() if thorough and states_convexity(cost) else samples  # as `solve_action` does it
+        closed_form = _closed_form(cost, exact, relative_weights(given, exact)) if solver is None else None
         if closed_form is not None:
             return closed_form.to(samples.dtype)
         with torch.no_grad():
@@ -320,31 +327,44 @@ def _certify(
     cost: Cost, samples: Tensor, weights: Tensor | None, solution: ActionSolution, tolerance: float
 ) -> ActionSolution:
     """The solution for a convex cost, with its proof: the slope of f changes its sign within the tolerance."""
-    f, (lower, upper) = expected_cost_of(cost, samples, weights), case_bounds(cost, samples)
     action = solution.action[..., 0]
-    enclosed = is_enclosed(f, action, reach_of(tolerance, action, lower, upper), lower, upper, torch.zeros_like(action))
+    lower, upper = _bounds_like(action, cost, samples)
+    reach = reach_of(tolerance, action, lower, upper)
+    enclosed = _is_enclosed(cost, samples, weights, action, reach, lower, upper)
     return replace(solution, certified=enclosed & torch.isfinite(solution.expected_cost))
+
+
+def _is_enclosed(
+    cost: Cost, samples: Tensor, weights: Tensor | None, action: Tensor, reach: Tensor, lower: Tensor, upper: Tensor
+) -> Tensor:
+    """`is_enclosed` in the precision of the samples, which may be above that of the action."""
+    slope = slope_with_rounding(cost, samples, weights)
+    return is_enclosed(slope, *(each.to(samples.dtype) for each in (action, reach, lower, upper)))
+
+
+def _bounds_like(action: Tensor, cost: Cost, samples: Tensor) -> tuple[Tensor, Tensor]:
+    """The bounds of each case, (...), rounded as its action is."""
+    lower, upper = case_bounds(cost, samples)
+    return lower.to(action.dtype), upper.to(action.dtype)
 
 
 def _check_closed_form(
     cost: Cost, samples: Tensor, weights: Tensor | None, action: Tensor, thorough: bool
 ) -> ActionSolution:
     """A formula needs no curvature: a kink of f is a minimum too, if the slopes beside it point to it."""
-    f, (lower, upper) = expected_cost_of(cost, samples, weights), case_bounds(cost, samples)
-    slope, curvature = slope_and_curvature(f, action)
+    f, (lower, upper) = expected_cost_of(cost, samples, weights), _bounds_like(action, cost, samples)
+    slope, curvature = slope_and_curvature(f, action.to(samples.dtype))
     interior, residual = interior_and_residual(action, slope, curvature, lower, upper)
     reach = reach_of(_CLOSED_FORM_TOLERANCE, action, lower, upper)
-    # Where f is flat to one side, as a newsvendor's can be, the sum of the members' slopes is zero but for rounding.
-    steepest = torch.maximum(slope_of(f, lower).abs(), slope_of(f, upper).abs())
-    rounding = 8 * torch.finfo(action.dtype).eps * steepest.nan_to_num(posinf=0.0)
-    enclosed = is_enclosed(f, action, reach, lower, upper, rounding)
+    enclosed = _is_enclosed(cost, samples, weights, action, reach, lower, upper)
     residual = torch.where(enclosed, torch.minimum(residual, reach), residual)
-    value = f(action)
+    value = f(action.to(samples.dtype))
     converged = (residual <= reach) & (enclosed | (curvature > 0)) & torch.isfinite(value)
     convex = states_convexity(cost)
     if thorough and not convex:
         converged = converged & _unbeaten(f, value, lower, upper, _places(cost, samples))
-    certified = converged if convex else torch.zeros_like(converged)
+    certified = converged & enclosed if convex else torch.zeros_like(converged)
+    value, residual, curvature = (each.to(action.dtype) for each in (value, residual, curvature))
     return ActionSolution(action[..., None], value, interior, residual, converged, curvature, certified)
 
 

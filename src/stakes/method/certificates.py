@@ -1,30 +1,54 @@
 """What proves that an action, one number, is the best of a convex expected cost, or how far it is from that."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from stakes.method.derivatives import ExpectedCost, slope_of
+from stakes.method.costs import Cost
+from stakes.method.derivatives import slope_of
+from stakes.method.expected_costs import member_costs
+from stakes.method.member_weights import mean_of_members
 
-__all__ = ["interior_and_residual", "is_enclosed", "reach_of"]
+__all__ = ["Slope", "interior_and_residual", "is_enclosed", "reach_of", "slope_with_rounding"]
+
+Slope = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From actions (...) to the slope f' there and what of it may be rounding, (...) each."""
 
 
-def is_enclosed(
-    f: ExpectedCost, action: Tensor, distance: Tensor, lower: Tensor, upper: Tensor, rounding: Tensor
-) -> Tensor:
+def slope_with_rounding(cost: Cost, samples: Tensor, weights: Tensor | None) -> Slope:
+    """The slope of the expected cost, and the rounding of the sum of the members' own slopes at the same action.
+
+    Args:
+        cost: What an action costs at an outcome.
+        samples: Members (..., M, D).
+        weights: Multiples of an equal share, (..., M); None where all members count alike.
+    """
+    members = samples.movedim(-2, 0).contiguous()
+    shares = None if weights is None else weights.movedim(-1, 0).contiguous()
+
+    def slope(action: Tensor) -> tuple[Tensor, Tensor]:
+        each = slope_of(lambda a: member_costs(cost, a, members), action.expand(members.shape[:-1]))
+        rounding = 8 * torch.finfo(each.dtype).eps * mean_of_members(each.abs(), shares, 0)
+        return mean_of_members(each, shares, 0), rounding.nan_to_num(posinf=0.0)
+
+    return slope
+
+
+def is_enclosed(slope: Slope, action: Tensor, distance: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     """Whether, within a distance of the action, f falls before and rises after it, or a bound comes first, (...), bool.
 
     Args:
-        f: Expected costs of actions, each row its own function of its own action.
+        slope: The slope of f, and the largest one that counts as none.
         action: Actions (...).
         distance: How far from them f is looked at, (...).
         lower: Lower bounds (...).
         upper: Upper bounds (...).
-        rounding: The largest slope that counts as none, (...).
     """
     before, after = action - distance, action + distance
-    falls = (before <= lower) | (slope_of(f, torch.maximum(before, lower)) <= rounding)
-    rises = (after >= upper) | (slope_of(f, torch.minimum(after, upper)) >= -rounding)
-    return falls & rises
+    left, left_rounding = slope(torch.maximum(before, lower))
+    right, right_rounding = slope(torch.minimum(after, upper))
+    return ((before <= lower) | (left <= left_rounding)) & ((after >= upper) | (right >= -right_rounding))
 
 
 def interior_and_residual(

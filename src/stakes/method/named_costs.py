@@ -261,7 +261,10 @@ class NewsvendorCost:
         demand = self.total(samples)  # (..., M)
         members = demand.shape[-1]
         rounding = 1 - 4 * torch.finfo(demand.dtype).eps  # M tau just above a whole number is that number
-        rank = members * rounding * self.underage / (self.underage + self.overage)
+        underage, overage = (
+            price.to(demand.dtype) if isinstance(price, Tensor) else price for price in (self.underage, self.overage)
+        )
+        rank = members * rounding * underage / (underage + overage)
         if (weights := relative_weights(weights, samples)) is not None:
             return _clip(_weighted_order_statistic(demand, weights, rank), self.lower, self.upper)
         ordered = sort_members(demand)
@@ -336,7 +339,7 @@ class ImbalanceCost:
         largest, smallest = roots.amax(-1, keepdim=True), roots.amin(-1, keepdim=True)
         expectile = _where(short >= long, largest, smallest)
         above = (need.detach() - centre > expectile).to(need.dtype)
-        weight = long + (short - long) * above
+        weight = long * (1 - above) + short * above  # exact, however far apart the prices are
         weight = weight if weights is None else weight * weights
         action = centre + (weight * (need - centre)).sum(-1, keepdim=True) / weight.sum(-1, keepdim=True)
         return _clip(action, self.lower, self.upper)
