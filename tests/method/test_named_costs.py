@@ -17,6 +17,8 @@ from stakes import (
     ShortfallCost,
     StakesError,
     WindDispatchCost,
+    optimal_action,
+    solve_action,
 )
 from stakes.errors import CostError
 from stakes.method.costs import ClosedFormCost, TotalCost
@@ -253,3 +255,15 @@ def test_costs_are_convex_in_the_action(name: str) -> None:
     share = torch.rand(500, 1, dtype=DOUBLE, generator=generator)
     chord = share[:, 0] * cost(first, outcome) + (1 - share[:, 0]) * cost(second, outcome)
     assert (cost(share * first + (1 - share) * second, outcome) <= chord + 1e-12 * chord.abs()).all()
+
+
+@pytest.mark.parametrize("solve", [optimal_action, lambda cost, samples: solve_action(cost, samples).action])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("outcome", [-3.0, -300.0])
+def test_a_hazard_far_rarer_than_a_false_alarm_is_dear_is_not_protected_against(
+    solve: Callable[[ProtectionCost, Tensor], Tensor], dtype: torch.dtype, outcome: float
+) -> None:
+    samples = torch.full((10, 1), outcome, dtype=dtype, requires_grad=True)
+    assert solve(ProtectionCost(0.0, 1e-9), samples).item() == 0.0
+    (gradient,) = torch.autograd.grad(optimal_action(ProtectionCost(0.0, 1e-9), samples).sum(), samples)
+    assert not gradient.any()

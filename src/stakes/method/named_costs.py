@@ -188,13 +188,13 @@ class ProtectionCost:
         severities = torch.sigmoid(log_odds)
         weights = relative_weights(weights, samples)
         counted = severities if weights is None else severities * weights.movedim(-1, 0)[..., None]
-        # Where the hazard is all but impossible the level is far below 0 and clipped, whatever the floor.
-        severity = counted.mean((0, -1)).clamp(min=torch.finfo(samples.dtype).eps)  # (...), m
+        severity = counted.mean((0, -1)).clamp(min=torch.finfo(samples.dtype).tiny)  # (...), m
         ratio = self.false_alarm_ratio / 2 / severity
         level = 1 - (1 - severity) * ratio
         # d a*/d y = alpha / (2 m^2) dm/dy; sigmoid(-x) has the digits that 1 - sigmoid(x) has lost.
         inside = (level > self.lower) & (level < self.upper)
-        pull = inside * ratio / severity * (self._steepness / (log_odds.shape[0] * log_odds.shape[-1]))
+        pull = torch.where(inside, ratio / severity, 0.0)
+        pull = pull * (self._steepness / (log_odds.shape[0] * log_odds.shape[-1]))
         jacobian = pull[..., None] * counted * torch.sigmoid(-log_odds)
         action = level.clamp(self.lower, self.upper)
         return with_gradient(action, samples, jacobian.movedim(0, -2))[..., None]
