@@ -14,6 +14,7 @@ from stakes import (
     ImbalanceCost,
     NewsvendorCost,
     NewtonBisection,
+    ProjectedGradient,
     ProtectionCost,
     ShortfallCost,
     cost_function,
@@ -23,6 +24,7 @@ from stakes import (
 from stakes.errors import CostError
 from stakes.method.costs import states_convexity
 from stakes.method.derivatives import slope_of
+from stakes.method.solvers import Solver
 
 DOUBLE = torch.float64
 Function = Callable[[Tensor, Tensor], Tensor]
@@ -191,6 +193,37 @@ def test_a_member_that_hardly_weighs_decides_where_its_price_is_high() -> None:
     assert (solution.action.item(), solution.certified.item()) == (5.0, True)
     assert solution.expected_cost.item() == pytest.approx(4.0, rel=1e-5)
     assert optimal_action(cost, samples, weights=weights, thorough=True).item() == 5.0
+
+
+KINKED: dict[str, Function] = {
+    "pinball": lambda a, y: 3 * torch.relu(y - a) + 4 * torch.relu(a - y),
+    "two squares": lambda a, y: 3 * torch.relu(y - a) ** 2 + 4 * torch.relu(a - y) ** 2,
+}
+
+
+@every_dtype
+@pytest.mark.parametrize("name", KINKED)
+@pytest.mark.parametrize("bound", [1.0, 1e3, 1e6, 1e9, 1e12])
+@pytest.mark.parametrize("outcome", [0.168, 0.0, -3e-5])
+def test_bounds_far_beyond_the_outcomes_do_not_loosen_the_certificate(
+    name: str, dtype: torch.dtype, bound: float, outcome: float
+) -> None:
+    cost, samples = cost_function(KINKED[name], -bound, bound, convex=True), torch.full((3, 1), outcome, dtype=dtype)
+    solution = solve_action(cost, samples)
+    assert solution.certified.item()
+    assert solution.converged.item()
+    assert solution.residual.item() <= 1e-5 * max(abs(outcome), 1e-30)
+    assert solution.action.item() == pytest.approx(samples[0].item(), rel=2e-5, abs=1e-30)
+    assert optimal_action(cost, samples, thorough=True).item() == solution.action.item()
+
+
+@every_dtype
+@pytest.mark.parametrize("name", CONVEX)
+@pytest.mark.parametrize("solver", [None, NewtonBisection(), NewtonBisection(iterations=1), ProjectedGradient()])
+def test_what_is_certified_has_converged(name: str, dtype: torch.dtype, solver: Solver | None) -> None:
+    solution = solve_action(cost_function(CONVEX[name], -3.0, 50.0, True), members(dtype=dtype), solver)
+    assert not (solution.certified & ~solution.converged).any()
+    assert not (solution.certified & ~solution.residual.isfinite()).any()
 
 
 class Bent(ShortfallCost):

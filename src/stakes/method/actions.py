@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from stakes.errors import CostError, SettingError
-from stakes.method.argument_checks import check_finite, check_samples, known_false, working_precision
+from stakes.method.argument_checks import check_finite, check_samples, known_false, known_on_host, working_precision
 from stakes.method.barrier_newton import BarrierNewton
-from stakes.method.certificates import interior_and_residual, is_enclosed, reach_of, slope_with_rounding
+from stakes.method.certificates import bisected, interior_and_residual, is_enclosed, reach_of, slope_with_rounding
 from stakes.method.convex_actions import ConvexCost
 from stakes.method.costs import Cost, TotalCost, require_cost, states_convexity
 from stakes.method.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, with_gradient
@@ -55,12 +55,12 @@ class ActionSolution:
         action: The best action that was found, (..., A).
         expected_cost: Its expected cost f(a*), the mean over the members, (...).
         interior: Whether the action lies strictly between the bounds, (...), bool.
-        residual: |f'|/H, the distance that a Newton step would still go, in units of the action, (...). It is 0 at a
-            bound that the slope pushes against.
-        converged: Whether the action is a strict minimum, or at a bound that the slope pushes against, and nothing that
-            was looked at speaks against it, (...), bool. False for a case whose f is flat, falls again after it has
-            risen, or whose minimum was not reached. `optimal_action` gives a gradient only where its own search,
-            that of nine actions, converges.
+        residual: |f'|/H, the distance that a Newton step would still go, in units of the action, (...), or what the
+            certificate proves, where that is less. It is 0 at a bound that the slope pushes against.
+        converged: Whether the action is certified, or else a strict minimum, or at a bound that the slope pushes
+            against, and nothing that was looked at speaks against it, (...), bool. False for a case whose f is not
+            known to be convex and is flat or falls again after it has risen, or whose minimum was not reached.
+            `optimal_action` gives a gradient only where its own search, that of nine actions, finds curvature.
         curvature: H = f''(a*), (...).
         certified: Whether it is proven that no action has a lower expected cost, (...), bool. Always False for a cost
             that is not known to be convex in the action.
@@ -150,9 +150,11 @@ def solve_action(
             return _check_closed_form(cost, exact, exact_weights, action, thorough)
         if thorough:
             check_stated_convexity(cost, samples, weights)
-        solver = solver or _default_solver(cost, samples, thorough)
-        solution = _solve(cost, samples, weights, solver)[0]
-        return _certify(cost, exact, exact_weights, solution, solver.tolerance) if convex else solution
+        chosen = solver or _default_solver(cost, samples, thorough)
+        solution = _solve(cost, samples, weights, chosen)[0]
+        if not convex:
+            return solution
+        return _certify(cost, exact, exact_weights, solution, None if solver is None else chosen.tolerance)
 
 
 def optimal_action(
@@ -208,7 +210,10 @@ def optimal_action(
         with torch.no_grad():
             members = samples.detach()
             solution, jacobian = _solve(cost, members, weights, solver or _default_solver(cost, members, thorough))
-        return with_gradient(solution.action[..., 0], samples, jacobian)[..., None]
+            action = solution.action[..., 0]
+            if solver is None and thorough and states_convexity(cost):
+                action = _settled(cost, exact.detach(), relative_weights(given, exact), action)[0]
+        return with_gradient(action, samples, jacobian)[..., None]
 
 
 def _between_walls(cost: Cost, samples: Tensor, weights: Tensor | None, smoothing: float, thorough: bool) -> Tensor:
@@ -324,14 +329,46 @@ def _places(cost: Cost, samples: Tensor) -> Tensor:
 
 
 def _certify(
-    cost: Cost, samples: Tensor, weights: Tensor | None, solution: ActionSolution, tolerance: float
+    cost: Cost, samples: Tensor, weights: Tensor | None, solution: ActionSolution, tolerance: float | None
 ) -> ActionSolution:
-    """The solution for a convex cost, with its proof: the slope of f changes its sign within the tolerance."""
+    """The solution for a convex cost, with its proof: the slope of f changes its sign within the tolerance.
+
+    It is a share of the distance between the bounds. None finds the action to rounding where it is not close to that.
+    """
     action = solution.action[..., 0]
     lower, upper = _bounds_like(action, cost, samples)
-    reach = reach_of(tolerance, action, lower, upper)
-    enclosed = _is_enclosed(cost, samples, weights, action, reach, lower, upper)
-    return replace(solution, certified=enclosed & torch.isfinite(solution.expected_cost))
+    if tolerance is None:
+        action, distance = _settled(cost, samples, weights, action)
+    else:
+        distance = reach_of(tolerance, action, lower, upper)
+    f = expected_cost_of(cost, samples, weights)
+    enclosed = _is_enclosed(cost, samples, weights, action, distance, lower, upper)
+    value = f(action.to(samples.dtype))
+    slope, curvature = slope_and_curvature(f, action.to(samples.dtype))
+    interior, residual = interior_and_residual(action, slope, curvature, lower, upper)
+    certified = enclosed & torch.isfinite(value)
+    residual = torch.where(certified, torch.minimum(residual, distance), residual)
+    value, residual, curvature = (each.to(action.dtype) for each in (value, residual, curvature))
+    converged = solution.converged | certified
+    return ActionSolution(action[..., None], value, interior, residual, converged, curvature, certified)
+
+
+def _settled(cost: Cost, samples: Tensor, weights: Tensor | None, action: Tensor) -> tuple[Tensor, Tensor]:
+    """The action of a convex cost, halved down to rounding where its digits are not proven, and how far it may be off.
+
+    A share of the bounds' distance may be many times the action, so that its own size counts as well.
+    """
+    lower, upper = _bounds_like(action, cost, samples)
+    size = torch.minimum(upper - lower, action.abs())
+    near = reach_of(NewtonBisection().tolerance, action, torch.zeros_like(size), size)
+    enclosed = _is_enclosed(cost, samples, weights, action, near, lower, upper)
+    if known_on_host(enclosed.all()):
+        return action, near
+    f, slope = expected_cost_of(cost, samples, weights), slope_with_rounding(cost, samples, weights)
+    low, high = bisected(slope, lower.to(samples.dtype), upper.to(samples.dtype), action.dtype)
+    (falling, _), (left, right) = slope(low.to(samples.dtype)), (f(each.to(samples.dtype)) for each in (low, high))
+    found = torch.where((falling >= 0) | (left < right), low, high)
+    return torch.where(enclosed, action, found), torch.where(enclosed, near, high - low)
 
 
 def _is_enclosed(

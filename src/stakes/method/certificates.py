@@ -10,7 +10,9 @@ from stakes.method.derivatives import slope_of
 from stakes.method.expected_costs import member_costs
 from stakes.method.member_weights import mean_of_members
 
-__all__ = ["Slope", "interior_and_residual", "is_enclosed", "reach_of", "slope_with_rounding"]
+__all__ = ["Slope", "bisected", "interior_and_residual", "is_enclosed", "reach_of", "slope_with_rounding"]
+
+_WHOLE = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 Slope = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From actions (...) to the slope f' there and what of it may be rounding, (...) each."""
@@ -79,3 +81,37 @@ def reach_of(tolerance: float, action: Tensor, lower: Tensor, upper: Tensor) -> 
         upper: Upper bounds (...).
     """
     return torch.maximum(tolerance * (upper - lower), 8 * torch.finfo(action.dtype).eps * action.abs())
+
+
+def bisected(slope: Slope, lower: Tensor, upper: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The ends of the shortest interval of a floating type between which the slope of a convex f changes its sign.
+
+    Halving goes by the numbers that there are, not by distance: it takes as many steps as the type has bits, however
+    far apart the bounds and however near zero the action.
+
+    Args:
+        slope: The slope of f, which may be in a higher precision.
+        lower: Lower bounds (...).
+        upper: Upper bounds (...).
+        dtype: The type of the actions.
+    """
+    low, high = _place_of(lower.to(dtype)), _place_of(upper.to(dtype))
+    for _ in range(torch.finfo(dtype).bits):
+        middle = (low & high) + ((low ^ high) >> 1)  # the mean, without overflow
+        there = slope(_number_at(middle, dtype).to(lower.dtype))[0]
+        low, high = torch.where(there <= 0, middle, low), torch.where(there >= 0, middle, high)
+    return _number_at(low, dtype), _number_at(high, dtype)
+
+
+def _place_of(values: Tensor) -> Tensor:
+    """Whole numbers in the order of the values, one for each that the type has."""
+    return _turned(values.contiguous().view(_WHOLE[values.dtype])).long()
+
+
+def _number_at(place: Tensor, dtype: torch.dtype) -> Tensor:
+    return _turned(place.to(_WHOLE[dtype])).view(dtype)
+
+
+def _turned(bits: Tensor) -> Tensor:
+    """Bits of floating numbers to their places, and back: those of negative ones count the other way."""
+    return torch.where(bits < 0, torch.iinfo(bits.dtype).min - bits, bits)
