@@ -59,6 +59,23 @@ def test_a_cost_with_several_minima_is_not_fit() -> None:
     assert "No action is proven to be the best" in output
 
 
+def test_a_kinked_cost_is_told_as_such() -> None:
+    """What is said of kinks, flat places and curvature goes together."""
+    Path("costs.py").write_text(
+        "def kinked(action, outcome):\n"
+        "    return 3 * (outcome - action).clamp(min=0) + (action - outcome).clamp(min=0) + 0.01 * action**2\n"
+    )
+    _, output, _ = called("check-cost", "--cost", "costs.py:kinked:lower=0,upper=2,convex=yes")
+    reason = next(line for line in output.splitlines() if line.startswith("Fit for training: NO."))
+    assert "kink" in reason
+    assert "flat" not in reason
+    assert "curved in 100" not in output
+    _, output, _ = called("check-cost", "--cost", "newsvendor:underage=3,overage=1,upper=2")
+    assert "Fit for training: yes." in output
+    assert "at a kink in 100.0%: the formula gives the gradient there" in output
+    assert "curved in" not in output
+
+
 def test_minima_between_the_actions_of_a_coarse_scan_are_found() -> None:
     """Seven members around 62 and thirteen around 81: the action 62 costs 0.65, the action 81 costs 0.36."""
     members = np.where(np.arange(20) < 7, 62, 81) + np.random.default_rng(0).normal(0, 0.5, (20, 20))

@@ -235,3 +235,33 @@ def test_no_sets_and_no_cost_are_refused() -> None:
         check_cost(ShortfallCost(5.0), torch.rand(0, 4, 1))
     with pytest.raises(StakesError, match="cost must have"):
         check_cost(3, torch.rand(3, 4, 1))  # type: ignore[arg-type]
+
+
+def test_a_kink_is_told_from_a_flat_place_and_from_curvature() -> None:
+    """Both costs bend at every member; a formula has a gradient there, a search has none."""
+    members = torch.rand(200, 20, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    newsvendor = check_cost(NewsvendorCost(3.1, 1.0, 0.0, 1.0), members)
+    assert (newsvendor.at_kink, newsvendor.curved, newsvendor.flagged) == (1.0, 0.0, 0.0)
+    assert newsvendor.fit_for_training
+
+    def searched(a: Tensor, y: Tensor) -> Tensor:
+        return 3.1 * torch.relu(y - a) + torch.relu(a - y) + 0.001 * a**2
+
+    for convex in (True, False):
+        check = check_cost(cost_function(searched, 0.0, 1.0, convex), members)
+        assert (check.at_kink, check.curved, check.flagged) == (1.0, 0.0, 0.0)
+        assert check.certified == convex
+        assert not check.fit_for_training
+
+
+def test_a_flat_bottom_is_flagged_though_its_action_is_proven() -> None:
+    members = torch.rand(50, 5, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    check = check_cost(cost_function(lambda a, y: torch.relu((a - y).abs() - 2) ** 2, -3.0, 4.0, convex=True), members)
+    assert (check.certified, check.flagged, check.curved, check.at_kink) == (1.0, 1.0, 0.0, 0.0)
+    assert not check.fit_for_training
+
+
+@pytest.mark.parametrize("cost", [ShortfallCost(5.0), ImbalanceCost(3.0, 1.0, 0.0, 1.0), ProtectionCost(0.5, 0.5)])
+def test_a_bend_of_the_slope_is_no_kink(cost: Any) -> None:
+    check = check_cost(cost, torch.rand(200, 20, 1, generator=torch.Generator().manual_seed(1)))
+    assert (check.at_kink, check.curved, check.flagged) == (0.0, 1.0, 0.0)

@@ -83,16 +83,27 @@ class CheckedCost:
             f"{check.at_lower:.1%}, at the upper in {check.at_upper:.1%}; at a bound there is no decision gradient.",
         ]
         if check.interior:
-            lines.append(
-                f"Inside the bounds the expected cost is curved in {check.curved:.1%}; the least curvature is "
-                f"{number_text(check.least_curvature, 3)}."
-            )
+            lines.append(self._curvature())
         lines += self._certificate()
+        agree = "differ from finite differences by" if check.derivatives_differ else "agree with finite differences to"
         lines.append(
-            f"Derivatives agree with finite differences to {check.derivative_error:.1e}; {check.kinked:.1%} of the "
-            "sets were left out because they sit at a kink."
+            f"Derivatives {agree} {check.derivative_error:.1e}; {check.kinked:.1%} of the sets were left out, because "
+            "their action turns a corner."
         )
         return [*lines, *self._where(), *self.doubts]
+
+    def _curvature(self) -> str:
+        """Where the gradient of an action inside the bounds comes from."""
+        check = self.check
+        curved = (
+            f"Inside the bounds the expected cost is curved in {check.curved:.1%}; the least curvature is "
+            f"{number_text(check.least_curvature, 3)}."
+        )
+        if not check.at_kink:
+            return curved
+        source = "the formula gives the gradient there" if check.closed_form else "there is no gradient there"
+        kinks = f"Inside the bounds the best action is at a kink in {check.at_kink:.1%}: {source}."
+        return kinks if check.at_kink == 1 else f"{kinks} {curved}"
 
     def _certificate(self) -> list[str]:
         """What is proven, and what speaks against the actions that were found."""
@@ -120,6 +131,12 @@ class CheckedCost:
             return "The best action is at a bound in every set: there is nothing to learn from the decision."
         if check.missed:
             return "The expected cost has several minima, and the search in training misses the best of them."
+        if check.at_kink and not check.closed_form:
+            return (
+                f"The best action is at a kink of the expected cost in {check.at_kink:.1%} of the sets inside the "
+                "bounds, and a search finds no gradient there. Make the cost smooth, or give it a formula "
+                "(`best_action`)."
+            )
         if check.flagged:
             return "The expected cost is flat, has several minima, or its minimum is not reached in some sets."
         if check.curved < 1 and not check.closed_form:

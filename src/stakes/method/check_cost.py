@@ -8,7 +8,10 @@ from torch import Tensor
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.method.actions import check_stated_convexity, optimal_action, solve_action
 from stakes.method.argument_checks import check_finite, check_samples
+from stakes.method.certificates import slope_with_rounding
 from stakes.method.costs import Cost, has_closed_form, require_cost, states_convexity
+from stakes.method.derivatives import slope_and_curvature
+from stakes.method.expected_costs import case_bounds, expected_cost_of
 from stakes.method.program_actions import PartsCost, ProgramCost
 from stakes.number_text import number_text
 
@@ -18,6 +21,8 @@ _DERIVATIVE_TOLERANCE = 1e-4
 _MISSED = 1e-4  # of the mean |expected cost|
 _STEP, _ASIDE = 1.25e-5, 1e-2  # of the members' standard deviation: a finite difference, and a step away from ties
 _KINK = 1e-4  # of the largest derivative: how far the derivatives ahead and back may differ
+_BESIDE = 2e-5  # of the action, or of the bounds' distance: how far beside an action its slopes are looked at
+_JUMP = 8.0  # a slope that changes by more than that many times what the curvature explains jumps
 _NUMBERS_AT_ONCE = 1 << 21
 
 
@@ -51,19 +56,22 @@ class CostCheck:
         at_lower: Share of the sets, from 0 to 1, whose action lies at the lower bound.
         at_upper: Share of the sets whose action lies at the upper bound.
         interior: Share of the sets whose action lies strictly between the bounds.
-        flagged: Share of the sets whose action did not converge: the expected cost is flat, falls again after it has
-            risen at the actions that were looked at, or its minimum was not reached.
-        curved: Share of the interior sets with curvature H > 0; 1 if there are none.
+        flagged: Share of the sets whose action is at no kink and did not converge, or has no curvature and no formula:
+            the expected cost is flat, falls again after it has risen at the actions that were looked at, or its minimum
+            was not reached.
+        curved: Share of the interior sets with curvature H > 0 and no kink at the action; 1 if there are none.
         least_curvature: Smallest H at an interior solution; NaN if there are none.
         derivative_error: Largest difference of d a*/d y from finite differences, relative to the largest derivative,
-            kinks left out.
-        kinked: Share of the compared sets that were left out because they sit at a kink.
+            corners left out.
+        kinked: Share of the compared sets that were left out because the action turns a corner there.
         closed_form: Whether the cost states its best action for these members.
         gradient_mass: Where the members lie, and where the gradient acts.
         certified: Share of the sets whose action is proven to be the best: 0 for a cost that is not known to be convex
             in the action.
         missed: Share of the sets in which the quick search of training stops at a worse action than the thorough one
             of decisions; 0 for a cost that is known to be convex.
+        at_kink: Share of the interior sets whose action is at a kink: the slope of the expected cost jumps there, and
+            only a formula for the action gives a gradient; 0 if there are none.
     """
 
     sets: int
@@ -80,6 +88,12 @@ class CostCheck:
     gradient_mass: GradientMass
     certified: float
     missed: float
+    at_kink: float = 0.0
+
+    @property
+    def derivatives_differ(self) -> bool:
+        """Whether derivatives are known not to agree with finite differences."""
+        return self.derivative_error > _DERIVATIVE_TOLERANCE
 
     @property
     def fit_for_training(self) -> bool:
@@ -99,14 +113,14 @@ class CostCheck:
             f"{'fit for training' if self.fit_for_training else 'NOT fit for training as it is'}: "
             f"{self.sets} sets of {self.members} members",
             f"  interior solutions       {self.interior:8.2%}   H > 0 in {self.curved:.2%}, least H "
-            f"{number_text(self.least_curvature, 3)}",
+            f"{number_text(self.least_curvature, 3)}" + (f", at a kink {self.at_kink:.2%}" if self.at_kink else ""),
             f"  pinned at the lower bound{self.at_lower:8.2%}   no decision gradient",
             f"  pinned at the upper bound{self.at_upper:8.2%}   no decision gradient",
             f"  flagged                  {self.flagged:8.2%}   flat, several minima, or not converged",
             f"  missed in training       {self.missed:8.2%}   another minimum is better than the one that is found",
             f"  certified                {self.certified:8.2%}   proven to be the best, where the cost is convex",
             f"  derivative error         {number_text(self.derivative_error, 2):>8}   against finite differences, "
-            f"kinks left out: {self.kinked:.2%}",
+            f"corners left out: {self.kinked:.2%}",
             "  member value             members   gradient",
         ]
         for low, high, members, gradient in zip(
@@ -154,10 +168,10 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
     if bins < 1 or compared_sets < 1:
         raise SettingError(f"bins and compared_sets must be at least 1, got {bins} and {compared_sets}")
     members, dimensions = samples.shape[-2:]
-    flat = samples.detach().reshape(-1, members, dimensions)
-    compared = flat[:: max(1, len(flat) // compared_sets)][:compared_sets]
+    rows = samples.detach().reshape(-1, members, dimensions)
+    compared = rows[:: max(1, len(rows) // compared_sets)][:compared_sets]
     check_stated_convexity(cost, compared)
-    chunks = flat.split(max(1, _NUMBERS_AT_ONCE // (members * dimensions)))
+    chunks = rows.split(max(1, _NUMBERS_AT_ONCE // (members * dimensions)))
     solutions = [solve_action(cost, chunk, check=False) for chunk in chunks]
     action, expected, interior, curvature, converged, certified = (
         torch.cat([getattr(solution, name) for solution in solutions])
@@ -166,24 +180,43 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
     check_finite(expected, "the expected cost of an action", True)
     middle = (torch.as_tensor(cost.lower) + torch.as_tensor(cost.upper)).to(action) / 2
     low_side = ~interior & (action[..., 0] < middle)
-    inner_curvature = curvature[interior]
+    kinks = interior & torch.cat(
+        [_at_kink(cost, *each) for each in zip(chunks, action.split([len(chunk) for chunk in chunks]), strict=True)]
+    )
+    closed_form = has_closed_form(cost, rows[:1])
+    flat = interior & ~(curvature > 0) & (not closed_form)
+    inner_curvature, inner_kinks = curvature[interior], kinks[interior]
     error, kinked = _derivative_error(cost, compared)
     return CostCheck(
-        sets=len(flat),
+        sets=len(rows),
         members=members,
         at_lower=_share(low_side),
         at_upper=_share(~interior & ~low_side),
         interior=_share(interior),
-        flagged=_share(~converged),
-        curved=_share(inner_curvature > 0) if len(inner_curvature) else 1.0,
+        flagged=_share((~converged | flat) & ~kinks),
+        curved=_share((inner_curvature > 0) & ~inner_kinks) if len(inner_curvature) else 1.0,
         least_curvature=inner_curvature.min().item() if len(inner_curvature) else float("nan"),
         derivative_error=error,
         kinked=kinked,
-        closed_form=has_closed_form(cost, flat[:1]),
+        closed_form=closed_form,
         gradient_mass=_gradient_mass(cost, chunks, bins),
         certified=_share(certified),
         missed=_missed(cost, chunks, expected),
+        at_kink=_share(inner_kinks) if len(inner_kinks) else 0.0,
     )
+
+
+def _at_kink(cost: Cost, samples: Tensor, action: Tensor) -> Tensor:
+    """Whether the slope of the expected cost jumps from falling to rising at the actions (N, 1), (N,), bool."""
+    samples, action = samples.double(), action[..., 0].double()
+    lower, upper = case_bounds(cost, samples)
+    f, slope = expected_cost_of(cost, samples, None), slope_with_rounding(cost, samples, None)
+    distance = _BESIDE * torch.minimum(upper - lower, action.abs())
+    sides = (action - distance).clamp(min=lower), (action + distance).clamp(max=upper)
+    (before, rounding), (after, more_rounding) = slope(sides[0]), slope(sides[1])
+    curvature = torch.stack([slope_and_curvature(f, place)[1] for place in (*sides, action)]).amax(0)
+    explained = _JUMP * curvature.clamp(min=0) * (sides[1] - sides[0])
+    return (before <= rounding) & (after >= -more_rounding) & (after - before > explained + rounding + more_rounding)
 
 
 def _missed(cost: Cost, chunks: tuple[Tensor, ...], expected: Tensor) -> float:
