@@ -4,12 +4,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from stakes import Cost, cost_function
-from stakes.errors import CostError
+from stakes import Cost, cost_function, optimal_action, solve_action
+from stakes.errors import CostError, ShapeError
 from stakes.method.costs import ClosedFormCost
 
 
@@ -49,3 +50,20 @@ BAD = [
 def test_bad_parameter_is_named(field: str, make: Callable[[Any], Any], bad: Any) -> None:
     with pytest.raises(CostError, match=rf"\b{field}\b"):
         make(bad)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, y: np.maximum(3 * (y - a), a - y),
+        lambda a, y: torch.from_numpy((a.numpy() - y.numpy()) ** 2),
+        lambda a, y: torch.as_tensor(np.abs(np.asarray(a) - np.asarray(y))),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:__array_wrap__")
+@pytest.mark.parametrize("parts", [None, 2])
+def test_numpy_in_a_function_is_refused_in_plain_words(function: Callable[..., Tensor], parts: int | None) -> None:
+    samples = torch.rand(4, 10, parts or 1, generator=torch.Generator().manual_seed(0))
+    for solve in (solve_action, optimal_action):
+        with pytest.raises((CostError, ShapeError), match=r"calls numpy|ndarray"):
+            solve(cost_function(function, 0.0, 1.0, parts=parts), samples)

@@ -17,6 +17,7 @@ from stakes.cost_text.library_costs import ParameterValue
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.files import is_pipe_or_device
 from stakes.method.costs import Cost, Parameter, require_cost, states_convexity
+from stakes.method.costs import Cost, Parameter, refuse_numpy, require_cost, states_convexity
 from stakes.method.function_costs import cost_function
 
 __all__ = ["OwnCost", "OwnCostSpec", "file_hash", "naming_own_cost", "type_and_text"]
@@ -248,4 +249,5 @@ def naming_own_cost(cost: Cost) -> Iterator[None]:
     except Exception as error:
         if not isinstance(cost, OwnCost):
             raise
+        refuse_numpy(error, f"the cost {cost.spec.name}")
         raise CostError(f"the cost {cost.spec.name} fails: {type_and_text(error)}") from error

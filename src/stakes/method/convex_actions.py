@@ -19,7 +19,7 @@ from torch import Tensor
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.method.argument_checks import check_finite, known_false, require_count
 from stakes.method.barrier_newton import BarrierNewton, BarrierSolution, BarrierSystem, LinearLimits
-from stakes.method.costs import Parameter, require_bounds, states_convexity
+from stakes.method.costs import Parameter, refuse_numpy, require_bounds, states_convexity
 from stakes.method.derivatives import slope_and_hessian
 from stakes.method.member_weights import mean_of_members
 from stakes.method.part_costs import parameter_parts
@@ -77,8 +77,10 @@ class ConvexCost:
         """
         try:
             return self.function(action, outcome)
-        except (RuntimeError, IndexError) as error:
-            if (parts := action.shape[-1]) == (outcomes := outcome.shape[-1]):
+        except (RuntimeError, TypeError, IndexError) as error:
+            refuse_numpy(error)
+            parts, outcomes = action.shape[-1], outcome.shape[-1]
+            if isinstance(error, TypeError) or parts == outcomes:
                 raise
             raise ShapeError(
                 f"the function fails for an action of {parts} parts and {outcomes} outcomes, action "

@@ -23,6 +23,7 @@ __all__ = [
     "at_bounds",
     "bounds_of",
     "has_closed_form",
+    "refuse_numpy",
     "require_bounds",
     "require_cost",
     "shown_action",
@@ -164,6 +165,19 @@ def states_convexity(cost: Cost) -> bool:
     calling = next((kind for kind in kinds if "__call__" in vars(kind)), object)
     stating = next((kind for kind in kinds if "convex" in vars(kind)), calling)  # else the object itself says it
     return stated and issubclass(stating, calling)
+
+
+def refuse_numpy(error: Exception, name: str = "the function of the cost") -> None:
+    """Raise in plain words where a cost fails because it calls numpy.
+
+    Args:
+        error: What the cost raised.
+        name: What the message calls the cost.
+    """
+    if isinstance(error, RuntimeError | TypeError) and "numpy" in str(error):
+        raise CostError(
+            f"{name} calls numpy, which has no derivatives: use torch's functions, such as torch.maximum for np.maximum"
+        ) from error
 
 
 def require_cost(cost: object) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from stakes.errors import CostError
 from stakes.method.convex_actions import ConvexCost, Limits
-from stakes.method.costs import Parameter, require_bounds, states_convexity
+from stakes.method.costs import Parameter, refuse_numpy, require_bounds, states_convexity
 
 __all__ = ["FunctionCost", "cost_function"]
 
@@ -36,8 +36,12 @@ class FunctionCost:
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
         if outcome.shape[-1] == 1:
-            return self.function(action.squeeze(-1), outcome.squeeze(-1))
-        return self.function(action, outcome)
+            action, outcome = action.squeeze(-1), outcome.squeeze(-1)
+        try:
+            return self.function(action, outcome)
+        except (RuntimeError, TypeError) as error:
+            refuse_numpy(error)
+            raise
 
 
 def cost_function(
