@@ -23,7 +23,7 @@ from stakes.method.member_blocks import Recourse
 from stakes.method.member_weights import counted
 from stakes.method.program_checks import require_meaning, warn_of_parameters
 from stakes.method.program_gradient import implicit_change
-from stakes.method.scenario_data import ScenarioData, recourse_alone
+from stakes.method.scenario_data import ScenarioData, recourse_alone, tidied
 from stakes.method.split_recourse import split
 
 __all__ = ["ScenarioProgram", "SolvedProgram"]
@@ -179,6 +179,8 @@ class ScenarioProgram:
             if places is not None:
                 change, p_y = change[places], p_y if p_y is None or len(p_y) == 1 else p_y[places]
             action = action + self._moved(data, solution, solver.smoothing, change, p_y)
+        else:
+            action = torch.where(solution.solved[:, None], tidied(data, action, solver.tolerance), action)
         return SolvedProgram(action if places is not None else action.reshape(*cases, self.parts), solution)
 
     def data(self, samples: Tensor, weights: Tensor | None = None) -> ScenarioData:

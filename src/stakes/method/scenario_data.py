@@ -6,10 +6,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from stakes.method.argument_checks import known_on_host
 from stakes.method.charge_row import ChargedRecourse
 from stakes.method.member_blocks import Recourse
 
-__all__ = ["ScenarioData", "Units", "beside", "largest", "recourse_alone", "scaled", "times"]
+__all__ = ["ScenarioData", "Units", "beside", "largest", "recourse_alone", "scaled", "tidied", "times"]
+
+_CORRECTIONS, _RIDGE = 10, 1e-12
+_ROUNDING = 16 * torch.finfo(torch.float64).eps  # of an action: by how much one of that size may miss a limit
+_FARTHEST = 100.0  # tolerances that another part of the action may move
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +57,46 @@ class ScenarioData:
         chosen = {name: getattr(self, name)[places] for name in names}
         P = self.P if len(self.P) == 1 else self.P[places]  # noqa: N806
         return replace(self, P=P, recourse=self.recourse.chosen(places), **chosen)
+
+
+def tidied(data: ScenarioData, action: Tensor, tolerance: float) -> Tensor:
+    """Actions (B, A) with parts put on the bounds that they are within a tolerance of; the others make up for it.
+
+    A case that would break a limit or an equation more than before keeps its action.
+
+    Args:
+        data: The programs.
+        action: Their best actions, as a solver finds them.
+        tolerance: How near a bound is, in units of the case.
+    """
+    bounds = (data.C != 0).sum(-1) == 1
+    C, d = data.C[bounds], data.d[:, bounds]  # noqa: N806
+    left = d - action @ C.mT
+    unit = scaled(data)[1].action[:, None]
+    near = ((left.abs() <= tolerance * unit) & torch.isfinite(left)).double()
+    count = near @ C.abs().sign()
+    moved = (near * left.nan_to_num(0.0, 0.0, 0.0)) @ torch.where(C != 0, 1 / C, 0.0) / count.clamp(min=1.0)
+    tidy, free = action + moved, (count == 0).double()
+    rows, allowed = torch.cat([data.C[~bounds], data.E]), torch.cat([data.d[:, ~bounds], data.e], -1)
+    equal = torch.arange(len(rows), device=rows.device) >= len(rows) - len(data.E)
+
+    def broken(each: Tensor) -> Tensor:
+        over = each @ rows.mT - allowed
+        return torch.where(equal, over, over.clamp(min=0.0))
+
+    rounding = _ROUNDING * torch.maximum(unit[:, 0], largest(action))
+    for _ in range(_CORRECTIONS):
+        over = broken(tidy)
+        if known_on_host((largest(over) <= rounding).all()):
+            break
+        own = rows * free[:, None] * ((over != 0) | equal)[..., None]  # (B, rows, A)
+        lower = torch.linalg.cholesky_ex(own @ own.mT + _RIDGE * torch.eye(len(rows)).to(own)).L
+        tidy = tidy - (own.mT @ torch.cholesky_solve(over[..., None], lower))[..., 0]
+    before, after = (
+        torch.maximum(largest(broken(each)), largest((each @ C.mT - d).clamp(min=0.0))) for each in (action, tidy)
+    )
+    kept = (after <= torch.maximum(before, rounding)) & (largest(tidy - action) <= _FARTHEST * tolerance * unit[:, 0])
+    return torch.where(kept[:, None], tidy, action)
 
 
 class Units(NamedTuple):
