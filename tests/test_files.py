@@ -35,6 +35,13 @@ def test_json_that_would_not_come_back_is_not_written(value: Any, message: str, 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_json_that_was_changed_is_refused(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"cost": 1})
+    (tmp_path / "a.json").write_bytes((tmp_path / "a.json").read_bytes().replace(b'"cost":1', b'"cost":2'))
+    with pytest.raises(CheckpointError, match="SHA-256"):
+        read_json(tmp_path / "a.json")
+
+
 def test_json_too_large_to_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "JSON_LIMIT", 1000)
     write_json(tmp_path / "a.json", "x" * 890)

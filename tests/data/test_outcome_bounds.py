@@ -38,6 +38,7 @@ SMOOTH = np.random.default_rng(0).uniform(0.1, 0.9, 980)
         (column(SMOOTH, np.ones(20)), ((None, 1.0),)),
         (column(SMOOTH, np.zeros(20), np.ones(20)), ((0.0, 1.0),)),
         (column(SMOOTH, np.zeros(9)), None),  # too few ties
+        (column(SMOOTH, np.zeros(20), np.full(10, 0.05)), None),  # the next value has many, too
         (column(SMOOTH, np.full(20, 0.05)), None),  # a lower bound is 0
         (column(SMOOTH - 1, np.zeros(20)), ((None, 0.0),)),
         (column(np.random.default_rng(0).poisson(3.0, 1000)), None),  # every value has ties

@@ -66,6 +66,14 @@ def test_outcomes_without_recourse() -> None:
     assert check.objections == ("For some outcomes an action has no recourse: its cost is infinite.",)
 
 
+def test_outcomes_beyond_all_members_are_tried_too() -> None:
+    samples = members(4, 3, 1)
+    spare = Quantity(cost=9, upper=float(samples.max()))  # for every member, and no more
+    need = {"need": "plan + spare >= outcome"}
+    check = said(Program(decide={"plan": Quantity(cost=10)}, recourse={"spare": spare}, covers=need), samples)
+    assert check.without_recourse == pytest.approx(1 / 12)  # of 8 members and 4 corners
+
+
 def test_prices_do_not_move_what_sits_at_corners() -> None:
     prices = members(3) + torch.tensor([0.0, 9.0, 4.0])
     check = said(ArbitrageCost(1.0, 2.0, 0.9), prices)

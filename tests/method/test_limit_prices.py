@@ -40,6 +40,20 @@ def test_the_price_of_a_parameter_is_the_slope_of_the_expected_cost(
     torch.testing.assert_close(saved, (less - more) / (2 * step), rtol=1e-3, atol=1e-4)
 
 
+def test_a_limit_in_smaller_units_has_a_smaller_price() -> None:
+    def saved(units: int) -> Tensor:
+        program = stakes.Program(
+            decide={"plan": stakes.Quantity(cost=1)},
+            recourse={"missing": stakes.Quantity(cost=[5, 6, 7, 8])},
+            covers={"demand": "plan + missing >= outcome"},
+            limits={"budget": f"{units} * sum(plan) <= {units} * 4"},
+        )
+        return limit_prices(program, members(3, 7, 4)).saved_by()["budget"]
+
+    assert saved(1).min() > 1
+    torch.testing.assert_close(saved(1), 10 * saved(10), rtol=1e-6, atol=0.0)
+
+
 def test_limits_have_names_and_those_that_do_not_bind_cost_nothing() -> None:
     cost = stakes.ScheduleCost(short=4.0, long=1.0, ramp=1.0)
     found = limit_prices(cost, torch.tensor([[1.0, 1.0, 4.0], [2.0, 1.0, 5.0], [3.0, 1.0, 6.0]]), ["a", "b", "c"])

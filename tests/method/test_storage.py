@@ -99,6 +99,12 @@ def test_schedules_against_prices_against_cvxpy() -> None:
         assert float(solution.expected_cost[case]) == pytest.approx(least, rel=1e-6, abs=1e-8)
 
 
+def test_what_a_plan_against_prices_costs() -> None:
+    cost = ArbitrageCost(power=2.0, energy=2.0, efficiency=1.0, quadratic=0.5)
+    paid = cost(torch.tensor([2.0, 0.0, 0.0, 1.0]), torch.tensor([3.0, 4.0]))  # 2 charged at 3, and 1 discharged at 4
+    assert float(paid) == 2 * 3.0 - 1 * 4.0 + 0.25 * (2**2 + 1**2)
+
+
 def test_every_case_may_have_a_battery_of_its_own() -> None:
     samples, power = members(2, 3, 4), torch.tensor([[0.2], [1.0]])
     together = optimal_action(ArbitrageCost(power, 2.0, quadratic=0.5), samples)

@@ -5,6 +5,8 @@ from math import nan
 
 import numpy as np
 import pytest
+import xarray as xr
+from invented_studies import invented_study
 from made_studies import made_studies
 
 from reproduction.claims import method
@@ -16,6 +18,7 @@ from reproduction.claims.claim import (
     does_not_fall,
     exact,
     falls,
+    gap_change,
     nearest_weight,
     never_falls,
     never_rises,
@@ -187,6 +190,14 @@ def test_what_a_study_lacks_is_noted() -> None:
     with pytest.raises(StudyError, match="has penalty 5, not 3"):
         required_parameter(one, 3.0)
     assert (nearest_weight(study, 0.85), smallest_and_largest(study)) == (0.9, (3.0, 10.0))
+
+
+def test_a_gap_counts_by_its_size_and_weight_0_is_near_to_none() -> None:
+    study = invented_study(StudyKey("wind", "implicit"), (0.0, 0.2), (5.0,))
+    gap = xr.zeros_like(study.forecasts["gap"]) + xr.DataArray([1.0, -0.5], dims="decision_weight")
+    study = replace(study, forecasts=study.forecasts.assign(gap=gap))
+    assert gap_change(study, 0.2).estimate == pytest.approx(-0.5)
+    assert nearest_weight(study, 0.05) == 0.2
 
 
 def test_checks_before_a_missing_part_are_kept() -> None:
