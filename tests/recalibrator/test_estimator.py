@@ -205,3 +205,12 @@ def test_two_outcomes_of_one_time_are_refused_with_both_values():
     for sites in (None, ["north"] * 4):
         with pytest.raises(TableError, match=r"'y' a case, but 2020-01-02 00:00:00.* has both 99 and 20"):
             recalibrator.fit(members, [5.0, 5, 99, 20], times=days, leads=[24, 48, 24, 48], sites=sites)
+
+
+def test_members_go_together_as_past_errors_did() -> None:
+    random = np.random.default_rng(0)
+    points, error = random.normal(size=(300, 2)), random.normal(size=(300, 1))
+    cost = stakes.NewsvendorCost(9.0, 1.0, -20.0, 20.0)
+    fitted = stakes.Recalibrator(cost, decision_weights=()).fit(points, points + error * [1.0, -1.0])
+    for members in fitted.sample(points[:3]):
+        assert np.corrcoef(members.T)[0, 1] < -0.9
