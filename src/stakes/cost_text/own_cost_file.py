@@ -16,7 +16,6 @@ from torch import Tensor
 from stakes.cost_text.library_costs import ParameterValue
 from stakes.errors import CostError, StakesError, did_you_mean
 from stakes.files import is_pipe_or_device
-from stakes.method.costs import Cost, Parameter, require_cost, states_convexity
 from stakes.method.costs import Cost, Parameter, refuse_numpy, require_cost, states_convexity
 from stakes.method.function_costs import cost_function
 
