@@ -11,6 +11,7 @@ from stakes.data.given_forecasts import GivenForecasts
 from stakes.errors import ShapeError
 from stakes.evaluation.judged_correction import JudgedCorrection, judge_correction
 from stakes.evaluation.metrics import Assessor
+from stakes.evaluation.sequential_test import SeenErrors, watch_errors
 
 COST = stakes.NewsvendorCost(9.0, 1.0, 0.0, 30.0)
 
@@ -85,3 +86,16 @@ def test_forecasts_that_do_not_fit_are_named() -> None:
     judged = judge_correction(given, corrected, COST)
     with pytest.raises(ShapeError, match="cases must have the columns corrected_pit_to, raw_cost"):
         JudgedCorrection(judged.cases.drop(columns=["raw_cost", "corrected_pit_to"]), 1)
+
+
+@pytest.mark.parametrize("beyond", [-100.0, 100.0])
+def test_outcomes_beyond_all_weighted_members_have_a_pit_within_its_limits(beyond: float) -> None:
+    """The sum of weights may round to just above 1, and `monitor` must still hear of such outcomes."""
+    for count in range(2, 100):
+        weights = np.random.default_rng(count).uniform(size=count)
+        given = GivenForecasts(np.full((3, 1, 1), 9.0), outcomes=np.full((3, 1), beyond))
+        members = np.broadcast_to(np.linspace(8, 12, count)[:, None], (3, count, 1))
+        pit = judge_correction(given, members, COST, weights=weights).pit("corrected")
+        assert pit == pytest.approx(float(beyond > 0))
+        assert ((pit >= 0) & (pit <= 1)).all()
+        assert watch_errors(SeenErrors(pit, np.zeros(3)), SeenErrors(pit, np.zeros(3))).new_blocks == 3

@@ -86,7 +86,8 @@ class JudgedCorrection:
         Args:
             version: Of which forecast.
         """
-        return (self.values("pit_from", version) + self.values("pit_to", version)) / 2
+        middle = (self.values("pit_from", version) + self.values("pit_to", version)) / 2
+        return np.asarray(middle.clip(0, 1))  # folders of earlier versions hold sums that were rounded up
 
     @property
     def errors(self) -> SeenErrors:
@@ -171,7 +172,7 @@ def _measured(
         measured["spread"] = measured["spread"] * np.sqrt(1 + 1 / count)
     share = np.full(count, 1 / count) if weights is None else weights / weights.sum()
     total, seen = assessor.total(samples).numpy(), assessor.total(outcome).numpy()[:, None]
-    below, up_to = (total < seen) @ share, (total <= seen) @ share
+    below, up_to = ((compare(total, seen) @ share).clip(0, 1) for compare in (np.less, np.less_equal))  # sums round
     if weights is None:
         below, up_to = below * count / (count + 1), (up_to * count + 1) / (count + 1)
     measured |= {"pit_from": below, "pit_to": up_to}
