@@ -4,18 +4,21 @@
 
 The cases are paths of mean zero whose correlation falls to 1/e in so many hours, an AR(1); blocks are automatic. Skewed
 paths are exp(0.7 x) less its mean: rare hours cost far more. Then the same of several seeds, each with an error of its
-own, ten times, as large as and a tenth of the one by time. Less than a minute on one core.
+own, ten times, as large as and a tenth of the one by time. Last, few cases: normal, exponential and lognormal costs,
+independent, and AR(1) errors whose memory is longer than the block. Two minutes on one core.
 """
 
 import argparse
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.false_choices import independent_paths, skewed_paths
 from stakes.evaluation.headroom import automatic_block
@@ -24,6 +27,8 @@ from stakes.evaluation.intervals import Resampling
 DAYS, HOURS, SEEDS = (60, 180, 365), (3, 12, 24, 48), (2, 3, 5)
 RESULTS = Path(__file__).parent / "results" / "coverage.json"
 AT_ONCE = 200  # paths
+
+Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
 
 def missed(days: int, hours: int, draws: int) -> dict[str, Any]:
@@ -53,6 +58,38 @@ def missed_by_seed(seeds: int, share: float, draws: int, days: int = 60, hours: 
     return {"seeds": seeds, "error by seed over that by time": share, "missed, %": round(100 * count / draws, 1)}
 
 
+def missed_of_few(cost: str, cases: int, block: int, draws: int) -> dict[str, Any]:
+    """As `missed`, of few cases of a cost."""
+    resampling = Resampling(cases, block=block)
+    generator = np.random.default_rng((cases, block))
+    count = 0
+    for _ in range(0, draws, AT_ONCE):
+        values = COSTS[cost](generator, cases)[:, None, None]
+        count += sum(mean.interval().significant for mean in resampling.means(values))
+    return {"cost": cost, "cases": cases, "block": block, "missed, %": round(100 * count / draws, 1)}
+
+
+def lognormal(deviation: float) -> Draw:
+    return lambda generator, cases: (
+        np.exp(deviation * generator.normal(size=(AT_ONCE, cases))) - math.exp(deviation**2 / 2)
+    )
+
+
+def lasting(kept: float) -> Draw:
+    return lambda generator, cases: independent_paths(generator, cases, -1 / math.log(kept), AT_ONCE).T
+
+
+COSTS: dict[str, Draw] = {
+    "normal": lambda generator, cases: generator.normal(size=(AT_ONCE, cases)),
+    "exponential": lambda generator, cases: generator.exponential(size=(AT_ONCE, cases)) - 1,
+    "lognormal, sigma 0.7": lognormal(0.7),
+    "lognormal, sigma 1.5": lognormal(1.5),
+    **{f"AR(1), {kept}": lasting(kept) for kept in (0.5, 0.8, 0.9, 0.95)},
+}
+FEW = [(cost, cases, 1) for cost in list(COSTS)[:4] for cases in (5, 10, 20, 50, 100)]
+FEW += [(cost, cases, 7) for cost in COSTS for cases in (100, 200, 1000)]
+
+
 def hourly(steps: int, seeds: int = 1) -> Resampling:
     block = automatic_block(np.datetime64("2020-01-01", "h") + np.arange(steps))
     return Resampling(steps, seeds, block=block)
@@ -75,8 +112,12 @@ def main() -> None:
         for share in (0.1, 1.0, 10.0):
             by_seed.append(missed_by_seed(seeds, share, arguments.draws))
             print(by_seed[-1], flush=True)
+    few = []
+    for cost, cases, block in FEW:
+        few.append(missed_of_few(cost, cases, block, arguments.draws))
+        print(few[-1], flush=True)
     seconds = round(time.process_time() - began)
-    results = {"draws": arguments.draws, "CPU seconds": seconds, "rows": rows, "seeds": by_seed}
+    results = {"draws": arguments.draws, "CPU seconds": seconds, "rows": rows, "seeds": by_seed, "few": few}
     arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 
 

@@ -73,6 +73,8 @@ def test_intervals_without_minus_zero() -> None:
     assert interval_text(1.5, math.nan, math.nan) == "1.50"
     assert signed_interval_text((-12_345.6, -2e4, 1e-9)) == "-12,346 [-20,000, 0]"
     assert change_text((0.0, -1.0, 1.0)) == "0, 95 % interval -1 to +1"
+    assert signed_interval_text((1.5, math.nan, math.nan)) == "+1.5"
+    assert change_text((1.5, math.nan, math.nan)) == "+1.5, too few cases for an interval"
 
 
 @pytest.mark.parametrize(

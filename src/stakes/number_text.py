@@ -111,12 +111,12 @@ def signed_interval_text(change: tuple[float, float, float], digits: int = 3, *,
     '0 [0, 0]'
 
     Args:
-        change: The mean change, and the lower and the upper end of its interval.
+        change: The mean change, and the lower and the upper end of its interval; NaN where there is none.
         digits: How many digits each has.
         beside: What has changed, in the same unit: beside it, less than a millionth of the largest is zero.
     """
     mean, low, high = _signed(change, digits, beside)
-    return f"{mean} [{low}, {high}]"
+    return mean if math.isnan(change[1]) else f"{mean} [{low}, {high}]"
 
 
 def change_text(change: tuple[float, float, float]) -> str:
@@ -126,10 +126,12 @@ def change_text(change: tuple[float, float, float]) -> str:
     '-2,738, 95 % interval -3,889 to -0.5'
 
     Args:
-        change: The mean change, and the lower and the upper end of its interval.
+        change: The mean change, and the lower and the upper end of its interval; NaN where there is none.
     """
     mean, low, high = _signed(change, 3)
-    return f"{mean}, 95 % interval {low} to {high}"
+    return (
+        f"{mean}, too few cases for an interval" if math.isnan(change[1]) else f"{mean}, 95 % interval {low} to {high}"
+    )
 
 
 def count_text(count: int, what: str) -> str:

@@ -37,6 +37,14 @@ def test_members_against_outcomes() -> None:
     assert cases["time"].iloc[1] == "2020-01-01T12:00:00Z"
 
 
+def test_a_single_case_has_no_interval() -> None:
+    for name in ("members.csv", "outcomes.csv"):
+        pd.read_csv(name).head(1).to_csv(name, index=False)
+    assert "1 case, too few for intervals" in called(*WORDS)[1]
+    rows = json.loads(called(*WORDS, "--json")[1])["metrics"]
+    assert {row["low"] for row in rows} == {row["high"] for row in rows} == {None}
+
+
 def test_targets_of_a_long_table_and_of_its_outcomes() -> None:
     rows = [f"{case},{number},0.{case}{number},0.5" for case in (1, 2, 3) for number in range(4)]
     Path("long.csv").write_text("\n".join(["case,number,power,price", *rows]))

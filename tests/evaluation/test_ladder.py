@@ -96,9 +96,11 @@ def test_a_forecast_that_failed_has_no_numbers() -> None:
 
 def test_neighbours_that_belong_together_prove_less() -> None:
     slow = np.repeat(np.random.default_rng(2).normal(size=20), 20)
-    candidate = JudgedCases(HELD.cost + slow - slow.mean() - 0.2, HELD.score)
-    climbed = [tried_rung("linear", candidate, BELOW, HELD, block=block, level=0.99).climbed for block in (1, 20)]
-    assert climbed == [True, False]
+    mixed = np.random.default_rng(3).permutation(slow)
+    candidates = [JudgedCases(HELD.cost + change - slow.mean() - 0.2, HELD.score) for change in (mixed, slow)]
+    for block, wanted in ((1, [True, False]), (20, [False, False])):  # that they do is measured, too
+        climbed = [tried_rung("linear", each, BELOW, HELD, block=block, level=0.99).climbed for each in candidates]
+        assert climbed == wanted
 
 
 def test_a_worthless_step_is_rarely_climbed() -> None:

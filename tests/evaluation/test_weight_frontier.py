@@ -104,7 +104,8 @@ def test_numbers_of_the_points() -> None:
 def test_blocks_keep_dependent_cases_from_looking_like_many() -> None:
     cost = np.zeros((2, 600))
     cost[1] = np.repeat(np.linspace(-1.0, 1.0, 20)[np.random.default_rng(1).permutation(20)] - 0.2, 30)
-    assert limited([0, 1], cost, np.ones_like(cost)).chosen == 1.0
+    mixed = cost[:, np.random.default_rng(2).permutation(600)]
+    assert limited([0, 1], mixed, np.ones_like(cost)).chosen == 1.0
     assert limited([0, 1], cost, np.ones_like(cost), block=30).chosen == 0.0
 
 
@@ -216,7 +217,7 @@ def problems(draw: st.DrawFn) -> tuple[list[float], Any, Any]:
     weights = [0.0, *draw(st.lists(st.sampled_from([0.1, 0.2, 0.5, 0.7, 0.9, 1.0]), unique=True, min_size=1))]
     generator = np.random.default_rng(draw(st.integers(0, 1000)))
     noise = draw(st.sampled_from([0.0, 0.1, 1.0]))
-    size = (len(weights), draw(st.integers(1, 60)))
+    size = (len(weights), draw(st.integers(2, 60)))
     cost = (
         generator.normal(size=size[1]) + 0.2 * generator.normal(size=(size[0], 1)) + noise * generator.normal(size=size)
     )

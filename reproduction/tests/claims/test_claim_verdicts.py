@@ -161,7 +161,7 @@ def test_gradient_by_region() -> None:
     rated = xr.DataArray(study.case_values("observed_rated")[0].astype(float), dims="case")
     at_bound = interior.copy(data=np.arange(interior.size).reshape(interior.shape) % 3 == 0)
     bounded = altered(study, interior=lambda base, w: 0 * base + (1 - at_bound) + 0 * w)
-    quiet = altered(bounded, gradient=lambda base, w: (1 - 0.95 * rated) * (1 - at_bound) + 0 * base * w)
+    quiet = altered(bounded, gradient=lambda base, w: (1 - 0.99 * rated) * (1 - at_bound) + 0 * base * w)
     assert verdict("M1", quiet) == "holds"
     assert verdict("M1", altered(quiet, gradient=lambda base, w: 0 * base + 1 - 0.95 * rated + 0 * w)) == "fails"
     assert verdict("M1", altered(quiet, gradient=lambda base, w: (1 - at_bound) + 0 * base * w)) == "fails"

@@ -58,10 +58,11 @@ class Evaluation:
         unit = f", cost in {self.cost.unit}" if self.cost is not None and self.cost.unit else ""
         drawn = f"blocks of {self.block} neighbours" if self.block > 1 else "single cases"
         subject = f"{self.subject}: " if self.subject else ""
-        judged = f"{len(self.cases)} cases"
+        judged = f"{len(self.cases)} case{'s' if len(self.cases) > 1 else ''}"
         if self.unpaid:
             judged = f"means of the {len(self.cases)} of {len(self.cases) + len(self.unpaid)} cases of finite cost"
-        return f"{subject}{judged}, 95 % intervals from {drawn}{unit}"
+        intervals = f"95 % intervals from {drawn}" if len(self.cases) > 1 else "too few for intervals"
+        return f"{subject}{judged}, {intervals}{unit}"
 
     def record(self) -> dict[str, Any]:
         """The table for machines."""
