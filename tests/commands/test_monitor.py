@@ -2,12 +2,17 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from calls import called, complaint
+from scipy.special import ndtr
 from user_files import past_forecasts
 
+from stakes.evaluation.judged_correction import JudgedCorrection
+from stakes.evaluation.sequential_test import SeenErrors
 from stakes.exit_codes import ALARM
 
 
@@ -64,6 +69,25 @@ def test_a_later_look_says_the_same_of_what_came_before(recalibrated: Path) -> N
         generated.assign(power=lambda table: table["power"] + 4).to_csv("new.csv", index=False)
         looks.append(json.loads(called("monitor", str(recalibrated), "new.csv", "--json")[1])["questions"][0])
     assert looks[0]["noticed_after"] == looks[1]["noticed_after"] is not None
+
+
+def test_past_errors_that_stay_correlated_are_told(recalibrated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown()
+    path = np.cumsum(np.random.default_rng(0).normal(size=160)) / 5
+    lasting = property(lambda judged: SeenErrors(ndtr(path[: len(judged)]), path[: len(judged)]))
+    record, errors = _look(recalibrated)
+    assert "strongly correlated" not in errors
+    assert all(0 <= each["correlation"] <= 0.5 for each in record["questions"])
+    monkeypatch.setattr(JudgedCorrection, "errors", lasting)
+    record, errors = _look(recalibrated)
+    assert max(each["correlation"] for each in record["questions"]) > 0.5
+    assert "past errors are strongly correlated" in errors
+    assert "false alarms may exceed alpha" in errors
+
+
+def _look(folder: Path) -> tuple[Any, str]:
+    _, output, errors = called("monitor", str(folder), "longer.csv", "--json")
+    return json.loads(output), errors
 
 
 def test_before_anything_has_happened_nothing_is_said(recalibrated: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 from scipy.special import ndtr
 
 from stakes.errors import SettingError, ShapeError
@@ -28,6 +29,32 @@ def test_false_alarms_are_no_more_than_stated() -> None:
         past, new = generator.normal(size=40), generator.normal(size=60)
         alarms += bool(watch_errors(seen(past, past**2), seen(new, new**2), alpha=0.3).left)
     assert 0 < alarms <= 0.3 * 100
+
+
+@pytest.mark.parametrize("block", [1, 7])
+@pytest.mark.parametrize(("correlation", "cases"), [(0.5, 140), (0.8, 140), (0.8, 500), (0.9, 500)])
+def test_errors_that_last_are_no_alarm_and_a_shift_is(correlation: float, cases: int, block: int) -> None:
+    """Of 100 AR(1) paths at most 8 give an alarm (two standard errors above 5), and most shifts by two deviations."""
+    generator, false, right = np.random.default_rng(0), 0, 0
+    for _ in range(100):
+        noise = generator.normal(size=cases + 300)
+        noise[1:] *= (1 - correlation**2) ** 0.5
+        path = lfilter([1.0], [1.0, -correlation], noise)
+        past, new = path[:cases], path[cases:]
+        false += bool(watch_errors(seen(past, past.clip(0)), seen(new, new.clip(0)), block=block).left)
+        right += bool(watch_errors(seen(past, past.clip(0)), seen(new + 2, (new + 2).clip(0)), block=block).left)
+    assert false <= 8
+    assert right >= 60
+
+
+def test_strongly_correlated_blocks_are_doubled_while_enough_remain() -> None:
+    path = np.cumsum(normal(900, 0)) / 10
+    for past in (path[:600], path[:100]):
+        watch = watch_errors(seen(past), seen(path[600:]), block=7)
+        assert watch.block == (28 if len(past) == 600 else 7)
+        assert watch.past_blocks == len(past) // watch.block
+        assert watch.answers[0].correlation > 0.3
+    assert watch_errors(seen(normal(600, 1)), seen(normal(300, 2)), block=7).block == 7
 
 
 def test_ranks_of_exchangeable_blocks_are_uniform_and_independent() -> None:
@@ -98,7 +125,7 @@ def test_what_is_said_at_one_look_is_said_at_all_later_ones() -> None:
 
 
 def test_a_block_is_one_bet() -> None:
-    past, new = normal(100, 0), normal(60, 1) + 0.8
+    past, new = normal(100, 0), normal(60, 1) + 1.2
     single = watch_errors(seen(past), seen(new))
     copied = watch_errors(seen(past.repeat(7)), seen(new.repeat(7)[:-3]), block=7)
     assert (copied.past_blocks, copied.new_blocks, copied.waiting) == (100, 59, 4)

@@ -13,8 +13,15 @@ quantiles of the ranks shifted by 1/2, 1 or 2 either way (the cost only up), and
 spread again like that, so that a change is noticed whenever it comes. In a fair game the capital ever reaches k with a
 probability of 1 / k at most (Ville's inequality). A question is answered by yes once its capital reaches 3 / alpha:
 false alarms of all three together, ever, have a probability of alpha at most.
+
+Where past blocks are correlated, they and the new ones are not exchangeable. Then each block's number gives way to what
+it tells beyond the block before it: the number less its autocorrelation, measured on past blocks, times the one before.
+The measured value is corrected for its bias and raised by its standard error (at most doubled), since a value too low
+would make false alarms, and one too high only costs power. What is removed is linear: where it is above a half and
+enough blocks remain, the blocks are doubled first.
 """
 
+import math
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
@@ -23,17 +30,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.errors import SettingError, ShapeError
+from stakes.evaluation.intervals import autocorrelation
 from stakes.method.argument_checks import require_count
 
-__all__ = ["ErrorWatch", "Question", "QuestionAnswered", "SeenErrors", "watch_errors"]
+__all__ = [
+    "ENOUGH_BLOCKS",
+    "STRONG_CORRELATION",
+    "ErrorWatch",
+    "Question",
+    "QuestionAnswered",
+    "SeenErrors",
+    "watch_errors",
+]
 
 Question = Literal["bias", "spread", "cost"]
 Floats = NDArray[np.float64]
 
+ENOUGH_BLOCKS = 20  # of past cases: with fewer, even a large change takes long to be noticed
+STRONG_CORRELATION = 0.5  # of neighbouring blocks
 _SHIFTS = (0.5, 1.0, 2.0)  # in deviations of a block's number
 _IDLE = 0.5  # of the capital, at the start and of what is spread again
 _SPREAD_AGAIN = 0.01  # of the capital, after each block
 _MOST = 700.0  # the logarithm of the largest capital that is counted
+_MOST_CORRELATION = 0.98  # of neighbouring blocks: with more, a change would leave no trace
 _EDGE = 1e-12  # of ranks, which rounding may put at 0 or 1
 _OUTERMOST = 0.005  # the PIT beyond all of 100 members
 
@@ -61,6 +80,7 @@ class QuestionAnswered:
         new: The same of the new cases; NaN where there are none.
         evidence: The largest capital so far that betting against "nothing has changed" has made of 1.
         noticed: How many new cases had been seen when the evidence sufficed; None where it does not.
+        correlation: The autocorrelation of past blocks that was removed: 0 where none was measured.
     """
 
     name: Question
@@ -68,6 +88,7 @@ class QuestionAnswered:
     new: float
     evidence: float
     noticed: int | None
+    correlation: float
 
 
 @dataclass(frozen=True)
@@ -77,7 +98,7 @@ class ErrorWatch:
     Attributes:
         answers: The three questions.
         alpha: The most likely a false alarm is, ever, over all looks and questions.
-        block: How many neighbouring cases are one bet.
+        block: How many neighbouring cases are one bet, at least as many as asked for.
         past_blocks: How many past blocks the new ones are held against.
         new_blocks: How many new blocks have been bet on.
         waiting: How many of the newest cases wait for their block to fill.
@@ -116,16 +137,19 @@ def watch_errors(past: SeenErrors, new: SeenErrors, *, block: int = 1, alpha: fl
     Args:
         past: Cases that the forecast was judged on and had not learned from.
         new: Cases since then, all of them from the first on.
-        block: How many neighbouring cases depend on each other, and are one bet.
+        block: How many neighbouring cases depend on each other, and are one bet; doubled while past blocks are strongly
+            correlated and 20 of them remain.
         alpha: The most likely a false alarm may be, ever, between 0 and 1.
     """
     require_count("block", block)
     if not 0 < alpha < 1:
         raise SettingError(f"alpha must lie between 0 and 1, got {alpha:g}")
     old, fresh = _checked("past", past), _checked("new", new)
-    past_blocks, new_blocks = (len(each.pit) // block for each in (old, fresh))
-    if not past_blocks:
+    if block > len(old.pit):
         raise SettingError(f"block must be at most the {len(old.pit)} past cases, got {block}")
+    while len(old.pit) // (2 * block) >= ENOUGH_BLOCKS and _strongly_correlated(old, block):
+        block *= 2
+    past_blocks, new_blocks = (len(each.pit) // block for each in (old, fresh))
     enough = len(get_args(Question)) / alpha
     answers = tuple(_answered(name, old, fresh, block, enough) for name in get_args(Question))
     return ErrorWatch(answers, alpha, block, past_blocks, new_blocks, len(fresh.pit) - new_blocks * block)
@@ -134,10 +158,25 @@ def watch_errors(past: SeenErrors, new: SeenErrors, *, block: int = 1, alpha: fl
 def _answered(name: Question, past: SeenErrors, new: SeenErrors, block: int, enough: float) -> QuestionAnswered:
     old, fresh = (_block_means(_numbers(name, each), block) for each in (past, new))
     shifts = _SHIFTS if name == "cost" else (*(-shift for shift in _SHIFTS), *_SHIFTS)
+    if correlation := _correlation(old):
+        every = np.concatenate([old, fresh])
+        old, fresh = np.split(every[1:] - correlation * every[:-1], [len(old) - 1])
     capital = _capital(_ranks(old, fresh), shifts)
     reached = np.flatnonzero(capital >= enough)
     noticed = None if not len(reached) else int(reached[0] + 1) * block
-    return QuestionAnswered(name, _shown(name, past), _shown(name, new), float(capital.max(initial=1.0)), noticed)
+    evidence = float(capital.max(initial=1.0))
+    return QuestionAnswered(name, _shown(name, past), _shown(name, new), evidence, noticed, correlation)
+
+
+def _strongly_correlated(past: SeenErrors, block: int) -> bool:
+    means = (_block_means(_numbers(name, past), block) for name in get_args(Question))
+    return any(_correlation(each) > STRONG_CORRELATION for each in means)
+
+
+def _correlation(means: Floats) -> float:
+    """The autocorrelation of block means, raised by its standard error; 0 where it is not positive."""
+    measured = max(autocorrelation(means), 0.0)
+    return min(measured + min(measured, math.sqrt((1 - measured**2) / len(means))), _MOST_CORRELATION)
 
 
 def _ranks(past: Floats, new: Floats) -> Floats:

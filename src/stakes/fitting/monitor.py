@@ -18,13 +18,18 @@ from stakes.data.past_forecasts import read_new
 from stakes.data.time_axis import Times
 from stakes.errors import SettingError
 from stakes.evaluation.judged_correction import judge_correction
-from stakes.evaluation.sequential_test import ErrorWatch, QuestionAnswered, SeenErrors, watch_errors
+from stakes.evaluation.sequential_test import (
+    ENOUGH_BLOCKS,
+    STRONG_CORRELATION,
+    ErrorWatch,
+    QuestionAnswered,
+    SeenErrors,
+    watch_errors,
+)
 from stakes.fitting.recalibrated import opened_for_its_cost
 from stakes.number_text import amount_text, count_text, fixed_text, number_text
 
 __all__ = ["Monitored", "monitor_folder"]
-
-_FEW_BLOCKS = 20  # of past cases: with fewer, even a large change takes long to be noticed
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +94,7 @@ class Monitored:
                     "past": answer.past,
                     "new": answer.new,
                     "evidence": answer.evidence,
+                    "correlation": answer.correlation,
                     "left": answer.noticed is not None,
                     "noticed_after": answer.noticed,
                     "noticed_at": self._moment(answer),
@@ -158,9 +164,16 @@ def monitor_folder(
     newer, said = _newer(given, opened.fitted.last)
     past, errors = opened.judged, _errors(opened, given, newer)
     watch = watch_errors(past.errors, errors, block=min(past.block, len(past)), alpha=alpha)
-    if watch.past_blocks < _FEW_BLOCKS:
+    if watch.past_blocks < ENOUGH_BLOCKS:
         blocks = count_text(watch.past_blocks, "block")
         said = (*said, f"past cases make only {blocks} of {watch.block}: only large changes are noticed")
+    correlation = max(answer.correlation for answer in watch.answers)
+    if correlation > STRONG_CORRELATION:
+        said = (
+            *said,
+            f"past errors are strongly correlated, {number_text(correlation, 2)} between neighbouring blocks of "
+            f"{count_text(watch.block, 'case')}: small changes take long to show, and false alarms may exceed alpha",
+        )
     times = None if given.times is None else given.times[newer]
     return Monitored(folder, watch, times, opened.cost_spec.unit, (*opened.notes, *given.notes, *said))
 
