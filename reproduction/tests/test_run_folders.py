@@ -42,7 +42,6 @@ def test_a_run_is_evaluated_on_the_cases_of_its_task() -> None:
     [
         (["evaluate", "run", "later.csv"], "later.csv"),
         (["report", "run", "--cost", "shortfall:penalty=3"], "--cost"),
-        (["report", "run", "--out", "run/report.html"], "is the report of the folder itself"),
     ],
 )
 def test_what_the_task_says_is_not_given_again(words: list[str], message: str) -> None:

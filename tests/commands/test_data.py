@@ -6,14 +6,13 @@ import pandas as pd
 import pytest
 from calls import called, complaint
 
-from reproduction.tasks import task_types
 from stakes.data.records.record import load_record, record_names
 
 
 def test_list() -> None:
     code, output, errors = called("data", "list")
     assert (code, errors) == (0, "")
-    for name in (*record_names(), *task_types()):
+    for name in record_names():
         assert f"{name}: " in output
     assert load_record("frost_merra2").attribution in output
     assert "temp_PAC (degC)\n" in output
@@ -30,7 +29,6 @@ def test_list_for_machines() -> None:
     record = load_record(wind["name"])
     assert (wind["rows"], wind["first"], wind["step_hours"]) == (len(record.times), str(record.times[0]), 3.0)
     assert wind["columns"][0] == {"name": record.columns[0], "unit": record.units[0]}
-    assert all(task["title"] for task in found["tasks"])
 
 
 @pytest.mark.parametrize("file", ["wind.csv", "wind.parquet"])

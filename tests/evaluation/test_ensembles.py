@@ -8,12 +8,12 @@ import torch
 import xarray as xr
 
 import stakes
-from reproduction.tasks.task import only_outcome, region_between
+from reproduction.tasks.task import only_outcome
 from stakes import ProtectionCost, ShortfallCost, WindDispatchCost
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.ensembles import compare, evaluate, evaluate_table
 from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.metrics import LEVELS, Assessor
+from stakes.evaluation.metrics import LEVELS, Assessor, region_between
 
 COST = ProtectionCost(0.5, 0.4, sharpness=3.0)
 REGIONS = {"high": region_between(only_outcome, lower=0.5)}

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reproduction.tasks.task import only_outcome, region_between
+from reproduction.tasks.task import only_outcome
 from stakes import (
     CVaRCost,
     ImbalanceCost,
@@ -22,7 +22,7 @@ from stakes import (
 )
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation import metrics as metrics_module
-from stakes.evaluation.metrics import LEVELS, Assessor, tail_score
+from stakes.evaluation.metrics import LEVELS, Assessor, region_between, tail_score
 from stakes.method.decision_score import DecisionScore
 from stakes.method.scores import energy_score
 

@@ -200,7 +200,7 @@ def test_resume(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     assert called("resume", "old", "--device", "cpu", "--workers", "3") == (0, "old\n", "")
     assert called("resume", "old", "--cost", "costs.py:mine")[0] == 0
     assert executions == [(Path("old"), Execution("cpu", 3), None), (Path("old"), Execution(), "costs.py:mine")]
-    assert "holds neither" in complaint("resume", "elsewhere", "--cost", "costs.py:mine")
+    assert "is neither the folder of a fit" in complaint("resume", "elsewhere", "--cost", "costs.py:mine")
 
 
 def test_a_process_of_its_own() -> None:

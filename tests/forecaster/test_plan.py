@@ -68,12 +68,12 @@ def test_numbers_of_members_that_cannot_decide(count: object) -> None:
 
 @pytest.mark.parametrize("rule", ["pointwise", "total", "energy=1,total=0.5"])
 def test_a_forecaster_of_every_score(rule: str) -> None:
-    features = np.random.default_rng(0).uniform(size=(60, 2))
+    features, outcome = np.random.default_rng(0).uniform(size=(2, 60, 2))
     quick = TrainingSettings(epochs=1, batch=16, members=4, validation_members=4)
     usual: dict[str, Any] = {"model": ImplicitSettings(noise=2, hidden=8, layers=1), "base": "none", "training": quick}
     usual |= {"decision_weight": 0, "random_state": 0}
     models = [
-        stakes.DecisionAwareForecaster(COST, **usual, **given).fit(features, features).models_[0]
+        stakes.DecisionAwareForecaster(COST, **usual, **given).fit(features, outcome).models_[0]
         for given in ({}, {"scoring_rule": rule})
     ]
     first, second = ([*model.parameters()] for model in models)
@@ -82,6 +82,6 @@ def test_a_forecaster_of_every_score(rule: str) -> None:
 
 def test_a_cost_without_a_total_is_refused_in_one_sentence() -> None:
     cost = stakes.ProtectionCost(0.5, 0.5)
-    features = np.random.default_rng(0).uniform(size=(60, 2))
+    features, outcome = np.random.default_rng(0).uniform(size=(2, 60, 2))
     with pytest.raises(SettingError, match=r"its total\(outcome\), for the CRPS of it; ProtectionCost has none$"):
-        stakes.DecisionAwareForecaster(cost, scoring_rule="total", epochs=1).fit(features, features)
+        stakes.DecisionAwareForecaster(cost, scoring_rule="total", epochs=1).fit(features, outcome)
