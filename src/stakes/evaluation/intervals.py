@@ -44,7 +44,8 @@ Floats = NDArray[np.float64]
 _STEP = 1e-3  # of the waves, so small that functions of means are straight lines between replicates
 _BY_CHANCE = 1.28  # standard errors of an autocorrelation, which chance exceeds in one of ten
 _MOST_CORRELATION = 0.98
-_LEAST_CORRELATED, _LEAST_SKEWED = 6, 5  # terms, of which a correlation and a skewness can be measured
+_LEAST_SKEWED = 5  # terms, of which a skewness can be measured
+_LEAST_WAVES = 4  # kept however correlated terms look: fewer tell no variance, and chance alone may ask for fewer
 _FARTHEST = 2.5  # times Student's quantile
 _MORE_SKEWED = 1.25  # times as skewed as measured: few terms of a skewed distribution show too little of its tail
 
@@ -172,11 +173,11 @@ class Sampled:
     def _by_time(self) -> Floats:
         """How far waves in time move the statistic: all of them, or those longer than the memory that shows."""
         moved = (self.replicates[0] - self.estimate) / _STEP
-        while len(moved) + 1 >= _LEAST_CORRELATED and np.isfinite(moved).all():
+        while len(moved) > _LEAST_WAVES and np.isfinite(moved).all():
             correlation = autocorrelation(_terms(moved))
             if correlation <= _BY_CHANCE / math.sqrt(len(moved) + 1):
                 break
-            moved = moved[: max(int(len(moved) * (1 - correlation) / (1 + correlation)), 1)]
+            moved = moved[: max(int(len(moved) * (1 - correlation) / (1 + correlation)), _LEAST_WAVES)]
         return moved
 
     @property
