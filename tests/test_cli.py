@@ -24,7 +24,7 @@ def python(*words: str) -> str:
 
 
 COMMANDS = "fit decide evaluate recalibrate monitor report check-cost backtest refit serve demo"
-COMMANDS += " resume completion data"
+COMMANDS += " resume data"
 HEAVY = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.training")
 
 
@@ -39,7 +39,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
 
 
 def test_no_help_of_a_command_imports_anything_heavy() -> None:
-    asked = [*([name] for name in COMMANDS.split()), *(["data", name] for name in ("list", "export", "era5"))]
+    asked = [*([name] for name in COMMANDS.split()), *(["data", name] for name in ("list", "export"))]
     code = (
         f"import sys, stakes.cli; codes = {{stakes.cli.main([*words, '--help']) for words in {asked}}}\n"
         f"print(codes, [name for name in {HEAVY} if name in sys.modules])"
@@ -113,7 +113,7 @@ def test_an_interrupt_outside_training_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 def test_matplotlib_keeps_its_notes_to_itself() -> None:
     with TestCase().assertNoLogs():
-        called("completion", "bash")
+        called("data", "list")
         logging.getLogger("matplotlib.font_manager").warning("Matplotlib is building the font cache")
 
 

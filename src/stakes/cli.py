@@ -38,7 +38,6 @@ _COMMANDS: dict[Group | None, dict[str, str]] = {
         "`serve`.",
         "demo": "Decisions on three real records, from tables to reports. Two minutes on two cores.",
     },
-    None: {"completion": "Print what makes the shell complete the words of `stakes`."},
 }
 
 app = App(

@@ -208,7 +208,7 @@ def test_a_file_without_series(tmp_path: Path) -> None:
 def test_zarr_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(point("t2m"), tmp_path / "a.zarr")
     monkeypatch.setitem(sys.modules, "zarr", None)
-    with pytest.raises(NetCDFError, match=r'can only be read with zarr; pip install "stakes\[era5\]"'):
+    with pytest.raises(NetCDFError, match=r'can only be read with zarr; pip install "stakes\[zarr\]"'):
         read_series(path)
 
 

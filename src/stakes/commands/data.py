@@ -1,13 +1,13 @@
-"""`stakes data`: the records inside the package, and ERA5."""
+"""`stakes data`: the records inside the package."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from stakes import __version__
 from stakes.commands import flags as flag
-from stakes.commands.flags import examples, whole
+from stakes.commands.flags import examples
 
 __all__ = ["app"]
 
@@ -52,43 +52,6 @@ def export(
     table.insert(0, "time", record.times)
     write_table(table, out)
     print_json({"out": str(out), **_record(name)}) if json else print_text(str(out))
-
-
-@app.command(
-    help="Fetch ERA5 at a point, or a patch of points around it, as one NetCDF file for `fit`. A "
-    "second start goes on where the first was interrupted.",
-    help_epilogue=examples(
-        "stakes data era5 --source cds --variables u10,v10 --at 56.75 5 --years 2005-2021 \\",
-        "  --step 6 --out wind.nc",
-    ),
-)
-def era5(
-    *,
-    source: Annotated[
-        Literal["cds", "arco"],
-        Parameter(help="cds: the Climate Data Store, with your key; arco: a public Zarr store, far more to transfer"),
-    ],
-    variables: Annotated[str, Parameter(help="names, short or long, separated by commas")],
-    at: Annotated[tuple[float, float], Parameter(help="latitude and longitude in degrees", negative="")],
-    years: Annotated[str, Parameter(help="whole years, such as 2005-2021")],
-    out: Annotated[Path, Parameter(help="file to write, .nc")],
-    patch: Annotated[int, whole("points on each side of the patch, odd")] = 1,
-    step: Annotated[int, whole("hours between times")] = 1,
-    store: Annotated[str | None, Parameter(help="another Zarr store for arco")] = None,
-    force: flag.Force = False,
-    json: flag.Json = False,
-    quiet: flag.Quiet = False,
-) -> None:
-    from stakes.commands.output import print_json, print_notes, print_text, require_writable
-    from stakes.data.era5.fetch import fetch_era5, find_source
-    from stakes.data.era5.request import Era5Request, variable_names, years_of
-    from stakes.status_lines import StatusLines
-
-    require_writable(out, force, (".nc",))
-    request = Era5Request(variable_names(variables), at, years_of(years), patch, step)
-    fetched = fetch_era5(request, find_source(source, store), out, StatusLines(quiet))
-    print_notes(fetched.notes, quiet)
-    print_json(fetched.record()) if json else print_text(str(out))
 
 
 def _described(known: dict[str, Any]) -> str:

@@ -27,7 +27,6 @@ class _Kind:
     class_name: str
     line: str
     example: str
-    module: str = "named_costs"
     each: tuple[str, ...] = ()  # parameters that may have a number for each outcome
     ranges: tuple[str, ...] = ()  # those of which one may be a range
     texts: tuple[str, ...] = ()
@@ -69,28 +68,24 @@ _KINDS = {
         "ScheduleCost",
         "commit a quantity for each of several outcomes, such as hours, with a limit from one to the next",
         "schedule:short=50,long=0.5,quadratic=1,ramp=0.4",
-        "schedules",
         each=("short", "long", "quadratic", "lower", "upper"),
     ),
     "allocation": _Kind(
         "AllocationCost",
         "share out a budget among several outcomes, linear cost of too little and too much at each",
         "allocation:short=4,long=1,budget=500",
-        "schedules",
         each=("short", "long"),
     ),
     "storage": _Kind(
         "StorageCost",
         "sell ahead for several outcomes, which a battery helps to deliver; outcome: what is produced",
         "storage:price=30,short=60,long=5,power=10,energy=40",
-        "storage",
         each=("price", "short", "long", "power", "energy"),
     ),
     "arbitrage": _Kind(
         "ArbitrageCost",
         "charge and discharge a battery against several prices, which are the outcomes",
         "arbitrage:power=10,energy=40,efficiency=0.9,quadratic=0.1",
-        "storage",
         each=("power", "energy"),
     ),
 }
@@ -177,7 +172,7 @@ def library_cost(name: str, parameters: Mapping[str, ParameterValue]) -> "Cost":
     require_library_name(name)
     from stakes.method.power_curve import PowerCurve
 
-    kind = getattr(import_module(f"stakes.method.{_KINDS[name].module}"), _KINDS[name].class_name)
+    kind = getattr(import_module("stakes"), _KINDS[name].class_name)
     of_cost = {field.name: field for field in fields(kind) if field.name != "power_curve"}
     of_curve = [field.name for field in fields(PowerCurve)] if name == "wind_dispatch" else []
     _require_known(name, parameters, (*of_cost, *of_curve))

@@ -130,7 +130,7 @@ def _zarr_store(path: str) -> "Dataset":
     try:
         import_module("zarr")
     except ImportError as error:
-        raise NetCDFError(f'{path!r} can only be read with zarr; pip install "stakes[era5]"') from error
+        raise NetCDFError(f'{path!r} can only be read with zarr; pip install "stakes[zarr]"') from error
     consolidated = (Path(path) / ".zmetadata").is_file()
     dataset = _opened(path, "Zarr", "open_zarr", chunks=None, decode_timedelta=False, consolidated=consolidated)
     return dataset[sorted(dataset.data_vars, key=str)]  # a folder has no order
