@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 # The tests start many interpreters, which would else compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Packages that stakes plugs into; what each is tested with is in tests/plugins/requirements.
+# Packages that stakes plugs into; what each is tested with is in tests/integrations/requirements.
 PLUGINS := neuralforecast darts lightning anemoi
 
 .PHONY: install demo test tests lint browser docs reproduce bench forecast-quality plugins release soak clean
@@ -61,7 +61,7 @@ forecast-quality: $(READY)
 plugins: $(PLUGINS:%=plugin-%)
 
 plugin-%: build/plugins/%/.installed
-	build/plugins/$*/bin/python -m pytest --noconftest -m plugins tests/plugins/test_$*.py
+	build/plugins/$*/bin/python -m pytest --noconftest -m plugins tests/integrations/test_$*.py
 
 # What would be published, in dist/: built without a warning, installed alone in an empty environment, where it runs the tutorial.
 release: $(READY)
@@ -95,7 +95,7 @@ $(READY): $(INSTALLED)
 	touch $(READY)
 
 .PRECIOUS: build/plugins/%/.installed
-build/plugins/%/.installed: tests/plugins/requirements/%.txt pyproject.toml
+build/plugins/%/.installed: tests/integrations/requirements/%.txt pyproject.toml
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< --editable .
 	if test -e $(<:.txt=.alone.txt); then $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \

@@ -29,16 +29,15 @@ from reproduction.tasks.synthetic import SyntheticTask
 from reproduction.tasks.task import Task
 from reproduction.tasks.wind import WindTask
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
-from stakes.data.cases import Cases
-from stakes.data.estimator_input import alternate_blocks
+from stakes.data.cases import Cases, alternate_blocks
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom
 from stakes.evaluation.intervals import Resampling
-from stakes.evaluation.weight_frontier import Frontier
-from stakes.method.models.model_ensemble import pooled_parts
-from stakes.method.training_settings import ModelSettings, TrainingSettings
+from stakes.evaluation.selection import Frontier
+from stakes.models.ensemble import pooled_parts
 from stakes.settings import to_plain
-from stakes.training.many_weights import ESTIMATOR_MODELS, automatic_settings
 from stakes.training.processes import called_for_each
+from stakes.training.settings import ModelSettings, TrainingSettings
+from stakes.training.weight_search import ESTIMATOR_MODELS, automatic_settings
 
 RESULTS = Path(__file__).parent / "results" / "automatic_weight.json"
 MEMBERS = 200

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.records.record import MISSING_INTEGER, records_folder
+from stakes.data.records import MISSING_INTEGER, records_folder
 from stakes.errors import RecordError
 
 __all__ = ["RECIPES", "Recipe", "build_records", "main"]

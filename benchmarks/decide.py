@@ -17,8 +17,8 @@ import torch
 
 import stakes
 from benchmarks.timing import seconds
-from stakes.method.models.model_ensemble import pooled_parts
-from stakes.method.training_settings import TrainingSettings
+from stakes.models.ensemble import pooled_parts
+from stakes.training.settings import TrainingSettings
 
 ROWS, FEATURES, MEMBERS, STEPS, TURNS = 10_000, 20, 500, 200, 3
 COSTS = {

@@ -26,11 +26,11 @@ import stakes
 from benchmarks.timing import interleave, processor
 from reproduction.tasks.portfolio import IrishWind
 from stakes.evaluation.metrics import Assessor
-from stakes.method.training_settings import ImplicitSettings
-from stakes.training.many_weights import automatic_settings
 from stakes.training.processes import called_for_each
 from stakes.training.replicas import Replica
+from stakes.training.settings import ImplicitSettings
 from stakes.training.trainer import train
+from stakes.training.weight_search import automatic_settings
 
 BATCH, MEMBERS, JUDGED = 256, 10, 200
 COUNTS = (10, 20, 64)

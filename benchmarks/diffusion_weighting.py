@@ -21,7 +21,7 @@ from torch.func import functional_call, stack_module_state
 
 import stakes
 from reproduction.tasks.synthetic import SyntheticTask
-from stakes.method.models.diffusion import DecisionWeighting, Prediction
+from stakes.models.diffusion import DecisionWeighting, Prediction
 
 WEIGHTS = (0.0, 0.5, 0.9, 0.95)
 SEEDS = 3

@@ -27,7 +27,7 @@ from scipy.stats import ks_2samp, ttest_ind
 
 from benchmarks.false_choices import independent_paths
 from benchmarks.timing import processor
-from stakes.evaluation.sequential_test import SeenErrors, watch_errors
+from stakes.evaluation.drift import SeenErrors, watch_errors
 
 PAST, FEW, NEW, LATE = 500, 140, 365, 182
 RESULTS = Path(__file__).parent / "results" / "error_watch.json"

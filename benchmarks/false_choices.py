@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from benchmarks.timing import processor
-from stakes.data.estimator_input import alternate_blocks
+from stakes.data.cases import alternate_blocks
 from stakes.evaluation.headroom import automatic_block
-from stakes.evaluation.weight_frontier import frontier
+from stakes.evaluation.selection import frontier
 
 DAYS, HOURS, SKEWED = (20, 40, 60, 90, 180), (24, 48), (False, True)
 FIXED = (24,)  # blocks to compare the automatic ones with

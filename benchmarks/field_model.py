@@ -21,12 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from stakes.cost_text.written_cost import CostSpec
-from stakes.evaluation.decision_terms import decision_terms
+from stakes.actions.solve import optimal_action
+from stakes.cost_spec.spec import CostSpec
 from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.member_order import error_ranks, reordered
-from stakes.method.actions import optimal_action
-from stakes.method.scores import PointwiseCRPS
+from stakes.evaluation.metrics import decision_terms
+from stakes.forecasting.copula import error_ranks, reordered
+from stakes.scores.scoring_rules import PointwiseCRPS
 
 COST = "wind_dispatch:penalty=20"
 INPUTS, FORECAST = ("u10", "v10", "u100", "v100"), ("u100", "v100")
@@ -113,8 +113,8 @@ def loss_of(way: str, weight: float, field: Field, sizes: dict[str, float] | Non
     seen = {"components": list(FORECAST), "means": field.means.tolist(), "scales": field.scales.tolist(), "scalers": []}
     seen |= {"points": list(range(field.points))}
     others = {
-        "decision": {"_target_": "stakes.plugins.anemoi.DecisionLoss", "cost": COST, **seen},
-        "area": {"_target_": "stakes.plugins.anemoi.AggregateCRPS", **seen},
+        "decision": {"_target_": "stakes.integrations.anemoi.DecisionLoss", "cost": COST, **seen},
+        "area": {"_target_": "stakes.integrations.anemoi.AggregateCRPS", **seen},
     }
     if way in ("points", *others) and sizes is None:
         return get_loss_function(OmegaConf.create({"points": first, **others}[way]), scalers, indices)

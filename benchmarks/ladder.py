@@ -32,9 +32,9 @@ import stakes
 from benchmarks.forecast_quality.comparison import holm, p_value
 from benchmarks.forecast_quality.problems import Problem, problems
 from benchmarks.timing import processor
+from stakes.costs.cost import Cost
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Resampling
-from stakes.method.costs import Cost
 from stakes.training.processes import called_for_each
 
 MEMBERS = 200

@@ -30,15 +30,15 @@ from benchmarks.timing import processor
 from reproduction.tasks.portfolio import EuropeanWind, SimulatedPortfolio
 from reproduction.tasks.task import TaskData
 from stakes import ParameterRange, ShortfallCost, WindDispatchCost, optimal_action
+from stakes.costs.parameter_range import ParameterColumn
 from stakes.data.cases import Cases
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Resampling, Sampled
-from stakes.method.models.model_ensemble import pooled_parts
-from stakes.method.parameter_column import ParameterColumn
-from stakes.method.scores import PointwiseCRPS
-from stakes.method.training_settings import ImplicitSettings, TrainingSettings
+from stakes.models.ensemble import pooled_parts
+from stakes.scores.scoring_rules import PointwiseCRPS
+from stakes.training.progress import Trained
 from stakes.training.replicas import Replica
-from stakes.training.results import Trained
+from stakes.training.settings import ImplicitSettings, TrainingSettings
 from stakes.training.trainer import train
 
 PENALTIES = (2.0, 5.0, 10.0, 20.0, 50.0)

@@ -22,8 +22,8 @@ from torch import Tensor
 
 import stakes
 from benchmarks.timing import interleave, processor
-from stakes.method.cvar_programs import CVaRProgram
-from stakes.method.member_blocks import Recourse
+from stakes.programs.cvar import CVaRProgram
+from stakes.programs.recourse import Recourse
 
 HOURS, MEMBERS, CASES, FEW = 24, 50, 64, 2
 LEVEL = 0.9

@@ -10,10 +10,10 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stakes.bundle import load_bundle
-from stakes.evaluation.ladder import Ladder
-from stakes.reports.ladder_words import rung_title
-from stakes.reports.style import COLOURS, style, to_svg
+from stakes.artifacts.fits import load_bundle
+from stakes.evaluation.selection import Ladder
+from stakes.reports.drawing import COLOURS, style, to_svg
+from stakes.reports.selection_text import rung_title
 
 FILE = Path(__file__).parent.parent / "docs" / "figures" / "ladder.svg"
 TITLES = {

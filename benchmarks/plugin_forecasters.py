@@ -28,7 +28,7 @@ import torch
 import stakes
 from reproduction.tasks.portfolio import EuropeanWind
 from stakes.evaluation.intervals import paired_difference
-from stakes.evaluation.member_order import error_ranks, reordered
+from stakes.forecasting.copula import error_ranks, reordered
 
 FOLDER = Path("build/plugin_forecasters")
 COST, PENALTY, MEMBERS = "shortfall:penalty=20", 20.0, 100
@@ -85,7 +85,7 @@ def neuralforecast_members(kind: str, way: Way, seed: int, tables: str) -> np.nd
     from neuralforecast.losses.pytorch import DistributionLoss
     from neuralforecast.models import NHITS, TSMixerx
 
-    from stakes.plugins.neuralforecast import DecisionAwareLoss
+    from stakes.integrations.neuralforecast import DecisionAwareLoss
 
     values, known = power(tables)
     table = values.melt(ignore_index=False, var_name="unique_id", value_name="y").reset_index(names="ds")
@@ -134,8 +134,8 @@ def darts_members(way: Way, seed: int, tables: str) -> np.ndarray:
     from darts.models import TiDEModel
     from darts.utils.likelihood_models.torch import GaussianLikelihood
 
-    from stakes.plugins.darts import DecisionAwareLikelihood
-    from stakes.plugins.factor_head import FactorForecast
+    from stakes.integrations.darts import DecisionAwareLikelihood
+    from stakes.integrations.forecast_objective import FactorForecast
 
     values, _ = power(tables)
     train = values[values.index < JUDGED_FROM]

@@ -33,7 +33,7 @@ from torch import Tensor
 
 from benchmarks.timing import processor
 from stakes import InteriorPoint, optimal_action, solve_action
-from stakes.method.scenario_data import scaled
+from stakes.programs.interior_point import scaled
 from stakes.training.processes import called_for_each
 from tests.method.quadratic_programs import Answer, QuadraticProgram
 from tests.method.random_costs import KINDS, random_decision

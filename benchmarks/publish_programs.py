@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stakes.number_text import number_text, signed_interval_text
+from stakes.text import number_text, signed_interval_text
 
 __all__ = ["programs_markdown", "publish_programs"]
 

@@ -20,9 +20,9 @@ from torch import Tensor
 import stakes
 from benchmarks.layers import CostFunction, paper_layer, shortfall
 from stakes.data.cases import Cases
-from stakes.method.training_settings import TrainingSettings
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.stepper import Stepper
+from stakes.training.settings import TrainingSettings
+from stakes.training.steps import Stepper
 
 MODELS = {"implicit": stakes.ImplicitModel, "diffusion": stakes.DiffusionModel}
 CASES, FEATURES, BATCH = 20_480, 3, 256

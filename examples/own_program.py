@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import RidgeCV
 
 import stakes
-from stakes.data.records.record import load_record
+from stakes.data.records import load_record
 
 # Demand of all shops in hundreds, and what is known of a day: promotions, holidays, weather, weekday, demand before.
 record = load_record("demand_bakery")

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from stakes.cli import flags as flag
 from stakes.cli import run_app
-from stakes.commands import flags as flag
 from stakes.errors import SettingError
 
 _RUN_FLAGS = (
@@ -142,9 +142,9 @@ def evaluate(
     quiet: flag.Quiet = False,
 ) -> None:
     from reproduction.runs.judged import evaluate_run
-    from stakes.commands.output import print_json, print_notes, print_table, print_text, require_writable
-    from stakes.data.tables import without_noise, write_table
-    from stakes.method.argument_checks import require_count
+    from stakes.argument_checks import require_count
+    from stakes.cli.output import print_json, print_notes, print_table, print_text, require_writable
+    from stakes.data.tables.tables import without_noise, write_table
 
     require_writable(cases, force)
     if block is not None:
@@ -170,7 +170,7 @@ def report(
     force: flag.Force = False,
 ) -> None:
     from reproduction.runs.judged import write_run_report
-    from stakes.commands.output import require_writable
+    from stakes.cli.output import require_writable
 
     require_writable(out, force, (".html",))
     sys.stdout.write(f"{write_run_report(folder, out)}\n")

@@ -18,8 +18,8 @@ from reproduction.tables_of_results import (
 )
 from stakes.errors import StakesError
 from stakes.evaluation.study import Study
+from stakes.reports.drawing import style, to_svg
 from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, Table
-from stakes.reports.style import style, to_svg
 
 
 def draw_figures(studies: Studies, subjects: Sequence[str]) -> tuple[dict[str, Figure], list[str]]:

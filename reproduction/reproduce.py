@@ -24,12 +24,12 @@ from reproduction.run_studies import kept_study, run_studies
 from reproduction.runs.settings import RunSettings, task_data
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import portfolio_rows, score_rows, summarise
+from stakes.console import StatusLines
 from stakes.errors import InterruptedTraining, SettingError, StakesError
 from stakes.evaluation.study import Study
 from stakes.files import locked, write_atomically
 from stakes.reports.page import Figure, write_report
 from stakes.settings import to_plain
-from stakes.status_lines import StatusLines
 from stakes.training.execution import Execution
 
 # Members per second, through a training step and through one step of sampling, of the paper's networks: on one core of

@@ -20,11 +20,11 @@ from reproduction.runs.sweep import Point, Sweep
 from reproduction.tasks.task import Task
 from stakes.data.cases import Cases
 from stakes.errors import SettingError, StudyError
-from stakes.evaluation.member_order import error_ranks, reordered
 from stakes.evaluation.metrics import LEVELS, Assessor
 from stakes.evaluation.study import AXES, Study
 from stakes.files import write_atomically
-from stakes.method.scores import PointwiseCRPS
+from stakes.forecasting.copula import error_ranks, reordered
+from stakes.scores.scoring_rules import PointwiseCRPS
 from stakes.settings import canonical_text, to_plain
 from stakes.training.processes import called_for_each
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.time_series import TimeSeries
+from stakes.data.tables.lags import TimeSeries
 from stakes.errors import TableError, WheelError
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from reproduction.plan import BASES, CHOICES, MAIN, METHODS, SCORE_CHOICES, SHUFFLED, TOTAL, ScoreChoice, score_choice
 from reproduction.study_collection import Studies, StudyKey
+from stakes.argument_checks import require_finite
 from stakes.errors import StudyError
 from stakes.evaluation.calibration import calibration_sides, economic_value, skill, total_spread
 from stakes.evaluation.intervals import Difference, Sampled, defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
-from stakes.method.argument_checks import require_finite
-from stakes.number_text import number_text, signed_interval_text
 from stakes.reports.page import Cell, Column, ShownCell, Table
+from stakes.text import number_text, signed_interval_text
 
 METRICS = (
     "energy_score",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from stakes.serving.worker_processes import Answering, Reply
+from stakes.service.workers import Answering, Reply
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers have no path to the tests
 SPACES = {b"much": 2_000_000, b"very much": 20_000_000}

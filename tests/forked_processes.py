@@ -19,7 +19,7 @@ from small_sweeps import TINY, train_here
 
 from reproduction.runs.sweep import read_sweep
 from stakes.training import processes
-from stakes.training.stepper import Stepper
+from stakes.training.steps import Stepper
 
 
 class ForkedCommand(subprocess.Popen[str]):

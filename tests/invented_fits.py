@@ -7,16 +7,15 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.cost_text.written_cost import CostSpec
-from stakes.data.quality import DataQuality
+from stakes.actions.solve import optimal_action
+from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import Cost
+from stakes.data.tables.missingness import DataQuality
 from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.ladder import JudgedCases, Ladder, Rung, rung_on_test
 from stakes.evaluation.metrics import LEVELS, Assessor
+from stakes.evaluation.selection import Frontier, JudgedCases, Ladder, Rung, frontier, rung_on_test
 from stakes.evaluation.study import AXES, Study
-from stakes.evaluation.weight_frontier import Frontier, frontier
-from stakes.method.actions import optimal_action
-from stakes.method.costs import Cost
 from stakes.reports.fit_report import JudgedFit
 
 SPEC = CostSpec.parse("imbalance:short=10,long=1,upper=150,unit=EUR,action_unit=GW")

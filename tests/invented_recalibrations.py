@@ -5,12 +5,12 @@ from typing import Literal
 
 import numpy as np
 
-from stakes.cost_text.written_cost import CostSpec
-from stakes.data.given_forecasts import GivenForecasts
+from stakes.cost_spec.spec import CostSpec
+from stakes.data.forecasts.forecast_set import GivenForecasts
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.judged_correction import judge_correction
-from stakes.evaluation.ladder import JudgedCases, Ladder, Rung, first_rung, rung_on_test
-from stakes.reports.judged_recalibration import JudgedRecalibration
+from stakes.evaluation.selection import JudgedCases, Ladder, Rung, first_rung, rung_on_test
+from stakes.forecasting.recalibration import judge_correction
+from stakes.reports.comparison import JudgedRecalibration
 
 SPEC = CostSpec.parse("newsvendor:underage=9,overage=1,upper=40,unit=EUR,action_unit=kg")
 

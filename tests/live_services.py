@@ -13,13 +13,13 @@ from forked_processes import ForkedCommand
 from golden.make_bundle import FOLDER, LAYOUT, table
 from starlette.types import ASGIApp
 
-from stakes.bundle.manifest import record_file
-from stakes.data.stored_cases import STORED_CASES, save_cases
-from stakes.serving.app import create_app
-from stakes.serving.served_forecasts import open_fits
-from stakes.serving.server import make_server, open_listener
-from stakes.serving.settings import ServiceSettings
-from stakes.serving.worker_processes import Answering, be_a_nursery
+from stakes.artifacts.manifest import record_file
+from stakes.data.cases import STORED_CASES, save_cases
+from stakes.service.app import create_app
+from stakes.service.forecasts import open_fits
+from stakes.service.server import make_server, open_listener
+from stakes.service.settings import ServiceSettings
+from stakes.service.workers import Answering, be_a_nursery
 
 
 def golden_fit(folder: Path) -> Path:

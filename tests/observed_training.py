@@ -14,10 +14,10 @@ from stakes import (
 )
 from stakes.data.cases import Cases
 from stakes.errors import InterruptedTraining
-from stakes.method.training_settings import TrainingSettings
+from stakes.training.progress import Observer, Phase, Progress, Trained
 from stakes.training.replicas import Replica
-from stakes.training.results import Observer, Phase, Progress, Trained
-from stakes.training.stepper import Stepper
+from stakes.training.settings import TrainingSettings
+from stakes.training.steps import Stepper
 from stakes.training.trainer import train
 
 CPU = torch.device("cpu")

@@ -7,9 +7,9 @@ from tempfile import mkdtemp
 import numpy as np
 import pandas as pd
 
-from stakes.data.layout import TableLayout
-from stakes.fitting.fit import FitResult, run_fit
-from stakes.fitting.request import FitRequest
+from stakes.data.tables.layout import TableLayout
+from stakes.workflows.fit import FitResult, run_fit
+from stakes.workflows.inputs import FitRequest
 
 __all__ = ["COST", "LAYOUT", "ranged_fit", "table"]
 

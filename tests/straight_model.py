@@ -3,8 +3,7 @@
 import torch
 from torch import nn
 
-from stakes.method.models.sample_model import TrainingDraw
-from stakes.method.models.scaling import Scaling
+from stakes.models.sample_model import Scaling, TrainingDraw
 
 
 class StraightModel(nn.Module):

@@ -30,7 +30,7 @@ HEAVY = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.tra
 
 def test_the_list_of_commands_imports_none_of_them() -> None:
     """Asked in one process, here and below: what any of it imports would be there in the end."""
-    heavy = (*HEAVY, "stakes.commands")
+    heavy = (*HEAVY, "stakes.cli")
     code = (
         "import sys, stakes.cli; codes = [stakes.cli.main(words) for words in (['--help'], ['--version'], [])]\n"
         f"print(codes, [name for name in {heavy} if name in sys.modules])"
@@ -107,7 +107,7 @@ def test_an_interrupt_outside_training_is_told(monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stakes.commands.check_cost._checked", interrupted)
+    monkeypatch.setattr("stakes.cli.check_cost._checked", interrupted)
     assert called("check-cost", "--cost", "shortfall:penalty=3") == (130, "", "stakes: interrupted\n")
 
 
@@ -125,6 +125,6 @@ def test_warnings_of_libraries_are_kept_back_and_ours_are_told(monkeypatch: pyte
             warnings.warn("members\nfailed", StakesWarning, stacklevel=1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stakes.commands.check_cost._checked", warning)
+    monkeypatch.setattr("stakes.cli.check_cost._checked", warning)
     words = ["check-cost", "--cost", "shortfall:penalty=3"]
     assert called(*words) == (130, "", "note: members failed\nstakes: interrupted\n")

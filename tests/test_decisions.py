@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 import stakes
-from stakes import decisions
-from stakes.decision_notes import decision_notes
-from stakes.decisions import Decisions, decision_table, solve_decisions, uncertified_notes
 from stakes.errors import CostError
+from stakes.forecasting import decisions
+from stakes.forecasting.decisions import Decisions, decision_notes, decision_table, solve_decisions, uncertified_notes
 
 MEMBERS = torch.from_numpy(np.random.default_rng(0).normal(3, 0.4, size=(7, 9, 1)))
 COST = stakes.ImbalanceCost(4.0, 1.0, lower=2.9, upper=3.3)

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from calls import called
 
-from stakes import demo
-from stakes.fitting import fit
-from stakes.fitting.inputs import FitInputs
+from stakes.workflows import demo, fit
+from stakes.workflows.inputs import FitInputs
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 

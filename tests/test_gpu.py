@@ -11,10 +11,10 @@ import torch
 import stakes
 from stakes.data.cases import Cases
 from stakes.errors import InterruptedTraining
-from stakes.method.training_settings import Companion, TrainingSettings
 from stakes.training.policy import PolicySettings, train_policy
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.stepper import Stepper
+from stakes.training.settings import Companion, TrainingSettings
+from stakes.training.steps import Stepper
 from stakes.training.trainer import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -1,4 +1,4 @@
-"""The rooms of the house, and that imports go one way between them."""
+"""Imports go one way between the packages."""
 
 import ast
 from functools import cache
@@ -12,8 +12,8 @@ import stakes
 PACKAGE = Path(stakes.__file__).parent
 
 
-def room(module: str) -> str:
-    """`stakes.data.tables` is in the room `data`; the package itself, which imports lazily, is in none."""
+def package_of(module: str) -> str:
+    """`stakes.data.tables.tables` is in the package `data`; `stakes` itself, which imports lazily, is in none."""
     return module.partition(".")[2].partition(".")[0]
 
 
@@ -28,32 +28,37 @@ def imported(path: Path) -> set[str]:
 
 @cache
 def graph() -> dict[str, set[str]]:
-    rooms: dict[str, set[str]] = {}
+    packages: dict[str, set[str]] = {}
     known = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     for path in PACKAGE.rglob("*.py"):
         own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         if own == "__init__":
             continue
-        used = {room(name) for name in imported(path) if name.startswith("stakes.")}
-        rooms.setdefault(own, set()).update((used & known) - {own})
-    return rooms
+        used = {package_of(name) for name in imported(path) if name.startswith("stakes.")}
+        packages.setdefault(own, set()).update((used & known) - {own})
+    return packages
 
 
-def test_imports_between_rooms_go_one_way() -> None:
+def test_imports_between_packages_go_one_way() -> None:
     try:
         TopologicalSorter(graph()).prepare()
     except CycleError as error:
-        pytest.fail(f"rooms import each other in a circle: {' <- '.join(error.args[1])}")
+        pytest.fail(f"packages import each other in a circle: {' <- '.join(error.args[1])}")
 
 
-def test_the_order_of_the_rooms() -> None:
-    order = ("method", "data", "tasks", "training", "evaluation", "forecaster", "reports", "fitting", "commands")
-    rooms = graph()
-    for place, name in enumerate(order):
-        assert not rooms[name] & set(order[place + 1 :]), f"{name} imports what comes after it"
+ORDER = (
+    *("costs", "programs", "actions", "models", "scores", "cost_spec", "data", "training", "evaluation"),
+    *("forecasting", "artifacts", "reports", "workflows", "service", "cli", "integrations"),
+)
 
 
-@pytest.mark.parametrize("last", ["commands", "paper", "demo", "serving", "plugins"])
-def test_nothing_below_imports_the_last_rooms(last: str) -> None:
+def test_the_order_of_the_packages() -> None:
+    packages = graph()
+    for place, name in enumerate(ORDER):
+        assert not packages[name] & set(ORDER[place + 1 :]), f"{name} imports what comes after it"
+
+
+@pytest.mark.parametrize("last", ["cli", "service", "integrations"])
+def test_nothing_below_imports_the_last_packages(last: str) -> None:
     users = {name for name, used in graph().items() if last in used}
-    assert users <= {"cli", "commands"}
+    assert users <= {"cli"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stakes.label_order import label_numbers, number_order, shortened
+from stakes.text import label_numbers, number_order, shortened
 
 
 @pytest.mark.parametrize(

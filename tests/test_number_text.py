@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stakes.number_text import (
+from stakes.text import (
     MISSING,
     amount_text,
     change_text,

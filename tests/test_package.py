@@ -8,8 +8,8 @@ import pytest
 import stakes
 
 PACKAGE = Path(stakes.__file__).parent
-METHOD = PACKAGE / "method"
-INNER_RING = sorted(".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in METHOD.rglob("*.py"))
+CORE = ("costs", "programs", "actions", "models", "scores")
+CORE_MODULES = sorted(f"{path.parent.name}.{path.stem}" for name in CORE for path in (PACKAGE / name).glob("[a-z]*.py"))
 PUBLIC_NAMES = (
     "ActionSolution",
     "Cost",
@@ -61,14 +61,14 @@ except ImportError as error:
 
 
 def test_each_step_of_a_fresh_interpreter_loads_what_it_needs_alone(tmp_path: Path) -> None:
-    """The method: torch and numpy; scores and actions: no compiler; tasks: no xarray; deciding: nothing of fitting."""
+    """The core: torch and numpy; scores and actions: no compiler; tasks: no xarray; deciding: nothing of fitting."""
     (tmp_path / "members.csv").write_text("m0,m1\n1,2\n")
     words = ["decide", "--members", str(tmp_path / "members.csv"), "--cost", "newsvendor:underage=1,overage=1,upper=9"]
-    heavy = ("sklearn", "scipy", "matplotlib", "xarray", "stakes.forecaster", "stakes.bundle")
+    heavy = ("sklearn", "scipy", "matplotlib", "xarray", "stakes.forecasting.forecaster", "stakes.artifacts.fits")
     code = f"""
 import stakes, sys, torch, numpy
 known = {{name.partition('.')[0] for name in sys.modules}} | sys.stdlib_module_names | {{'stakes'}}
-for module in {INNER_RING!r}:
+for module in {CORE_MODULES!r}:
     __import__('stakes.' + module)
 print(sorted({{name.partition('.')[0] for name in sys.modules}} - known))
 for outcomes in (1, 3):
@@ -86,17 +86,13 @@ print(stakes.cli.main({[*words, "--quiet"]}), [name for name in {heavy} if name 
     assert (lines[:3], lines[-1]) == (["[]", "False", "set()"], "0 []")
 
 
-def test_inner_ring_is_the_whole_method() -> None:
-    assert {"method.costs", "method.actions", "method.scores", "method.models.diffusion"} <= set(INNER_RING)
-
-
-def test_inner_ring_imports_torch_numpy_and_itself_only() -> None:
+def test_the_core_imports_torch_numpy_and_itself_only() -> None:
     allowed = sys.stdlib_module_names | {"torch", "numpy"}
-    inner = {f"stakes.{name}" for name in (*INNER_RING, "errors", "number_text")}
-    for module in INNER_RING:
+    core = {f"stakes.{name}" for name in (*CORE_MODULES, "errors", "text", "argument_checks")}
+    for module in CORE_MODULES:
         imported = imported_modules(PACKAGE / f"{module.replace('.', '/')}.py")
         own = {name for name in imported if name.partition(".")[0] == "stakes"}
-        assert own <= inner, module
+        assert own <= core, module
         assert {name.partition(".")[0] for name in imported - own} <= allowed, module
 
 

@@ -15,7 +15,7 @@ from page_blocks import ROOT, Block, blocks, commands, pages_with
 from reproduction.__main__ import app as reproduction
 from reproduction.runs.sweep import read_sweep
 from stakes.cli import app
-from stakes.cost_text.program_file import program_of
+from stakes.cost_spec.files import program_of
 
 NO_RUN = re.compile(r"no-run \(.+\)")  # ```python no-run (the reason)
 SHORTER = {"epochs=20": "epochs=2", "epochs=12": "epochs=2"}

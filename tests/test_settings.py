@@ -14,8 +14,7 @@ from example_counts import examples
 from hypothesis import strategies
 
 from stakes.errors import CostError, SettingError, StakesError
-from stakes.settings import canonical_text, from_plain, set_dotted, to_plain
-from stakes.settings_file import read_settings_file
+from stakes.settings import canonical_text, from_plain, read_settings_file, set_dotted, to_plain
 
 some_examples = examples(150)
 

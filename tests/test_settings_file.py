@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stakes.errors import SettingError
-from stakes.settings_file import read_settings_file
+from stakes.settings import read_settings_file
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import pytest
 from load_tables import load_table
 from quick_figures import figures_left_blank
 
-from stakes.bundle.bundle import save_bundle
-from stakes.bundle.recalibration_folder import RecalibratorSettings
-from stakes.cost_text.written_cost import CostSpec
-from stakes.data.forecast_layout import ForecastLayout
-from stakes.data.layout import TableLayout
-from stakes.fitting.recalibrate import RecalibrateRequest, run_recalibrate
-from stakes.forecaster.estimator import DecisionAwareForecaster
-from stakes.method.training_settings import ImplicitSettings, TrainingSettings
+from stakes.artifacts.fits import save_bundle
+from stakes.artifacts.recalibrations import RecalibratorSettings
+from stakes.cost_spec.spec import CostSpec
+from stakes.data.forecasts.forecast_set import ForecastLayout
+from stakes.data.tables.layout import TableLayout
+from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.training.settings import ImplicitSettings, TrainingSettings
+from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
 
 CASES, MEMBERS = 60, 12
 

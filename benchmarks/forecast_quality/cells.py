@@ -16,9 +16,9 @@ from benchmarks.forecast_quality.ours import OURS
 from benchmarks.forecast_quality.problems import Problem, problems
 from benchmarks.forecast_quality.rivals import RIVALS
 from stakes import energy_score, optimal_action
+from stakes.costs.cost import Cost
 from stakes.evaluation.metrics import Assessor
 from stakes.files import write_atomically
-from stakes.method.costs import Cost
 
 __all__ = ["FORECASTS", "MEMBERS", "Cell", "judged"]
 

@@ -18,11 +18,10 @@ from reproduction.tasks.portfolio import EuropeanWind, FrenchLoad, GefcomWind, I
 from reproduction.tasks.task import Task
 from reproduction.tasks.wind import WindTask
 from stakes import ImbalanceCost, NewsvendorCost, ShortfallCost
-from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
-from stakes.data.layout import TableLayout
-from stakes.data.records.record import load_record
-from stakes.data.time_series import TimeSeries
-from stakes.method.costs import Cost
+from stakes.costs.cost import Cost
+from stakes.data.records import load_record
+from stakes.data.tables.lags import LaggedInput, LaggedSeries, Split, TimeSeries
+from stakes.data.tables.layout import TableLayout
 
 __all__ = ["EMBEDDED", "MADE", "REFERENCE", "Problem", "problems"]
 

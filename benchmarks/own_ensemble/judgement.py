@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 import stakes
 from benchmarks.forecast_quality.comparison import LEVEL, holm, p_value
 from benchmarks.own_ensemble.problems import Problem
+from stakes.costs.cost import Cost
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Resampling
-from stakes.method.costs import Cost
 
 __all__ = ["compared", "crps", "dependence_lost", "judged", "summary"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import stakes
 from benchmarks.own_ensemble.problems import Problem
-from stakes.method.costs import Cost
+from stakes.costs.cost import Cost
 
 __all__ = ["Recalibrated", "recalibrated"]
 

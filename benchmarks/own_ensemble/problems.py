@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import stakes
-from stakes.method.costs import Cost
+from stakes.costs.cost import Cost
 
 __all__ = ["PROBLEMS", "Problem"]
 

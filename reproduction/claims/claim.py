@@ -16,8 +16,8 @@ from reproduction.tasks.task import Task
 from stakes.errors import StakesError, StudyError
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import RegionBy, Study
-from stakes.number_text import number_text, signed_interval_text
 from stakes.reports.page import Verdict
+from stakes.text import number_text, signed_interval_text
 
 Expected = Literal["below", "above", "within", "not below", "not above"]
 

@@ -32,10 +32,10 @@ from reproduction.figures.paper_figure import (
 )
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.frost import FrostTask
+from stakes.actions.solve import optimal_action
 from stakes.evaluation.intervals import defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
-from stakes.method.actions import optimal_action
-from stakes.reports.style import COLOURS, DASHES, band
+from stakes.reports.drawing import COLOURS, DASHES, band
 
 Floats = NDArray[np.float64]
 Place = tuple[float, float]  # a decision weight and an alpha

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from reproduction.diagnostics import kernel_density
 from reproduction.study_collection import Studies, StudyKey
+from stakes.costs.cost import Cost
 from stakes.evaluation.intervals import Difference, defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
-from stakes.method.costs import Cost
-from stakes.reports.error_bars import error_bars
-from stakes.reports.style import COLOURS, DASHES, band, weight_colours
+from stakes.reports.drawing import COLOURS, DASHES, band, error_bars, weight_colours
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class PaperFigure:
         label: Its LaTeX label in the paper, which is also the name of its file.
         subject: "method", or one of `reproduction.plan.SUBJECTS`.
         title: What stands above it in the report.
-        draw: From the studies of a reproduction to the figure; called within `stakes.reports.style.style`.
+        draw: From the studies of a reproduction to the figure; called within `stakes.reports.drawing.style`.
         needs: The studies without which it cannot be drawn; it may show others beside them.
     """
 

@@ -30,8 +30,7 @@ from reproduction.tables_of_results import chosen_weight, score_rows
 from stakes.evaluation.calibration import binned_gap, total_spread
 from stakes.evaluation.intervals import Difference, defined_deviation, defined_mean
 from stakes.evaluation.study import Study
-from stakes.reports.error_bars import error_bars
-from stakes.reports.style import COLOURS, band
+from stakes.reports.drawing import COLOURS, band, error_bars
 
 _TITLES = {
     "european_wind": "European wind, 21 series",

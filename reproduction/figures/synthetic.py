@@ -28,7 +28,7 @@ from reproduction.tasks.synthetic import SyntheticTask
 from stakes.evaluation.intervals import defined_deviation, defined_mean, paired_difference
 from stakes.evaluation.metrics import LEVELS
 from stakes.evaluation.study import Study
-from stakes.reports.style import COLOURS, DASHES, band, weight_colours
+from stakes.reports.drawing import COLOURS, DASHES, band, weight_colours
 
 Floats = NDArray[np.float64]
 

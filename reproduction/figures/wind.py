@@ -31,12 +31,11 @@ from reproduction.figures.paper_figure import (
 )
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tasks.wind import WindTask
+from stakes.costs.scalar_costs import ShortfallCost
 from stakes.evaluation.calibration import calibration_sides
 from stakes.evaluation.intervals import defined_deviation, defined_mean
 from stakes.evaluation.study import RegionBy, Study
-from stakes.method.named_costs import ShortfallCost
-from stakes.reports.error_bars import error_bars
-from stakes.reports.style import COLOURS, band, weight_colours
+from stakes.reports.drawing import COLOURS, band, error_bars, weight_colours
 
 Panels = NDArray[np.object_]
 

@@ -19,8 +19,8 @@ from reproduction.programs.candidates import (
 )
 from reproduction.programs.problem import Actions, Candidates, CandidateSource, Method, Plan, Problem, RunEffort
 from stakes.data.cases import Cases
-from stakes.data.records.record import Record, load_record
-from stakes.method.schedules import AllocationCost, ScheduleCost
+from stakes.data.records import Record, load_record
+from stakes.programs.schedules import AllocationCost, ScheduleCost
 
 _RECORD = "demand_bakery"
 _PRODUCTS = ("101", "109", "110")

@@ -30,11 +30,11 @@ from reproduction.programs.problem import (
     chronological_cases,
 )
 from reproduction.tables import read_reference_table
+from stakes.actions.cvar import CVaRCost
+from stakes.actions.solve import optimal_action
+from stakes.costs.cost import Cost
 from stakes.errors import TableError
-from stakes.method.actions import optimal_action
-from stakes.method.costs import Cost
-from stakes.method.risk import CVaRCost
-from stakes.method.storage import ArbitrageCost
+from stakes.programs.storage import ArbitrageCost
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,19 +13,18 @@ from torch import Tensor
 from reproduction.programs.problem import Candidates, Forecast, Problem, RunEffort
 from stakes.data.cases import Cases
 from stakes.errors import StakesError
-from stakes.evaluation.corrections import Correction
-from stakes.method.decision_score import DecisionScore
-from stakes.method.interior_point import InteriorPoint
-from stakes.method.models.implicit import ImplicitModel
-from stakes.method.models.linear import LinearModel
-from stakes.method.models.model_ensemble import pooled_parts
-from stakes.method.models.sample_model import TrainingDraw
-from stakes.method.objective import DecisionAwareObjective
-from stakes.method.score_mixture import ScoreMixture
-from stakes.method.scores import EnergyScore, PointwiseCRPS, ScoringRule, VariogramScore
-from stakes.method.training_settings import ImplicitSettings, TrainingSettings
-from stakes.training.all_rows import FoundTraining, train_on_all_rows
-from stakes.training.many_weights import FittedWeight, TrainingPlan, train_weights
+from stakes.forecasting.corrections import Correction
+from stakes.models.ensemble import pooled_parts
+from stakes.models.implicit import ImplicitModel
+from stakes.models.linear import LinearModel
+from stakes.models.sample_model import TrainingDraw
+from stakes.programs.interior_point import InteriorPoint
+from stakes.scores.decision_score import DecisionScore
+from stakes.scores.mixture import ScoreMixture
+from stakes.scores.objective import DecisionAwareObjective
+from stakes.scores.scoring_rules import EnergyScore, PointwiseCRPS, ScoringRule, VariogramScore
+from stakes.training.settings import ImplicitSettings, TrainingSettings
+from stakes.training.weight_search import FittedWeight, FoundTraining, TrainingPlan, train_on_all_rows, train_weights
 
 WEIGHTS = (0.0, 0.1, 0.5, 0.9)
 """The decision weights that are tried."""

@@ -30,7 +30,7 @@ from reproduction.programs.problem import (
 from reproduction.tables import read_reference_table
 from stakes.data.cases import Cases
 from stakes.errors import TableError
-from stakes.method.schedules import ScheduleCost
+from stakes.programs.schedules import ScheduleCost
 
 if TYPE_CHECKING:
     import pandas as pd

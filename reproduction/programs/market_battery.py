@@ -15,12 +15,12 @@ from reproduction.programs.battery import LEVEL, mean_members, mean_schedules
 from reproduction.programs.candidates import FineTuning, finetuned_candidates, weight_name
 from reproduction.programs.problem import Candidates, CandidateSource, Forecast, Method, Plan, Problem, RunEffort
 from reproduction.tables import read_reference_table
+from stakes.actions.cvar import CVaRCost
+from stakes.costs.cost import Cost
 from stakes.data.cases import Cases
 from stakes.errors import TableError
-from stakes.evaluation.corrections import Correction
-from stakes.method.costs import Cost
-from stakes.method.risk import CVaRCost
-from stakes.method.storage import ArbitrageCost
+from stakes.forecasting.corrections import Correction
+from stakes.programs.storage import ArbitrageCost
 
 MARKET_TABLE = "prices_5markets_hourly_8models_2years.csv.gz"
 """The file of prices and forecasts, which is not shipped."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from reproduction.programs.problem import Candidates, Forecast, Problem, RunEffort
-from stakes.method.actions import optimal_action
+from stakes.actions.solve import optimal_action
 
 POINT_NETWORKS = ("squared error", "weighted squared error", "task")
 """The names of the three candidates."""

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stakes.argument_checks import require_count
+from stakes.costs.cost import Cost
 from stakes.data.cases import Cases
 from stakes.errors import SettingError
-from stakes.method.argument_checks import require_count
-from stakes.method.costs import Cost
 
 _TEST, _VALIDATION = 0.2, 0.2  # of all cases, and of those before the test
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from reproduction.figures.paper_figure import new_figure
 from reproduction.programs.problem import Method, Problem
 from reproduction.programs.run import Results
+from stakes.actions.solve import solve_action
 from stakes.evaluation.intervals import Resampling
-from stakes.method.actions import solve_action
+from stakes.reports.drawing import COLOURS, style, to_svg
 from stakes.reports.page import Column, Figure, Report, Section, ShownCell, Table
-from stakes.reports.style import COLOURS, style, to_svg
 
 Floats = NDArray[np.float64]
 

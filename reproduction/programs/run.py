@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reproduction.programs.problem import Actions, CandidateSource, Forecast, Measure, Plan, Problem, RunEffort
+from stakes.actions.solve import solve_action
+from stakes.console import StatusLines
 from stakes.data.cases import Cases
 from stakes.errors import CheckpointError, StakesError
 from stakes.files import canonical_json, read_bytes, write_atomically
-from stakes.method.actions import solve_action
-from stakes.method.scores import energy_score
+from stakes.scores.scoring_rules import energy_score
 from stakes.settings import to_plain
-from stakes.status_lines import StatusLines
 from stakes.training.processes import called_for_each
-from stakes.training.threads import one_thread
+from stakes.training.weight_search import one_thread
 
 Floats = NDArray[np.float64]
 Judged = dict[str, Floats]

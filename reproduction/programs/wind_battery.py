@@ -30,12 +30,12 @@ from reproduction.programs.problem import (
     RunEffort,
 )
 from reproduction.tables import GEFCOM_WIND, read_reference_table
+from stakes.costs.cost import Cost
 from stakes.data.cases import Cases
 from stakes.errors import TableError
-from stakes.evaluation.member_order import error_ranks, reordered
-from stakes.method.costs import Cost
-from stakes.method.scores import energy_score
-from stakes.method.storage import StorageCost
+from stakes.forecasting.copula import error_ranks, reordered
+from stakes.programs.storage import StorageCost
+from stakes.scores.scoring_rules import energy_score
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""A run on disk: the files of `stakes.training.model_folder`, and checkpoints/ while it is trained."""
+"""A run on disk: the files of `stakes.training.checkpoints`, and checkpoints/ while it is trained."""
 
 import json
 import math
@@ -13,13 +13,13 @@ import torch
 from reproduction.runs.settings import RunSettings, build_model, run_from_plain
 from stakes.errors import CheckpointError, SettingError, StakesError
 from stakes.files import check_sha256, content_digest, read_bytes, write_json
-from stakes.settings import canonical_text, from_plain, to_plain
-from stakes.settings_file import read_settings_file
-from stakes.training.model_folder import (
+from stakes.settings import canonical_text, from_plain, read_settings_file, to_plain
+from stakes.training.checkpoints import (
     MANIFEST,
     METRICS,
     SETTINGS,
     STATE,
+    TENSOR_LIMIT,
     WEIGHTS,
     load_model_weights,
     model_keys,
@@ -30,8 +30,7 @@ from stakes.training.model_folder import (
     versions_here,
     write_lines,
 )
-from stakes.training.results import Observer, Phase, ReplicaRecord, Trained
-from stakes.training.tensor_files import TENSOR_LIMIT
+from stakes.training.progress import Observer, Phase, ReplicaRecord, Trained
 
 
 def is_run(path: Path) -> bool:

@@ -14,22 +14,21 @@ from torch import Tensor
 from reproduction.runs.folder import RunFolder, RunState
 from reproduction.runs.settings import RunSettings, task_data
 from reproduction.tasks.task import KnownTruth, Task
-from stakes.bundle.cost_of_bundle import words_for
-from stakes.data.case_labels import case_labels, in_utc
-from stakes.data.cases import Cases
+from stakes.actions.solve import optimal_action
+from stakes.artifacts.cost import words_for
+from stakes.data.cases import Cases, case_labels, in_utc
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Difference, Resampling
 from stakes.evaluation.metrics import Assessor, Metrics
-from stakes.fitting.evaluate import Evaluation, alarms_of
-from stakes.method.actions import optimal_action
-from stakes.method.models.sample_model import SampleModel
-from stakes.number_text import amount_text, count_text, interval_text, number_text
-from stakes.reports.fit_panels import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
+from stakes.models.sample_model import SampleModel
 from stakes.reports.fit_report import REPORT
 from stakes.reports.fit_tables import settings_table
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table, write_report
+from stakes.reports.panels import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
 from stakes.settings import canonical_text, to_plain
+from stakes.text import amount_text, count_text, interval_text, number_text
+from stakes.workflows.evaluate import Evaluation, alarms_of
 
 _TRUTHS: dict[str, Any] = {}
 

@@ -11,19 +11,19 @@ import torch
 
 from reproduction.tasks import find_task, task_types
 from reproduction.tasks.task import Task, TaskData
+from stakes.argument_checks import require_count, require_decision_weight
 from stakes.errors import CheckpointError, SettingError
-from stakes.method.argument_checks import require_count, require_decision_weight
-from stakes.method.score_mixture import score_weights
-from stakes.method.training_settings import (
+from stakes.scores.mixture import score_weights
+from stakes.settings import Registry, canonical_text, from_plain, to_plain
+from stakes.training.checkpoints import WEIGHTS, load_model_weights, state_layout
+from stakes.training.replicas import Replica
+from stakes.training.settings import (
     DiffusionSettings,
     ImplicitSettings,
     LinearSettings,
     ModelSettings,
     TrainingSettings,
 )
-from stakes.settings import Registry, canonical_text, from_plain, to_plain
-from stakes.training.model_folder import WEIGHTS, load_model_weights, state_layout
-from stakes.training.replicas import Replica
 
 MODELS: Mapping[str, type[ModelSettings]] = {
     kind.name: kind for kind in (ImplicitSettings, DiffusionSettings, LinearSettings)

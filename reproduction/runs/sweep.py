@@ -18,16 +18,14 @@ from reproduction.runs.folder import RunFolder, is_run
 from reproduction.runs.settings import RunSettings, prepare, run_from_plain, task_data
 from reproduction.runs.stacks import Stack, train_folders
 from reproduction.tasks import find_task
+from stakes.console import exit_code_of
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
-from stakes.exit_codes import exit_code_of
 from stakes.files import locked, read_json, write_atomically, write_json
-from stakes.method.training_settings import ModelSettings
-from stakes.settings import set_dotted, shown, to_plain
-from stakes.settings_file import read_settings_file
-from stakes.training.execution import Execution, run_jobs
-from stakes.training.interrupts import stop_on_interrupt
+from stakes.settings import read_settings_file, set_dotted, shown, to_plain
+from stakes.training.execution import Execution, run_jobs, stop_on_interrupt
 from stakes.training.progress import Display, StackDisplay
-from stakes.training.stacked_cost import cost_structure
+from stakes.training.replicas import cost_structure
+from stakes.training.settings import ModelSettings
 
 _NAMED = 5  # failures in a message
 _SUMMARY = ("status", "epoch", "best_epoch", "best_loss", "steps", "seconds", "failure")

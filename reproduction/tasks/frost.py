@@ -15,12 +15,12 @@ from reproduction.tasks.task import (
     require_record,
     years_of_file,
 )
-from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
-from stakes.data.record_files import read_temperature
-from stakes.data.records.record import Record, load_record
+from stakes.costs.scalar_costs import ProtectionCost
+from stakes.data.records import Record, load_record
+from stakes.data.records.series_files import read_temperature
+from stakes.data.tables.lags import LaggedInput, LaggedSeries, Split
 from stakes.evaluation.metrics import Region, region_between
-from stakes.method.named_costs import ProtectionCost
-from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 
 _STEP_HOURS = 6
 _MONTHS = (11, 12, 1, 2, 3)

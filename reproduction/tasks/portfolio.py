@@ -37,15 +37,13 @@ from reproduction.tasks.task import (
     judged_every,
     require_folder,
 )
-from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
-from stakes.data.records.record import Record, load_record
-from stakes.data.time_series import TimeSeries
+from stakes.actions.solve import optimal_action
+from stakes.argument_checks import require_count, require_finite, require_positive
+from stakes.costs.scalar_costs import ImbalanceCost, PowerCurve, ShortfallCost, WindDispatchCost
+from stakes.data.records import Record, load_record
+from stakes.data.tables.lags import LaggedInput, LaggedSeries, Split, TimeSeries
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Region, region_between
-from stakes.method.actions import optimal_action
-from stakes.method.argument_checks import require_count, require_finite, require_positive
-from stakes.method.named_costs import ImbalanceCost, ShortfallCost, WindDispatchCost
-from stakes.method.power_curve import PowerCurve
 
 _FEATURES = 5
 _SPLITS = (1500, 1000, 6000)  # training, validation, test

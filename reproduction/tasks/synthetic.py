@@ -16,10 +16,10 @@ from reproduction.tasks.task import (
     draw_splits,
     only_outcome,
 )
+from stakes.argument_checks import require_count, require_positive
+from stakes.costs.scalar_costs import ProtectionCost
 from stakes.evaluation.metrics import Region, region_between
-from stakes.method.argument_checks import require_count, require_positive
-from stakes.method.named_costs import ProtectionCost
-from stakes.method.training_settings import DiffusionSettings, TrainingSettings
+from stakes.training.settings import DiffusionSettings, TrainingSettings
 
 _MEANS = (0.0, 2.5)
 _DEVIATIONS = (0.2, 0.4)

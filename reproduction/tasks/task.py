@@ -10,16 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stakes.data.cases import Cases
-from stakes.data.lagged_series import LaggedSeries, Split
-from stakes.data.records.record import Record
-from stakes.data.single_precision import require_single_precision
-from stakes.data.xarray_files import GRIDDED
+from stakes.argument_checks import require_count
+from stakes.costs.cost import Cost
+from stakes.data.cases import Cases, require_single_precision
+from stakes.data.records import Record
+from stakes.data.tables.files import GRIDDED
+from stakes.data.tables.lags import LaggedSeries, Split
 from stakes.errors import SeriesError, SettingError, did_you_mean
 from stakes.evaluation.metrics import Region
-from stakes.method.argument_checks import require_count
-from stakes.method.costs import Cost
-from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
+from stakes.training.settings import DiffusionSettings, ImplicitSettings, ModelSettings, TrainingSettings
 
 """Which cases belong to a region, by their outcome (the paper's way) or forecast: (..., D) to bool (...)."""
 

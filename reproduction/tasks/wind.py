@@ -18,13 +18,12 @@ from reproduction.tasks.task import (
     require_record,
     years_of_file,
 )
-from stakes.data.lagged_series import LaggedInput, LaggedSeries, Split
-from stakes.data.record_files import read_wind
-from stakes.data.records.record import Record, load_record
+from stakes.costs.scalar_costs import PowerCurve, WindDispatchCost
+from stakes.data.records import Record, load_record
+from stakes.data.records.series_files import read_wind
+from stakes.data.tables.lags import LaggedInput, LaggedSeries, Split
 from stakes.evaluation.metrics import Region, region_between
-from stakes.method.named_costs import WindDispatchCost
-from stakes.method.power_curve import PowerCurve
-from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 
 _STEP_HOURS = 6
 _RAMP, _RATED, _CUT_OFF = 3.0, 15.0, 20.0  # m/s at hub height, where the paper's regions begin

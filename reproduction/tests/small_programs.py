@@ -11,7 +11,7 @@ import torch
 from reproduction.programs.generation import LOAD_TABLE
 from reproduction.programs.problem import Candidates, CandidateSource, Forecast, Method, Plan, Problem, RunEffort
 from stakes.data.cases import Cases
-from stakes.method.schedules import ScheduleCost
+from stakes.programs.schedules import ScheduleCost
 
 EFFORT = RunEffort(seeds=2, members=30, network_members=20, epochs=2, patience=2, decision_members=20, steps=3)
 

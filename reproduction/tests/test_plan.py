@@ -18,7 +18,7 @@ from reproduction.plan import (
 from reproduction.study_collection import StudyKey
 from reproduction.tasks import find_task
 from stakes.errors import SettingError
-from stakes.method.training_settings import ImplicitSettings
+from stakes.training.settings import ImplicitSettings
 
 
 @pytest.mark.parametrize("quick", [False, True])

@@ -23,10 +23,10 @@ from reproduction.plan import REDUCED
 from reproduction.reproduce import Reproduction, reproduce
 from reproduction.run_studies import run_studies
 from reproduction.runs.folder import RunFolder
+from stakes.console import StatusLines
 from stakes.evaluation.study import Study
 from stakes.files import write_json
 from stakes.settings import to_plain
-from stakes.status_lines import StatusLines
 
 pytestmark = pytest.mark.usefixtures("unarranged_figures")
 

@@ -23,12 +23,11 @@ from reproduction.tasks.synthetic import SyntheticTask
 from reproduction.tasks.wind import WindTask
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
 from stakes.files import locked
-from stakes.method.training_settings import DiffusionSettings, ImplicitSettings, TrainingSettings
-from stakes.settings import to_plain
-from stakes.settings_file import read_settings_file
+from stakes.settings import read_settings_file, to_plain
+from stakes.training.checkpoints import load_tensors, save_tensors
+from stakes.training.progress import Trained
 from stakes.training.replicas import Replica
-from stakes.training.results import Trained
-from stakes.training.tensor_files import load_tensors, save_tensors
+from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
 from stakes.training.trainer import train
 
 TRAINING = TrainingSettings(epochs=3, batch=800, members=3, validation_members=4, validate_every=1, learning_rate=0.01)

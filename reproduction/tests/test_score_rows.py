@@ -11,7 +11,7 @@ from reproduction.figures.portfolio import draw_base_scores
 from reproduction.study_collection import Studies, StudyKey
 from reproduction.tables_of_results import SCORE_COLUMNS, chosen_weight, portfolio_rows, score_rows, scores_table
 from stakes.evaluation.study import Study
-from stakes.reports.style import style
+from stakes.reports.drawing import style
 
 FORESIGHT = -0.7
 

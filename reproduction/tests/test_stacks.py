@@ -14,7 +14,7 @@ from reproduction.runs.stacks import Stack
 from reproduction.runs.sweep import read_sweep
 from stakes.errors import InterruptedTraining, StakesError
 from stakes.training.progress import ProgressTeller
-from stakes.training.stepper import Stepper
+from stakes.training.steps import Stepper
 
 
 def fitting(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:

@@ -4,112 +4,112 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
+    from stakes.actions.check_cost import CostCheck as CostCheck
+    from stakes.actions.check_cost import ProgramCheck as ProgramCheck
+    from stakes.actions.check_cost import check_cost as check_cost
+    from stakes.actions.check_cost import check_program as check_program
+    from stakes.actions.cvar import CVaRCost as CVaRCost
+    from stakes.actions.function_costs import cost_function as cost_function
+    from stakes.actions.scalar_solvers import NewtonBisection as NewtonBisection
+    from stakes.actions.scalar_solvers import ProjectedGradient as ProjectedGradient
+    from stakes.actions.scalar_solvers import Solver as Solver
+    from stakes.actions.solve import ActionSolution as ActionSolution
+    from stakes.actions.solve import optimal_action as optimal_action
+    from stakes.actions.solve import solve_action as solve_action
+    from stakes.costs.cost import Cost as Cost
+    from stakes.costs.parameter_range import ParameterRange as ParameterRange
+    from stakes.costs.scalar_costs import ImbalanceCost as ImbalanceCost
+    from stakes.costs.scalar_costs import NewsvendorCost as NewsvendorCost
+    from stakes.costs.scalar_costs import PowerCurve as PowerCurve
+    from stakes.costs.scalar_costs import ProtectionCost as ProtectionCost
+    from stakes.costs.scalar_costs import ShortfallCost as ShortfallCost
+    from stakes.costs.scalar_costs import WindDispatchCost as WindDispatchCost
     from stakes.errors import StakesError as StakesError
-    from stakes.evaluation.corrections import Correction as Correction
-    from stakes.forecaster.estimator import DecisionAwareForecaster as DecisionAwareForecaster
-    from stakes.method.actions import ActionSolution as ActionSolution
-    from stakes.method.actions import optimal_action as optimal_action
-    from stakes.method.actions import solve_action as solve_action
-    from stakes.method.check_cost import CostCheck as CostCheck
-    from stakes.method.check_cost import check_cost as check_cost
-    from stakes.method.check_program import ProgramCheck as ProgramCheck
-    from stakes.method.check_program import check_program as check_program
-    from stakes.method.costs import Cost as Cost
-    from stakes.method.decision_score import DecisionScore as DecisionScore
-    from stakes.method.function_costs import cost_function as cost_function
-    from stakes.method.interior_point import InteriorPoint as InteriorPoint
-    from stakes.method.limit_prices import LimitPrices as LimitPrices
-    from stakes.method.limit_prices import limit_prices as limit_prices
-    from stakes.method.loss import DecisionAwareLoss as DecisionAwareLoss
-    from stakes.method.models.diffusion import DiffusionModel as DiffusionModel
-    from stakes.method.models.implicit import ImplicitModel as ImplicitModel
-    from stakes.method.models.linear import LinearModel as LinearModel
-    from stakes.method.models.sample_model import SampleModel as SampleModel
-    from stakes.method.models.sample_model import TrainingDraw as TrainingDraw
-    from stakes.method.named_costs import ImbalanceCost as ImbalanceCost
-    from stakes.method.named_costs import NewsvendorCost as NewsvendorCost
-    from stakes.method.named_costs import ProtectionCost as ProtectionCost
-    from stakes.method.named_costs import ShortfallCost as ShortfallCost
-    from stakes.method.named_costs import WindDispatchCost as WindDispatchCost
-    from stakes.method.objective import DecisionAwareObjective as DecisionAwareObjective
-    from stakes.method.objective import ObjectiveTerms as ObjectiveTerms
-    from stakes.method.parameter_range import ParameterRange as ParameterRange
-    from stakes.method.power_curve import PowerCurve as PowerCurve
-    from stakes.method.program_quantities import Quantity as Quantity
-    from stakes.method.program_words import Program as Program
-    from stakes.method.programs import ScenarioProgram as ScenarioProgram
-    from stakes.method.risk import CVaRCost as CVaRCost
-    from stakes.method.schedules import AllocationCost as AllocationCost
-    from stakes.method.schedules import ScheduleCost as ScheduleCost
-    from stakes.method.score_mixture import ScoreMixture as ScoreMixture
-    from stakes.method.scores import EnergyScore as EnergyScore
-    from stakes.method.scores import PointwiseCRPS as PointwiseCRPS
-    from stakes.method.scores import ScoringRule as ScoringRule
-    from stakes.method.scores import ThresholdWeightedCRPS as ThresholdWeightedCRPS
-    from stakes.method.scores import TotalCRPS as TotalCRPS
-    from stakes.method.scores import VariogramScore as VariogramScore
-    from stakes.method.scores import energy_score as energy_score
-    from stakes.method.solvers import NewtonBisection as NewtonBisection
-    from stakes.method.solvers import ProjectedGradient as ProjectedGradient
-    from stakes.method.solvers import Solver as Solver
-    from stakes.method.storage import ArbitrageCost as ArbitrageCost
-    from stakes.method.storage import StorageCost as StorageCost
-    from stakes.recalibrator.estimator import Recalibrator as Recalibrator
+    from stakes.forecasting.corrections import Correction as Correction
+    from stakes.forecasting.forecaster import DecisionAwareForecaster as DecisionAwareForecaster
+    from stakes.forecasting.recalibrator import Recalibrator as Recalibrator
+    from stakes.models.diffusion import DiffusionModel as DiffusionModel
+    from stakes.models.implicit import ImplicitModel as ImplicitModel
+    from stakes.models.linear import LinearModel as LinearModel
+    from stakes.models.sample_model import SampleModel as SampleModel
+    from stakes.models.sample_model import TrainingDraw as TrainingDraw
+    from stakes.programs.interior_point import InteriorPoint as InteriorPoint
+    from stakes.programs.modelling import Program as Program
+    from stakes.programs.modelling import Quantity as Quantity
+    from stakes.programs.scenario_program import ScenarioProgram as ScenarioProgram
+    from stakes.programs.schedules import AllocationCost as AllocationCost
+    from stakes.programs.schedules import ScheduleCost as ScheduleCost
+    from stakes.programs.shadow_prices import LimitPrices as LimitPrices
+    from stakes.programs.shadow_prices import limit_prices as limit_prices
+    from stakes.programs.storage import ArbitrageCost as ArbitrageCost
+    from stakes.programs.storage import StorageCost as StorageCost
+    from stakes.scores.decision_score import DecisionScore as DecisionScore
+    from stakes.scores.mixture import ScoreMixture as ScoreMixture
+    from stakes.scores.objective import DecisionAwareLoss as DecisionAwareLoss
+    from stakes.scores.objective import DecisionAwareObjective as DecisionAwareObjective
+    from stakes.scores.objective import ObjectiveTerms as ObjectiveTerms
+    from stakes.scores.scoring_rules import EnergyScore as EnergyScore
+    from stakes.scores.scoring_rules import PointwiseCRPS as PointwiseCRPS
+    from stakes.scores.scoring_rules import ScoringRule as ScoringRule
+    from stakes.scores.scoring_rules import ThresholdWeightedCRPS as ThresholdWeightedCRPS
+    from stakes.scores.scoring_rules import TotalCRPS as TotalCRPS
+    from stakes.scores.scoring_rules import VariogramScore as VariogramScore
+    from stakes.scores.scoring_rules import energy_score as energy_score
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "ActionSolution": "method.actions",
-    "AllocationCost": "method.schedules",
-    "ArbitrageCost": "method.storage",
-    "CVaRCost": "method.risk",
-    "Correction": "evaluation.corrections",
-    "Cost": "method.costs",
-    "CostCheck": "method.check_cost",
-    "DecisionAwareForecaster": "forecaster.estimator",
-    "DecisionAwareLoss": "method.loss",
-    "DecisionAwareObjective": "method.objective",
-    "DecisionScore": "method.decision_score",
-    "DiffusionModel": "method.models.diffusion",
-    "EnergyScore": "method.scores",
-    "ImbalanceCost": "method.named_costs",
-    "ImplicitModel": "method.models.implicit",
-    "InteriorPoint": "method.interior_point",
-    "LimitPrices": "method.limit_prices",
-    "LinearModel": "method.models.linear",
-    "NewsvendorCost": "method.named_costs",
-    "NewtonBisection": "method.solvers",
-    "ObjectiveTerms": "method.objective",
-    "ParameterRange": "method.parameter_range",
-    "PointwiseCRPS": "method.scores",
-    "PowerCurve": "method.power_curve",
-    "Program": "method.program_words",
-    "ProgramCheck": "method.check_program",
-    "ProjectedGradient": "method.solvers",
-    "ProtectionCost": "method.named_costs",
-    "Quantity": "method.program_quantities",
-    "Recalibrator": "recalibrator.estimator",
-    "SampleModel": "method.models.sample_model",
-    "ScenarioProgram": "method.programs",
-    "ScheduleCost": "method.schedules",
-    "ScoreMixture": "method.score_mixture",
-    "ScoringRule": "method.scores",
-    "ShortfallCost": "method.named_costs",
-    "Solver": "method.solvers",
+    "ActionSolution": "actions.solve",
+    "AllocationCost": "programs.schedules",
+    "ArbitrageCost": "programs.storage",
+    "CVaRCost": "actions.cvar",
+    "Correction": "forecasting.corrections",
+    "Cost": "costs.cost",
+    "CostCheck": "actions.check_cost",
+    "DecisionAwareForecaster": "forecasting.forecaster",
+    "DecisionAwareLoss": "scores.objective",
+    "DecisionAwareObjective": "scores.objective",
+    "DecisionScore": "scores.decision_score",
+    "DiffusionModel": "models.diffusion",
+    "EnergyScore": "scores.scoring_rules",
+    "ImbalanceCost": "costs.scalar_costs",
+    "ImplicitModel": "models.implicit",
+    "InteriorPoint": "programs.interior_point",
+    "LimitPrices": "programs.shadow_prices",
+    "LinearModel": "models.linear",
+    "NewsvendorCost": "costs.scalar_costs",
+    "NewtonBisection": "actions.scalar_solvers",
+    "ObjectiveTerms": "scores.objective",
+    "ParameterRange": "costs.parameter_range",
+    "PointwiseCRPS": "scores.scoring_rules",
+    "PowerCurve": "costs.scalar_costs",
+    "Program": "programs.modelling",
+    "ProgramCheck": "actions.check_cost",
+    "ProjectedGradient": "actions.scalar_solvers",
+    "ProtectionCost": "costs.scalar_costs",
+    "Quantity": "programs.modelling",
+    "Recalibrator": "forecasting.recalibrator",
+    "SampleModel": "models.sample_model",
+    "ScenarioProgram": "programs.scenario_program",
+    "ScheduleCost": "programs.schedules",
+    "ScoreMixture": "scores.mixture",
+    "ScoringRule": "scores.scoring_rules",
+    "ShortfallCost": "costs.scalar_costs",
+    "Solver": "actions.scalar_solvers",
     "StakesError": "errors",
-    "StorageCost": "method.storage",
-    "ThresholdWeightedCRPS": "method.scores",
-    "TotalCRPS": "method.scores",
-    "TrainingDraw": "method.models.sample_model",
-    "VariogramScore": "method.scores",
-    "WindDispatchCost": "method.named_costs",
-    "check_cost": "method.check_cost",
-    "check_program": "method.check_program",
-    "cost_function": "method.function_costs",
-    "energy_score": "method.scores",
-    "limit_prices": "method.limit_prices",
-    "optimal_action": "method.actions",
-    "solve_action": "method.actions",
+    "StorageCost": "programs.storage",
+    "ThresholdWeightedCRPS": "scores.scoring_rules",
+    "TotalCRPS": "scores.scoring_rules",
+    "TrainingDraw": "models.sample_model",
+    "VariogramScore": "scores.scoring_rules",
+    "WindDispatchCost": "costs.scalar_costs",
+    "check_cost": "actions.check_cost",
+    "check_program": "actions.check_cost",
+    "cost_function": "actions.function_costs",
+    "energy_score": "scores.scoring_rules",
+    "limit_prices": "programs.shadow_prices",
+    "optimal_action": "actions.solve",
+    "solve_action": "actions.solve",
 }
 
 __all__ = list(_HOME)

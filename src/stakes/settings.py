@@ -1,25 +1,24 @@
-"""Frozen dataclasses from plain values, as JSON and TOML files hold them, and back; the annotations are the schema.
-
-A field may be annotated with int, float, str, bool, None, Path, Literal, tuple, Mapping or dict with text keys, a
-dataclass, or a union of these. Where several dataclasses may stand, each has a class attribute `name: ClassVar[str]`,
-and the key "name" of the table says which is meant; the name alone is a table without other keys.
-"""
+"""Frozen dataclasses from plain values, as JSON and TOML files hold them, and back; the annotations are the schema."""
 
 import json
+import math
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from datetime import date
 from functools import cache
 from math import isfinite
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+import numpy as np
+import pandas as pd
+
 from stakes.errors import SettingError, StakesError, did_you_mean, nearest_hint
 from stakes.files import canonical_json
-
-__all__ = ["JsonText", "Registry", "canonical_text", "from_plain", "set_dotted", "shown", "telling_fields", "to_plain"]
 
 T = TypeVar("T")
 Registry = Mapping[type, Callable[[], Mapping[str, type]]]
@@ -342,3 +341,121 @@ def _with_place(message: str, where: str, names: Iterable[str]) -> str:
 def _canonical_number(text: str) -> int | float:
     number = float(text)
     return int(number) if number.is_integer() else number
+
+
+_LARGEST_FILE = 2**20  # bytes
+_DEEPEST = 50  # tables within tables of a file; far from Python's recursion limit, which would end in a traceback
+
+
+def read_settings_file(path: Path) -> dict[str, Any]:
+    """The table that a .toml or .json file of at most 1 MiB holds, such as the settings.json of a run folder.
+
+    Args:
+        path: The file, which may be damaged or hostile.
+    """
+    name = repr(str(path))
+    try:
+        text = _read_text(path, name)
+        values = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text, object_pairs_hook=_once)
+    except StakesError:
+        raise
+    except (OSError, ValueError) as error:
+        raise SettingError(f"{name} cannot be read: {error}") from error
+    except RecursionError:
+        raise SettingError(f"{name} is nested too deeply") from None
+    if not isinstance(values, dict):
+        raise SettingError(f"{name} must hold a table, got {shown(values)}")
+    if values.keys() == {"sha256", "payload"} and isinstance(values["payload"], dict):
+        values = values["payload"]
+    if _is_deep(values):
+        raise SettingError(f"{name} is nested too deeply")
+    return values
+
+
+def _read_text(path: Path, name: str) -> str:
+    if path.is_dir():
+        raise SettingError(f"{name} is a folder, expected a .toml or .json file")
+    if path.suffix.lower() not in (".toml", ".json"):
+        raise SettingError(f"{name} must end in .toml or .json")
+    if not path.exists():
+        same = sorted(path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
+        raise SettingError(f"there is no file {name}{nearest_hint(path.name, [other.name for other in same])}")
+    if not path.is_file():
+        raise SettingError(f"{name} must be a regular file")
+    with path.open("rb") as stream:
+        content = stream.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise SettingError(f"{name} must have at most 1 MiB")
+    return content.decode("utf-8-sig")  # some editors write the mark
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A table of a JSON file; Python would keep the last of several values without a word."""
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise ValueError(f"the key {shown(key)} stands twice in one table")
+        table[key] = value
+    return table
+
+
+def _is_deep(values: dict[str, Any]) -> bool:
+    level: list[Any] = [values]
+    for _ in range(_DEEPEST):
+        inner = [part for group in level for part in (group.values() if isinstance(group, dict) else group)]
+        level = [part for part in inner if isinstance(part, (dict, list))]
+    return bool(level)
+
+
+def json_value(value: object) -> Any:
+    """The same in the types of JSON: tables as lists of rows, times as ISO texts, numbers that are not finite as null.
+
+    Whatever has no such form is refused, rather than written as a text that nobody can read again.
+
+    >>> json_value({"share": np.float32(0.5), "worst": math.nan, "at": Path("a/b")})
+    {'share': 0.5, 'worst': None, 'at': 'a/b'}
+
+    Args:
+        value: Any nesting of numbers, texts, paths, times, None, mappings with texts as keys, lists, tuples, arrays,
+            tables and dataclasses of settings. A cell of a table may be anything: it is its text where JSON has no
+            other form for it, as in a CSV file.
+    """
+    if isinstance(value, pd.DataFrame):
+        columns = [str(column) for column in value.columns]
+        return [dict(zip(columns, map(_cell, row), strict=True)) for row in value.itertuples(index=False, name=None)]
+    if isinstance(value, Mapping):
+        return {_text(key): json_value(inner) for key, inner in value.items()}
+    if isinstance(value, np.datetime64):
+        value = pd.Timestamp(value)
+    if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, list | tuple | np.ndarray):
+        return [json_value(inner) for inner in value]
+    return _single(value)
+
+
+def _single(value: object) -> Any:
+    if value is pd.NaT or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    if isinstance(value, date):  # and datetime, and pandas' Timestamp
+        return value.isoformat().replace("+00:00", "Z")
+    if is_dataclass(value) and not isinstance(value, type):
+        return json_value(to_plain(value))
+    if isinstance(value, Path):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise SettingError(f"a {type(value).__name__} cannot be written as JSON: {shown(value)}")
+
+
+def _text(key: object) -> str:
+    if not isinstance(key, str):
+        raise SettingError(f"a mapping must have texts as keys, got {shown(key)}")
+    return key
+
+
+def _cell(value: object) -> Any:
+    try:
+        return json_value(value)
+    except SettingError:
+        return str(value)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.build_records import RECIPES, Recipe, build_records, main
-from stakes.data.records.record import load_record, record_names
+from stakes.data.records import load_record, record_names
 from stakes.errors import RecordError, StakesError
 
 SOURCE = Path(__file__).parents[3] / "shared" / "data" / "embed"

@@ -16,7 +16,7 @@ from benchmarks.forecast_quality.ours import estimator
 from benchmarks.forecast_quality.problems import EMBEDDED, MADE, Problem, problems
 from benchmarks.forecast_quality.rivals import blocked_folds, climatology, last_period, quantile_forest, ridge
 from benchmarks.markdown import quality_markdown
-from stakes.data.records.record import load_record
+from stakes.data.records import load_record
 from stakes.evaluation.intervals import Resampling
 
 

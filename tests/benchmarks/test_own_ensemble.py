@@ -23,7 +23,7 @@ from benchmarks.own_ensemble.rivals import (
     regression,
     ridge_with_errors,
 )
-from stakes.method.check_cost import check_cost
+from stakes.actions.check_cost import check_cost
 
 DAYS = 500
 

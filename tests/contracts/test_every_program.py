@@ -28,7 +28,7 @@ from stakes import (
     optimal_action,
     solve_action,
 )
-from stakes.method.barrier_newton import BarrierNewton
+from stakes.programs.convex_actions import BarrierNewton
 
 PARTS, MEMBERS = 3, 9
 EARNED = torch.tensor([1.0, 1.3, 0.8], dtype=torch.float64)

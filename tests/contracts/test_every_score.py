@@ -22,7 +22,7 @@ from stakes import (
     WindDispatchCost,
 )
 from stakes.errors import NonFiniteError, ShapeError
-from stakes.method import pair_distances
+from stakes.scores import scoring_rules as pair_distances
 
 DOUBLE = torch.float64
 

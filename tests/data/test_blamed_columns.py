@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.blamed_columns import BlamedColumns, blamed_columns
-from stakes.data.layout import TableLayout
-from stakes.data.quality import DataQuality, left_out_notes
+from stakes.data.tables.layout import TableLayout
+from stakes.data.tables.missingness import BlamedColumns, DataQuality, blamed_columns, left_out_notes
 from stakes.settings import from_plain, to_plain
 
 DAYS = pd.date_range("1987-12-20", periods=30, freq="D")  # 1988 begins with the 13th

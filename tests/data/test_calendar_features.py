@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.calendar_features import calendar_features, calendar_names, check_calendar
-from stakes.data.layout import TableLayout
+from stakes.data.tables.lags import calendar_features, calendar_names, check_calendar
+from stakes.data.tables.layout import TableLayout
 from stakes.errors import SettingError
 
 WEEK = np.arange("2024-04-29", "2024-05-06", dtype="datetime64[D]").astype("datetime64[s]")  # from a Monday on

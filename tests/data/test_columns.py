@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from stakes.data.columns import find_columns, first_repeated
-from stakes.data.csv_files import parse_delimited
-from stakes.data.member_columns import chosen_columns, member_columns, without_coordinates
+from stakes.data.forecasts.columns import chosen_columns, member_columns, without_coordinates
+from stakes.data.tables.columns import find_columns, first_repeated
+from stakes.data.tables.files import parse_delimited
 from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text
 
 

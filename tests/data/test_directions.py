@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.directions import direction_features, likely_directions, with_waves
-from stakes.data.layout import TableLayout
+from stakes.data.tables.columns import direction_features, likely_directions, with_waves
+from stakes.data.tables.layout import TableLayout
 from stakes.errors import SettingError
 from stakes.settings import from_plain, to_plain
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.feature_moments import FEATURE_MOMENTS, FeatureMoments, load_moments, save_moments
 from stakes.errors import StakesError
 from stakes.files import content_digest
+from stakes.workflows.missing_features import FEATURE_MOMENTS, FeatureMoments, load_moments, save_moments
 
 NAMES = ("a", "b", "c")
 COVARIANCE = np.array([[4.0, 1.2, 0.0], [1.2, 1.0, 0.3], [0.0, 0.3, 2.0]])

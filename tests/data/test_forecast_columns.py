@@ -1,6 +1,6 @@
 import pytest
 
-from stakes.data.forecast_columns import forecast_columns
+from stakes.data.forecasts.columns import forecast_columns
 from stakes.errors import TableError
 
 NAME = "'a.csv'"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stakes.data.forecast_units import require_one_unit, require_unit_of_outcomes, unit_of_outcomes_doubts
+from stakes.data.forecasts.checks import require_one_unit, require_unit_of_outcomes, unit_of_outcomes_doubts
 from stakes.errors import TableError
 
 

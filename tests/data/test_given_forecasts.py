@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.forecasts.forecast_set import GivenForecasts
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError, StakesError
 
 MEMBERS = np.arange(24.0).reshape(4, 3, 2)

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.forecast_layout import ForecastLayout
-from stakes.data.grib_files import read_grib
-from stakes.data.members import read_members
-from stakes.data.past_forecasts import read_past
+from stakes.data.forecasts.forecast_set import ForecastLayout
+from stakes.data.forecasts.members import read_members
+from stakes.data.forecasts.past_forecasts import read_past
+from stakes.data.tables.files import read_grib
 from stakes.errors import NetCDFError, StakesError
 
 pytestmark = pytest.mark.skipif(not (find_spec("eccodes") and find_spec("cfgrib")), reason="needs eccodes and cfgrib")

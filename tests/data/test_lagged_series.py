@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stakes.data.lagged_series import LaggedInput, LaggedSeries, LeftOut
-from stakes.data.records.record import load_record
-from stakes.data.time_series import TimeSeries
+from stakes.data.records import load_record
+from stakes.data.tables.lags import LaggedInput, LaggedSeries, LeftOut, TimeSeries
 from stakes.errors import SeriesError, SettingError, StakesError
 
 START = np.datetime64("2020-02-27T00:00:00")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.forecasts.forecast_set import GivenForecasts
 from stakes.data.leaks import forecast_leaks, leaks
 
 Floats = NDArray[np.float64]

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.forecast_values import ForecastValues
-from stakes.data.learned_forecasts import LearnedForecasts
+from stakes.data.forecasts.checks import LearnedForecasts
+from stakes.data.forecasts.values import ForecastValues
 from stakes.errors import TableError
 
 RAIN = np.random.default_rng(0).gamma(0.3, 8, (400, 11, 1))

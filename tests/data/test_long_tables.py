@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.members import read_members
+from stakes.data.forecasts.members import read_members
 from stakes.errors import StakesError, TableError
 
 HUB = "reference_date,location,horizon,target,target_end_date,output_type,output_type_id,value\n"

@@ -8,12 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stakes.commands.flags import names
-from stakes.cost_text.written_cost import CostSpec
-from stakes.data.csv_files import parse_delimited
-from stakes.data.member_columns import member_columns
-from stakes.data.table_columns import column_numbers, column_times, zone_notes
-from stakes.data.xarray_files import open_dataset
+from stakes.cli.flags import names
+from stakes.cost_spec.spec import CostSpec
+from stakes.data.forecasts.columns import member_columns
+from stakes.data.tables.columns import column_numbers, column_times, zone_notes
+from stakes.data.tables.files import open_dataset, parse_delimited
 from stakes.errors import StakesError
 
 LENGTH = 100_000

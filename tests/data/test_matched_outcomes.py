@@ -2,10 +2,10 @@
 
 import pytest
 
-from stakes.data.matched_outcomes import matched_actions, matched_outcomes
+from stakes.data.forecasts.members import matched_actions, matched_outcomes
 from stakes.errors import TableError
-from stakes.method.schedules import ScheduleCost
-from stakes.method.storage import ArbitrageCost
+from stakes.programs.schedules import ScheduleCost
+from stakes.programs.storage import ArbitrageCost
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from stakes.data.forecast_columns import forecast_columns
-from stakes.data.member_columns import chosen_columns
+from stakes.data.forecasts.columns import chosen_columns, forecast_columns
 from stakes.errors import TableError
 
 FINE = [f"quantile_{number / 20:g}" for number in range(1, 20)]

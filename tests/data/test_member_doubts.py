@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from stakes.data.forecast_values import ForecastValues
-from stakes.data.member_doubts import ascend_like_quantiles, member_doubts
+from stakes.data.forecasts.checks import ascend_like_quantiles, member_doubts
+from stakes.data.forecasts.values import ForecastValues
 
 Floats = NDArray[np.float64]
 RANDOM = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 from stakes import ScheduleCost, ShortfallCost, cost_function
-from stakes.data.members import read_members
+from stakes.data.forecasts.members import read_members
 from stakes.errors import TableError
 
 VALUES = np.arange(6.0).reshape(2, 3)  # times, members

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.member_outcomes import read_outcomes
-from stakes.data.members import MembersFile, read_members
+from stakes.data.forecasts.members import MembersFile, read_members, read_outcomes
 from stakes.errors import TableError
 
 

@@ -8,9 +8,8 @@ import torch
 import xarray as xr
 
 import stakes
-from stakes.data.member_outcomes import read_outcomes
-from stakes.data.members import read_members
-from stakes.data.quantile_members import quantile_members
+from stakes.data.forecasts.members import read_members, read_outcomes
+from stakes.data.forecasts.quantiles import quantile_members
 from stakes.errors import StakesError, TableError
 
 WIDE = "time,m1,m2,m3\n2020-01-02,4,5,6\n2020-01-01,1,2,3\n"

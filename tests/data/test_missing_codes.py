@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.missing_codes import case_code_notes, missing_code_notes
+from stakes.data.forecasts.checks import case_code_notes, missing_code_notes
 
 RAIN = np.array([0.0, 2.0, 0.5, 31.0])
 AHEAD = np.array([[1.0, 3.0], [0.0, 4.0], [0.2, 40.0], [5.0, np.nan]])

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.forecast_layout import ForecastLayout
-from stakes.data.past_forecasts import read_new, read_past
+from stakes.data.forecasts.forecast_set import ForecastLayout
+from stakes.data.forecasts.past_forecasts import read_new, read_past
 from stakes.errors import StakesError, TableError
 from stakes.settings import from_plain, to_plain
 

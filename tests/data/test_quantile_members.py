@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, expon, norm
 
 import stakes
-from stakes.data.quantile_members import checked_levels, quantile_members, uncrossed
+from stakes.data.forecasts.quantiles import checked_levels, quantile_members, uncrossed
 from stakes.errors import SettingError, ShapeError, TableError
 
 LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)

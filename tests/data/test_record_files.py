@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.data.record_files import read_temperature, read_wind
+from stakes.data.records.series_files import read_temperature, read_wind
 from stakes.errors import NetCDFError, SeriesError, StakesError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"

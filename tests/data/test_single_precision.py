@@ -11,8 +11,8 @@ from calls import called, complaint
 
 import stakes
 from reproduction.tasks.task import chronological_data
-from stakes.data.lagged_series import LeftOut, Split
-from stakes.data.single_precision import require_single_precision
+from stakes.data.cases import require_single_precision
+from stakes.data.tables.lags import LeftOut, Split
 from stakes.errors import TableError
 
 NOISE = np.random.default_rng(0).normal(50, 10, 400)

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from stakes.data.site_columns import member_sites, site_labels
+from stakes.data.forecasts.columns import member_sites, site_labels
 from stakes.errors import TableError
 
 

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 from load_tables import load_table
 
-from stakes.bundle.manifest import bundle_files
-from stakes.data.layout import TableLayout
-from stakes.data.stored_cases import STORED_CASES, load_cases, save_cases
+from stakes.artifacts.manifest import bundle_files
+from stakes.data.cases import STORED_CASES, load_cases, save_cases
+from stakes.data.tables.layout import TableLayout
 from stakes.errors import CheckpointError, TableError
-from stakes.fitting.fit import run_fit
-from stakes.fitting.request import FitRequest
+from stakes.workflows.fit import run_fit
+from stakes.workflows.inputs import FitRequest
 
 ROWS = TableLayout(("y", "z"), features=("a", "b"))
 
@@ -71,7 +71,7 @@ def test_a_pipe_and_a_table_of_many_rows_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_fit_keeps_its_last_test_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stakes.fitting.fit.write_fit_report", lambda *_: None)
+    monkeypatch.setattr("stakes.workflows.fit.write_fit_report", lambda *_: None)
     file, out = tmp_path / "load.csv", tmp_path / "load"
     load_table(100).to_csv(file, index=False)
     layout = TableLayout(("load",), time="time", lags=(0.0, 12.0), lead=12.0)

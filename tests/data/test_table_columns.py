@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.csv_files import parse_delimited
-from stakes.data.table_columns import column_numbers, column_times, zone_notes
+from stakes.data.tables.columns import column_numbers, column_times, zone_notes
+from stakes.data.tables.files import parse_delimited
 from stakes.errors import StakesError, TableError
 
 

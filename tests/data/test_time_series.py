@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from stakes.data.time_series import TimeSeries
+from stakes.data.tables.lags import TimeSeries
 from stakes.errors import SeriesError, SettingError, StakesError
 
 START = np.datetime64("2020-02-27T00:00:00")

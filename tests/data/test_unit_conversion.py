@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stakes.data.unit_conversion import in_unit
+from stakes.data.forecasts.checks import in_unit
 from stakes.errors import TableError
 
 

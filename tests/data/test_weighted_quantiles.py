@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 import stakes
-from stakes.data.outcome_bounds import OutcomeBounds
-from stakes.data.quantile_members import quantile_members
-from stakes.data.weighted_quantiles import given_bounds, weighted_quantiles, within
+from stakes.data.forecasts.outcome_bounds import OutcomeBounds
+from stakes.data.forecasts.quantiles import given_bounds, quantile_members, weighted_quantiles, within
 from stakes.errors import SettingError
 
 LEVELS = (0.1, 0.5, 0.9)

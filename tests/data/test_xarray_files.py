@@ -13,10 +13,10 @@ from made_era5 import values
 
 from reproduction.tasks.frost import FrostTask
 from reproduction.tasks.wind import WindTask
-from stakes.data.record_files import read_series, read_temperature, read_wind
-from stakes.data.records.record import Record
-from stakes.data.tables import read_table
-from stakes.data.xarray_files import open_dataset
+from stakes.data.records import Record
+from stakes.data.records.series_files import read_series, read_temperature, read_wind
+from stakes.data.tables.files import open_dataset
+from stakes.data.tables.tables import read_table
 from stakes.errors import NetCDFError, StakesError, TableError
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "reference"

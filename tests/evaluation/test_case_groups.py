@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.case_groups import group_names
+from stakes.forecasting.corrections import group_names
 
 TIMES = ["2020-12-31T23:00+01:00", "2021-03-01T00", "2021-08-31T05:59", "2021-11-30T06"]
 

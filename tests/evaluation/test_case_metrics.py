@@ -6,8 +6,8 @@ import torch
 
 import stakes
 from stakes import cost_function
-from stakes.decisions import decision_table
 from stakes.evaluation.case_metrics import CaseMetrics
+from stakes.forecasting.decisions import decision_table
 
 
 def test_costs_are_those_of_the_actions_that_decide_recommends() -> None:

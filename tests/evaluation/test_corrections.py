@@ -7,8 +7,8 @@ import torch
 
 import stakes
 from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
-from stakes.evaluation.corrections import ShiftAndFactor
 from stakes.evaluation.intervals import paired_difference
+from stakes.forecasting.corrections import ShiftAndFactor
 
 HOURS = np.datetime64("2020-01-01T00") + np.arange(4000)
 

@@ -6,8 +6,7 @@ from torch import Tensor
 
 import stakes
 from stakes.errors import NonFiniteError, ShapeError
-from stakes.evaluation.decision_terms import decision_terms
-from stakes.evaluation.metrics import Assessor
+from stakes.evaluation.metrics import Assessor, decision_terms
 
 COSTS = {
     "closed form": (stakes.ShortfallCost(5.0), 1),

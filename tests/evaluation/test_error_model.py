@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import scoringrules
 
-from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.forecasts.forecast_set import GivenForecasts
 from stakes.errors import ShapeError
-from stakes.evaluation.error_model import ErrorModel, mean_and_spread, quantile_levels
-from stakes.evaluation.error_model_fit import fit_error_model
-from stakes.evaluation.forecast_terms import ForecastTerms
+from stakes.forecasting.error_model import ErrorModel, ForecastTerms, fit_error_model, mean_and_spread, quantile_levels
 
 TERMS = ForecastTerms()
 PLAIN = ErrorModel("normal", 1.0, (None, None), 0.0, 1.0, 0.0, {}, {}, (-np.inf, np.inf), (-1.0, 0.0, 1.0))

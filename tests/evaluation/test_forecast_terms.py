@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.forecasts.forecast_set import GivenForecasts
 from stakes.errors import SettingError
-from stakes.evaluation.forecast_terms import ForecastNumbers, ForecastTerms, StandardTerms
+from stakes.forecasting.error_model import ForecastNumbers, ForecastTerms, StandardTerms
 
 HOURS = np.datetime64("2023-01-01T00") + np.arange(0, 24 * 400, 6).astype("timedelta64[h]")
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import stakes
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.fresh_errors import corrected_in_time, known_cases, rolling_forecasts
-from stakes.method.training_settings import ImplicitSettings, TrainingSettings
+from stakes.forecasting.corrections import corrected_in_time, known_cases, rolling_forecasts
+from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 HOURS = np.datetime64("2020-01-01T00") + np.arange(400)
 

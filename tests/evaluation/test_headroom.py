@@ -10,13 +10,11 @@ import pytest
 import torch
 
 import stakes
-from stakes.data.cases import Cases
-from stakes.data.estimator_input import alternate_blocks
+from stakes.data.cases import Cases, alternate_blocks
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom, resolved_block
-from stakes.evaluation.intervals import Difference, paired_difference
-from stakes.evaluation.simultaneous_bounds import upper_bounds
-from stakes.evaluation.weight_frontier import LEAST_BLOCKS
+from stakes.evaluation.intervals import Difference, paired_difference, upper_bounds
+from stakes.evaluation.selection import LEAST_BLOCKS
 from stakes.settings import from_plain, to_plain
 from stakes.training.policy import PolicySettings, train_policy
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import stakes
-from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.forecasts.forecast_set import GivenForecasts
 from stakes.errors import ShapeError
-from stakes.evaluation.judged_correction import JudgedCorrection, judge_correction
+from stakes.evaluation.drift import SeenErrors, watch_errors
 from stakes.evaluation.metrics import Assessor
-from stakes.evaluation.sequential_test import SeenErrors, watch_errors
+from stakes.forecasting.recalibration import JudgedCorrection, judge_correction
 
 COST = stakes.NewsvendorCost(9.0, 1.0, 0.0, 30.0)
 

@@ -6,10 +6,10 @@ import torch
 from numpy.typing import NDArray
 
 import stakes
-from stakes.data.given_forecasts import GivenForecasts
-from stakes.evaluation.forecast_table import todays_cost, todays_notes
-from stakes.evaluation.judged_correction import judge_correction
-from stakes.evaluation.judged_parts import JudgedParts, judged_parts, shown_case
+from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.evaluation.case_metrics import todays_cost, todays_notes
+from stakes.evaluation.vector_cases import JudgedParts, judged_parts, shown_case
+from stakes.forecasting.recalibration import judge_correction
 from stakes.settings import from_plain, to_plain
 
 COST = stakes.ScheduleCost(short=4.0, long=1.0, ramp=1.0)

@@ -7,21 +7,22 @@ import numpy as np
 import pytest
 
 from stakes.errors import SettingError
-from stakes.evaluation.ladder import (
+from stakes.evaluation.selection import (
     GIVEN_RUNGS,
     RUNGS,
+    Frontier,
     JudgedCases,
     Ladder,
     Rung,
     decision_rung,
     first_rung,
+    frontier,
     rung_on_test,
     rung_words,
     step_level,
     tried_rung,
     unproven_rung,
 )
-from stakes.evaluation.weight_frontier import Frontier, frontier
 from stakes.settings import from_plain, to_plain
 
 RANDOM = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scoringrules
 
-from stakes.evaluation.location_scale import LocationScaleCases, crps_and_slopes, family_quantiles, fit_coefficients
+from stakes.forecasting.error_model import LocationScaleCases, crps_and_slopes, family_quantiles, fit_coefficients
 
 PLAIN = {"normal": scoringrules.crps_normal, "logistic": scoringrules.crps_logistic}
 CENSORED = {"normal": scoringrules.crps_cnormal, "logistic": scoringrules.crps_clogistic}

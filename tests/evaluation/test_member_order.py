@@ -4,7 +4,7 @@ from example_counts import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stakes.evaluation.member_order import error_ranks, reordered, reordered_as_members, vector_ranks
+from stakes.forecasting.copula import error_ranks, reordered, reordered_as_members, vector_ranks
 
 
 def test_ranks_of_errors_in_units_of_the_spread() -> None:

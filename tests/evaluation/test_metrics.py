@@ -23,8 +23,8 @@ from stakes import (
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation import metrics as metrics_module
 from stakes.evaluation.metrics import LEVELS, Assessor, region_between, tail_score
-from stakes.method.decision_score import DecisionScore
-from stakes.method.scores import energy_score
+from stakes.scores.decision_score import DecisionScore
+from stakes.scores.scoring_rules import energy_score
 
 DOUBLE = torch.float64
 COSTS = {

@@ -13,7 +13,7 @@ from torch import Tensor
 from stakes import ProtectionCost, ShortfallCost, energy_score
 from stakes.evaluation.ensembles import evaluate
 from stakes.evaluation.metrics import Assessor
-from stakes.method.scores import ThresholdWeightedCRPS
+from stakes.scores.scoring_rules import ThresholdWeightedCRPS
 
 CASES = 30
 every_ensemble = pytest.mark.parametrize("ties", [False, True])

@@ -10,7 +10,7 @@ from scipy.signal import lfilter
 from scipy.special import ndtr
 
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.sequential_test import SeenErrors, _capital, _ranks, watch_errors
+from stakes.evaluation.drift import SeenErrors, _capital, _ranks, watch_errors
 
 
 def seen(errors: Any, excess: Any = None) -> SeenErrors:

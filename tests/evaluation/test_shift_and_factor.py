@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from stakes.evaluation.shift_and_factor import Mended, believed_shift_and_factor, least_crps
+from stakes.forecasting.corrections import Mended, believed_shift_and_factor, least_crps
 
 
 def draws(cases: int, members: int, seed: int = 0, skewed: bool = False) -> tuple[np.ndarray, np.ndarray]:

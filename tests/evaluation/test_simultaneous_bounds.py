@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stakes.errors import SettingError, ShapeError
-from stakes.evaluation.simultaneous_bounds import upper_bounds
+from stakes.evaluation.intervals import upper_bounds
 
 
 def noise(rows: int, cases: int, seed: int = 0) -> Any:

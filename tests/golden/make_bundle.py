@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from stakes.bundle.bundle import save_bundle
-from stakes.bundle.manifest import FORMAT, DataFingerprint
-from stakes.cost_text.written_cost import CostSpec
-from stakes.data.layout import TableLayout
-from stakes.forecaster.estimator import DecisionAwareForecaster
-from stakes.method.training_settings import ImplicitSettings, TrainingSettings
+from stakes.artifacts.fits import save_bundle
+from stakes.artifacts.manifest import FORMAT, DataFingerprint
+from stakes.cost_spec.spec import CostSpec
+from stakes.data.tables.layout import TableLayout
+from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 FOLDER = Path(__file__).parent
 SPEC = CostSpec.parse("imbalance:short=4,long=1,upper=9,unit=EUR,action_unit=MW")

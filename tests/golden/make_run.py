@@ -17,7 +17,7 @@ from reproduction.runs.settings import RunSettings, task_data
 from reproduction.runs.stacks import train_folders
 from reproduction.tasks.synthetic import SyntheticTask
 from stakes.errors import InterruptedTraining
-from stakes.method.training_settings import ImplicitSettings, TrainingSettings
+from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 FORMAT = 2  # of run folders; 1 had settings without a SHA-256 and weights without numbers
 FOLDER = Path(__file__).parent

@@ -6,7 +6,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stakes
-from stakes.method.training_settings import ImplicitSettings, TrainingSettings
+from stakes.training.settings import ImplicitSettings, TrainingSettings
 
 TINY = {
     "model": ImplicitSettings(noise=2, hidden=4, layers=1),
@@ -42,7 +42,7 @@ def test_tags_claim_no_more_than_is_true() -> None:
 def test_diffusion_does_not_depend_on_neighbours_either(kind: str) -> None:
     from sklearn.utils import estimator_checks
 
-    from stakes.method.training_settings import DiffusionSettings
+    from stakes.training.settings import DiffusionSettings
 
     model = DiffusionSettings(noise=2, hidden=8, layers=1, steps=21)
     forecaster = stakes.DecisionAwareForecaster(COST, decision_weight=0.5, **(TINY | {"model": model}))

@@ -1,7 +1,7 @@
 import numpy as np
 
 from stakes.evaluation.intervals import Resampling
-from stakes.reports.binned_means import binned_means
+from stakes.reports.drawing import binned_means
 
 
 def test_bins_go_by_the_key_and_hold_equally_many_cases() -> None:

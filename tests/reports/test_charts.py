@@ -6,8 +6,7 @@ import pytest
 from sample_reports import drawn
 
 from stakes.errors import SettingError
-from stakes.reports.charts import Chart, ChartBand, ChartLimit, ChartLine
-from stakes.reports.page import Figure, Report, Section, render
+from stakes.reports.page import Chart, ChartBand, ChartLimit, ChartLine, Figure, Report, Section, render
 
 LINE = ChartLine("action", "orange dashed", [1.0, np.nan, 123456789012.0])
 

@@ -15,9 +15,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from stakes.number_text import number_text, tick_texts
-from stakes.reports.charts import Chart, ChartBand, ChartLimit, ChartLine
-from stakes.reports.page import Figure, Report, Section, write_report
+from stakes.reports.page import Chart, ChartBand, ChartLimit, ChartLine, Figure, Report, Section, write_report
+from stakes.text import number_text, tick_texts
 
 TIMES = pd.DatetimeIndex(["2024-02-28", "2024-02-29", "2024-03-01", "2024-03-04"])
 NAMES = tuple(f"a long name, <b>{place}</b>" for place in range(60))

@@ -4,11 +4,11 @@ import pytest
 import torch
 from invented_fits import invented_outcomes
 
+from stakes.actions.function_costs import cost_function
+from stakes.actions.solve import optimal_action
+from stakes.costs.scalar_costs import ImbalanceCost
 from stakes.errors import ShapeError
-from stakes.method.actions import optimal_action
-from stakes.method.function_costs import cost_function
-from stakes.method.named_costs import ImbalanceCost
-from stakes.reports.cost_figure import cost_figure
+from stakes.reports.figures import cost_figure
 
 
 def test_the_cost_figure_marks_the_best_action() -> None:

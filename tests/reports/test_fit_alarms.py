@@ -8,9 +8,9 @@ import pytest
 from invented_fits import invented_fit, invented_ladder
 
 from stakes.reports import fit_report
-from stakes.reports.fit_alarms import alarm_sentences
+from stakes.reports.comparison import JudgedFit
 from stakes.reports.fit_report import build_fit_report
-from stakes.reports.judged_fit import JudgedFit
+from stakes.reports.fit_sentences import alarm_sentences
 
 
 @cache

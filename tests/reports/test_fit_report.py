@@ -14,14 +14,21 @@ import pandas as pd
 import pytest
 from invented_fits import SPEC, invented_fit, invented_ladder
 
-from stakes.cost_text.written_cost import CostSpec
+from stakes.cost_spec.spec import CostSpec
 from stakes.errors import SettingError, StudyError
-from stakes.reports import fit_report, style
-from stakes.reports.cost_section import cost_section
-from stakes.reports.decisions_figure import _broken, _draw_cases
-from stakes.reports.fit_case_figures import _draw_group
-from stakes.reports.fit_case_groups import HOUR, MONTH, OBSERVED, PREDICTED, case_groups
-from stakes.reports.fit_figures import calibration_figure, frontier_figure
+from stakes.reports import drawing as style
+from stakes.reports import fit_report
+from stakes.reports.figures import _broken, _draw_cases
+from stakes.reports.fit_figures import (
+    HOUR,
+    MONTH,
+    OBSERVED,
+    PREDICTED,
+    _draw_group,
+    calibration_figure,
+    case_groups,
+    frontier_figure,
+)
 from stakes.reports.fit_report import JudgedFit, build_fit_report, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import (
     calibration_sentences,
@@ -31,6 +38,7 @@ from stakes.reports.fit_sentences import (
 )
 from stakes.reports.fit_tables import calibration_table, case_groups_table, frontier_table, money_table, settings_table
 from stakes.reports.page import Figure, Report, Section, ShownCell, Table, render
+from stakes.reports.sections import cost_section
 from stakes.settings import to_plain
 
 pytestmark = pytest.mark.usefixtures("unarranged_figures")
@@ -375,7 +383,7 @@ def test_a_bundle_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     bundle: Any = SimpleNamespace(forecaster=forecaster, cost_spec=told.cost_spec, about=about)
     bundle.require_recorded = lambda subfolder: None
     recorded: list[str] = []
-    monkeypatch.setattr("stakes.bundle.manifest.record_file", lambda folder, name: recorded.append(name))
+    monkeypatch.setattr("stakes.artifacts.manifest.record_file", lambda folder, name: recorded.append(name))
     with pytest.raises(StudyError):
         judged_fit_of(bundle, tmp_path)
     told.study.save(tmp_path / "evaluation")

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from invented_fits import invented_fit, invented_ladder
 
-from stakes.reports.ladder_figure import ladder_figure
+from stakes.reports.figures import ladder_figure
 from stakes.reports.page import Figure
 
 

@@ -6,10 +6,10 @@ import pytest
 from invented_fits import invented_fit, invented_ladder
 
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.ladder import GIVEN_RUNGS, RUNGS, Ladder
-from stakes.evaluation.weight_frontier import FrontierPoint
+from stakes.evaluation.selection import GIVEN_RUNGS, RUNGS, FrontierPoint, Ladder
 from stakes.reports.fit_tables import ladder_table
-from stakes.reports.ladder_words import (
+from stakes.reports.page import ShownCell
+from stakes.reports.selection_text import (
     forecast_words,
     has_network,
     rung_standing,
@@ -18,7 +18,6 @@ from stakes.reports.ladder_words import (
     shown_ladder,
     weight_label,
 )
-from stakes.reports.table_cells import ShownCell
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pytest
 from matplotlib.figure import Figure as Drawing
 
 from stakes.errors import SettingError
+from stakes.reports.drawing import style, to_svg
 from stakes.reports.page import ClaimRow, Column, Figure, Report, Section, ShownCell, Table, render, write_report
-from stakes.reports.style import style, to_svg
 
 HOSTILE = "</script><script>alert('x')</script> \"quoted\" {{ 7 * 7 }} <b> & λ 日本 😀 ]]> --> </style>"
 DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><rect/></svg>'

@@ -14,8 +14,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
+from stakes.reports.drawing import to_svg
 from stakes.reports.page import Figure, Report, Section, write_report
-from stakes.reports.style import to_svg
 
 HOSTILE = """</script><script>window.broken = 1</script><img src="https://example.org/x" onerror="window.broken = 1">"""
 

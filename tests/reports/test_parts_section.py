@@ -11,8 +11,8 @@ from quick_figures import figures_left_blank
 
 import stakes
 from stakes.errors import StakesWarning
-from stakes.evaluation.judged_parts import JudgedParts, judged_parts
-from stakes.reports.parts_section import parts_section
+from stakes.evaluation.vector_cases import JudgedParts, judged_parts
+from stakes.reports.sections import parts_section
 
 MEMBERS = torch.tensor([[[1.0, 1.0, 4.0], [2.0, 1.0, 5.0], [3.0, 1.0, 6.0]]])
 NAMES = ("north", "south", "a very long name, $")

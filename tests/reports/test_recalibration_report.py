@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from invented_recalibrations import invented_recalibration
 
-from stakes.reports.change_words import against_today
-from stakes.reports.decisions_figure import decisions_figure
-from stakes.reports.judged_recalibration import JudgedRecalibration
+from stakes.reports.comparison import JudgedRecalibration
+from stakes.reports.figures import decisions_figure
+from stakes.reports.fit_sentences import against_today
 from stakes.reports.page import Report, render
-from stakes.reports.recalibration_figures import pit_shares, reliability_figure
-from stakes.reports.recalibration_report import build_recalibration_report
-from stakes.reports.recalibration_sentences import (
+from stakes.reports.recalibration_report import (
+    build_recalibration_report,
+    pit_shares,
     recalibration_alarms,
+    reliability_figure,
     reliability_sentences,
     spread_and_error_ratio,
     taken_sentences,

@@ -8,12 +8,11 @@ from invented_fits import invented_fit
 from invented_recalibrations import invented_recalibration
 
 import stakes
-from stakes.data.given_forecasts import GivenForecasts
-from stakes.evaluation.judged_correction import judge_correction
+from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.forecasting.recalibration import judge_correction
 from stakes.reports.fit_report import build_fit_report
-from stakes.reports.fit_sentences import plain_cost_sentences
+from stakes.reports.fit_sentences import plain_cost_sentences, risk_sentences
 from stakes.reports.recalibration_report import build_recalibration_report
-from stakes.reports.risk_sentences import risk_sentences
 
 PLAIN = stakes.NewsvendorCost(3.0, 1.0, 0.0, 150.0)
 

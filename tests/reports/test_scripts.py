@@ -7,7 +7,7 @@ from importlib import resources
 
 from page_blocks import ROOT
 
-from stakes.reports.scripts import chart_script, chart_styles
+from stakes.reports.page import chart_script, chart_styles
 
 LIBRARY = resources.files("stakes.reports").joinpath("templates", "uplot")
 SHA256 = {  # of uPlot 1.6.32 as npm has it

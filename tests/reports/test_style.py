@@ -5,7 +5,7 @@ import re
 import pytest
 from matplotlib.figure import Figure
 
-from stakes.reports.style import style, to_svg
+from stakes.reports.drawing import style, to_svg
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from stakes.errors import SettingError
-from stakes.reports.table_cells import Cell, ShownCell, shown_cells
+from stakes.reports.page import Cell, ShownCell, shown_cells
 
 
 @pytest.mark.parametrize(

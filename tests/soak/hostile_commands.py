@@ -37,7 +37,7 @@ from adversarial_inputs import parquet_files, tables
 
 import stakes.cli
 from stakes.errors import SettingError
-from stakes.fitting import fit
+from stakes.workflows import fit
 
 COST = "imbalance:short=10,long=1,upper=150"
 SMALL = ["--device", "cpu", "--workers", "1", "--quiet", "--no-headroom", "--epochs", "1", "--members", "5"]

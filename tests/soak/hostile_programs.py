@@ -16,7 +16,7 @@ from torch import Tensor
 
 from stakes import InteriorPoint, ScenarioProgram
 from stakes.errors import StakesError
-from stakes.method.scenario_data import scaled
+from stakes.programs.interior_point import scaled
 
 __all__ = ["WAYS", "spoilt"]
 

@@ -27,10 +27,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from stakes.bundle.bundle import save_bundle
-from stakes.cost_text.written_cost import CostSpec
-from stakes.data.layout import TableLayout
-from stakes.forecaster.estimator import DecisionAwareForecaster
+from stakes.artifacts.fits import save_bundle
+from stakes.cost_spec.spec import CostSpec
+from stakes.data.tables.layout import TableLayout
+from stakes.forecasting.forecaster import DecisionAwareForecaster
 
 NAMES = ("wind", "sun", "price")
 SPEC = CostSpec.parse("imbalance:short=4,long=1,upper=9")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stakes.training.adam import Adam
+from stakes.training.steps import Adam
 
 
 def drawn(*seeds: int) -> list[list[Tensor]]:

@@ -11,13 +11,11 @@ from straight_model import StraightModel
 import stakes
 from stakes.data.cases import Cases
 from stakes.errors import InterruptedTraining, SettingError
-from stakes.method.training_settings import TrainingSettings
 from stakes.settings import from_plain, to_plain
-from stakes.training.all_rows import FoundTraining, train_on_all_rows
-from stakes.training.fingerprint import fingerprint
-from stakes.training.many_weights import TrainingPlan, train_weights
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.trainer import train
+from stakes.training.settings import TrainingSettings
+from stakes.training.trainer import fingerprint, train
+from stakes.training.weight_search import FoundTraining, TrainingPlan, train_on_all_rows, train_weights
 
 ASKED = replace(QUICK, epochs=6, pretraining_epochs=2, validate_every=4, patience=1)
 

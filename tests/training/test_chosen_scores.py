@@ -21,15 +21,13 @@ from stakes import (
     TotalCRPS,
     WindDispatchCost,
 )
+from stakes.costs.cost import Cost
+from stakes.costs.scalar_costs import PowerCurve
 from stakes.errors import InterruptedTraining, SettingError
-from stakes.method.costs import Cost
-from stakes.method.power_curve import PowerCurve
-from stakes.method.training_settings import TrainingSettings
 from stakes.settings import from_plain, telling_fields, to_plain
-from stakes.training.fingerprint import leaders
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.trainer import train
-from stakes.training.validation import validate
+from stakes.training.settings import TrainingSettings
+from stakes.training.trainer import leaders, train, validate
 
 CPU = torch.device("cpu")
 SETTINGS = TrainingSettings(

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from stakes import DecisionScore, EnergyScore, ImbalanceCost, ProtectionCost, ShortfallCost, TotalCRPS, VariogramScore
 from stakes.errors import SettingError
-from stakes.method.training_settings import TrainingSettings
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.stepper import Stepper
-from stakes.training.trainer import train
-from stakes.training.validation import estimate_scales, validate
+from stakes.training.settings import TrainingSettings
+from stakes.training.steps import Stepper
+from stakes.training.trainer import estimate_scales, train, validate
 
 CPU = torch.device("cpu")
 SETTINGS = TrainingSettings(

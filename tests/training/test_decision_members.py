@@ -12,10 +12,9 @@ from torch import Tensor
 
 from stakes import DecisionScore, EnergyScore, ImplicitModel, ShortfallCost
 from stakes.errors import InterruptedTraining, SettingError
-from stakes.method.training_settings import TrainingSettings
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.trainer import train
-from stakes.training.validation import estimate_scales, validate
+from stakes.training.settings import TrainingSettings
+from stakes.training.trainer import estimate_scales, train, validate
 
 CPU = torch.device("cpu")
 FEW = TrainingSettings(

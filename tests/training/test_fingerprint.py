@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from stakes import ImplicitModel
-from stakes.method.training_settings import TrainingSettings
-from stakes.training.fingerprint import fingerprint
 from stakes.training.replicas import Replica, ReplicaStack
+from stakes.training.settings import TrainingSettings
+from stakes.training.trainer import fingerprint
 
 
 class OtherModel(ImplicitModel):

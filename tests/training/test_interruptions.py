@@ -30,8 +30,8 @@ from stakes import (
 )
 from stakes.data.cases import Cases
 from stakes.errors import CheckpointError, InterruptedTraining
+from stakes.training.progress import Trained
 from stakes.training.replicas import Replica
-from stakes.training.results import Trained
 from stakes.training.trainer import train
 
 RESUMABLE = replace(SETTINGS, pretraining_epochs=3, validate_every=2, patience=2)

@@ -14,7 +14,7 @@ from reproduction.runs.settings import RunSettings, prepare
 from reproduction.runs.stacks import train_folders
 from reproduction.tasks.synthetic import SyntheticTask
 from stakes.errors import InterruptedTraining
-from stakes.method.training_settings import ImplicitSettings, LinearSettings, TrainingSettings
+from stakes.training.settings import ImplicitSettings, LinearSettings, TrainingSettings
 from stakes.training.trainer import train
 
 USED = replace(QUICK, weight_decay=0.1)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from stakes import DiffusionModel, ImplicitModel, SampleModel
 from stakes.data.cases import Cases
-from stakes.method.training_settings import ImplicitSettings
-from stakes.training.located_model import LocatedFactory, LocatedModel
+from stakes.models.residual_model import LocatedFactory, LocatedModel
+from stakes.training.settings import ImplicitSettings
 from stakes.training.trainer import train
 
 INNER = {

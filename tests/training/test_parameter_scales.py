@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from stakes import CVaRCost, ImbalanceCost, ParameterRange, ShortfallCost, optimal_action
+from stakes.costs.cost import Cost
+from stakes.costs.parameter_range import ParameterColumn, ranged_parameter, with_parameter
 from stakes.data.cases import Cases
-from stakes.method.costs import Cost
-from stakes.method.parameter_column import ParameterColumn
-from stakes.method.parameter_range import ranged_parameter, with_parameter
-from stakes.training.parameter_scales import ParameterScales
-from stakes.training.stacked_cases import StackedCases
+from stakes.training.replicas import ParameterScales, StackedCases
 
 CPU = torch.device("cpu")
 RANGE = ParameterRange(1, 50)

@@ -9,16 +9,13 @@ import pytest
 import torch
 
 from stakes import DecisionScore, ImplicitModel, ParameterRange, ShortfallCost
+from stakes.costs.parameter_range import ParameterColumn
 from stakes.data.cases import Cases
 from stakes.errors import InterruptedTraining, SettingError
-from stakes.method.parameter_column import ParameterColumn
-from stakes.method.training_settings import TrainingSettings
-from stakes.training.fingerprint import fingerprint
-from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.stacked_cost import cost_structure, stacked_cost
-from stakes.training.stepper import Stepper
-from stakes.training.trainer import train
-from stakes.training.validation import estimate_scales, validate
+from stakes.training.replicas import Replica, ReplicaStack, cost_structure, stacked_cost
+from stakes.training.settings import TrainingSettings
+from stakes.training.steps import Stepper
+from stakes.training.trainer import estimate_scales, fingerprint, train, validate
 
 CPU = torch.device("cpu")
 RANGE = ParameterRange(1, 50)

@@ -26,13 +26,11 @@ from stakes import (
     cost_function,
 )
 from stakes.errors import SettingError, ShapeError
-from stakes.method.score_mixture import named_score, score_weights
-from stakes.method.training_settings import TrainingSettings
+from stakes.scores.mixture import named_score, score_weights
 from stakes.training import replicas as replicas_module
-from stakes.training.parameter_layout import ParameterLayout
-from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.stacked_cost import cost_structure, stacked_cost
-from stakes.training.validation import estimate_scales, validate
+from stakes.training.replicas import ParameterLayout, Replica, ReplicaStack, cost_structure, stacked_cost
+from stakes.training.settings import TrainingSettings
+from stakes.training.trainer import estimate_scales, validate
 
 CPU = torch.device("cpu")
 SETTINGS = TrainingSettings(batch=13, members=5, validation_members=7)

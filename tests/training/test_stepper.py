@@ -18,9 +18,9 @@ from stakes import (
     cost_function,
 )
 from stakes.data.cases import Cases
-from stakes.method.training_settings import TrainingSettings
 from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.stepper import Stepper, Trouble
+from stakes.training.settings import TrainingSettings
+from stakes.training.steps import Stepper, Trouble
 from stakes.training.trainer import train
 
 CPU = torch.device("cpu")

@@ -1,6 +1,6 @@
 import torch
 
-from stakes.training.threads import one_thread
+from stakes.training.weight_search import one_thread
 
 
 def test_the_users_setting_comes_back() -> None:

@@ -26,11 +26,10 @@ from stakes import (
     cost_function,
 )
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError, StakesError
+from stakes.training.progress import Trained
 from stakes.training.replicas import ReplicaStack
-from stakes.training.results import Trained
-from stakes.training.stepper import Stepper
-from stakes.training.trainer import train
-from stakes.training.validation import validate
+from stakes.training.steps import Stepper
+from stakes.training.trainer import train, validate
 
 SHORT = replace(SETTINGS, pretraining_epochs=1, epochs=4, patience=1)
 

@@ -15,7 +15,7 @@ from stakes import (
 )
 from stakes.data.cases import Cases
 from stakes.training.replicas import Replica
-from stakes.training.stepper import Stepper
+from stakes.training.steps import Stepper
 
 
 class Ruler(nn.Module):

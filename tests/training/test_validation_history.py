@@ -7,7 +7,7 @@ import pytest
 
 from stakes.errors import CheckpointError
 from stakes.files import write_json
-from stakes.training.validation_history import ValidationHistory
+from stakes.training.progress import ValidationHistory
 
 
 def line(phase: str, epoch: int, loss: float) -> dict[str, Any]:

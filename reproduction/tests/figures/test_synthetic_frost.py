@@ -18,7 +18,7 @@ from reproduction.figures.all_figures import find_figure
 from reproduction.figures.paper_figure import Drawn, by_weight, nearest
 from reproduction.study_collection import Studies, StudyKey
 from stakes.evaluation.study import Study
-from stakes.reports.style import style, to_svg
+from stakes.reports.drawing import style, to_svg
 
 FIGURES = {
     figure.label: figure for figure in (*method.METHOD_FIGURES, *synthetic.SYNTHETIC_FIGURES, *frost.FROST_FIGURES)

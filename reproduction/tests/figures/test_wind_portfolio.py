@@ -17,7 +17,7 @@ from reproduction.figures.paper_figure import WIDTH, Drawn, Line
 from reproduction.study_collection import Studies, StudyKey
 from stakes.evaluation.calibration import spread_skill
 from stakes.evaluation.study import Study
-from stakes.reports.style import style, to_svg
+from stakes.reports.drawing import style, to_svg
 
 FIGURES = (*wind.WIND_FIGURES, *portfolio.PORTFOLIO_FIGURES)
 OF_STUDIES = [figure.label for figure in FIGURES if figure.needs]

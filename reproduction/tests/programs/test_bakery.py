@@ -8,8 +8,8 @@ import torch
 
 from reproduction.programs.bakery import BAKERY_PLANS, bakery_problem, scaled_newsvendor
 from reproduction.programs.problem import QUICK
-from stakes.method.actions import optimal_action
-from stakes.method.schedules import AllocationCost
+from stakes.actions.solve import optimal_action
+from stakes.programs.schedules import AllocationCost
 
 
 def test_newsvendors_by_brute_force() -> None:

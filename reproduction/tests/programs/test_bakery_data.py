@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reproduction.programs.bakery import bakery_cases, bakery_days
-from stakes.data.records.record import Record
+from stakes.data.records import Record
 
 
 def made_record(values: dict[str, NDArray[np.float64]], start: str = "2017-10-01") -> Record:

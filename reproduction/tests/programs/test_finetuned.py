@@ -8,7 +8,7 @@ from small_programs import EFFORT, small_problem
 
 from reproduction.programs.candidates import SCORES, FineTuning, drawn_members, finetuned_candidates, trained_model
 from reproduction.programs.problem import Forecast, RunEffort
-from stakes.method.score_mixture import ScoreMixture
+from stakes.scores.mixture import ScoreMixture
 
 
 def test_every_weight_has_its_candidate_and_starts_from_the_score() -> None:

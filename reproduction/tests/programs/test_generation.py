@@ -9,8 +9,8 @@ from small_programs import made_loads
 
 from reproduction.programs.generation import GENERATION_PLANS, binding_ramp, generation_problem
 from reproduction.programs.point_networks import POINT_NETWORKS
+from stakes.actions.solve import optimal_action
 from stakes.data.cases import Cases
-from stakes.method.actions import optimal_action
 
 
 def test_a_ramp_that_binds() -> None:

@@ -10,7 +10,7 @@ from small_programs import small_problem
 from reproduction.programs.problem import QUICK, WHOLE, RunEffort
 from stakes.data.cases import Cases
 from stakes.errors import SettingError
-from stakes.method.schedules import ScheduleCost
+from stakes.programs.schedules import ScheduleCost
 
 
 def test_parts_that_do_not_belong_together() -> None:

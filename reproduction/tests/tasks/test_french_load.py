@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from reproduction.tasks.portfolio import FrenchLoad
-from stakes.data.records.record import load_record
+from stakes.data.records import load_record
 
 
 def test_rows_are_counted_and_incomplete_ones_left_out() -> None:

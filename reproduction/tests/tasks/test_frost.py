@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from reproduction.tasks.frost import FrostTask
-from stakes.data.records.record import load_record
+from stakes.data.records import load_record
 from stakes.errors import StakesError
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import torch
 
 from reproduction.tasks.portfolio import IrishWind
-from stakes.data.records.record import load_record
-from stakes.method.power_curve import PowerCurve
+from stakes.costs.scalar_costs import PowerCurve
+from stakes.data.records import load_record
 
 
 def test_rows_and_inputs() -> None:

@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from reproduction.tasks.wind import WindTask
-from stakes.data.records.record import load_record
+from stakes.costs.scalar_costs import PowerCurve
+from stakes.data.records import load_record
 from stakes.errors import StakesError
-from stakes.method.power_curve import PowerCurve
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,30 @@
-"""Cases for training: features and outcomes as tensors, in physical units."""
+"""Cases: features and outcomes as tensors in physical units, their labels, and those kept beside a fit."""
 
+import io
+import os
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
+from pyarrow.lib import ArrowException
+from pyarrow.parquet import ParquetFile
 from torch import Tensor
 
-from stakes.data.lagged_series import Split
-from stakes.errors import ShapeError
-from stakes.method.argument_checks import check_finite
-
-__all__ = ["Cases", "neighbouring_sets"]
+from stakes.argument_checks import check_finite
+from stakes.data.tables.columns import column_numbers
+from stakes.data.tables.lags import Split
+from stakes.data.tables.layout import TableCases
+from stakes.data.tables.tables import write_table
+from stakes.data.tables.time_axis import Times, to_utc
+from stakes.errors import NonFiniteError, ShapeError, TableError
+from stakes.files import check_sha256, read_bytes, short_ascii
+from stakes.text import number_text
 
 _NEIGHBOURS = 0.2  # share of the outcomes, alike in size, that one set is drawn from
 
@@ -75,3 +88,290 @@ def neighbouring_sets(outcomes: NDArray[np.float64], sets: int, members: int) ->
     starts = generator.integers(len(ordered) - width + 1, size=(sets, 1))
     places = generator.permuted(np.tile(np.arange(width), (sets, 1)), axis=1)[:, :members]  # each outcome once
     return torch.from_numpy(ordered[starts + places])
+
+
+def case_labels(index: "pd.Index[Any]") -> "pd.Index[Any]":
+    """Times and names as they are, rows counted from 1 as a reader of the file does.
+
+    Args:
+        index: The index of the cases; one called "row", or a first level of this name, counts from 0.
+    """
+    if isinstance(index, pd.MultiIndex) and index.names[0] == "row":
+        rows, *others = (index.get_level_values(level) for level in range(index.nlevels))
+        return pd.MultiIndex.from_arrays([rows + 1, *others], names=index.names)
+    return index + 1 if index.name == "row" else index
+
+
+def newest_cases(index: "pd.Index[Any]") -> NDArray[np.int64]:
+    """The place of the newest case, or of all sites of it where each is a case by itself.
+
+    Args:
+        index: The index of the cases, with their sites as a second level where there are some.
+    """
+    if isinstance(index, pd.MultiIndex):
+        newest = index.get_level_values(0)
+        return np.flatnonzero(newest == newest.max())
+    return np.argsort(index, kind="stable")[-1:]
+
+
+def in_utc(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its cases' times, in the first column where there are some, marked as UTC.
+
+    Args:
+        table: One row per case; times without a zone in its first column are those of the cases.
+    """
+    first = table.columns[0]
+    if not pd.api.types.is_datetime64_dtype(table[first].dtype):
+        return table
+    return table.assign(**{first: table[first].dt.tz_localize("UTC")})
+
+
+def told_labels(index: "pd.Index[Any]") -> tuple[str, ...]:
+    """The cases as messages call them, times as tables write them.
+
+    >>> told_labels(pd.DatetimeIndex(["2020-02-01T13:00"])), told_labels(pd.Index([7]))
+    (('2020-02-01T13:00:00Z',), ('7',))
+
+    Args:
+        index: The index of the cases, as `case_labels` gives it; a case of several levels is told by all of them.
+    """
+    return tuple(_told(each) for each in index)
+
+
+def _told(label: Any) -> str:
+    if isinstance(label, tuple):
+        return ", ".join(map(_told, label))
+    return f"{label.isoformat()}Z" if isinstance(label, pd.Timestamp) else str(label)
+
+
+_COARSE = 1e-3  # of what varies: the step from one number of single precision to the next
+_ROUNDING = 1e-12  # of the numbers: what varies less does so by the rounding of double precision
+
+
+def require_single_precision(values: NDArray[np.floating[Any]], names: Sequence[str], what: str) -> None:
+    """Raise where single precision would lose what varies in a column; a constant column has nothing to lose.
+
+    The step of single precision is taken at the column's median size, and what varies is its interquartile range, so
+    that a few numbers of another size, such as zeros for what is missing, hide nothing; where half of the column is one
+    number, it is the standard deviation.
+
+    Args:
+        values: Finite numbers (N, C) to learn from.
+        names: What the C columns are called.
+        what: What a column is, such as "feature"; it begins the message.
+    """
+    if values.dtype == np.float32 or not len(values):
+        return
+    with np.errstate(over="ignore", invalid="ignore"):  # what exceeds single precision is for others to refuse
+        size = np.median(np.abs(values), axis=0)
+        low, middle, high = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
+        varies = np.where(high > low, high - low, values.std(axis=0))
+        step = np.spacing(size.astype(np.float32)).astype(np.float64)
+        lost = (step > _COARSE * varies) & (varies > _ROUNDING * size)
+    for place in np.flatnonzero(lost)[:1]:
+        around, apart, coarse = middle[place], number_text(varies[place], 2), number_text(step[place], 2)
+        raise TableError(
+            f"{what} {names[place]!r} varies by about {apart} around {around:.15g}, where single precision, in which "
+            f"models compute, has steps of {coarse}: too coarse; subtract an offset such as "
+            f"{float(f'{around:.1e}'):.15g} from it"
+        )
+
+
+class Rows(NamedTuple):
+    """Checked rows of an estimator, in the order of time.
+
+    Attributes:
+        features: Features (n, F).
+        outcome: Outcomes (n, D).
+        times: When these happened (n,); None where it is not known.
+    """
+
+    features: Tensor
+    outcome: Tensor
+    times: Times | None
+
+    def part(self, rows: slice) -> Self:
+        """Some of them.
+
+        Args:
+            rows: Which ones.
+        """
+        times = None if self.times is None else self.times[rows]
+        return self._replace(features=self.features[rows], outcome=self.outcome[rows], times=times)
+
+
+def as_table(values: Any, name: str) -> Any:
+    """A DataArray (case, feature) or a Dataset of variables along one dimension as a DataFrame; all else as it is.
+
+    Args:
+        values: What the user gave as features or outcomes.
+        name: What messages call it.
+    """
+    xarray = sys.modules.get("xarray")  # who passes its objects has imported it
+    if xarray is None or not isinstance(values, xarray.DataArray | xarray.Dataset):
+        return values
+    if isinstance(values, xarray.Dataset):
+        dims = {each.dims for each in values.data_vars.values()}
+        if len(dims) != 1 or len(values.dims) != 1:
+            raise ShapeError(f"{name} must have variables along one dimension of cases, got {dict(values.sizes)}")
+        return pd.DataFrame({key: each.values for key, each in values.data_vars.items()})
+    if values.ndim == 1:
+        return pd.Series(values.values, name=values.name)
+    if values.ndim != 2:
+        raise ShapeError(f"{name} must have the dimensions case and column, got {list(values.dims)}")
+    columns = values.dims[1]
+    if columns not in values.indexes:
+        return values.values
+    return pd.DataFrame(values.values, columns=values.indexes[columns])
+
+
+def as_tensor(values: NDArray[np.float64], name: str) -> Tensor:
+    """The numbers in single precision, or an error where they exceed it.
+
+    Args:
+        values: Finite numbers of any shape.
+        name: What messages call them.
+    """
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    if not np.isfinite(single).all():
+        raise NonFiniteError(f"{name} must hold numbers that single precision can, got {np.abs(values).max():.3g}")
+    return torch.from_numpy(single)
+
+
+def outcome_names(values: Any, count: int) -> tuple[str, ...]:
+    """The names of the columns of a table or of the one column; else y, or y0, y1 and so on.
+
+    Args:
+        values: The outcomes as the user gave them.
+        count: How many outcomes a case has.
+    """
+    if isinstance(values, pd.DataFrame):
+        return tuple(map(str, values.columns))
+    if isinstance(values, pd.Series) and values.name is not None:
+        return (str(values.name),)
+    return ("y",) if count == 1 else tuple(f"y{place}" for place in range(count))
+
+
+def checked_times(times: Any, rows: int) -> Times | None:
+    """The times in UTC, or an error unless there is one for each row and none lies before the one above it.
+
+    Args:
+        times: Times of numpy, pandas or Python, or ISO texts; None where there are none.
+        rows: How many rows the features have.
+    """
+    if times is None:
+        return None
+    in_utc = to_utc(times, "times")
+    if len(in_utc) != rows:
+        raise ShapeError(f"times must be one for each of the {rows} rows, got {len(in_utc)}")
+    if len(backward := np.flatnonzero(np.diff(in_utc).astype(np.int64) < 0)):
+        raise ShapeError(f"the rows must be in the order of time, but row {backward[0] + 1} comes before the one above")
+    return in_utc
+
+
+def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of even and of odd blocks of neighbouring rows.
+
+    Blocks of k whole days, as `automatic_block` has them, show both parts every hour, and every weekday as often within
+    14 k days: the parts take turns after 2 k days, which for k below 7 have no factor in common with the week. Blocks
+    of part of a day would not: with 12 hours one part has all mornings.
+
+    >>> [part.tolist() for part in alternate_blocks(7, 2)]
+    [[0, 1, 4, 5], [2, 3, 6]]
+
+    Args:
+        rows: How many rows there are.
+        block: How many neighbours a block has; fewer where the rows would make one block only.
+    """
+    block = min(block, -(-rows // 2))
+    odd = np.arange(rows) // block % 2 == 1
+    return np.flatnonzero(~odd), np.flatnonzero(odd)
+
+
+STORED_CASES = Path("evaluation", "features.parquet")
+"""Where the cases lie within the folder of a fit."""
+
+_KEPT = 200
+_MOST_BYTES = 2**26  # of the file, and of what it holds
+_LABEL, _FEATURE, _OUTCOME = "label", "feature ", "outcome "  # the column of labels, how those of the others begin
+
+
+@dataclass(frozen=True, eq=False)
+class StoredCases:
+    """Some of the cases that a fit was judged on.
+
+    Attributes:
+        labels: The time or row of each of N cases.
+        features: Features (N, F).
+        outcomes: Outcomes (N, D).
+    """
+
+    labels: tuple[str, ...]
+    features: NDArray[np.float64]
+    outcomes: NDArray[np.float64]
+
+
+def save_cases(folder: Path, cases: TableCases) -> None:
+    """Write the last 200 cases into the folder of a fit.
+
+    Args:
+        folder: The folder of the fit.
+        cases: The cases it was judged on, with their outcomes.
+    """
+    assert cases.outcomes is not None
+    features, outcomes = cases.features.iloc[-_KEPT:], cases.outcomes.iloc[-_KEPT:]
+    row = "row " if features.index.name == "row" else ""
+    labels = [f"{row}{label.isoformat() if isinstance(label, pd.Timestamp) else label}" for label in features.index]
+    parts = [features.add_prefix(_FEATURE), outcomes.add_prefix(_OUTCOME)]
+    table = pd.concat([part.reset_index(drop=True) for part in parts], axis=1)
+    table.insert(0, _LABEL, labels)
+    (folder / STORED_CASES).parent.mkdir(parents=True, exist_ok=True)
+    write_table(table, folder / STORED_CASES)
+
+
+def load_cases(
+    folder: Path, features: tuple[str, ...], targets: tuple[str, ...], sha256: str | None = None
+) -> StoredCases | None:
+    """The cases that `save_cases` wrote; None where it did not.
+
+    Args:
+        folder: The folder of the fit.
+        features: The names of its features.
+        targets: The names of its targets.
+        sha256: What the file must hash to; None where nothing vouches for it.
+    """
+    path = folder / STORED_CASES
+    if not os.path.lexists(path):
+        return None
+    table = read_kept(path, sha256, _KEPT)
+    if _LABEL not in table.columns:
+        raise TableError(f"{str(path)!r} has no column {_LABEL!r}")
+    wanted = ([f"{_FEATURE}{name}" for name in features], [f"{_OUTCOME}{name}" for name in targets])
+    features_and_outcomes = [column_numbers(table, columns, str(path)) for columns in wanted]
+    if any(np.isnan(values).any() for values in features_and_outcomes):
+        raise TableError(f"{str(path)!r} has missing values")
+    return StoredCases(tuple(map(str, table[_LABEL])), *features_and_outcomes)
+
+
+def read_kept(path: Path, sha256: str | None, most_rows: int) -> pd.DataFrame:
+    """The table of a parquet file, if it is no larger than it can be: a small file may hold many rows.
+
+    Args:
+        path: The file, within the folder of a fit.
+        sha256: What it must hash to; None where nothing vouches for it.
+        most_rows: How many rows it may have.
+    """
+    content = read_bytes(path, _MOST_BYTES)
+    if sha256 is not None:
+        check_sha256(str(path), content, sha256)
+    try:
+        file = ParquetFile(io.BytesIO(content))
+        rows, groups = file.metadata.num_rows, range(file.metadata.num_row_groups)
+        size = sum(file.metadata.row_group(place).total_byte_size for place in groups)
+        if rows > most_rows or size > _MOST_BYTES:
+            limit = f"at most {most_rows} cases in {_MOST_BYTES} bytes"
+            raise TableError(f"{str(path)!r} must hold {limit}, got {rows} in {size}")
+        return file.read().to_pandas()
+    except (ArrowException, OSError, ValueError) as error:
+        raise TableError(f"{str(path)!r} is no parquet file that can be read: {short_ascii(str(error))}") from error

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.given_forecasts import GivenForecasts
+from stakes.data.forecasts.forecast_set import GivenForecasts
 from stakes.errors import StakesWarning, listed
 
 __all__ = ["forecast_leaks", "leaks", "warn_of_leaks"]

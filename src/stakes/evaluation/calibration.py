@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stakes.argument_checks import require_count
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import RegionBy, Study
-from stakes.method.argument_checks import require_count
 
 __all__ = [
     "Bin",

@@ -1,4 +1,4 @@
-"""What was forecast, decided and paid, case by case, beside weight 0 and today's action; and all of it in short."""
+"""What was forecast, decided and paid, case by case and as a table with intervals; infeasible cases are named."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,19 +7,219 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
-from stakes.errors import CostError, ShapeError
-from stakes.evaluation.forecast_table import forecast_table, todays_cost
+from stakes.actions.cvar import plain_cost_of, risk_of
+from stakes.actions.solve import optimal_action
+from stakes.costs.cost import Cost
+from stakes.errors import CostError, NonFiniteError, ShapeError
+from stakes.evaluation.intervals import Difference, Resampling, Sampled
 from stakes.evaluation.metrics import Assessor, Region
-from stakes.evaluation.unpaid_cases import constant_cost, judged_cases
-from stakes.method.actions import optimal_action
-from stakes.method.costs import Cost
-from stakes.method.program_actions import part_names
+from stakes.programs.vector_actions import BINDS, ProgramCost, action_parts, part_names
 
-__all__ = ["CaseMetrics", "ensemble_metrics", "part_by_part", "require_finite_costs", "summary_table"]
+_CURE = "a recourse without an upper bound, at a high price, gives such outcomes a cost"
+_PLAIN = ("plain_cost", "plain_expected_cost")  # of a cost averse to risk, whose charge may be NaN then
+
+
+def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    """Which cases can be judged, (N,): all but those in which a program has no recourse.
+
+    Raises where there is no such case. NaN, and an infinite cost that is no program's, are left for others to refuse.
+
+    Args:
+        cost: What a decision costs.
+        metrics: As `stakes.evaluation.metrics.Assessor` gives them.
+    """
+    costs = [metrics[name] for name in ("cost", "expected_cost", *_PLAIN) if name in metrics]
+    infinite = np.asarray(np.isposinf(np.stack(costs)).any(axis=0) & isinstance(plain_cost_of(cost), ProgramCost))
+    if infinite.all() and len(infinite):
+        raise CostError(
+            f"the cost must be finite in a case at least, got infinity in all {len(infinite)}: no recourse meets the "
+            f"covers at their outcomes, or at one of their members; {_CURE}"
+        )
+    return ~infinite
+
+
+def constant_cost(paid: NDArray[Any]) -> NDArray[Any]:
+    """What one action for all cases costs, (N,): infinite in all where it is in one, or the mean would be of some.
+
+    Args:
+        paid: What it costs in each case, (N,).
+    """
+    return paid if np.isfinite(paid).all() else np.full_like(paid, np.inf)
+
+
+def constant_notes(paid: NDArray[Any]) -> tuple[str, ...]:
+    """A sentence where no action serves all cases.
+
+    Args:
+        paid: As `constant_cost` gives it.
+    """
+    infinite = "climatology_cost is infinite, and left empty: no constant action has a finite cost at all outcomes"
+    return (infinite,) if np.isposinf(paid).any() else ()
+
+
+def hindsight_note(each_site: bool) -> str:
+    """What climatology's action is where there are no cases but those that are judged.
+
+    Args:
+        each_site: Whether each site is decided by itself.
+    """
+    of_site = " of each site" if each_site else ""
+    return f"climatology_cost is that of the constant action{of_site} which was best for these very outcomes"
+
+
+def unpaid_notes(unpaid: Sequence[str], judged: int) -> tuple[str, ...]:
+    """A sentence about cases that are not judged, since their cost is infinite; none where there are none.
+
+    Args:
+        unpaid: What these cases are called.
+        judged: How many others there are, which the means are of.
+    """
+    if not unpaid:
+        return ()
+    which = unpaid[0] if len(unpaid) == 1 else f"{unpaid[0]} the first of them"
+    return (
+        f"{len(unpaid)} of {len(unpaid) + judged} cases cost infinitely much ({which}): no recourse meets the covers "
+        f"at their outcome, or at one of their members; every mean is that of the {judged} others, and {_CURE}",
+    )
+
+
+def unpaid_today_notes(paid: NDArray[np.float64] | None) -> tuple[str, ...]:
+    """A sentence about cases in which today's action costs infinitely much, and is not compared.
+
+    Args:
+        paid: What today's action costs in each case, (N,), NaN where it is not known; None where it never is.
+    """
+    count = 0 if paid is None else int(np.isposinf(paid).sum())
+    if paid is None or not count:
+        return ()
+    return (
+        f"today's action costs infinitely much in {count} of {len(paid)} cases, where no recourse helps it, and is "
+        "compared in the others",
+    )
+
 
 Floats = NDArray[np.float64]
+Arrays = Mapping[str, Floats]
+_MEANS = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "climatology_cost")
+_OF_PLAIN_COST = ("plain_cost", "plain_expected_cost", "plain_gap")  # where a decision is averse to risk
+
+
+def forecast_table(
+    chosen: Arrays, weight_0: Arrays | None, members: int, block: int, today: Floats | None = None
+) -> pd.DataFrame:
+    """One row per metric: `value` with its 95 % interval `low` to `high`.
+
+    `spread_skill` is sqrt((M + 1) / M mean variance / mean squared error), 1 where the spread is right, and
+    `climatology_skill` is 1 - regret / regret of the best constant action, 1 with perfect foresight. For a `CVaRCost`,
+    whose cost is the charge, there are the `plain_cost`, what was expected of it and the gap. Beside a forecast of
+    weight 0 there are its values, as `baseline`, and the paired `difference` from it. Last, over the `today_cases`
+    in which today's action is known: `today_cost`, `cost_beside_today` of the forecast's actions in the same cases, and
+    their difference `cost_less_today`.
+
+    Args:
+        chosen: The metrics (N,) of the forecast by name, in the order of time.
+        weight_0: The same of the forecast trained on its score alone; None where there is none besides.
+        members: How many members M the forecast has.
+        block: How many neighbouring cases depend on each other.
+        today: What today's action costs (N,), NaN where it is not known; None where it never is.
+    """
+    cases = len(chosen["cost"])
+    resampling = Resampling(cases, block=min(block, cases))
+    statistics = _statistics(chosen, members, resampling)
+    rivals = None if weight_0 is None else _statistics(weight_0, members, resampling)
+    rows = {name: _row(value, None if rivals is None else rivals[name]) for name, value in statistics.items()}
+    if today is not None and np.isfinite(today).any():
+        rows |= _beside_today(chosen["cost"], today, resampling)
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
+
+
+def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
+    """What today's action costs in each case, (N,); NaN where the action is not known.
+
+    For a `CVaRCost` it is the charge, with the one threshold for all cases that makes it least: nobody else knows one.
+
+    Args:
+        cost: What a decision costs.
+        action: Today's action (N,), or (N, A) where it has A > 1 parts, NaN where it is not known.
+        outcome: What happened, (N, D).
+    """
+    given = np.array(action, dtype=np.float64)
+    parts = action_parts(cost, outcome.shape[1])
+    if parts > 1 and given.shape != (len(outcome), parts):
+        raise ShapeError(
+            f"baseline_action must have the {parts} parts of the decision for each of the {len(outcome)} rows, got "
+            f"shape {given.shape}"
+        )
+    if parts == 1 and given.shape != (len(outcome),):
+        raise ShapeError(f"baseline_action must be one for each of the {len(outcome)} rows, got shape {given.shape}")
+    if np.isinf(given).any():
+        raise NonFiniteError("baseline_action must be finite, or NaN where it is not known, got infinity")
+    actions = given.reshape(len(outcome), parts)
+    known = ~np.isnan(actions.sum(1))
+    if not known.any():
+        return np.full(len(outcome), np.nan)
+    taken = torch.from_numpy(np.where(known[:, None], actions, 0.0))
+    if (risk := risk_of(cost)) is not None:
+        plain = risk.cost(taken, outcome.double()).numpy()[known]
+        threshold = np.quantile(plain, risk.level, method="inverted_cdf")
+        taken = torch.nn.functional.pad(taken, (0, 1), value=float(threshold))
+    return np.where(known, cost(taken, outcome.double()).numpy(), np.nan)
+
+
+def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[str, ...]:
+    """A sentence where today's action breaks limits that a decision with several parts has.
+
+    Args:
+        cost: What a decision costs.
+        action: Today's action (N, A), NaN where it is not known; None where it never is.
+        outcomes: How many outcomes a case has.
+    """
+    plain = plain_cost_of(cost)
+    if action is None or not isinstance(plain, ProgramCost) or action_parts(plain, outcomes) == 1:
+        return ()
+    given = torch.as_tensor(np.asarray(action, dtype=np.float64))
+    given = given[~given.isnan().any(-1)]
+    unknown = given.new_zeros(len(given), 1, outcomes)
+    broken = int((plain.program(outcomes).slack(given, unknown) < -BINDS).sum())
+    if not broken:
+        return ()
+    return (
+        f"today's action breaks a limit of the decision in {broken} of {len(given)} cases: what it cost there "
+        "could not be had within the limits",
+    )
+
+
+def _beside_today(cost: Floats, today: Floats, resampling: Resampling) -> dict[str, dict[str, float]]:
+    ours, todays = resampling.pair(cost[None, None], today[None, None])
+    costs = {"today_cost": todays, "cost_beside_today": ours, "cost_less_today": ours - todays}
+    count = {"today_cases": {"value": float(np.isfinite(today).sum())}}
+    return count | {name: _row(value, None) for name, value in costs.items()}
+
+
+def _statistics(arrays: Arrays, members: int, resampling: Resampling) -> dict[str, Sampled]:
+    regret_of_climatology = arrays["foresight_regret"] - arrays["cost"] + arrays["climatology_cost"]
+    squares = (arrays["spread"] ** 2 * (members + 1) / members, arrays["error"] ** 2)
+    names = (*_MEANS, *(name for name in _OF_PLAIN_COST if name in arrays))
+    values = np.stack([*(arrays[name] for name in names), *squares, regret_of_climatology])
+    *means, variance, error, climatology = resampling.means(values[:, None, None])
+    statistics = dict(zip(names, means, strict=True))
+    return statistics | {
+        "spread_skill": (variance / error).applied(np.sqrt),
+        "climatology_skill": -(statistics["foresight_regret"] / climatology) + 1.0,
+    }
+
+
+def _row(value: Sampled, baseline: Sampled | None) -> dict[str, float]:
+    row = dict(zip(("value", "low", "high"), value.interval(), strict=True))
+    if baseline is None:
+        return row
+    names = ("difference", "difference_low", "difference_high")
+    return row | {"baseline": baseline.estimate} | dict(zip(names, (value - baseline).interval(), strict=True))
+
+
 _BESIDE = ("cost", "expected_cost", "energy_score")  # of weight 0, in the table of cases, and its action
 _OF_REGIONS = ("mass_", "spread_")  # of no use without the regions
 _METRICS: tuple[str, ...] = ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "climatology_cost")
@@ -148,7 +348,7 @@ class CaseMetrics:
         return pd.concat([self.outcomes, pd.DataFrame(columns, self.outcomes.index)], axis=1).reset_index()
 
     def summary(self, block: int) -> pd.DataFrame:
-        """Metrics with 95 % intervals, those of today's action last; see `stakes.evaluation.forecast_table`.
+        """Metrics with 95 % intervals, those of today's action last; see `stakes.evaluation.case_metrics`.
 
         Args:
             block: How many neighbouring cases depend on each other.
@@ -192,3 +392,31 @@ def require_finite_costs(costs: Floats) -> None:
             f"the cost must be a finite number, got NaN or infinity in {bad} of {len(costs)} cases"
             + (cure if np.isposinf(costs).any() else "")
         )
+
+
+VALUES_SHOWN = 5
+"""At how many values of a range a forecast is judged, both ends among them."""
+
+
+@dataclass(frozen=True)
+class WorthAtValue:
+    """What all cases cost a decision maker with this parameter.
+
+    Attributes:
+        value: The value of the parameter.
+        cost: The mean realised cost of the forecast that was taken.
+        climatology_cost: That of the constant action which was best for this decision maker in training.
+        weight_0_cost: That of the forecast of weight 0; None where there is none beside it.
+        change: The cost less that of weight 0 with its 95 % interval: mean, low, high; None likewise.
+    """
+
+    value: float
+    cost: float
+    climatology_cost: float
+    weight_0_cost: float | None = None
+    change: tuple[float, float, float] | None = None
+
+    @property
+    def difference(self) -> Difference | None:
+        """The change, as tables show it."""
+        return None if self.change is None else Difference(*self.change)

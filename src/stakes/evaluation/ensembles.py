@@ -8,13 +8,13 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.data.quantile_levels import may_be_members, named_quantiles
+from stakes.costs.cost import Cost
+from stakes.data.forecasts.quantiles import may_be_members, named_quantiles
 from stakes.errors import NonFiniteError, SettingError, ShapeError, did_you_mean
 from stakes.evaluation.case_metrics import ensemble_metrics
 from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.evaluation.metrics import LEVELS, Region
-from stakes.method.costs import Cost
-from stakes.method.program_actions import has_part_of_each
+from stakes.programs.vector_actions import has_part_of_each
 
 __all__ = ["compare", "evaluate", "evaluate_table"]
 
@@ -88,7 +88,7 @@ def evaluate_table(
     if named and not may_be_members(named):
         raise ShapeError(
             f"members has columns named as quantiles, {named[0].column} to {named[-1].column}, which are not equally "
-            "likely; rename them if they are members, or else decide by stakes.data.quantile_members"
+            "likely; rename them if they are members, or else decide by stakes.data.forecasts.quantiles"
         )
     wanted, given = members.index, outcome.index
     if not wanted.equals(given):

@@ -14,15 +14,15 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from stakes.actions.solve import optimal_action
+from stakes.argument_checks import check_finite, require_count, whole_number
+from stakes.costs.cost import Cost
 from stakes.data.cases import Cases
-from stakes.data.time_axis import to_utc
+from stakes.data.tables.time_axis import to_utc
 from stakes.errors import ShapeError
 from stakes.evaluation.intervals import Difference, paired_difference
-from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Interval
-from stakes.method.actions import optimal_action
-from stakes.method.argument_checks import check_finite, require_count, whole_number
-from stakes.method.costs import Cost
-from stakes.number_text import change_text
+from stakes.evaluation.selection import LEAST_BLOCKS, Interval
+from stakes.text import change_text
 from stakes.training.policy import PolicySettings, train_policy
 
 __all__ = ["Headroom", "automatic_block", "headroom", "resolved_block"]

@@ -1,22 +1,4 @@
-"""How sure one can be of a difference between forecasts on the same cases, paired over time and seeds.
-
-Slow waves tell how far the mean of N cases in time may err (equal-weighted cosines: Lazarus, Lewis, Stock and Watson,
-"HAR inference", 2018). Weighted by 1 + sqrt(2) cos(pi j (t - 1/2) / N), the cases have a mean that lies as far from the
-plain one as that lies from the truth, on average, for every j whose half wave is longer than the cases' memory, and
-independently for each. So B such waves give a standard error with B degrees of freedom, and Student's t the interval:
-it holds with few waves, too. Waves of a thousandth of that height do the same for every smooth function of means.
-
-A case that depends on those fewer than `block` away shares a stretch of 2 block - 1 cases with them, and there is one
-wave less than there are such stretches in time. Seeds, or data sets, are treated as independent cases are, and both
-variances are added.
-
-Two things are measured, each on B + 1 terms: the waves turned back into what stretches of time add to the statistic.
-Where neighbouring terms are correlated (r) more than chance makes them in one of ten, the memory is longer than the
-block, and only the slowest (1 - r) / (1 + r) of the waves count. And where terms are skewed, Student's quantile gives
-way to that of Hall's transformation ("On the removal of skewness by transformation", 1992) on each side where that lies
-farther out: a mean of rare large costs is too low more often than too high. Six terms can tell a correlation, five a
-skewness; fewer have Student's interval as it is, and of a single case, or of a single stretch, there is none.
-"""
+"""Confidence intervals of differences between forecasts on the same cases, paired over time and seeds."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -28,16 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stakes.errors import SettingError, ShapeError
-
-__all__ = [
-    "Difference",
-    "Resampling",
-    "Sampled",
-    "autocorrelation",
-    "defined_deviation",
-    "defined_mean",
-    "paired_difference",
-]
 
 Floats = NDArray[np.float64]
 
@@ -110,7 +82,7 @@ class Sampled:
         Args:
             level: The share of such intervals that should hold the truth.
         """
-        from scipy.special import stdtrit  # type: ignore[import-untyped]  # not at once: deciding needs none of it
+        from scipy.special import stdtrit  # not at once: deciding needs none of it
 
         error, quantile = self.error, float(stdtrit(self.degrees_of_freedom, (1 + level) / 2))
         below, above = (error * _unskewed(quantile, side * self._skewness) for side in (1, -1))
@@ -297,7 +269,7 @@ def autocorrelation(values: Floats) -> float:
 
 def _terms(moved: Floats) -> Floats:
     """What each of B + 1 stretches of time adds to the error of a statistic that B waves move so far, (B + 1,)."""
-    from scipy.fft import idct  # type: ignore[import-untyped]  # not at once: deciding needs none of it
+    from scipy.fft import idct  # not at once: deciding needs none of it
 
     return np.asarray(idct(np.append(0.0, moved), norm="ortho") / math.sqrt(len(moved) + 1))
 
@@ -366,3 +338,66 @@ def paired_difference(values: ArrayLike, baseline: ArrayLike, block: int = 1) ->
         raise ShapeError(f"values and baseline must have one shape (S, N), got {first.shape} and {second.shape}")
     seeds, cases = first.shape
     return Resampling(cases, seeds, block=block).mean((first - second)[None]).interval()
+
+
+_LEAST_ERROR = 1e-6  # of the standard error; a resample with less has drawn equal blocks
+_AT_ONCE = 1 << 22  # blocks that are drawn together
+
+
+def upper_bounds(
+    differences: ArrayLike,
+    *,
+    block: int = 1,
+    together: ArrayLike | None = None,
+    level: float = 0.975,
+    resamples: int = 2000,
+) -> Floats:
+    """Bounds (K,) below which the means of K differences lie, all at once.
+
+    >>> noise = np.random.default_rng(0).normal(size=(3, 200))
+    >>> upper_bounds(noise - np.array([[0.0], [0.1], [0.4]])) < 0
+    array([False,  True,  True])
+
+    Args:
+        differences: The differences (K, N) of N cases in time order.
+        block: How many neighbouring cases are taken for one, since they depend on each other.
+        together: Which of the bounds hold at once, bool (K,); None for all of them.
+        level: How sure all of them hold at once.
+        resamples: How many resamples of the blocks are drawn.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if values.ndim != 2 or not np.isfinite(values).all():
+        raise ShapeError(f"differences must be finite numbers (K, N), got shape {values.shape}")
+    means = _block_means(values, block)
+    blocks = means.shape[1]
+    if blocks < 2:
+        raise SettingError(f"block must leave at least two blocks of {values.shape[1]} cases, got {block}")
+    centred = means - means.mean(1, keepdims=True)
+    mean, square = np.split(_resampled(np.concatenate([centred, centred**2]), resamples), 2)  # (K, B)
+    error = np.sqrt((centred**2).mean(1) / (blocks - 1))
+    drawn_error = np.sqrt((square - mean**2).clip(0) / (blocks - 1))
+    usable = drawn_error > _LEAST_ERROR * error[:, None]
+    studentised = np.divide(-mean, drawn_error, out=np.zeros_like(mean), where=usable)
+    held = np.ones(len(values), bool) if together is None else np.asarray(together, bool)
+    quantile = max(float(np.quantile(studentised[held].max(0), level)), 0.0)
+    return np.asarray(values.mean(1) + quantile * error)
+
+
+def _resampled(values: Floats, resamples: int) -> Floats:
+    """The means of values (C, n) over resamples of their columns, (C, B)."""
+    generator, blocks = np.random.default_rng((0, 0)), values.shape[1]
+    means, at_once = [], max(1, _AT_ONCE // blocks)
+    for first in range(0, resamples, at_once):
+        drawn = generator.integers(blocks, size=(min(at_once, resamples - first), blocks))
+        places = drawn + np.arange(len(drawn))[:, None] * blocks
+        counts = np.bincount(places.reshape(-1), minlength=drawn.size).reshape(drawn.shape)
+        means.append(values @ counts.T / blocks)
+    return np.concatenate(means, axis=1)
+
+
+def _block_means(values: Floats, block: int) -> Floats:
+    """The means (K, n) of n blocks of `block` or a few more neighbours."""
+    cases = values.shape[1]
+    blocks = max(cases // block, 1)
+    edges = np.arange(blocks + 1) * cases // blocks
+    return np.asarray(np.add.reduceat(values, edges[:-1], axis=1) / np.diff(edges))

@@ -1,29 +1,23 @@
-"""What a forecast of members is worth, case by case: scores, costs, regrets, and what the decision saw of it.
-
-Everything is (N,), but an action of several parts, and in the units of the score or the cost; means over any part of
-the cases are taken later, so that a metric and a region never have to know each other.
-"""
+"""What a forecast of members is worth, case by case: scores, costs, regrets, and what the decision saw of it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
+from stakes.actions.cvar import plain_cost_of, risk_of
+from stakes.actions.solve import optimal_action, solve_action
+from stakes.argument_checks import check_finite, check_outcome, check_samples, working_precision
+from stakes.costs.cost import Cost, at_bounds, shown_action
+from stakes.costs.member_weights import in_order, mean_of_members, relative_weights, sort_members
+from stakes.costs.parameter_range import ranged_parameter, with_parameter
+from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
 from stakes.errors import SettingError, ShapeError
-from stakes.method.actions import optimal_action, solve_action
-from stakes.method.costs import Cost, at_bounds, shown_action
-from stakes.method.member_weights import in_order, mean_of_members, relative_weights
-from stakes.method.named_costs import ProtectionCost, WindDispatchCost
-from stakes.method.parameter_range import ranged_parameter, with_parameter
-from stakes.method.program_actions import BINDS, PartsCost, ProgramCost
-from stakes.method.risk import plain_cost_of, risk_of
-from stakes.method.scores import EnergyScore, ThresholdWeightedCRPS, VariogramScore
-from stakes.method.sorting import sort_members
-
-__all__ = ["LEVELS", "Assessor", "Metrics", "tail_score"]
+from stakes.programs.vector_actions import BINDS, PartsCost, ProgramCost
+from stakes.scores.scoring_rules import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 
 Metrics = dict[str, Tensor]
 Region = Callable[[Tensor], Tensor]  # outcomes (..., D) to bool (...)
@@ -239,3 +233,50 @@ def _parts(members: Tensor) -> Iterator[slice]:
     at_once = _NUMBERS_AT_ONCE.get(members.device.type, 1 << 24)
     size = max(1, at_once // (members.shape[1] * members.shape[2]))
     yield from (slice(start, start + size) for start in range(0, max(1, len(members)), size))
+
+
+class DecisionTerms(NamedTuple):
+    """Numbers of each case, (...).
+
+    Attributes:
+        cost: What the best action for the members costs at the outcome.
+        expected_cost: What it costs on average over the members.
+        squared_error: The squared error of the members' mean, of what the cost looks at: the outcome itself, or the
+            total of several.
+        variance: The variance of the members around their mean, of the same.
+    """
+
+    cost: Tensor
+    expected_cost: Tensor
+    squared_error: Tensor
+    variance: Tensor
+
+
+def decision_terms(cost: Cost, members: Tensor, outcome: Tensor) -> DecisionTerms:
+    """The terms of each case, without gradients.
+
+    Args:
+        cost: What a decision costs.
+        members: Forecasts (..., M, D) of at least two members, in physical units.
+        outcome: What happened, (..., D).
+    """
+    check_samples(members, "members")
+    check_outcome(outcome, members)
+    if members.shape[-2] < 2:
+        raise ShapeError(
+            f"members must be at least two, on axis -2 of (..., M, D), to have a spread, got {tuple(members.shape)}"
+        )
+    check_finite(members, "members", wanted=True)
+    check_finite(outcome, "outcome", wanted=True)
+    members = working_precision(members.detach())
+    outcome = outcome.detach().to(members.dtype)
+    solution = solve_action(cost, members, check=False)
+    total = Assessor(cost).total
+    forecast, observed = total(members), total(outcome)
+    mean = forecast.mean(-1)
+    return DecisionTerms(
+        cost=cost(solution.action.to(outcome.dtype), outcome),
+        expected_cost=solution.expected_cost,
+        squared_error=(mean - observed).square(),
+        variance=(forecast - mean[..., None]).square().sum(-1) / (members.shape[-2] - 1),  # of no case too
+    )

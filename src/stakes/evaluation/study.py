@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.data.table_columns import column_times, require_columns
+from stakes.data.tables.columns import column_times, require_columns
 from stakes.errors import SettingError, StudyError, did_you_mean
 from stakes.evaluation.intervals import Resampling, Sampled, defined_mean
 from stakes.evaluation.metrics import LEVELS

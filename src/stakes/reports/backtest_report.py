@@ -7,12 +7,12 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from stakes.evaluation.intervals import Difference
-from stakes.number_text import count_text, signed_interval_text
-from stakes.reports.error_bars import error_bars
-from stakes.reports.fit_panels import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
+from stakes.reports.drawing import error_bars
 from stakes.reports.fit_tables import settings_table
-from stakes.reports.ladder_words import rung_title
 from stakes.reports.page import Cell, Column, Figure, Report, Section, ShownCell, Table
+from stakes.reports.panels import LOOKS, axis_label, drawing_style, figure_of_panels, new_panel
+from stakes.reports.selection_text import rung_title
+from stakes.text import count_text, signed_interval_text
 
 __all__ = ["build_backtest_report"]
 
@@ -34,7 +34,7 @@ def build_backtest_report(
     """Everything on one page, the answer first.
 
     Args:
-        table: One row per origin and a last one for all, as `stakes.fitting.backtest` makes it.
+        table: One row per origin and a last one for all, as `stakes.workflows.backtest` makes it.
         sentences: What all origins say together.
         rivals: What the decisions are compared with: how its columns begin, and what it is called.
         unit: The unit of the cost; empty where it has none.

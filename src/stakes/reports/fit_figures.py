@@ -1,18 +1,22 @@
-"""The figures of a fit: what each way to decide and each weight costs, and whether the forecast is calibrated."""
+"""The figures of a fit: policies, weights, calibration, and where decisions are cheap or expensive."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from numpy.typing import NDArray
 
 from stakes.evaluation.calibration import binned_gap, pit_histogram
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.weight_frontier import Frontier, FrontierPoint
-from stakes.number_text import amount_text, count_text
-from stakes.reports.binned_means import binned_means
-from stakes.reports.error_bars import crosses, diagonal, error_bars, reach
-from stakes.reports.fit_panels import (
+from stakes.evaluation.selection import Frontier, FrontierPoint
+from stakes.evaluation.study import RegionBy
+from stakes.reports.comparison import JudgedFit, JudgedWays
+from stakes.reports.drawing import COLOURS, binned_means, crosses, diagonal, error_bars, reach
+from stakes.reports.page import Figure
+from stakes.reports.panels import (
     CHOSEN,
     LOOKS,
     axis_label,
@@ -22,13 +26,169 @@ from stakes.reports.fit_panels import (
     legend_entry,
     new_panel,
 )
-from stakes.reports.judged_fit import JudgedFit
-from stakes.reports.judged_ways import JudgedWays
-from stakes.reports.ladder_words import weight_label
-from stakes.reports.page import Figure
-from stakes.reports.style import COLOURS
+from stakes.reports.selection_text import weight_label
+from stakes.text import amount_text, count_text
 
-__all__ = ["calibration_figure", "frontier_figure", "money_figure"]
+OBSERVED, PREDICTED, MONTH, HOUR = "third by outcome", "third by forecast", "month", "hour"
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class CaseGroup(NamedTuple):
+    """Some of the test cases, and what decisions cost in them.
+
+    Attributes:
+        kind: What the cases are grouped by: `OBSERVED`, `PREDICTED`, `MONTH` or `HOUR`.
+        name: The name of the group, such as "high", "Jan" or "06:00".
+        place: Where the group stands among those of its kind; the number of the month, the hour of the day.
+        cases: How many cases it holds.
+        weight_0_cost: Their mean cost at weight 0.
+        cost: Their mean cost at the weight that was taken.
+        change: Their paired difference, cost less weight_0_cost.
+
+    """
+
+    kind: str
+    name: str
+    place: int
+    cases: int
+    weight_0_cost: float
+    cost: float
+    change: Difference
+
+
+def case_groups(fit: JudgedFit) -> list[CaseGroup]:
+    """All groups that hold a case; times are UTC.
+
+    Args:
+        fit: The fit whose test cases are grouped.
+
+    """
+    weight_0, taken = (fit.values("cost", weight) for weight in (0.0, fit.weight))
+    chosen = [each for each in _masks(fit) if each[-1].any()]
+    if not chosen:
+        return []
+    apart = np.stack([np.where(mask, taken - weight_0, np.nan) for *_, mask in chosen])
+    changes = fit.study.resampling.means(apart[:, None, None])
+    return [
+        CaseGroup(
+            kind,
+            name,
+            place,
+            int(mask.sum()),
+            float(weight_0[mask].mean()),
+            float(taken[mask].mean()),
+            fit.stated(change, mask),
+        )
+        for (kind, name, place, mask), change in zip(chosen, changes, strict=True)
+    ]
+
+
+def _masks(fit: JudgedFit) -> Iterator[tuple[str, str, int, NDArray[np.bool_]]]:
+    """Kind, name, place within the kind, and which cases."""
+    study = fit.study
+    for place, name in enumerate(study.regions):
+        yield OBSERVED, name, place, _of_region(fit, name, "observed")
+    for place, name in enumerate(study.regions):
+        if f"mass_{name}" in study.forecasts:
+            yield PREDICTED, name, place, _of_region(fit, name, "forecast")
+    if fit.times is None:
+        return
+    times = pd.DatetimeIndex(fit.times)
+    for kind, values in ((MONTH, times.month.to_numpy()), (HOUR, times.hour.to_numpy())):
+        present = np.unique(values)
+        for value in present if len(present) > 1 else ():
+            name = MONTHS[value - 1] if kind == MONTH else f"{value:02d}:00"
+            yield kind, name, int(value), values == value
+
+
+def _of_region(fit: JudgedFit, name: str, by: RegionBy) -> NDArray[np.bool_]:
+    mask = fit.study.region(name, by)
+    assert mask is not None  # the region has a name
+    return mask[0, 0]
+
+
+def case_groups_figure(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Figure:
+    """Mean cost, and its change against weight 0, by third of the outcome, month and hour.
+
+    Args:
+        fit: The fit that is reported.
+        groups: Its test cases in groups.
+    """
+    with drawing_style():
+        panels = [_draw_thirds(fit, [group for group in groups if group.kind in (OBSERVED, PREDICTED)])]
+        for kind, name in ((MONTH, "month"), (HOUR, "hour of the day (UTC)")):
+            chosen = [group for group in groups if group.kind == kind]
+            if chosen:
+                panels.append(_draw_group(fit, chosen, name))
+        caption = "Mean cost per test case in parts of the cases"
+        if fit.weight:
+            caption += ", and below it the change against weight 0 with paired 95 % intervals, filled where they leave "
+            caption += "out zero; where there is no bar, the cases are too few for one"
+        caption += (
+            ". Thirds go by the outcome, or, as many cases, by what the forecasts expected. To judge forecasts by "
+            "cases chosen by their outcome rewards those that exaggerate (the forecaster's dilemma); cases chosen by "
+            "the forecast do not have that fault."
+        )
+        return figure_of_panels("parts", "Cost in parts of the cases", caption, panels, fit.settings)
+
+
+def _draw_thirds(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Drawing:
+    """By outcome on the left of each tick, by forecast on the right."""
+    figure, axes = _rows(fit)
+    for kind, offset, marker in _SIDES:
+        chosen = [group for group in groups if group.kind == kind]
+        if chosen:
+            _draw_groups(axes, fit, chosen, offset, marker=marker, linestyle="")
+    names = {group.place: group.name for group in groups}
+    axes[-1].set_xticks(list(names), list(names.values()))
+    axes[-1].set(xlabel="third of the cases", xlim=(-0.5, len(names) - 0.5))
+    kinds = {group.kind for group in groups}
+    black: dict[str, Any] = {"color": "black", "linestyle": ""}
+    sides = [legend_entry(kind, marker=marker, **black) for kind, _, marker in _SIDES if kind in kinds]
+    legend_below_panel(figure, [*_weight_keys(fit, marker="_", markeredgewidth=3), *sides], columns=2)
+    return figure
+
+
+_SIDES = ((OBSERVED, -0.15, "o"), (PREDICTED, 0.15, "D"))  # side by side
+
+
+def _draw_group(fit: JudgedFit, groups: Sequence[CaseGroup], name: str) -> Drawing:
+    figure, axes = _rows(fit)
+    months = groups[0].kind == MONTH
+    apart = months and groups[-1].place - groups[0].place >= len(groups)  # no line crosses months without a case
+    _draw_groups(axes, fit, groups, 0.0, **({"linestyle": ""} if apart else {}))
+    if months:
+        axes[-1].set_xticks([group.place for group in groups], [MONTHS[group.place - 1] for group in groups])
+    else:
+        axes[-1].set_xticks(range(0, 24, 6))
+    axes[-1].set_xlabel(name)
+    legend_below_panel(figure, _weight_keys(fit), columns=2)
+    return figure
+
+
+def _rows(fit: JudgedFit) -> tuple[Drawing, list[Axes]]:
+    """Costs and, where there are two weights, their change below."""
+    figure, axes = new_panel(2 if fit.weight else 1, height=3.8 if fit.weight else 3.0, sharex=True)
+    axes[0].set_ylabel(axis_label("cost", fit.unit))
+    if fit.weight:
+        axes[1].axhline(0.0, color="black", linewidth=0.8)
+        axes[1].set_ylabel(axis_label("change", fit.unit))
+    return figure, axes
+
+
+def _draw_groups(axes: Sequence[Axes], fit: JudgedFit, groups: Sequence[CaseGroup], offset: float, **look: Any) -> None:
+    places = np.array([group.place for group in groups]) + offset
+    plain, taken = ({**LOOKS[name], "markersize": 4, **look} for name in ("plain", "taken"))
+    axes[0].plot(places, [group.weight_0_cost for group in groups], **plain)
+    if fit.weight:
+        axes[0].plot(places, [group.cost for group in groups], **taken)
+        error_bars(axes[1], places, [group.change for group in groups], **taken)
+
+
+def _weight_keys(fit: JudgedFit, **look: Any) -> list[Any]:
+    looks = zip(fit.weights, ("plain", "taken"), strict=False)
+    return [legend_entry(fit.label(weight), **{**LOOKS[name], "linestyle": "", **look}) for weight, name in looks]
+
 
 _TICKS = 5  # on an axis of costs, whose numbers may be long
 _ROOM, _ROW = 0.7, 0.35  # inches, of bars
@@ -142,7 +302,7 @@ def calibration_figure(fit: JudgedFit) -> Figure:
         for weight, look in _looks(fit):
             label = fit.label(weight)
             gaps_by_cost = binned_gap(fit.study, weight, bins=bins)
-            predicted, realised = ([fit.stated(getattr(each, side)) for each in gaps_by_cost] for side in _SIDES)
+            predicted, realised = ([fit.stated(getattr(each, side)) for each in gaps_by_cost] for side in _PANEL_SIDES)
             crosses(above, predicted, realised, label=label, **look)
             gap = [fit.stated(each.gap) for each in gaps_by_cost]
             error_bars(below, [each.mean for each in predicted], gap, label=label, markersize=4, **look)
@@ -171,7 +331,7 @@ def calibration_figure(fit: JudgedFit) -> Figure:
         return figure_of_panels("calibration", "Calibration", caption, [reliability, gaps, ranks, spread], fit.settings)
 
 
-_SIDES = ("predicted", "realised")
+_PANEL_SIDES = ("predicted", "realised")
 
 
 def _looks(fit: JudgedFit) -> list[tuple[float, dict[str, Any]]]:

@@ -1,24 +1,25 @@
-"""The report of a fit, one page: what is each step of the forecast worth, and can it be trusted?"""
+"""The report of a fit, one page: what is each candidate worth, and can the forecast be trusted?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stakes.evaluation.ladder import rung_words
+from stakes.costs.parameter_range import ranged_parameter
+from stakes.evaluation.selection import LEAST_BLOCKS, Frontier, rung_words
 from stakes.evaluation.study import Study
-from stakes.evaluation.weight_frontier import LEAST_BLOCKS, Frontier
-from stakes.method.parameter_range import ranged_parameter
-from stakes.number_text import count_text
-from stakes.reports.cost_section import cost_section
-from stakes.reports.decision_makers_section import decision_makers_section, spread_sentence
-from stakes.reports.decisions_figure import decisions_figure
-from stakes.reports.fit_alarms import alarm_sentences
-from stakes.reports.fit_case_figures import case_groups_figure
-from stakes.reports.fit_case_groups import case_groups
-from stakes.reports.fit_figures import calibration_figure, frontier_figure, money_figure
+from stakes.reports.comparison import JudgedFit
+from stakes.reports.figures import decisions_figure, ladder_figure
+from stakes.reports.fit_figures import (
+    calibration_figure,
+    case_groups,
+    case_groups_figure,
+    frontier_figure,
+    money_figure,
+)
 from stakes.reports.fit_sentences import (
+    alarm_sentences,
     calibration_sentences,
     cost_words,
     headroom_sentences,
@@ -39,16 +40,39 @@ from stakes.reports.fit_tables import (
     money_table,
     settings_table,
 )
-from stakes.reports.judged_fit import JudgedFit
-from stakes.reports.ladder_figure import ladder_figure
 from stakes.reports.page import Report, Section, write_report
-from stakes.reports.parts_section import parts_section
-from stakes.reports.target_names import folded_names, targets_text
+from stakes.reports.sections import cost_section, decision_makers_section, parts_section, spread_sentence
+from stakes.text import count_text
 
 if TYPE_CHECKING:
-    from stakes.bundle.bundle import Bundle
+    from stakes.artifacts.fits import Bundle
 
-__all__ = ["REPORT", "JudgedFit", "build_fit_report", "judged_fit_of", "write_fit_report"]
+
+_MOST_NAMED = 3
+
+
+def targets_text(names: Sequence[str], what: str = "target") -> str:
+    """The names of a few targets, or how many there are.
+
+    >>> targets_text(["north", "south"]), targets_text([f"farm {place}" for place in range(60)], "site")
+    ('north, south', '60 sites')
+
+    Args:
+        names: The names of all.
+        what: What one of them is called.
+    """
+    return count_text(len(names), what) if len(names) > _MOST_NAMED else ", ".join(names)
+
+
+def folded_names(names: Sequence[str], what: str = "target") -> dict[str, tuple[str, ...]]:
+    """The names of all, under what unfolds them, where `targets_text` leaves them out.
+
+    Args:
+        names: The names of all.
+        what: What one of them is called.
+    """
+    return {f"The {targets_text(names, what)}": tuple(names)} if len(names) > _MOST_NAMED else {}
+
 
 REPORT = "report.html"
 _EVALUATION = "evaluation"
@@ -87,7 +111,7 @@ def write_fit_report(fit: JudgedFit, folder: Path, out: Path | None = None) -> P
         folder: Where the fit was saved.
         out: The other file; None for the folder's own.
     """
-    from stakes.bundle.manifest import record_file
+    from stakes.artifacts.manifest import record_file
 
     write_report(build_fit_report(fit), out or folder / REPORT)
     if out is None:
@@ -102,7 +126,7 @@ def judged_fit_of(bundle: "Bundle", folder: Path) -> JudgedFit:
         bundle: The bundle, loaded.
         folder: Where it was loaded from.
     """
-    from stakes.bundle.manifest import errors_name
+    from stakes.artifacts.manifest import errors_name
 
     bundle.require_recorded(_EVALUATION)
     study, forecaster = Study.load(folder / _EVALUATION), bundle.forecaster

@@ -1,21 +1,250 @@
-"""The sentences of the report of a fit."""
+"""The sentences of the report of a fit, and first what the test cases say against a forecast."""
 
 import math
+from collections.abc import Iterator
 
-from stakes.cost_text.library_costs import ParameterValue
-from stakes.cost_text.written_cost import CostSpec
+import numpy as np
+
+from stakes.actions.cvar import risk_of
+from stakes.cost_spec.library import ParameterValue
+from stakes.cost_spec.spec import CostSpec
+from stakes.costs.parameter_range import ParameterRange
 from stakes.evaluation.calibration import calibration_sides, spread_skill
-from stakes.evaluation.ladder import RungOnTest, rung_words
-from stakes.evaluation.weight_frontier import LEAST_BLOCKS, too_few_to_choose
-from stakes.method.parameter_range import ParameterRange
-from stakes.number_text import amount_text, count_text, number_text
-from stakes.reports.change_words import against_today, apart_words, between_words, doubt_words
-from stakes.reports.judged_fit import JudgedFit
-from stakes.reports.ladder_words import forecast_words, has_network
-from stakes.reports.risk_sentences import risk_sentences
+from stakes.evaluation.intervals import Difference, Sampled
+from stakes.evaluation.selection import LEAST_BLOCKS, RUNGS, Rung, RungOnTest, rung_words, too_few_to_choose
+from stakes.reports.comparison import Floats, JudgedFit, JudgedWays
+from stakes.reports.selection_text import forecast_words, has_network
+from stakes.text import amount_text, count_text, fixed_text, number_text, shared_decimals
 
-__all__ = ["calibration_sentences", "cost_words", "headroom_sentences", "quality_sentences", "seed_sentence"]
-__all__ += ["today_sentence", "verdict", "weight_sentence"]
+
+def against_today(fit: JudgedWays, forecast: str) -> tuple[str, ...]:
+    """A sentence about the forecast that was taken against today's action, where that is known.
+
+    Args:
+        fit: What is reported.
+        forecast: What the forecast is called.
+    """
+    today = fit.way("today")
+    if today is None:
+        return ()
+    known = count_text(int((today.cost == today.cost).sum()), "test case")
+    change = fit.change(fit.taken, today)
+    said = f"Against today's action, known in {known}, {forecast}"
+    if not change.significant:
+        return (f"{said} changes the cost by {between_words(change, fit.unit)} per case{doubt_words(change)}.",)
+    less = "less" if change.mean < 0 else "more"
+    return (f"{said} costs {apart_words(change, fit.unit)} {less} per case.",)
+
+
+def apart_words(change: Difference, unit: str, of: str = "") -> str:
+    """How far from zero, with what that is of, and the interval.
+
+    >>> apart_words(Difference(-12.3, -16.2, -8.1), "EUR", " less per case")
+    '12.3 EUR less per case (95 % interval 8.1 to 16.2)'
+
+    Args:
+        change: The change, with an interval that leaves out zero.
+        unit: Its unit; empty where it has none.
+        of: What stands between the change and its interval.
+    """
+    sizes = sorted(abs(value) for value in (change.low, change.high))
+    decimals = shared_decimals(change)
+    mean, low, high = (fixed_text(size, decimals) for size in (abs(change.mean), *sizes))
+    return f"{mean}{f' {unit}' if unit else ''}{of} (95 % interval {low} to {high})"
+
+
+def between_words(change: Difference, unit: str = "", signed: bool = True) -> str:
+    """A change that may have either sign, with its interval where there is one.
+
+    >>> between_words(Difference(-1.5, -4.0, 1.0), "EUR")
+    '-1.50 EUR (95 % interval -4.00 to +1.00)'
+
+    Args:
+        change: The change.
+        unit: Its unit; empty where it has none.
+        signed: Whether positive numbers have a plus sign.
+    """
+    decimals = shared_decimals(change)
+    mean, low, high = (fixed_text(value, decimals, signed=signed) for value in change)
+    interval = "" if math.isnan(change.low) else f" (95 % interval {low} to {high})"
+    return f"{mean}{f' {unit}' if unit else ''}{interval}"
+
+
+def cheaper_sentence(who: str, where: str, sides: tuple[Sampled, Sampled], unit: str, significant: bool) -> str:
+    """The alarm that a simple way to decide would have been cheaper than the forecast.
+
+    Args:
+        who: The actions of that way.
+        where: The cases.
+        sides: The mean costs of the forecast's actions and of those.
+        unit: The unit of the cost; empty where it is not known.
+        significant: Whether that can hardly be chance.
+    """
+    costs = [side.estimate for side in sides]
+    paid, less = (amount_text(cost, unit, beside=costs) for cost in costs)
+    doubt = "" if significant else ", which may be chance"
+    return (
+        f"Take care: {who} would have been cheaper on {where} than those of the forecast, {less} per case against "
+        f"{paid}{doubt}. Do not use the forecast for this decision before you know why."
+    )
+
+
+def doubt_words(change: Difference) -> str:
+    """What is said of a change without an interval; nothing of others.
+
+    Args:
+        change: The change.
+    """
+    return ", too few test cases for an interval" if math.isnan(change.low) else ""
+
+
+def risk_sentences(
+    fit: JudgedWays, paid: Floats, expected: Floats, rival: tuple[str, Floats] | None = None
+) -> tuple[str, ...]:
+    """What the cost of a report counts, and what the decisions cost by themselves; nothing where no risk is averted.
+
+    Args:
+        fit: What is reported.
+        paid: What the decisions of the forecast that was taken cost without the aversion, (N,).
+        expected: What was expected of that, (N,).
+        rival: What the plain forecast is called, and what its decisions cost, (N,); None where it is the one taken.
+    """
+    if (risk := risk_of(fit.cost)) is None:
+        return ()
+    tail = f"the worst {number_text(100 * (1 - risk.level))} % of what the forecast holds to be possible"
+    share = "" if risk.mix == 1 else f" with a weight of {risk.mix:g}, and the mean of all with the rest"
+    costs = [float(paid.mean()), float(expected.mean())]
+    told, hoped = (amount_text(cost, fit.unit, beside=costs) for cost in costs)
+    gap = fit.mean_of(expected - paid)
+    sentence = (
+        f"All costs here are charges that avert risk: they count {tail}{share}, and what comes beyond it. By "
+        f"themselves the decisions cost {told} per case, where {hoped} was expected: a gap of "
+        f"{between_words(gap, fit.unit)}{doubt_words(gap)}."
+    )
+    if rival is None:
+        return (sentence,)
+    name, other = rival
+    change = fit.mean_of(paid - other)
+    return (
+        sentence,
+        f"Those of {name} cost {amount_text(float(other.mean()), fit.unit, beside=costs)} by themselves: the "
+        f"difference is {between_words(change, fit.unit)}{doubt_words(change)}.",
+    )
+
+
+_SERIOUS = 0.25  # of what the decisions cost more than perfect foresight: by so much it errs about its own cost
+_TOO_GOOD, _TINY = 0.99, 0.05  # skill against climatology; error, as a share of the steps that outcomes take
+_TOO_SURE = 0.8  # spread over error
+
+
+def alarm_sentences(fit: JudgedFit) -> tuple[str, ...]:
+    """Why not to rely on the forecast, and what to do; nothing where the test cases raise no such doubt.
+
+    Told are features that reproduce the outcome, a forecast that is too good to be true, one whose decisions cost
+    beyond doubt more than it expects, by a quarter or more of what lies above perfect foresight, and one whose
+    decisions were more expensive than those of a lower rung or than today's, beyond doubt, or than those of
+    climatology, the linear forecast or one action for all cases.
+
+    Args:
+        fit: The fit that is reported.
+    """
+    return (*(fit.leaks or _too_good(fit)), *_ignorant(fit), *_beaten_by_rung(fit), *_beaten(fit))
+
+
+def _too_good(fit: JudgedFit) -> Iterator[str]:
+    """A cost of almost perfect foresight, by errors far below the step that outcomes take from case to case."""
+    climatology, foresight = fit.way("climatology"), fit.way("foresight")
+    outcome = fit.of_cases("outcome")
+    if climatology is None or foresight is None:
+        return
+    regret, rival = (float((way.cost - foresight.cost).mean()) for way in (fit.taken, climatology))
+    steps = np.abs(np.diff(outcome)) if outcome is not None else np.zeros(0)
+    error = float(np.abs(fit.values("error", fit.weight)).mean())
+    smooth = steps.any() and error > _TINY * float(steps[steps > 0].mean())
+    if rival > 0 and regret < (1 - _TOO_GOOD) * rival and not smooth:
+        yield (
+            f"Take care: the forecast is too good to be true: it saves {100 * (1 - regret / rival):.2f} % of what "
+            "perfect foresight would save against one action for all cases. Its features may hold the outcome of the "
+            "target time; if all of them are known when the forecast is made, it is as good as it looks."
+        )
+
+
+def _ignorant(fit: JudgedFit) -> Iterator[str]:
+    sides = calibration_sides(fit.study, fit.weight)
+    gap = fit.stated(sides.gap)
+    foresight = fit.way("foresight")
+    assert foresight is not None
+    regret = float((fit.taken.cost - foresight.cost).mean())
+    if not (gap.high < 0 and -gap.mean >= _SERIOUS * regret):
+        return
+    costs = [side.estimate for side in sides]
+    expected, realised = (amount_text(cost, fit.unit, beside=costs) for cost in costs)
+    ratio = fit.stated(spread_skill(fit.study, fit.weight))
+    narrow = ratio.high < 1 and ratio.mean < _TOO_SURE
+    sure = f" The ensemble is under-dispersed (spread/error {number_text(ratio.mean, 2)})." if narrow else ""
+    several = ", or several models (--ensemble 4)," if fit.settings.get("ensemble", 1) == 1 else ""
+    yield (
+        "Take care: the forecast underestimates the cost of its decisions. On the "
+        f"{count_text(fit.cases, 'test case')} it expected {expected} per case, and they cost {realised}.{sure} "
+        f"Budget for the cost that was paid, not the expected one. Newer rows or features that tell what has changed"
+        f"{several} may help."
+    )
+
+
+def _cheaper_rung(fit: JudgedFit) -> RungOnTest | None:
+    """The cheapest of the lower rungs that were cheaper: with a proof, or, for the two lowest, even without."""
+    if fit.ladder is None:
+        return None
+    place = RUNGS.index(fit.ladder.taken.name)
+    lower = [rung for rung in fit.ladder.tested if RUNGS.index(rung.name) < place]
+    proven = [rung for rung in lower if fit.stated(rung.cost_change).low > 0]
+    simple = [rung for rung in lower if rung.name in ("climatology", "linear") and rung.cost_change.mean > 0]
+    return min(proven or simple, key=lambda rung: rung.cost, default=None)
+
+
+def _beaten_by_rung(fit: JudgedFit) -> Iterator[str]:
+    if fit.ladder is None or (rung := _cheaper_rung(fit)) is None:
+        return
+    tried = next(each for each in fit.ladder.rungs if each.name == rung.name)
+    both = [rung.cost, rung.cost + rung.cost_change.mean]
+    less, paid = (amount_text(cost, fit.unit, beside=both) for cost in both)
+    doubt = "beyond doubt" if fit.stated(rung.cost_change).low > 0 else "which may be chance"
+    yield (
+        f"Take care: a lower rung of the ladder, {forecast_words(fit.ladder, tried)}, was cheaper on the test cases "
+        f"than what was taken, {less} per case against {paid}, {doubt}. Validation cases said otherwise: something may "
+        f"have changed between them and the test cases. {_advice(tried)}"
+    )
+
+
+def _advice(rung: Rung) -> str:
+    """How to get the forecast of a rung."""
+    model = rung.below if rung.name == "fresh_errors" else rung.name
+    if model == "climatology":
+        return "Do not use the forecast for this decision before you know why."
+    flags = ["--model linear"] if model == "linear" else []
+    flags += [f"--score {rung.parameters['score']}"] if rung.name == "total_score" else []
+    flags += ["--no-fresh-errors"] if rung.name in ("linear", "network") else []
+    return f"`stakes fit` with {' '.join([*flags, '--decision-weight 0'])} fits that rung, the safer choice."
+
+
+def _beaten(fit: JudgedFit) -> Iterator[str]:
+    """By simple ways to decide: today's with a proof, one action for all cases even without."""
+    for short, who, proven in (("today", "today's actions", True), ("climatology", "one action for all cases", False)):
+        if (way := fit.way(short)) is None:
+            continue
+        if short == "climatology" and _told_as_rung(fit):
+            continue
+        change = fit.change(fit.taken, way)
+        if change.mean > 0 and (change.significant or not proven):
+            sides = fit.pair(fit.taken, way)
+            yield cheaper_sentence(who, "the test cases", sides, fit.unit, change.significant)
+
+
+def _told_as_rung(fit: JudgedFit) -> bool:
+    """Whether climatology is what was taken, or told of already."""
+    rung = _cheaper_rung(fit)
+    taken = fit.ladder is not None and fit.ladder.taken.name == "climatology"
+    return taken or (rung is not None and rung.name == "climatology")
 
 
 def cost_words(spec: CostSpec) -> str:

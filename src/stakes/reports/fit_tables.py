@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from stakes.data.quality import DataQuality
+from stakes.data.tables.missingness import DataQuality
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
-from stakes.evaluation.ladder import Ladder, rung_words
-from stakes.evaluation.weight_frontier import Frontier
-from stakes.number_text import amount_text, fixed_text, interval_text
-from stakes.reports.fit_case_groups import CaseGroup
-from stakes.reports.judged_fit import JudgedFit
-from stakes.reports.judged_ways import JudgedWays
-from stakes.reports.ladder_words import (
+from stakes.evaluation.selection import Frontier, Ladder, rung_words
+from stakes.reports.comparison import JudgedFit, JudgedWays
+from stakes.reports.fit_figures import CaseGroup
+from stakes.reports.page import Cell, Column, ShownCell, Table
+from stakes.reports.selection_text import (
     REFITTED,
     cost_decimals,
     refitted_title,
@@ -23,7 +21,7 @@ from stakes.reports.ladder_words import (
     rung_with_parameters,
     weight_label,
 )
-from stakes.reports.page import Cell, Column, ShownCell, Table
+from stakes.text import amount_text, fixed_text, interval_text
 
 __all__ = ["calibration_table", "columns_table", "frontier_table", "left_out_table", "money_table"]
 __all__ += ["case_groups_table", "interval_cell", "ladder_table", "settings_table"]

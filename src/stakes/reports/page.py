@@ -1,29 +1,235 @@
-"""A report as one HTML file that needs nothing else: text, figures, tables and claims with their verdicts.
-
-The dataclasses hold what is said, the templates how it looks; all text is escaped.
-"""
+"""A report as one HTML file that needs nothing else: text, figures, charts, and tables with what they are sorted by."""
 
 import base64
 import hashlib
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
+import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
+from numpy.typing import ArrayLike
 
 from stakes.errors import SettingError
 from stakes.files import write_atomically
-from stakes.reports.charts import Chart
-from stakes.reports.scripts import chart_script, chart_styles, template_text
-from stakes.reports.table_cells import Cell, ShownCell, shown_cells
+from stakes.text import MISSING, column_texts, interval_text
 
-__all__ = ["Cell", "ClaimRow", "Column", "Figure", "Report", "Section", "ShownCell", "Table", "Verdict"]
-__all__ += ["render", "write_report"]
+_LIBRARY = "uplot"  # as it was published; tests/reports/test_scripts.py has its checksums
+
+
+def template_text(name: str) -> str:
+    """A template of the reports.
+
+    Args:
+        name: Its path within the templates.
+    """
+    return resources.files("stakes.reports").joinpath("templates", name).read_text("utf-8")
+
+
+@cache
+def chart_script() -> str:
+    """All that draws charts: `drawChart`, and the numbers beside it."""
+    licence = f"/*\n{template_text(f'{_LIBRARY}/LICENSE')}\n*/"
+    own = (template_text(name) for name in ("numbers.js", "charts.js"))
+    return "\n".join((licence, template_text(f"{_LIBRARY}/uPlot.iife.min.js"), *own))
+
+
+@cache
+def chart_styles() -> str:
+    """How charts look."""
+    return "\n".join((template_text(f"{_LIBRARY}/uPlot.min.css"), template_text("charts.css")))
+
+
+@dataclass(frozen=True)
+class ShownCell:
+    """A cell of a table as readers see it.
+
+    Attributes:
+        text: What is shown.
+        key: What it is sorted by: a number in a column of numbers, text elsewhere. Without a key, text is sorted by
+            what is shown, and in a column of numbers the cell comes last.
+        strong: Whether it is shown in bold.
+    """
+
+    text: str
+    key: float | str | None = None
+    strong: bool = False
+
+    @classmethod
+    def interval(cls, mean: float, low: float, high: float, decimals: int = 3) -> "ShownCell":
+        """A mean with its interval, sorted by the mean, strong where the interval leaves out zero.
+
+        >>> ShownCell.interval(-0.12, -0.2, -0.05, 2)
+        ShownCell(text='-0.12 [-0.20, -0.05]', key=-0.12, strong=True)
+        """
+        return cls(interval_text(mean, low, high, decimals), mean, strong=low > 0 or high < 0)
+
+    @property
+    def sort_key(self) -> str | None:
+        """The key as JavaScript reads it; empty for what comes last, None for what is sorted by its text."""
+        if not isinstance(self.key, float | int):
+            return self.key
+        if math.isnan(self.key):
+            return ""
+        return repr(float(self.key)).replace("inf", "Infinity")
+
+
+Cell = str | float | int | None | ShownCell
+
+
+def shown_cells(column: Sequence[Cell]) -> list[ShownCell]:
+    """How the cells of one column are shown; its decimal numbers share one number of decimals.
+
+    >>> [cell.text for cell in shown_cells([12.5, 0.25, 3, None])]
+    ['12.50', '0.25', '3', '–']
+
+    Args:
+        column: The cells from top to bottom: text, numbers, None for what is missing, or cells that say themselves how
+            they are shown.
+    """
+    numbers = [float(cell) for cell in column if isinstance(cell, float)]
+    texts = iter(column_texts(numbers))
+    return [ShownCell(next(texts), _key(cell)) if isinstance(cell, float) else _shown(cell) for cell in column]
+
+
+def _key(value: float) -> float | str:
+    return "" if math.isnan(value) else value
+
+
+def _shown(cell: str | int | ShownCell | None) -> ShownCell:
+    if isinstance(cell, ShownCell):
+        return cell
+    if isinstance(cell, str):
+        return ShownCell(cell)
+    if cell is None:
+        return ShownCell(MISSING, "")
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return ShownCell(f"{cell:,}", cell)
+    raise SettingError(f"a cell must be text, a number, None or ShownCell, got {cell!r} of type {type(cell).__name__}")
+
+
+@dataclass(frozen=True)
+class ChartLine:
+    """Values from place to place.
+
+    Attributes:
+        name: What it is.
+        look: CSS classes of `charts.css`, such as "orange dashed".
+        values: The values, (K,); NaN where there is none.
+        dots: Whether every value is marked.
+    """
+
+    name: str
+    look: str
+    values: ArrayLike
+    dots: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"name": self.name, "kind": self.look, "values": _numbers(self.values), "dots": self.dots}
+
+
+@dataclass(frozen=True)
+class ChartBand:
+    """The space between two lines.
+
+    Attributes:
+        name: What it is.
+        look: CSS classes of `charts.css`, such as "blue band".
+        low: The lower line, (K,).
+        high: The upper line, (K,).
+    """
+
+    name: str
+    look: str
+    low: ArrayLike
+    high: ArrayLike
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"name": self.name, "kind": self.look, "low": _numbers(self.low), "high": _numbers(self.high)}
+
+
+@dataclass(frozen=True)
+class ChartLimit:
+    """A limit that binds a line of a chart.
+
+    Attributes:
+        parts: The places that it is about, counted from 0.
+        text: What it is, and what it costs.
+        line: Which line it binds, counted from 0.
+    """
+
+    parts: tuple[int, ...]
+    text: str
+    line: int = 0
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"parts": list(self.parts), "text": self.text, "line": self.line}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart.
+
+    Attributes:
+        title: What stands above it.
+        x: What runs to the right.
+        places: Where the values are, (K,) in increasing order: numbers, times, or names.
+        lines: Its lines.
+        bands: Its bands, which lie behind the lines.
+        limits: The limits that bind.
+        steps: Whether a value holds from place to place, as in a schedule, or changes in between.
+        group: Charts of one group share their pointer; empty for none.
+    """
+
+    title: str
+    x: str
+    places: Sequence[str] | pd.Index
+    lines: tuple[ChartLine, ...]
+    bands: tuple[ChartBand, ...] = ()
+    limits: tuple[ChartLimit, ...] = ()
+    steps: bool = False
+    group: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """As `drawChart` of `charts.js` takes it."""
+        shown = [line.name for line in self.lines] + [band.name for band in self.bands]
+        return {
+            "title": self.title,
+            "label": f"{self.title}: {', '.join(shown)}",
+            "x": self.x,
+            **self._where(),
+            "steps": self.steps,
+            "lines": [line.plain() for line in self.lines],
+            "bands": [band.plain() for band in self.bands],
+            "limits": [limit.plain() for limit in self.limits],
+            "together": self.group or None,
+        }
+
+    def _where(self) -> dict[str, Any]:
+        if isinstance(self.places, pd.DatetimeIndex):
+            seconds = self.places.to_numpy().astype("datetime64[s]").astype(np.int64)
+            return {"xs": seconds.tolist(), "times": True}
+        if isinstance(self.places, pd.Index):
+            return {"xs": _numbers(self.places.to_numpy())}
+        return {"xs": list(range(len(self.places))), "names": list(self.places)}
+
+
+def _numbers(values: ArrayLike) -> list[float | None]:
+    """With nine digits, which is more than is shown; null where there is no number."""
+    numbers = np.asarray(values, np.float64).tolist()
+    return [float(f"{number:.9g}") if math.isfinite(number) else None for number in numbers]
+
 
 Verdict = Literal["holds", "fails", "open"]
 ColumnKind = Literal["text", "number"]

@@ -2,20 +2,43 @@
 
 import math
 import os
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar, Protocol
 
 import torch
 
+from stakes.argument_checks import require_count, require_finite, require_one_of
 from stakes.errors import InterruptedTraining, SettingError, StakesError, WorkerError
-from stakes.method.argument_checks import require_count, require_finite, require_one_of
-from stakes.training.interrupts import stop_on_interrupt
 from stakes.training.processes import outcomes, stop_asked, tell
 from stakes.training.progress import Display, ProgressTeller
 
-__all__ = ["Execution", "Job", "run_jobs"]
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+    """A function that says whether SIGINT or SIGTERM has come; a second one raises KeyboardInterrupt."""
+    asked = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        yield asked.is_set
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
 
 _CPU_STACK = 9  # replicas that share one pre-training and one process
 _GPU_STACK = 256

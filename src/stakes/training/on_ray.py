@@ -25,8 +25,7 @@ import torch
 
 import stakes
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
-from stakes.training.execution import Execution, Job
-from stakes.training.interrupts import stop_on_interrupt
+from stakes.training.execution import Execution, Job, stop_on_interrupt
 from stakes.training.processes import MEMORY
 from stakes.training.progress import Display, ProgressTeller
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from stakes.argument_checks import require_count, require_positive
+from stakes.costs.cost import Cost, Parameter, require_cost
 from stakes.data.cases import Cases
 from stakes.errors import CostError, NonFiniteError, ShapeError
-from stakes.method.argument_checks import require_count, require_positive
-from stakes.method.costs import Cost, Parameter, require_cost
-from stakes.method.models.networks import Perceptron
-from stakes.method.models.scaling import Scaling
-from stakes.method.program_actions import PartsCost, ProgramCost
-from stakes.training.adam import Adam
+from stakes.models.networks import Perceptron
+from stakes.models.sample_model import Scaling
+from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.training.steps import Adam
 
 __all__ = ["Policy", "PolicySettings", "require_one_action", "train_policy"]
 

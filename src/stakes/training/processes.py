@@ -156,7 +156,7 @@ def _packed_call(function: Callable[..., Any], given: tuple[Any, ...]) -> bytes:
 def _dumps(value: object) -> bytes:
     """By cloudpickle, or by pickle on a bare machine without it, which is enough for a sweep."""
     try:
-        import cloudpickle  # type: ignore[import-untyped]
+        import cloudpickle
     except ImportError:
         return pickle.dumps(value)
     return bytes(cloudpickle.dumps(value))

@@ -1,21 +1,140 @@
-"""Progress of training on a terminal: time left, throughput and the current figures."""
+"""What training tells while it runs, on a terminal and beside its checkpoints, and what it returns."""
 
+import math
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, fields
 from importlib.util import find_spec
+from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from stakes.training.results import Observer, Phase, Progress
+from torch import Tensor
+
+from stakes.errors import CheckpointError
+from stakes.files import read_json, write_json
+from stakes.training.replicas import Replica
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-__all__ = ["Display", "ProgressTeller", "StackDisplay"]
+
+Status = Literal["running", "finished", "stopped early", "failed"]
+Phase = Literal["pretraining", "training"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stack is.
+
+    Attributes:
+        phase: Pre-training or training.
+        epoch: The epochs of this phase that are over.
+        epochs: The epochs of this phase in all.
+        running: How many replicas are in training.
+        replica_steps: Steps of the optimiser since the start or the resumption, summed over the replicas.
+        seconds: The time since the start or the resumption.
+        best_loss: The mean of the best validation losses of the replicas that have one; None before there is any.
+    """
+
+    phase: Phase
+    epoch: int
+    epochs: int
+    running: int
+    replica_steps: int
+    seconds: float
+    best_loss: float | None
+
+
+@dataclass(frozen=True)
+class ReplicaRecord:
+    """How a replica stands, in plain values.
+
+    Attributes:
+        status: Whether it is running, finished, stopped early or failed.
+        epoch: The epoch of its last validation.
+        best_epoch: The epoch of its best validation loss.
+        best_loss: Its best validation loss; None before there is any.
+        steps: Steps of the optimiser, pre-training counted in.
+        failure: Why it failed; None where it did not.
+    """
+
+    status: Status
+    epoch: int
+    best_epoch: int
+    best_loss: float | None
+    steps: int
+    failure: str | None
+
+
+@dataclass(eq=False)
+class Trained:
+    """A replica after training: its best weights by the validation loss, and how it came to them.
+
+    Attributes:
+        replica: What was trained.
+        status: Whether it is running, finished, stopped early or failed.
+        epoch: The epoch of its last validation.
+        best_epoch: The epoch of its best validation loss, whose weights these are.
+        best_loss: Its best validation loss; infinite before there is any.
+        steps: Steps of the optimiser, pre-training counted in.
+        failure: Why it failed; None where it did not.
+        seconds: How long the whole stack had taken when the replica was done.
+        score_scale: What the score is divided by in the objective; NaN before it is known.
+        decision_scale: What the decision term is divided by in the objective; NaN before it is known.
+        weights: The best state_dict of its model, on the CPU.
+    """
+
+    replica: Replica = field(repr=False)
+    status: Status = "running"
+    epoch: int = 0
+    best_epoch: int = 0
+    best_loss: float = math.inf
+    steps: int = 0
+    failure: str | None = None
+    seconds: float = 0.0
+    score_scale: float = math.nan
+    decision_scale: float = math.nan
+    weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
+
+    def record(self) -> ReplicaRecord:
+        """How it stands, in plain values."""
+        known = self.best_loss if math.isfinite(self.best_loss) else None
+        return ReplicaRecord(self.status, self.epoch, self.best_epoch, known, self.steps, self.failure)
+
+    def take(self, record: ReplicaRecord) -> None:
+        """Stand where the record says."""
+        for each in fields(record):
+            setattr(self, each.name, getattr(record, each.name))
+        self.best_loss = math.inf if record.best_loss is None else record.best_loss
+
+    def load_into_model(self) -> None:
+        """Put the weights into the replica's own model."""
+        self.replica.model.load_state_dict(self.weights)
+
+
+class Observer:
+    """Hears what happens in training; every method may be overridden."""
+
+    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
+        """Training goes on from a checkpoint; `skipped` says which newer ones were damaged."""
+
+    def validated(self, replica: int, line: dict[str, Any]) -> None:
+        """One line of metrics of one replica."""
+
+    def progressed(self, progress: Progress) -> None:
+        """An epoch is over."""
+
+    def saving(self) -> None:
+        """A checkpoint is about to be written."""
+
+    def done(self, replica: int, trained: Trained) -> None:
+        """A replica finished, stopped early or failed."""
+
 
 _SECONDS_BETWEEN_LINES = 0.25
 
@@ -149,3 +268,54 @@ class ProgressTeller(Observer):
     def warn(self, sentence: str) -> None:
         """Something the user must know."""
         self.tell({"warning": sentence})
+
+
+_KEPT = ("phase", "epoch", "loss", "score", "decision", "energy_score", "cost", "expected_cost")
+_FILE = "history.json"
+
+
+class ValidationHistory(Observer):
+    """The validations of each replica, those before a resumption as well.
+
+    Args:
+        checkpoints: The folder of the training's checkpoints; None where it keeps none.
+    """
+
+    def __init__(self, checkpoints: Path | None) -> None:
+        self.lines: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+        self._file = None if checkpoints is None else checkpoints / _FILE
+
+    def validated(self, replica: int, line: dict[str, Any]) -> None:
+        self.lines[replica].append({name: line[name] for name in _KEPT if name in line})
+
+    def saving(self) -> None:
+        if self._file is not None:
+            write_json(self._file, [[replica, _to_plain(lines)] for replica, lines in self.lines.items()])
+
+    def resumed(self, phase: Phase, epoch: int, skipped: Sequence[str]) -> None:
+        """Take up the validations until this moment; those after it are made again."""
+        if self._file is None or not self._file.exists():  # beside a checkpoint of an older version
+            return
+        try:
+            for replica, lines in read_json(self._file):
+                # "pretraining" comes before "training" in the alphabet too
+                earlier = [line for line in lines if (line["phase"], line["epoch"]) <= (phase, epoch)]
+                self.lines[replica] = _from_plain(earlier)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{self._file} does not list the validations of each replica: {error}") from error
+
+
+def _to_plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With text for the numbers that JSON lacks."""
+    return [{name: str(value) if _is_lacking(value) else value for name, value in line.items()} for line in lines]
+
+
+def _from_plain(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {name: float(line[name]) if name not in ("phase", "epoch") else line[name] for name in _KEPT if name in line}
+        for line in lines
+    ]
+
+
+def _is_lacking(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)

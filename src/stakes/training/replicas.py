@@ -1,42 +1,248 @@
-"""Many models as one: a stack of replicas that differ in seed, decision weight, cost parameters and data.
-
-The trained parameters of all R replicas are the rows of one matrix (R, P). On a GPU a step draws the members of every
-replica at once, with `torch.func.vmap` over the module itself, so any `SampleModel` works; all that follows is row by
-row. On a CPU, where one product of many small matrices is no faster than many products, the replicas take turns: what a
-vectorised kernel makes of the last few numbers of a tensor would otherwise depend on the companions. Replicas of one
-seed see the same batches and the same noise.
-"""
+"""Many models as one: a stack of replicas that differ in seed, decision weight, cost parameters and data."""
 
 import copy
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.functional import pad
 
+from stakes.actions.solve import optimal_action
+from stakes.argument_checks import require_count, require_decision_weight, unwatched
+from stakes.costs.cost import Cost, Parameter, TotalCost
+from stakes.costs.parameter_range import ParameterColumn, ParameterRange, with_parameter
+from stakes.costs.scalar_costs import PriceParameter
 from stakes.data.cases import Cases
 from stakes.errors import SettingError, ShapeError
-from stakes.method.argument_checks import require_count, require_decision_weight, unwatched
-from stakes.method.costs import Cost, TotalCost
-from stakes.method.decision_score import DecisionScore
-from stakes.method.models.diffusion import DiffusionModel
-from stakes.method.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
-from stakes.method.objective import DecisionAwareObjective
-from stakes.method.parameter_column import ParameterColumn
-from stakes.method.score_mixture import ScoreMixture, named_score, score_weights
-from stakes.method.scores import ScoringRule, TotalCRPS, VariogramScore
-from stakes.method.training_settings import TrainingSettings
-from stakes.training.model_structure import structure
-from stakes.training.parameter_layout import ParameterLayout, parameter_places
-from stakes.training.parameter_scales import ParameterScales
-from stakes.training.stacked_cases import StackedCases
-from stakes.training.stacked_cost import stacked_cost
+from stakes.models.diffusion import DiffusionModel
+from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
+from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.scores.decision_score import DecisionScore
+from stakes.scores.mixture import ScoreMixture, named_score, score_weights
+from stakes.scores.objective import DecisionAwareObjective
+from stakes.scores.scoring_rules import ScoringRule, TotalCRPS, VariogramScore
+from stakes.training.settings import TrainingSettings
 
-__all__ = ["Replica", "ReplicaStack"]
+
+def structure(model: nn.Module) -> list[tuple[str, type[nn.Module], list[tuple[str, Any]]]]:
+    """What models must have in common to train in one stack: name, type and plain values of every module.
+
+    Args:
+        model: One of them.
+    """
+    plain = (bool, int, float, str, tuple, type(None))
+    return [
+        (name, type(module), sorted((key, value) for key, value in vars(module).items() if isinstance(value, plain)))
+        for name, module in model.named_modules()
+    ]
+
+
+class StackedCases:
+    """The distinct data sets of a stack, (sets, N, F) and (sets, N, D), and which one each replica has, (R,).
+
+    Args:
+        cases: The cases of each replica, of one shape.
+        dtype: The type that they are to have.
+        device: Where they are to be.
+    """
+
+    def __init__(self, cases: Sequence[Cases], dtype: torch.dtype, device: torch.device) -> None:
+        distinct = list({id(each): each for each in cases}.values())
+        shapes = {(tuple(each.features.shape), tuple(each.outcome.shape)) for each in distinct}
+        if len(shapes) > 1:
+            raise ShapeError(f"the data sets of a stack must have one shape, got {sorted(shapes)}")
+        self.count = len(distinct[0])
+        self.features = _stacked([each.features for each in distinct]).to(device, dtype)
+        self.outcome = _stacked([each.outcome for each in distinct]).to(device, dtype)
+        places = {id(each): place for place, each in enumerate(distinct)}
+        self.index = torch.tensor([places[id(each)] for each in cases], device=device)
+
+    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (R, B, F) and outcome (R, B, D) of rows (R, B).
+
+        Args:
+            rows: Which cases each replica sees, (R, B).
+        """
+        return self.features[self.index[:, None], rows], self.outcome[self.index[:, None], rows]
+
+
+def _stacked(values: Sequence[Tensor]) -> Tensor:
+    """A new first axis; a single data set is not copied."""
+    return values[0][None] if len(values) == 1 else torch.stack(list(values))
+
+
+def cost_structure(cost: Cost) -> tuple[object, ...]:
+    """What costs must have in common to train in one stack: all but their parameters, ranges among what is common.
+
+    Args:
+        cost: One of them; one that is no dataclass has no parameters.
+    """
+    if not is_dataclass(cost):
+        return (cost,)
+    names = _parameter_names(cost)
+    return type(cost), *(getattr(cost, each.name) for each in fields(cost) if each.name not in names)
+
+
+def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype) -> Cost:
+    """One cost whose parameters are tensors (R, 1), or (R, 1, A or 1) of a program, a row for each of the costs.
+
+    A parameter that is a range stays one.
+
+    Args:
+        costs: R costs of one kind.
+        device: Where the parameters are to be.
+        dtype: The type they are to have.
+    """
+    first = costs[0]
+    if any(cost_structure(cost) != cost_structure(first) for cost in costs):
+        raise SettingError("the costs of a stack must be of one kind and differ in their parameters only")
+    if not is_dataclass(first):
+        return first
+    many_parts = isinstance(first, PartsCost | ProgramCost)
+    columns: dict[str, Tensor] = {}
+    for name in _parameter_names(first):
+        values = [torch.as_tensor(getattr(cost, name), dtype=dtype, device=device) for cost in costs]
+        for value in values:
+            if value.numel() != 1 and not (many_parts and value.dim() == 1):
+                raise SettingError(f"{name} of a replica's cost must be one number, got shape {tuple(value.shape)}")
+        width = max(value.numel() for value in values)
+        column = torch.stack([value.reshape(-1).expand(width) for value in values])
+        columns[name] = column[:, None] if many_parts else column
+    return cast(Cost, replace(cast(Any, first), **columns))
+
+
+def _parameter_names(cost: object) -> tuple[str, ...]:
+    hints = get_type_hints(type(cost))
+    names = (each.name for each in fields(cast(Any, cost)) if hints[each.name] in (Parameter, PriceParameter))
+    return tuple(name for name in names if not isinstance(getattr(cost, name), ParameterRange))
+
+
+_WIDTH = 64  # rows are padded to a multiple of this, so that vectorised kernels treat every row alike
+
+
+class ParameterLayout:
+    """Where each trained parameter of a model stands in a row of P numbers.
+
+    Args:
+        model: Its parameters that require a gradient are the trained ones; there may be none.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
+        self.shapes = {name: value.shape for name, value in trained.items()}
+        self.sizes = [value.numel() for value in trained.values()]
+        state = trained or {name: value for name, value in model.state_dict().items() if value.is_floating_point()}
+        dtypes = {value.dtype for value in state.values()}
+        if len(dtypes) > 1:
+            raise SettingError(f"the trained parameters must be of one type, got {sorted(map(str, dtypes))}")
+        self.dtype = dtypes.pop() if dtypes else torch.get_default_dtype()
+        self.padding = -sum(self.sizes) % _WIDTH
+
+    def row(self, model: nn.Module) -> Tensor:
+        """The trained parameters of a model, (P,), zeros at the end."""
+        own = dict(model.named_parameters())
+        start = torch.empty(0, dtype=self.dtype, device=next(iter(own.values())).device if own else None)
+        return pad(torch.cat([start, *(own[name].detach().reshape(-1) for name in self.shapes)]), (0, self.padding))
+
+    def weights(self, model: nn.Module, row: Tensor) -> dict[str, Tensor]:
+        """The state_dict of a model with these trained parameters, on the CPU."""
+        filled = copy.deepcopy(model).cpu()
+        with torch.no_grad():
+            for name, value in self.named(row).items():
+                filled.get_parameter(name).copy_(value)
+        return {name: value.detach().clone() for name, value in filled.state_dict().items()}
+
+    def named(self, rows: Tensor) -> dict[str, Tensor]:
+        """Rows (..., P) as parameters (..., *shape) by name."""
+        *pieces, _ = rows.split([*self.sizes, self.padding], -1)  # one split: its gradient is one concatenation
+        return {
+            name: piece.unflatten(-1, shape) if shape else piece[..., 0]
+            for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ParameterLayout) and (self.shapes, self.dtype) == (other.shapes, other.dtype)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def parameter_places(model: nn.Module) -> dict[str, list[tuple[nn.Module, str]]]:
+    """The modules that hold each parameter, and under which name; tied ones are held by several.
+
+    Args:
+        model: The model.
+    """
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    places: dict[str, list[tuple[nn.Module, str]]] = {name: [] for name in names.values()}
+    for module in model.modules():
+        for leaf, parameter in module._parameters.items():
+            if parameter is not None:
+                places[names[parameter]].append((module, leaf))
+    return places
+
+
+_POINTS = 17  # of the range, between which weights are straight lines
+_OUTCOMES = 1 << 12  # at most twice as many, evenly spread over the training cases
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterScales:
+    """The weight of a case's decision term by its parameter.
+
+    Attributes:
+        column: Where each case has its parameter.
+        weights: One over what climatology pays at points of the range, of each replica, (R, points).
+    """
+
+    column: ParameterColumn
+    weights: Tensor
+
+    @classmethod
+    def of(cls, column: ParameterColumn, costs: Sequence[Cost], train: StackedCases) -> "ParameterScales":
+        """The weights of R replicas.
+
+        Args:
+            column: Where each case has its parameter, which is a range.
+            costs: What decisions cost, of each replica.
+            train: The training cases of the replicas.
+        """
+        pairs = list(zip(costs, train.index.tolist(), strict=True))
+        known = {(id(cost), place): (cost, place) for cost, place in pairs}  # most replicas have the same
+        weights = {key: _weights(column, cost, train.outcome[place]) for key, (cost, place) in known.items()}
+        return cls(column, torch.stack([weights[id(cost), place] for cost, place in pairs]))
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """What the decision term of each case is multiplied by, (R, B).
+
+        Args:
+            features: Features (R, B, F + 1).
+        """
+        assert self.column.parameter is not None
+        share = self.column.parameter.range.share(self.column.values(features)).clamp(0, 1)
+        place = share * (self.weights.shape[1] - 1)
+        below = place.floor().clamp(max=self.weights.shape[1] - 2)
+        index = below.long()
+        return torch.lerp(self.weights.gather(1, index), self.weights.gather(1, index + 1), place - below)
+
+
+@torch.no_grad()
+def _weights(column: ParameterColumn, cost: Cost, outcome: Tensor) -> Tensor:
+    """One over the mean absolute cost of the best constant action at each point, (points,); about 1 in the middle."""
+    assert column.parameter is not None
+    seen, name = outcome[:: max(1, len(outcome) // _OUTCOMES)], column.parameter.name
+    paid = []
+    for value in column.parameter.range.points(_POINTS):
+        own = with_parameter(cost, name, value)
+        paid.append(own(optimal_action(own, seen).expand(len(seen), -1), seen).abs().mean())
+    scale = torch.stack(paid).to(outcome.dtype)
+    scale = scale.clamp(min=1e-6 * scale.max())
+    return scale[_POINTS // 2] / scale
+
 
 _CASES_OF_CLIMATOLOGY = 1 << 12  # at most twice as many, evenly spread over the training cases
 _MEMBERS_AT_ONCE = 1 << 14  # of a replica, where many cases are evaluated: the same in every stack
@@ -58,7 +264,7 @@ class Replica:
         epochs: For how many epochs it is trained, whatever validation says, the last weights being kept; None stops by
             validation and keeps the best.
         conditioned: Whether the model sees the parameter of the cost that is a range, as one more feature. Such a cost
-            needs cases with that parameter as their last feature (`stakes.method.parameter_column`): the value it has
+            needs cases with that parameter as their last feature (`stakes.costs.parameter_range`): the value it has
             in validation, in place of which training draws others.
     """
 

@@ -1,30 +1,206 @@
-"""The training loop: pre-training, loss scales, both terms, validation, early stopping, the best weights.
+"""The training loop: pre-training, loss scales, both terms, validation, early stopping, the best weights."""
 
-One loop serves a single model and a stack of replicas. All that may be lost to a kill is the time since the last
-checkpoint: shuffles and noise are pure functions of (seed, epoch, step), so a resumed run equals an uninterrupted one.
-"""
-
+import hashlib
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from stakes.actions.solve import solve_action
+from stakes.argument_checks import unwatched
+from stakes.costs.cost import Cost, at_bounds
 from stakes.errors import CheckpointError, InterruptedTraining, SettingError
-from stakes.method.training_settings import TrainingSettings
-from stakes.settings import from_plain, to_plain
-from stakes.training.checkpoints import Checkpoint, load_latest, save_checkpoint
-from stakes.training.fingerprint import fingerprint, former_fingerprint, leaders
-from stakes.training.replicas import Replica, ReplicaStack
-from stakes.training.results import Observer, Phase, Progress, ReplicaRecord, Status, Trained
-from stakes.training.stepper import Stepper
-from stakes.training.tensor_files import check_tensors
-from stakes.training.validation import estimate_scales, validate
+from stakes.models.sample_model import TrainingDraw
+from stakes.programs.vector_actions import action_unit
+from stakes.scores.mixture import score_weights
+from stakes.scores.objective import DecisionAwareObjective
+from stakes.scores.scoring_rules import energy_score
+from stakes.settings import from_plain, telling_fields, to_plain
+from stakes.training.checkpoints import Checkpoint, check_tensors, load_latest, save_checkpoint
+from stakes.training.progress import Observer, Phase, Progress, ReplicaRecord, Status, Trained
+from stakes.training.replicas import Replica, ReplicaStack, structure
+from stakes.training.settings import TrainingSettings
+from stakes.training.steps import Stepper
 
-__all__ = ["train"]
+_FORMER_HOMES = {"stakes.models.sample_model.": "stakes.models.networks.", "stakes.method.models.": "stakes.models."}
+
+
+def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
+    """For each replica the index of the first one with the same seed, data and initial state.
+
+    They share a pre-training, since the decision weight does not matter in it, nor the cost unless the score looks at
+    its total.
+
+    Args:
+        stack: The replicas.
+        parameters: Their initial parameters, (R, P).
+    """
+    indices = (stack.seed_index, stack.train.index, stack.validation.index)
+    sees_cost = "total" in score_weights(stack.settings.score)
+    costs = [repr(_described(replica.cost)) if sees_cost else "" for replica in stack.replicas]
+    keys = list(zip(costs, *(index.tolist() for index in indices), strict=True))
+    state = (parameters, *stack.fixed.values())
+    firsts: list[int] = []
+    for index, key in enumerate(keys):
+        alike = (
+            other
+            for other in range(index)
+            if keys[other] == key and all(torch.equal(values[other], values[index]) for values in state)
+        )
+        firsts.append(next(alike, index))
+    return firsts
+
+
+def fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
+    """A hash of all that the result of a stack depends on; the same in every process, wherever its classes live.
+
+    Args:
+        stack: The replicas.
+        parameters: Their initial parameters, (R, P).
+    """
+    return _digest(stack, parameters, _described_model)
+
+
+def former_fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
+    """The fingerprint as earlier versions computed it: it named the modules that the classes of models lived in.
+
+    Args:
+        stack: The replicas.
+        parameters: Their initial parameters, (R, P).
+    """
+    return _digest(stack, parameters, _formerly_described_model)
+
+
+def _digest(stack: ReplicaStack, parameters: Tensor, describe: Callable[[nn.Module], str]) -> str:
+    digest = hashlib.sha256(_described_settings(stack.settings).encode())
+    for replica in stack.replicas:
+        asked = () if replica.epochs is None else (replica.epochs,)  # which earlier versions did not know
+        seen = ("conditioned",) if replica.conditioned else ()  # nor this
+        told = (replica.name, replica.decision_weight, replica.seed, _described(replica.cost), *asked, *seen)
+        digest.update(f"{repr(told)[:-1]}, {describe(replica.model)})".encode())
+    for values in _tensors(stack, parameters):
+        flat = values.cpu().clone(memory_format=torch.contiguous_format).reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _described_settings(settings: TrainingSettings) -> str:
+    """As `repr` has them, without those that an earlier version did not have."""
+    told = ", ".join(f"{name}={getattr(settings, name)!r}" for name in telling_fields(settings))
+    return f"{type(settings).__qualname__}({told})"
+
+
+def _described_model(model: nn.Module) -> str:
+    return repr([(name, kind.__qualname__, values) for name, kind, values in structure(model)])
+
+
+def _formerly_described_model(model: nn.Module) -> str:
+    text = repr(structure(model))
+    for now, then in _FORMER_HOMES.items():
+        text = text.replace(now, then)
+    return text
+
+
+def _tensors(stack: ReplicaStack, parameters: Tensor) -> Iterator[Tensor]:
+    for cases in (stack.train, stack.validation):
+        yield from (cases.features, cases.outcome, cases.index)
+    yield from (parameters, *stack.fixed.values())
+
+
+def _described(value: object) -> object:
+    """A cost or a part of one, in values that do not change from process to process: functions go by their name."""
+    if is_dataclass(value):
+        return type(value).__qualname__, [(each.name, _described(getattr(value, each.name))) for each in fields(value)]
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if isinstance(value, bool | int | float | str | tuple | None):
+        return value
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+_CASES_FOR_SCALES = 1 << 15
+
+
+@torch.no_grad()
+def validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> dict[str, Tensor]:
+    """Means (R,) over the validation cases, with the same noise every time.
+
+    `loss` is the objective, `score` and `decision` its two terms before scaling (`decision` is the companion, whichever
+    it is). In physical units: `energy_score` of the members, realised `cost` of their best actions and the
+    `expected_cost` they predict; then the shares of actions at each bound and of rows flagged because the search for
+    their best action did not converge, so that they have no gradient.
+
+    Args:
+        stack: The replicas.
+        parameters: Their parameters, (R, P).
+        scales: What the two terms of each replica are divided by, (R, 2); None gives the score alone.
+    """
+    parts = [
+        _validate(part, parameters[rows], None if scales is None else scales[rows]) for rows, part in stack.parts()
+    ]
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+def _validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> dict[str, Tensor]:
+    objective, members = stack.objective(scales), stack.settings.validation_members
+    sums: dict[str, Tensor] = {}
+    drawn = stack.draws_with_features(parameters, stack.validation, members, "validation", deciding=scales is not None)
+    for draw, features in drawn:
+        with unwatched():
+            values = _values(stack.charged(objective, features), stack.column.cost(stack.cost, features), draw)
+        for name, value in values.items():
+            sums[name] = sums.get(name, 0.0) + value.sum(-1)
+    return {name: total / stack.validation.count for name, total in sums.items()}
+
+
+def _values(objective: DecisionAwareObjective, cost: Cost, draw: TrainingDraw) -> dict[str, Tensor]:
+    """What `validate` takes the mean of, case by case, (R, B)."""
+    terms = objective(draw)
+    members, outcome = draw.decision_members, draw.decision_outcome
+    values = {"loss": terms.total, "score": terms.score, "energy_score": energy_score(members, outcome)}
+    if terms.decision is None:
+        return values
+    solution = solve_action(cost, members, check=False, thorough=False)
+    at_lower, at_upper = at_bounds(cost, solution.action, action_unit(cost, members))
+    return values | {
+        "decision": terms.decision,
+        "cost": cost(solution.action, outcome),
+        "expected_cost": solution.expected_cost,
+        "at_lower": at_lower.to(members),
+        "at_upper": at_upper.to(members),
+        "flagged": (~solution.converged).to(members),
+    }
+
+
+@torch.no_grad()
+def estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
+    """Mean score and mean |companion| of each replica on its training cases, (R, 2); they may be of no use.
+
+    The decision cost is the plain one, whatever the estimator.
+
+    Args:
+        stack: The replicas.
+        parameters: Their parameters, (R, P).
+    """
+    return torch.cat([_estimate_scales(part, parameters[rows]) for rows, part in stack.parts()])
+
+
+def _estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
+    objective = stack.objective(parameters.new_ones(len(stack), 2)).plain
+    sums = parameters.new_zeros(len(stack), 2)
+    members = stack.settings.members
+    drawn = stack.draws_with_features(parameters, stack.train, members, "scales", _CASES_FOR_SCALES, deciding=True)
+    for draw, features in drawn:
+        with unwatched():
+            terms = stack.charged(objective, features)(draw)
+        assert terms.decision is not None  # the weight is a tensor
+        sums += torch.stack([terms.score.sum(-1), terms.decision.abs().sum(-1)], -1)
+    return sums / min(stack.train.count, _CASES_FOR_SCALES)
+
 
 _IDLE_SHARE = 1 / 8  # of a captured stack may wait for the others before it is captured anew without them
 

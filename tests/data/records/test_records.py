@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stakes.data.records.record import load_record, record_names, records_folder
+from stakes.data.records import load_record, record_names, records_folder
 from stakes.errors import RecordError, SettingError
 
 NAMES = ("wind_north_sea", "wind_nora10", "frost_merra2", "frost_era5", "load_france", "wind_irish", "demand_bakery")
@@ -71,7 +71,7 @@ def test_records_need_neither_pandas_nor_torch() -> None:
         "import sys\n"
         "for name in ('pandas', 'pyarrow', 'torch'): sys.modules[name] = None\n"
         "from stakes.data.records import load_record\n"
-        "import stakes.data.lagged_series\n"
+        "import stakes.data.tables.lags\n"
         "assert len(load_record('wind_irish').times) == 6574\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -1,4 +1,4 @@
-// Numbers as stakes.number_text writes them, with a minus sign in place of a hyphen.
+// Numbers as stakes.text writes them, with a minus sign in place of a hyphen.
 
 const MISSING = "–";
 const MOST_DECIMALS = 9;

@@ -1,0 +1,1 @@
+"""The action of least expected cost: solvers, certificates, gradients, functions as costs."""

@@ -1,0 +1,582 @@
+"""Whether a cost is fit for training and where it will act; whether a vector decision can be solved."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stakes.actions.cvar import plain_cost_of
+from stakes.actions.solve import (
+    case_bounds,
+    check_stated_convexity,
+    expected_cost_of,
+    optimal_action,
+    slope_with_rounding,
+    solve_action,
+)
+from stakes.argument_checks import check_finite, check_samples
+from stakes.costs.cost import Cost, has_closed_form, require_cost, shown_action, states_convexity
+from stakes.costs.derivatives import slope_and_curvature
+from stakes.errors import CostError, SettingError, ShapeError
+from stakes.programs.convex_actions import ConvexCost
+from stakes.programs.scenario_program import ScenarioProgram
+from stakes.programs.schedules import AllocationCost, ScheduleCost
+from stakes.programs.shadow_prices import limit_prices
+from stakes.programs.storage import ArbitrageCost, StorageCost
+from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.text import number_text
+
+_DERIVATIVE_TOLERANCE = 1e-4
+_MISSED = 1e-4  # of the mean |expected cost|
+_STEP, _ASIDE = 1.25e-5, 1e-2  # of the members' standard deviation: a finite difference, and a step away from ties
+_KINK = 1e-4  # of the largest derivative: how far the derivatives ahead and back may differ
+_BESIDE = 2e-5  # of the action, or of the bounds' distance: how far beside an action its slopes are looked at
+_JUMP = 8.0  # a slope that changes by more than that many times what the curvature explains jumps
+_NUMBERS_AT_ONCE = 1 << 21
+
+
+@dataclass(frozen=True)
+class GradientMass:
+    """Where the decision gradient acts: for bins of the members' value, the share of members and of |d a*/d y_m|.
+
+    A bin whose `gradient_share` is near zero gets no help from the decision term, whatever the weight.
+
+    Attributes:
+        edges: Edges (bins + 1,) of the bins, in the outcome's unit; a member counts by its mean over the sites.
+        member_share: Share (bins,) of the members that lie in each bin.
+        gradient_share: Share (bins,) of the sum of |d a*/d y_m| that falls on them.
+    """
+
+    edges: Tensor
+    member_share: Tensor
+    gradient_share: Tensor
+
+
+@dataclass(frozen=True)
+class CostCheck:
+    """What `check_cost` saw in the sets of members it was given; `str()` is a table of it.
+
+    It is a survey of these sets and no proof: another forecast may meet a bound, a flat place or a second minimum that
+    none of them did. `ActionSolution` says what it means that an action converged or is certified.
+
+    Attributes:
+        sets: How many sets of members were solved.
+        members: How many members each set has.
+        at_lower: Share of the sets, from 0 to 1, whose action lies at the lower bound.
+        at_upper: Share of the sets whose action lies at the upper bound.
+        interior: Share of the sets whose action lies strictly between the bounds.
+        flagged: Share of the sets whose action is at no kink and did not converge, or has no curvature and no formula:
+            the expected cost is flat, falls again after it has risen at the actions that were looked at, or its minimum
+            was not reached.
+        curved: Share of the interior sets with curvature H > 0 and no kink at the action; 1 if there are none.
+        least_curvature: Smallest H at an interior solution; NaN if there are none.
+        derivative_error: Largest difference of d a*/d y from finite differences, relative to the largest derivative,
+            corners left out.
+        kinked: Share of the compared sets that were left out because the action turns a corner there.
+        closed_form: Whether the cost states its best action for these members.
+        gradient_mass: Where the members lie, and where the gradient acts.
+        certified: Share of the sets whose action is proven to be the best: 0 for a cost that is not known to be convex
+            in the action.
+        missed: Share of the sets in which the quick search of training stops at a worse action than the thorough one
+            of decisions; 0 for a cost that is known to be convex.
+        at_kink: Share of the interior sets whose action is at a kink: the slope of the expected cost jumps there, and
+            only a formula for the action gives a gradient; 0 if there are none.
+    """
+
+    sets: int
+    members: int
+    at_lower: float
+    at_upper: float
+    interior: float
+    flagged: float
+    curved: float
+    least_curvature: float
+    derivative_error: float
+    kinked: float
+    closed_form: bool
+    gradient_mass: GradientMass
+    certified: float
+    missed: float
+    at_kink: float = 0.0
+
+    @property
+    def derivatives_differ(self) -> bool:
+        """Whether derivatives are known not to agree with finite differences."""
+        return self.derivative_error > _DERIVATIVE_TOLERANCE
+
+    @property
+    def fit_for_training(self) -> bool:
+        """Some sets have an interior solution, every search converged to the best minimum, the derivatives agree."""
+        curvature_holds = self.curved == 1 or self.closed_form
+        return (
+            self.interior > 0
+            and self.flagged == 0
+            and self.missed == 0
+            and curvature_holds
+            and self.derivative_error <= _DERIVATIVE_TOLERANCE
+        )
+
+    def __str__(self) -> str:
+        mass = self.gradient_mass
+        lines = [
+            f"{'fit for training' if self.fit_for_training else 'NOT fit for training as it is'}: "
+            f"{self.sets} sets of {self.members} members",
+            f"  interior solutions       {self.interior:8.2%}   H > 0 in {self.curved:.2%}, least H "
+            f"{number_text(self.least_curvature, 3)}" + (f", at a kink {self.at_kink:.2%}" if self.at_kink else ""),
+            f"  pinned at the lower bound{self.at_lower:8.2%}   no decision gradient",
+            f"  pinned at the upper bound{self.at_upper:8.2%}   no decision gradient",
+            f"  flagged                  {self.flagged:8.2%}   flat, several minima, or not converged",
+            f"  missed in training       {self.missed:8.2%}   another minimum is better than the one that is found",
+            f"  certified                {self.certified:8.2%}   proven to be the best, where the cost is convex",
+            f"  derivative error         {number_text(self.derivative_error, 2):>8}   against finite differences, "
+            f"corners left out: {self.kinked:.2%}",
+            "  member value             members   gradient",
+        ]
+        for low, high, members, gradient in zip(
+            mass.edges[:-1].tolist(),
+            mass.edges[1:].tolist(),
+            mass.member_share.tolist(),
+            mass.gradient_share.tolist(),
+            strict=True,
+        ):
+            bar = "#" * round(40 * gradient)
+            values = f"{number_text(low, 3):>10} ..{number_text(high, 3):>10}"
+            lines.append(f"  {values} {members:8.1%}   {gradient:8.1%}  {bar}")
+        return "\n".join(lines)
+
+
+def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int = 256) -> CostCheck:
+    """Solve every set of members and report bounds, curvature, derivatives and where the gradient acts.
+
+    It raises if the cost is no finite number, or is stated to be convex in the action and is seen not to be. For a cost
+    of which that is not known it searches thoroughly, and says where it saw several minima; that it saw none proves
+    nothing.
+
+    Args:
+        cost: The cost of one decision maker: its parameters are numbers, not tensors.
+        samples: Sets of members (..., M, D) such as the model will make, in physical units.
+        bins: How many bins of the members' value the gradient is counted in.
+        compared_sets: How many of the sets have their derivatives compared with finite differences, in float64.
+
+    >>> import torch, stakes
+    >>> members = torch.randn(1000, 50, 1, generator=torch.Generator().manual_seed(0))
+    >>> check = stakes.check_cost(stakes.ProtectionCost(threshold=0.0, false_alarm_ratio=0.5), members)
+    >>> check.fit_for_training
+    True
+    """
+    check_samples(samples)
+    check_finite(samples, "samples", True)
+    require_cost(cost)
+    if isinstance(cost, ProgramCost | PartsCost):
+        raise CostError(f"a decision with many parts is checked by check_program, got {type(cost).__name__}")
+    if samples.numel() == 0:
+        raise ShapeError(f"check_cost needs at least one set of members, got samples of shape {tuple(samples.shape)}")
+    parameters = (*getattr(cost, "__dict__", {}).values(), cost.lower, cost.upper)
+    if any(isinstance(value, Tensor) and value.numel() > 1 for value in parameters):
+        raise CostError("check_cost looks at one decision maker: give the cost numbers as parameters, not tensors")
+    if bins < 1 or compared_sets < 1:
+        raise SettingError(f"bins and compared_sets must be at least 1, got {bins} and {compared_sets}")
+    members, dimensions = samples.shape[-2:]
+    rows = samples.detach().reshape(-1, members, dimensions)
+    compared = rows[:: max(1, len(rows) // compared_sets)][:compared_sets]
+    check_stated_convexity(cost, compared)
+    chunks = rows.split(max(1, _NUMBERS_AT_ONCE // (members * dimensions)))
+    solutions = [solve_action(cost, chunk, check=False) for chunk in chunks]
+    action, expected, interior, curvature, converged, certified = (
+        torch.cat([getattr(solution, name) for solution in solutions])
+        for name in ("action", "expected_cost", "interior", "curvature", "converged", "certified")
+    )
+    check_finite(expected, "the expected cost of an action", True)
+    middle = (torch.as_tensor(cost.lower) + torch.as_tensor(cost.upper)).to(action) / 2
+    low_side = ~interior & (action[..., 0] < middle)
+    kinks = interior & torch.cat(
+        [_at_kink(cost, *each) for each in zip(chunks, action.split([len(chunk) for chunk in chunks]), strict=True)]
+    )
+    closed_form = has_closed_form(cost, rows[:1])
+    flat = interior & ~(curvature > 0) & (not closed_form)
+    inner_curvature, inner_kinks = curvature[interior], kinks[interior]
+    error, kinked = _derivative_error(cost, compared)
+    return CostCheck(
+        sets=len(rows),
+        members=members,
+        at_lower=_share(low_side),
+        at_upper=_share(~interior & ~low_side),
+        interior=_share(interior),
+        flagged=_share((~converged | flat) & ~kinks),
+        curved=_share((inner_curvature > 0) & ~inner_kinks) if len(inner_curvature) else 1.0,
+        least_curvature=inner_curvature.min().item() if len(inner_curvature) else float("nan"),
+        derivative_error=error,
+        kinked=kinked,
+        closed_form=closed_form,
+        gradient_mass=_gradient_mass(cost, chunks, bins),
+        certified=_share(certified),
+        missed=_missed(cost, chunks, expected),
+        at_kink=_share(inner_kinks) if len(inner_kinks) else 0.0,
+    )
+
+
+def _at_kink(cost: Cost, samples: Tensor, action: Tensor) -> Tensor:
+    """Whether the slope of the expected cost jumps from falling to rising at the actions (N, 1), (N,), bool."""
+    samples, action = samples.double(), action[..., 0].double()
+    lower, upper = case_bounds(cost, samples)
+    f, slope = expected_cost_of(cost, samples, None), slope_with_rounding(cost, samples, None)
+    distance = _BESIDE * torch.minimum(upper - lower, action.abs())
+    sides = (action - distance).clamp(min=lower), (action + distance).clamp(max=upper)
+    (before, rounding), (after, more_rounding) = slope(sides[0]), slope(sides[1])
+    curvature = torch.stack([slope_and_curvature(f, place)[1] for place in (*sides, action)]).amax(0)
+    explained = _JUMP * curvature.clamp(min=0) * (sides[1] - sides[0])
+    return (before <= rounding) & (after >= -more_rounding) & (after - before > explained + rounding + more_rounding)
+
+
+def _missed(cost: Cost, chunks: tuple[Tensor, ...], expected: Tensor) -> float:
+    """The share of the sets whose quick solution is expected to cost more than the thorough one, which costs (N,)."""
+    if states_convexity(cost):
+        return 0.0
+    quick = torch.cat([solve_action(cost, chunk, check=False, thorough=False).expected_cost for chunk in chunks])
+    return _share(quick - expected > _MISSED * expected.abs().mean())
+
+
+def _gradient_mass(cost: Cost, chunks: tuple[Tensor, ...], bins: int) -> GradientMass:
+    values = torch.cat([chunk.mean(-1).reshape(-1) for chunk in chunks]).double().cpu()
+    gradients = torch.cat([_jacobian(cost, chunk).abs().sum(-1).reshape(-1) for chunk in chunks]).double().cpu()
+    low, high = values.min(), values.max()
+    edges = torch.linspace(low, high, bins + 1, dtype=torch.float64)
+    place = torch.bucketize(values, edges[1:-1], right=True)
+    count, mass = torch.zeros(2, bins, dtype=torch.float64)
+    count.index_add_(0, place, torch.ones_like(values))
+    mass.index_add_(0, place, gradients)
+    return GradientMass(edges, count / count.sum(), mass / mass.sum().clamp(min=torch.finfo(torch.float64).tiny))
+
+
+def _jacobian(cost: Cost, samples: Tensor) -> Tensor:
+    """D a*/d y_m, (N, M, D): rows are independent, so the gradient of the sum of actions holds every row's own."""
+    leaf = samples.detach().requires_grad_()
+    action = optimal_action(cost, leaf, check=False)
+    if not action.requires_grad:
+        return torch.zeros_like(leaf)
+    return torch.autograd.grad(action.sum(), leaf, materialize_grads=True)[0]
+
+
+def _derivative_error(cost: Cost, samples: Tensor) -> tuple[float, float]:
+    """Largest difference of a* moved along a random direction from its derivative, relative to the largest move.
+
+    Tied members, as those of rounded data are, leave no derivative to compare with: every set is first moved a little,
+    to where a forecast without ties would be. Where the steps ahead and back disagree there is a kink even so, and the
+    set is left out; the second number is the share of these.
+    """
+    samples = samples.double()
+    generator = torch.Generator(samples.device).manual_seed(0)
+    aside, direction = torch.randn((2, *samples.shape), dtype=samples.dtype, generator=generator, device=samples.device)
+    spread = samples.std(correction=0).clamp(min=1e-6)
+    samples, step = samples + _ASIDE * spread * aside, _STEP * spread
+    ahead, here, behind = (
+        solve_action(cost, samples + sign * step * direction, check=False, thorough=False).action[:, 0]
+        for sign in (1.0, 0.0, -1.0)
+    )
+    moved = (ahead - behind) / (2 * step)
+    analytic = (_jacobian(cost, samples) * direction).sum((-2, -1))
+    scale = moved.abs().max().clamp(min=torch.finfo(samples.dtype).tiny)
+    smooth = (ahead - 2 * here + behind).abs() <= _KINK * step * scale
+    if not smooth.any():
+        return float("nan"), 1.0
+    return ((analytic - moved).abs() / scale)[smooth].max().item(), _share(~smooth)
+
+
+def _share(flags: Tensor) -> float:
+    return flags.double().mean().item()
+
+
+_PROGRAM_TOLERANCE = 1e-3  # of the largest derivative
+_AGREEMENT = 1e-5  # of the mean |cost|: by how much the cost and its program may differ
+_PROGRAM_STEP, _PROGRAM_ASIDE = (
+    1e-4,
+    1e-2,
+)  # of the members' standard deviation: a finite difference, and a step away from ties
+_MOVES = 1e-4  # of the largest part: what an action moves by at least where all members move by their spread
+_NOTHING = 1e-6  # an action that is zero but for the solver's tolerance
+_ELSEWHERE = 8  # outcomes of other sets that each action is tried with
+_BEYOND = 0.5  # of the range of the outcomes: how far beyond all of them an action is tried too
+_WITH_CASES = ScheduleCost | AllocationCost | StorageCost | ArbitrageCost  # whose parameters may be those of each case
+_OTHER_DERIVATIVES = (
+    "In most sets the derivatives of the action do not agree with finite differences: several actions are equally "
+    "good, or it sits at a kink."
+)
+_CURVED = -1e-9  # of the largest eigenvalue: what is no curvature downwards but rounding
+
+
+class CheckedLimit(NamedTuple):
+    """The limits of one parameter, such as all ramps of a day.
+
+    Attributes:
+        kind: The parameter.
+        share: Share of the sets, from 0 to 1, in which one of them binds.
+        saved: What one unit more of it, allowed everywhere, would save on average, in the cost's unit.
+    """
+
+    kind: str
+    share: float
+    saved: float
+
+
+@dataclass(frozen=True)
+class ProgramCheck:
+    """What `check_program` saw in the sets of members it was given; `str()` is a table of it.
+
+    It is a survey of these sets and no proof, but for convexity, which is read off the matrices; that of a function of
+    your own is your word.
+
+    Attributes:
+        sets: How many sets of members were solved.
+        members: How many members each set has.
+        parts: How many parts an action has.
+        convex: Whether the cost is convex in the action at every outcome; None where nobody says so and nothing that
+            was looked at speaks against it.
+        certified: Share of the sets, from 0 to 1, whose action is proven to be the best.
+        infeasible: Share of the sets in which limits and covers contradict each other.
+        unbounded: Share of the sets in which the cost falls without end.
+        without_recourse: Share of outcomes, those of other sets and some beyond all of them, for which an action had no
+            recourse, so that its cost is infinite.
+        disagreement: Largest difference between what the cost charges and what its program does, of the mean cost.
+        interior: Share of the sets in which no limit binds.
+        limits: Where limits bind, by parameter.
+        moving: Share of the sets whose action moves with the members, so that there is a gradient.
+        derivative_error: Median difference of the derivative from finite differences, relative to the largest
+            derivative; NaN where no action moves.
+        differing: Share of the compared sets in which they differ: at a kink, or where several actions are equally good
+            and the derivative is that of no particular choice.
+        convex_by_word: Whether its author's word is all that `convex` rests on, as for a function.
+    """
+
+    sets: int
+    members: int
+    parts: int
+    convex: bool | None
+    certified: float
+    infeasible: float
+    unbounded: float
+    without_recourse: float
+    disagreement: float
+    interior: float
+    limits: tuple[CheckedLimit, ...]
+    moving: float
+    derivative_error: float
+    differing: float
+    convex_by_word: bool = False
+
+    @property
+    def fit_for_training(self) -> bool:
+        """Convex, solved in every set, with recourse for every outcome, and a gradient that is right."""
+        return not self.objections
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """Sentences about what speaks against training with it, the most important first."""
+        sentences = {
+            "The cost is not convex in the action.": self.convex is False,
+            "It is not known whether the cost is convex in the action: say so if it is (convex=True).": (
+                self.convex is None
+            ),
+            "In some sets limits and covers contradict each other.": self.infeasible > 0,
+            "In some sets the cost falls without end.": self.unbounded > 0,
+            "In some sets no best action was found.": bool(self.convex) and self.certified < 1,
+            "For some outcomes an action has no recourse: its cost is infinite.": self.without_recourse > 0,
+            "The cost is another than that of its program.": self.disagreement > _AGREEMENT,
+            "The best action moves with no member: there is nothing to learn from the decision.": self.moving == 0,
+            _OTHER_DERIVATIVES: self.derivative_error > _PROGRAM_TOLERANCE,
+        }
+        return tuple(sentence for sentence, holds in sentences.items() if holds)
+
+    @property
+    def _convex(self) -> str:
+        known = {True: "yes", False: "no", None: "unknown"}[self.convex]
+        return f"{known:>8}   on your word" if self.convex and self.convex_by_word else known
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'fit for training' if self.fit_for_training else 'NOT fit for training as it is'}: {self.sets} sets of "
+            f"{self.members} members, {self.parts} parts",
+            f"  convex                   {self._convex:>8}",
+            f"  certified                {self.certified:8.2%}   proven to be the best",
+            f"  infeasible, unbounded    {self.infeasible:8.2%}   {self.unbounded:.2%}",
+            f"  without recourse         {self.without_recourse:8.2%}   of outcomes, some beyond all members",
+            f"  no limit binds           {self.interior:8.2%}",
+            f"  with a gradient          {self.moving:8.2%}",
+            f"  derivative error         {self.derivative_error:8.1e}   against finite differences, the median; they "
+            f"differ in {self.differing:.2%}",
+        ]
+        if self.limits:
+            lines.append("  limit                    binds      one unit more saves")
+        rows = [f"  {kind:<24.24} {share:8.1%}   {number_text(saved, 3):>10}" for kind, share, saved in self.limits]
+        return "\n".join([*lines, *rows])
+
+
+def check_program(cost: Cost, samples: Tensor, compared_sets: int = 16) -> ProgramCheck:
+    """Solve every set of members and report convexity, feasibility, the limits that bind, and derivatives.
+
+    Args:
+        cost: A decision with many parts, such as `ScheduleCost` or `Program`, of one decision maker.
+        samples: Sets of members (..., M, D) such as the model will make, in physical units.
+        compared_sets: How many of the sets have their derivatives compared with finite differences.
+
+    >>> import torch, stakes
+    >>> members = torch.randn(20, 10, 3, generator=torch.Generator().manual_seed(0)).double() + 5
+    >>> stakes.check_program(stakes.ScheduleCost(short=4.0, long=1.0, ramp=0.5), members).fit_for_training
+    True
+    """
+    check_samples(samples)
+    check_finite(samples, "samples", True)
+    require_cost(cost)
+    if not isinstance(cost, ProgramCost | PartsCost):
+        raise CostError(f"a decision of one number is checked by check_cost, got {type(cost).__name__}")
+    _require_one_maker(cost)
+    if samples.numel() == 0 or compared_sets < 1:
+        raise ShapeError("check_program needs at least one set of members, and one to compare")
+    flat = samples.detach().double().reshape(-1, *samples.shape[-2:])
+    solution = solve_action(cost, flat, check=False)
+    program = cost.program(flat.shape[-1], flat.device) if isinstance(cost, ProgramCost) else None
+    solved = solution.converged
+    error, differing = _program_derivative_error(cost, flat[:: max(1, len(flat) // compared_sets)][:compared_sets])
+    return ProgramCheck(
+        sets=len(flat),
+        members=flat.shape[-2],
+        parts=shown_action(cost, solution.action).shape[-1],
+        convex=_is_convex(program) if program is not None else _said_convex(cost, flat),
+        certified=_share_of_cases(solution.certified),
+        infeasible=_share_of_cases(solution.infeasible),
+        unbounded=_share_of_cases(solution.unbounded),
+        without_recourse=_without_recourse(cost, solution.action[solved], flat),
+        disagreement=0.0 if program is None else _disagreement(cost, program, solution.action[solved], flat[solved]),
+        interior=_share_of_cases(solution.interior & solved),
+        limits=_binding(cost, flat),
+        moving=_share_of_cases(_moves(cost, solution.action, flat)),
+        derivative_error=error,
+        differing=differing,
+        convex_by_word=isinstance(cost, ConvexCost),
+    )
+
+
+def lacks_gradient(cost: Cost, samples: Tensor) -> bool:
+    """Whether the best action of a decision with many parts moves with no member, so that training learns nothing.
+
+    That of one number is not looked at: False.
+
+    Args:
+        cost: Of one decision maker.
+        samples: Sets of members (N, M, D), as a forecast would have them.
+    """
+    if not isinstance(cost, ProgramCost | PartsCost):
+        return False
+    flat = samples.detach().double()
+    return not bool(_moves(cost, solve_action(cost, flat, check=False).action, flat).any())
+
+
+def _require_one_maker(cost: Cost) -> None:
+    """Raise where a parameter has cases of its own: those that are looked at are others."""
+    plain = plain_cost_of(cost)
+    for name, value in vars(plain).items():
+        if isinstance(plain, _WITH_CASES) and isinstance(value, Tensor) and value.shape[:-1].numel() > 1:
+            raise CostError(
+                f"check_program takes the decision of one decision maker, got {name} of the shape {tuple(value.shape)}"
+            )
+
+
+def _said_convex(cost: Cost, samples: Tensor) -> bool | None:
+    """Whether a cost without matrices is convex, by its author's word; False where it is seen not to be."""
+    if isinstance(cost, ConvexCost) and not cost.convex:
+        return False if bool(cost.seen_bent(samples, None).any()) else None
+    return states_convexity(cost)
+
+
+def _is_convex(program: ScenarioProgram) -> bool:
+    """Whether no eigenvalue of P or Q is negative, but for rounding."""
+    for matrix in (program.P, program.Q):
+        if matrix is not None:
+            square = matrix if matrix.dim() > 1 else torch.diag(matrix)
+            values = torch.linalg.eigvalsh((square + square.mT) / 2)
+            if bool((values < _CURVED * values.abs().max()).any()):
+                return False
+    return True
+
+
+def _without_recourse(cost: Cost, action: Tensor, samples: Tensor) -> float:
+    """The share of outcomes, those of other sets and corners beyond all, at which an action costs no finite number."""
+    if not len(action):
+        return 0.0
+    pool = samples.flatten(0, 1)
+    chosen = torch.randint(len(pool), (_ELSEWHERE, len(action)), generator=torch.Generator().manual_seed(0))
+    low, high = pool.amin(0), pool.amax(0)
+    corners = torch.stack([low, high, low - _BEYOND * (high - low), high + _BEYOND * (high - low)])
+    outcomes = torch.cat([pool[chosen], corners[:, None].expand(-1, len(action), -1)])  # (tries, n, D)
+    with torch.no_grad():
+        return _share_of_cases(~torch.isfinite(cost(action, outcomes)))
+
+
+def _disagreement(cost: Cost, program: ScenarioProgram, action: Tensor, samples: Tensor) -> float:
+    """By how much what one action costs more than another differs between the cost and its program."""
+    if len(action) < 2:
+        return 0.0
+    other, outcome = action.roll(1, 0), samples[:, 0]
+    with torch.no_grad():
+        said = [cost(each, outcome) for each in (action, other)]
+        made = [program.own_cost(each, outcome) + program.recourse_cost(each, outcome) for each in (action, other)]
+        difference = (said[0] - said[1]) - (made[0] - made[1])
+        size = torch.stack([*said, *made]).abs().mean().clamp(min=torch.finfo(torch.float64).tiny)
+    known = torch.isfinite(difference)
+    return float((difference[known] / size).abs().max()) if bool(known.any()) else 0.0
+
+
+def _binding(cost: Cost, samples: Tensor) -> tuple[CheckedLimit, ...]:
+    if not isinstance(cost, ProgramCost):
+        return ()
+    prices = limit_prices(cost, samples)
+    saved = prices.saved_by()
+    chosen = {kind: torch.tensor([own == kind for own in prices.kinds]) for kind in saved}
+    return tuple(
+        CheckedLimit(kind, _share_of_cases(prices.binds[:, which].any(-1)), float(saved[kind].nanmean()))
+        for kind, which in chosen.items()
+    )
+
+
+def _moves(cost: Cost, action: Tensor, samples: Tensor) -> Tensor:
+    """Whether the action of each set moves with its members, (N,): more than the rounding of a corner does."""
+    mixed = torch.randn(action.shape, dtype=action.dtype, generator=torch.Generator().manual_seed(0))
+    reach = _pulled(cost, samples, mixed).abs().sum((-2, -1)) * samples.std(correction=0)
+    return reach > _MOVES * action.abs().nan_to_num().max().clamp(min=_NOTHING)
+
+
+def _pulled(cost: Cost, samples: Tensor, direction: Tensor) -> Tensor:
+    """The gradient by the members of the product of each action with a direction (N, A)."""
+    leaf = samples.detach().requires_grad_()
+    action = optimal_action(cost, leaf, check=False)
+    if not action.requires_grad:
+        return torch.zeros_like(leaf)
+    return torch.autograd.grad((action * direction).sum(), leaf, materialize_grads=True)[0]
+
+
+def _program_derivative_error(cost: Cost, samples: Tensor) -> tuple[float, float]:
+    """Median difference of a* moved along a random direction from its derivative; the share of sets that differ.
+
+    All parts are compared at once, by their product with random numbers. As in `check_cost` every set is first moved
+    aside, to where a forecast without ties would be.
+    """
+    generator = torch.Generator().manual_seed(0)
+    aside, direction = torch.randn((2, *samples.shape), dtype=samples.dtype, generator=generator)
+    spread = samples.std(correction=0).clamp(min=1e-6)
+    samples, step = samples + _PROGRAM_ASIDE * spread * aside, _PROGRAM_STEP * spread
+    ahead, behind = (
+        solve_action(cost, samples + sign * step * direction, check=False, thorough=False).action
+        for sign in (1.0, -1.0)
+    )
+    mixed = torch.randn(ahead.shape, dtype=samples.dtype, generator=generator)
+    moved = ((ahead - behind) * mixed).sum(-1) / (2 * step)
+    scale = moved.abs().max()
+    if not bool(scale * spread > _MOVES * ahead.abs().max().clamp(min=_NOTHING)):
+        return float("nan"), 0.0
+    analytic = (_pulled(cost, samples, mixed) * direction).sum((-2, -1))
+    error = (analytic - moved).abs() / scale
+    return error.median().item(), _share_of_cases(error > _PROGRAM_TOLERANCE)
+
+
+def _share_of_cases(flags: Tensor | None) -> float:
+    return 0.0 if flags is None else flags.double().mean().item()

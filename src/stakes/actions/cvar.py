@@ -1,0 +1,379 @@
+"""Risk-averse decisions: the conditional value at risk of a cost, or a mixture with its mean."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from stakes.actions.scalar_solvers import NewtonBisection, Solver
+from stakes.actions.solve import case_bounds, interior_and_residual, member_costs, reach_of
+from stakes.costs.cost import Cost, Parameter, require_cost, states_convexity
+from stakes.costs.derivatives import all_derivatives, slope_and_curvature, slope_of, with_gradient
+from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
+from stakes.programs.convex_actions import BarrierNewton
+from stakes.programs.cvar import CVaRProgram
+from stakes.programs.interior_point import InteriorPoint
+from stakes.programs.modelling import Program, amount_words
+from stakes.programs.scenario_program import ScenarioProgram
+from stakes.programs.schedules import ScheduleCost
+from stakes.programs.vector_actions import (
+    NamedParts,
+    PartsCost,
+    ProgramAction,
+    ProgramCost,
+    is_interior,
+    least_curvature,
+)
+
+_KINK = 8.0  # a slope that changes by more than that many times what the curvature explains is at a kink
+_ROUNDING = 64 * torch.finfo(torch.float64).eps  # of slopes
+
+
+class _Tail(NamedTuple):
+    """Weights v of the members' costs (M, ...), and the place (1, ...) of the member at the threshold."""
+
+    weights: Tensor
+    place: Tensor
+
+
+def tail_weights(costs: Tensor, shares: Tensor, level: float) -> _Tail:
+    """What each member weighs in the conditional value at risk, and which one is at the threshold.
+
+    Args:
+        costs: What the members cost, (M, ...).
+        shares: What they weigh in the mean, (M, ...), adding up to 1.
+        level: The share of them below the threshold.
+    """
+    order = costs.argsort(dim=0, stable=True)
+    each = shares.gather(0, order)
+    up_to = each.cumsum(0)
+    above = torch.minimum((up_to - level).clamp(min=0.0), each) / (1 - level)
+    place = (up_to < level * (1 - _ROUNDING)).sum(0, keepdim=True).clamp(max=len(costs) - 1)
+    return _Tail(torch.zeros_like(above).scatter(0, order, above), order.gather(0, place))
+
+
+def with_threshold(action: Tensor, costs: Tensor, weights: Tensor | None, level: float, solved: Tensor) -> Tensor:
+    """Actions and their threshold, (..., A + 1): the lowest of the best ones, with its gradient where it is solved.
+
+    Args:
+        action: Actions (..., A).
+        costs: What they cost at the members, (M, ...).
+        weights: What each member weighs, (..., M); None where all count alike.
+        level: The share of the members below the threshold.
+        solved: Whether the actions are the best ones, (...), bool.
+    """
+    place = tail_weights(costs.detach(), _shares(costs.detach(), weights), level).place
+    threshold = costs.gather(0, place)[0]
+    return torch.cat([action, torch.where(solved, threshold, threshold.detach())[..., None]], -1)
+
+
+def _shares(costs: Tensor, weights: Tensor | None) -> Tensor:
+    """What the members weigh, (M, ...), adding up to 1."""
+    shares = torch.ones_like(costs) if weights is None else weights.movedim(-1, 0).to(costs).expand_as(costs)
+    return shares / shares.sum(0)
+
+
+@dataclass(frozen=True)
+class TailSearch:
+    """How the best scalar action is found.
+
+    Attributes:
+        cost: The plain cost, convex in the action.
+        level: The share of the members below the threshold, between 0 and 1.
+        mix: The share of the conditional value at risk in what is minimised.
+        solver: The outer search; None for as many steps as bring halved brackets to a kink.
+    """
+
+    cost: Cost
+    level: float
+    mix: float
+    solver: Solver | None = None
+
+    def __call__(self, samples: Tensor, weights: Tensor | None, *, gradient: bool = False) -> ProgramAction:
+        """The best action of each forecast and its threshold, (..., 2).
+
+        Args:
+            samples: Members (..., M, D), in double precision.
+            weights: What each member weighs, (..., M); None where all count alike.
+            gradient: Whether actions are to be differentiable in the members.
+        """
+        with torch.no_grad():
+            members = samples.detach()
+            best, jacobian = self._best(members, _shares(members.movedim(-2, 0)[..., 0], weights))
+        action = best.action[..., 0]
+        action = with_gradient(action, samples, jacobian) if gradient else action
+        costs = member_costs(self.cost, action, samples.movedim(-2, 0))
+        return best._replace(action=with_threshold(action[..., None], costs, weights, self.level, best.solved))
+
+    def _best(self, samples: Tensor, shares: Tensor) -> tuple[ProgramAction, Tensor]:
+        """The best action (..., 1) and its Jacobian (..., M, D)."""
+        solver = self.solver or NewtonBisection(iterations=32, tolerance=1e-9)
+
+        def g(action: Tensor, members: Tensor) -> Tensor:
+            costs = member_costs(self.cost, action, members.movedim(-2, 0))
+            tail = tail_weights(costs.detach(), shares, self.level).weights
+            return ((self.mix * tail + (1 - self.mix) * shares) * costs).sum(0)
+
+        lower, upper = case_bounds(self.cost, samples)
+        action = solver(lambda a: g(a, samples), lower, upper).action
+        value, slope, curvature, cross = all_derivatives(g, action, samples)
+        interior, residual = interior_and_residual(action, slope, curvature, lower, upper)
+        reach = reach_of(solver.tolerance, action, lower, upper)
+        before, after = (_side(g, (action + sign * reach).clamp(lower, upper), samples) for sign in (-1, 1))
+        steepest = torch.maximum(before.slope.abs(), after.slope.abs())
+        rounding = _ROUNDING * steepest
+        falls = (before.action <= lower) | (before.slope <= rounding)
+        rises = (after.action >= upper) | (after.slope >= -rounding)
+        solved = falls & rises & torch.isfinite(value)
+        gap = slope.abs() * torch.where(slope > 0, action - lower, upper - action)
+        gap, residual = (
+            torch.where(solved, torch.minimum(each, most), each)
+            for each, most in ((gap, reach * steepest), (residual, reach))
+        )
+        jacobian = _jacobian(before, after, curvature, cross, interior & solved, rounding)
+        no = torch.zeros_like(solved)
+        return ProgramAction(action[..., None], gap, residual, solved, interior, curvature, no, no), jacobian
+
+
+class _Side(NamedTuple):
+    """An action (...) beside the best one: g_a and g_aa there, (...), and g_y, (..., M, D)."""
+
+    action: Tensor
+    slope: Tensor
+    curvature: Tensor
+    by_members: Tensor
+
+
+def _side(g: Callable[[Tensor, Tensor], Tensor], action: Tensor, samples: Tensor) -> _Side:
+    slope, curvature = slope_and_curvature(lambda a: g(a, samples), action)
+    return _Side(action, slope, curvature, slope_of(lambda members: g(action, members), samples))
+
+
+def _jacobian(before: _Side, after: _Side, curvature: Tensor, cross: Tensor, moves: Tensor, rounding: Tensor) -> Tensor:
+    """How the best action moves with the members, (..., M, D): by a secant at a kink, else by the curvature."""
+    jump = after.slope - before.slope
+    explained = (after.action - before.action) * torch.maximum(before.curvature, after.curvature)
+    kinked = moves & (before.slope < 0) & (after.slope > 0) & (jump > _KINK * explained + rounding)
+    smooth = moves & ~kinked & (curvature > 0)
+    secant = (after.by_members - before.by_members) / _wide(torch.where(kinked, jump, 1.0))
+    implicit = cross / _wide(torch.where(smooth, curvature, 1.0))
+    return -torch.where(_wide(kinked), secant, torch.where(_wide(smooth), implicit, 0.0))
+
+
+def _wide(values: Tensor) -> Tensor:
+    return values[..., None, None]
+
+
+_IN_THE_TAIL = 5  # so many members at least, or it is a guess
+
+
+@runtime_checkable
+class LinearRecourseCost(ProgramCost, Protocol):
+    """A program that knows what it leaves out of the cost: what a conditional value at risk needs."""
+
+    def fixed_cost(self, outcome: Tensor) -> Tensor:
+        """What no action changes of the cost, beside that of the program, (...).
+
+        Args:
+            outcome: Outcomes (..., D).
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class CVaRCost:
+    """The conditional value at risk of a cost: the mean of its worst outcomes, a share 1 - level of all.
+
+    In the form of Rockafellar and Uryasev (2000) a threshold t is part of the decision, and with c = cost(a, y)
+
+        charge(a, t, y) = mix (t + relu(c - t) / (1 - level)) + (1 - mix) c,
+
+    whose mean, with the best t, is the conditional value at risk of c, mixed with its mean. So the charge is a cost
+    like any other, and a proper score of the widened decision. The best t is the level's quantile of c.
+
+    An action has one more part than that of the cost, t, in the unit of the cost; it comes last and is hidden where
+    decisions are shown (`hidden_parts`).
+
+    Attributes:
+        cost: The plain cost: `ScheduleCost`, `AllocationCost`, `StorageCost`, `ArbitrageCost` or another program with
+            linear recourse, or any cost of one number that is known to be convex in it.
+        level: The share of the outcomes below the threshold, between 0 and 1, such as 0.9 for the worst tenth. A
+            forecast of M members has M (1 - level) of them in its tail: below 5 there is a warning.
+        mix: How much the conditional value at risk counts, above 0 and at most 1; the mean cost is the rest.
+
+    >>> import torch, stakes
+    >>> members = torch.arange(1.0, 101.0)[None, :, None] ** 2 / 100  # one case, a hundred members, one site
+    >>> stakes.optimal_action(stakes.NewsvendorCost(3.0, 1.0, lower=0.0, upper=200.0), members)
+    tensor([[56.2500]])
+    >>> averse = stakes.CVaRCost(stakes.NewsvendorCost(3.0, 1.0, lower=0.0, upper=200.0), level=0.9)
+    >>> stakes.optimal_action(averse, members)  # the stock, and the threshold
+    tensor([[72.1900, 71.5500]])
+    """
+
+    cost: Cost
+    level: float
+    mix: float = 1.0
+    hidden_parts: ClassVar[int] = 1
+    convex: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require_cost(self.cost)
+        for name, value, most in (("level", self.level, "below 1"), ("mix", self.mix, "at most 1")):
+            fits = isinstance(value, int | float) and 0 < value <= 1 and not (name == "level" and value == 1)
+            if not fits:
+                raise CostError(f"{name} must be a number above 0 and {most}, got {value!r}")
+        if isinstance(self.cost, PartsCost) or (
+            isinstance(self.cost, ProgramCost) and not isinstance(self.cost, LinearRecourseCost)
+        ):
+            raise CostError(
+                "cost must be a program with linear recourse that has fixed_cost, or a convex cost of one number, got "
+                f"{type(self.cost).__name__}"
+            )
+        if not isinstance(self.cost, ProgramCost) and not states_convexity(self.cost):
+            raise CostError(
+                "cost must be known to be convex in the action, as by cost_function(..., convex=True), got "
+                f"{type(self.cost).__name__}"
+            )
+
+    @property
+    def lower(self) -> Parameter:
+        """The least action, without the threshold."""
+        return self.cost.lower
+
+    @property
+    def upper(self) -> Parameter:
+        """The largest action, without the threshold."""
+        return self.cost.upper
+
+    @property
+    def part_bounds(self) -> Callable[[int], tuple[Tensor, Tensor]] | None:
+        """The bounds of each part, without the threshold; None where they are alike for all."""
+        return getattr(self.cost, "part_bounds", None)
+
+    @property
+    def total(self) -> Callable[[Tensor], Tensor] | None:
+        """What the cost makes of the outcomes of all sites; None where it says nothing."""
+        return getattr(self.cost, "total", None)
+
+    @property
+    def outcome_bounds(self) -> Any:
+        """What outcomes cannot cross, as the cost knows it; None where it says nothing."""
+        return getattr(self.cost, "outcome_bounds", None)
+
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """The charge of each action, (...).
+
+        Args:
+            action: Actions and their threshold, (..., A + 1).
+            outcome: Outcomes (..., D) that broadcast against them.
+        """
+        plain, threshold = self.plain_cost(action, outcome), action[..., -1]
+        charge = threshold + torch.relu(plain - threshold) / (1 - self.level)
+        return charge if self.mix == 1 else self.mix * charge + (1 - self.mix) * plain
+
+    def plain_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """What each action costs without any aversion, (...).
+
+        Args:
+            action: Actions and their threshold, (..., A + 1).
+            outcome: Outcomes (..., D) that broadcast against them.
+        """
+        if action.shape[-1] < 2:
+            raise ShapeError(f"action must hold an action and its threshold, got shape {tuple(action.shape)}")
+        return self.cost(action[..., :-1], outcome)
+
+    def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
+        """What the parts of an action are called, without the threshold.
+
+        Args:
+            outcomes: The names of the D outcomes.
+        """
+        return self.cost.part_names(outcomes) if isinstance(self.cost, NamedParts) else tuple(outcomes)
+
+    def find_action(
+        self, samples: Tensor, weights: Tensor | None, solver: object = None, *, gradient: bool = False
+    ) -> ProgramAction:
+        """The best action of each forecast and its threshold.
+
+        Args:
+            samples: Members (..., M, D).
+            weights: What each member weighs, (..., M); None where all count alike.
+            solver: An `InteriorPoint` for a program, else a solver such as `NewtonBisection`; None for the default one.
+            gradient: Whether actions are to be differentiable in the members.
+        """
+        self._warn_of_few(samples.shape[-2])
+        double = samples.double()
+        if isinstance(self.cost, LinearRecourseCost):
+            return self._program_action(self.cost, double, weights, solver, gradient)
+        if solver is not None and (
+            isinstance(solver, type | InteriorPoint | BarrierNewton) or not hasattr(solver, "tolerance")
+        ):
+            raise SettingError(f"solver must be a solver such as NewtonBisection() for this cost, got {solver!r}")
+        search = TailSearch(self.cost, self.level, self.mix, cast(Solver | None, solver))
+        return search(double, weights, gradient=gradient)
+
+    def _program_action(
+        self, cost: LinearRecourseCost, samples: Tensor, weights: Tensor | None, solver: object, gradient: bool
+    ) -> ProgramAction:
+        if solver is not None and not isinstance(solver, InteriorPoint):
+            raise SettingError(f"solver must be an InteriorPoint for this cost, got {solver!r}")
+        if solver is not None and solver.smoothing is not None:
+            raise SettingError("smoothing must be None for a conditional value at risk, whose gradient is exact only")
+        program, cases = cost.program(samples.shape[-1], samples.device), samples.shape[:-2]
+        _require_linear_words(cost, program)
+        near, members, middle = cost.centred(samples, weights) if isinstance(cost, ScheduleCost) else (cost, samples, 0)
+        fixed = near.fixed_cost(members.movedim(-2, 0)).movedim(0, -1)
+        widened = CVaRProgram(near.program(samples.shape[-1], samples.device), self.level, self.mix)
+        action, solution = widened.solve(members, fixed, weights, solver, gradient=gradient)
+        action = torch.cat([action[..., :-1] + middle, action[..., -1:]], -1)
+        names = ("gap", "residual", "solved", "infeasible", "unbounded")
+        gap, residual, solved, infeasible, unbounded = (getattr(solution, name).reshape(cases) for name in names)
+        if program.recourse.simple:  # else what members cost takes as long as the action
+            own = action[..., :-1]
+            action = with_threshold(own, cost(own, samples.movedim(-2, 0)), weights, self.level, solved)
+        interior = is_interior(program, action[..., :-1], samples, weights, gradient)
+        curvature = least_curvature(program, cases, gradient)
+        return ProgramAction(action, gap, residual, solved, interior, curvature, infeasible, unbounded)
+
+    def _warn_of_few(self, members: int) -> None:
+        tail = members * (1 - self.level)
+        if members > 1 and tail < _IN_THE_TAIL * (1 - 1e-9):
+            warnings.warn(
+                f"the tail beyond level {self.level:g} holds {tail:.2g} of {members} members: take at least "
+                f"{_IN_THE_TAIL / (1 - self.level):.0f} (in training decision_member_count), or a lower level",
+                StakesWarning,
+                stacklevel=2,
+            )
+
+
+def _require_linear_words(cost: Cost, program: ScenarioProgram) -> None:
+    """Raise where squares of the recourse cost anything, in the words of a program that is stated in words."""
+    if isinstance(cost, Program) and program.Q is not None and bool(program.Q.any()):
+        name = next(name for name, quantity in cost.recourse.items() if quantity.square)
+        raise CostError(
+            f"recourse.{name}.square must be 0 for an aversion to risk (cvar_level), which needs a recourse of linear "
+            f"costs, got {amount_words(cost.recourse[name].square)}"
+        )
+
+
+def risk_of(cost: Cost) -> CVaRCost | None:
+    """The aversion to risk that a cost is, or has inside, as one from a user's file may; None without any.
+
+    Args:
+        cost: Any cost.
+    """
+    inner = cost if isinstance(cost, CVaRCost) else getattr(cost, "cost", None)
+    return inner if isinstance(inner, CVaRCost) else None
+
+
+def plain_cost_of(cost: Cost) -> Cost:
+    """The same decision without its aversion to risk.
+
+    Args:
+        cost: Any cost.
+    """
+    risk = risk_of(cost)
+    return cost if risk is None else risk.cost

@@ -1,0 +1,652 @@
+"""The action of least expected cost, its certificate and its gradient."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from inspect import signature
+
+import torch
+from torch import Tensor
+
+from stakes.actions.scalar_solvers import Located, NewtonBisection, Solver, spot_check_convexity, thorough_search
+from stakes.argument_checks import check_finite, check_samples, known_false, known_on_host, working_precision
+from stakes.costs.cost import Cost, TotalCost, require_cost, states_convexity
+from stakes.costs.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of, with_gradient
+from stakes.costs.member_weights import mean_of_members, relative_weights
+from stakes.errors import CostError, SettingError, ShapeError
+from stakes.programs.convex_actions import BarrierNewton, ConvexCost
+from stakes.programs.interior_point import InteriorPoint
+from stakes.programs.vector_actions import PartsCost, ProgramAction, ProgramCost, left_to_python, parts_action
+
+
+def expected_cost_of(cost: Cost, samples: Tensor, weights: Tensor | None) -> ExpectedCost:
+    """Expected costs (...) of actions (...).
+
+    Args:
+        cost: What an action costs at an outcome.
+        samples: Members (..., M, D).
+        weights: Multiples of an equal share, (..., M); None where all members count alike.
+    """
+    members = samples.movedim(-2, 0).contiguous()  # (M, ..., D); one copy, and every evaluation runs along the cases
+    shares = None if weights is None else weights.movedim(-1, 0).contiguous()  # (M, ...)
+    return lambda action: mean_of_members(member_costs(cost, action, members), shares, 0)
+
+
+def member_costs(cost: Cost, action: Tensor, members: Tensor) -> Tensor:
+    """What scalar actions cost at each member, (M, ...).
+
+    Args:
+        cost: What an action costs at an outcome.
+        action: Actions (...).
+        members: Members (M, ..., D).
+    """
+    costs, shape = cost(action[..., None], members), members.shape[:-1]
+    if not isinstance(costs, Tensor) or costs.shape != shape:
+        came = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
+        raise ShapeError(
+            f"the cost must return a tensor of shape {tuple(shape)} for action {(*action.shape, 1)} and outcome "
+            f"{tuple(members.shape)}, got {came}"
+        )
+    return costs
+
+
+def case_bounds(cost: Cost, samples: Tensor) -> tuple[Tensor, Tensor]:
+    """Lower and upper bound of each case, (...).
+
+    Args:
+        cost: Whose bounds these are.
+        samples: Members (..., M, D).
+    """
+    blank = samples[..., 0, 0]
+    lower, upper = (
+        bound.to(blank.dtype).expand_as(blank) if isinstance(bound, Tensor) else torch.full_like(blank, bound)
+        for bound in (cost.lower, cost.upper)
+    )
+    return lower, upper
+
+
+def expected_cost_of_parts(cost: Cost, best: ProgramAction, members: Tensor, shares: Tensor | None) -> Tensor:
+    """Expected costs (...) of the best actions: as their program says it, where all are solved and it says all.
+
+    Args:
+        cost: The decision.
+        best: Its best actions (..., A), in double precision: rounded ones may break limits.
+        members: Members (M, ..., D), likewise.
+        shares: What each of them weighs, (M, ...), as multiples of an equal share; None where all count alike.
+    """
+    fixed_cost = getattr(cost, "fixed_cost", None)
+    if best.objective is not None and fixed_cost is not None and known_on_host(best.solved.all()):
+        return best.objective + mean_of_members(fixed_cost(members), shares, 0)
+    return mean_of_members(cost(best.action, members), shares, 0)
+
+
+_WHOLE = {torch.float32: torch.int32, torch.float64: torch.int64}
+
+Slope = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From actions (...) to the slope f' there and what of it may be rounding, (...) each."""
+
+
+def slope_with_rounding(cost: Cost, samples: Tensor, weights: Tensor | None) -> Slope:
+    """The slope of the expected cost, and the rounding of the sum of the members' own slopes at the same action.
+
+    Args:
+        cost: What an action costs at an outcome.
+        samples: Members (..., M, D).
+        weights: Multiples of an equal share, (..., M); None where all members count alike.
+    """
+    members = samples.movedim(-2, 0).contiguous()
+    shares = None if weights is None else weights.movedim(-1, 0).contiguous()
+
+    def slope(action: Tensor) -> tuple[Tensor, Tensor]:
+        each = slope_of(lambda a: member_costs(cost, a, members), action.expand(members.shape[:-1]))
+        rounding = 8 * torch.finfo(each.dtype).eps * mean_of_members(each.abs(), shares, 0)
+        return mean_of_members(each, shares, 0), rounding.nan_to_num(posinf=0.0)
+
+    return slope
+
+
+def is_enclosed(slope: Slope, action: Tensor, distance: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """Whether, within a distance of the action, f falls before and rises after it, or a bound comes first, (...), bool.
+
+    Args:
+        slope: The slope of f, and the largest one that counts as none.
+        action: Actions (...).
+        distance: How far from them f is looked at, (...).
+        lower: Lower bounds (...).
+        upper: Upper bounds (...).
+    """
+    before, after = action - distance, action + distance
+    left, left_rounding = slope(torch.maximum(before, lower))
+    right, right_rounding = slope(torch.minimum(after, upper))
+    return ((before <= lower) | (left <= left_rounding)) & ((after >= upper) | (right >= -right_rounding))
+
+
+def interior_and_residual(
+    action: Tensor, slope: Tensor, curvature: Tensor, lower: Tensor, upper: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Whether the action is interior, and its residual |f'|/H: none at a bound that the slope pushes against.
+
+    Args:
+        action: Actions (...).
+        slope: f' there, (...).
+        curvature: H = f'' there, (...).
+        lower: Lower bounds (...).
+        upper: Upper bounds (...).
+    """
+    pushed = ((action <= lower) & (slope >= 0)) | ((action >= upper) & (slope <= 0)) | (slope == 0)
+    interior = (action > lower) & (action < upper)
+    distance = torch.where(curvature < torch.inf, slope.abs() / curvature.clamp(min=0), torch.inf)
+    return interior, torch.where(pushed, 0.0, distance)
+
+
+def reach_of(tolerance: float, action: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """The largest residual that counts as none, (...): a share of the bounds' distance, or the rounding of the action.
+
+    Args:
+        tolerance: That share.
+        action: Actions (...).
+        lower: Lower bounds (...).
+        upper: Upper bounds (...).
+    """
+    return torch.maximum(tolerance * (upper - lower), 8 * torch.finfo(action.dtype).eps * action.abs())
+
+
+def bisected(slope: Slope, lower: Tensor, upper: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The ends of the shortest interval of a floating type between which the slope of a convex f changes its sign.
+
+    Halving goes by the numbers that there are, not by distance: it takes as many steps as the type has bits, however
+    far apart the bounds and however near zero the action.
+
+    Args:
+        slope: The slope of f, which may be in a higher precision.
+        lower: Lower bounds (...).
+        upper: Upper bounds (...).
+        dtype: The type of the actions.
+    """
+    low, high = _place_of(lower.to(dtype)), _place_of(upper.to(dtype))
+    for _ in range(torch.finfo(dtype).bits):
+        middle = (low & high) + ((low ^ high) >> 1)  # the mean, without overflow
+        there = slope(_number_at(middle, dtype).to(lower.dtype))[0]
+        low, high = torch.where(there <= 0, middle, low), torch.where(there >= 0, middle, high)
+    return _number_at(low, dtype), _number_at(high, dtype)
+
+
+def _place_of(values: Tensor) -> Tensor:
+    """Whole numbers in the order of the values, one for each that the type has."""
+    return _turned(values.contiguous().view(_WHOLE[values.dtype])).long()
+
+
+def _number_at(place: Tensor, dtype: torch.dtype) -> Tensor:
+    return _turned(place.to(_WHOLE[dtype])).view(dtype)
+
+
+def _turned(bits: Tensor) -> Tensor:
+    """Bits of floating numbers to their places, and back: those of negative ones count the other way."""
+    return torch.where(bits < 0, torch.iinfo(bits.dtype).min - bits, bits)
+
+
+@dataclass(frozen=True, eq=False)
+class WalledCost:
+    """A cost of one number between walls.
+
+    Attributes:
+        cost: The cost itself.
+        bounds: Where the walls stand, (...) each.
+        height: What the logarithms of the distances are multiplied by, (...).
+        lower: What no best action falls below, (...): a share of the way from one wall to the other.
+        upper: What no best action exceeds, (...).
+    """
+
+    cost: Cost
+    bounds: tuple[Tensor, Tensor]
+    height: Tensor
+    lower: Tensor
+    upper: Tensor
+
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """The cost and that of the walls, (...).
+
+        Args:
+            action: Actions (..., 1) between the walls.
+            outcome: Outcomes (..., D).
+        """
+        low, high = self.bounds
+        level = action[..., 0]
+        return self.cost(action, outcome) - self.height * ((level - low).log() + (high - level).log())
+
+
+def walled(cost: Cost, expected_cost: ExpectedCost, bounds: tuple[Tensor, Tensor], smoothing: float) -> WalledCost:
+    """The cost between walls.
+
+    Args:
+        cost: The cost of one number.
+        expected_cost: Its mean over the members of each case, a function of actions (...).
+        bounds: Its lower and upper bound, (...) each.
+        smoothing: The height of the walls in units of the case, positive.
+    """
+    low, high = bounds
+    width = high - low
+    steepest = torch.maximum(slope_of(expected_cost, low).abs(), slope_of(expected_cost, high).abs())
+    # No slope between the bounds of a convex cost exceeds the steepest, which a wall at this distance outdoes.
+    least = 0.5 * smoothing / (1 + 2 * smoothing) * width
+    return WalledCost(cost, bounds, smoothing * width * steepest, low + least, high - least)
+
+
+_CURVATURE_FLOOR = 1e-4  # H must exceed this share of the curvature that the scan sees around the minimum
+_CLOSED_FORM_TOLERANCE = 1e-5  # as a solver's tolerance
+
+
+@dataclass(frozen=True)
+class ActionSolution:
+    """Best actions, what speaks for them and which of them are certified, one for each case of a batch (...).
+
+    With f the expected cost as a function of the action, two things are said of every action:
+
+    - `certified`: no action has a lower expected cost, up to the solver's tolerance and rounding. That is proven, and
+      only for a cost that is convex in the action: those of this library are, and of another cost its author can say
+      so (`cost_function(..., convex=True)`, or `convex = True` in a class). The proof is then that the slope of f
+      changes its sign at the action, or pushes it against a bound.
+    - `converged`: a minimum was reached, the best of the actions that were looked at, and they show no other one. For
+      a cost that is not known to be convex this is all there is to be had: a minimum between them is not seen.
+
+    Attributes:
+        action: The best action that was found, (..., A).
+        expected_cost: Its expected cost f(a*), the mean over the members, (...).
+        interior: Whether the action lies strictly between the bounds, (...), bool.
+        residual: |f'|/H, the distance that a Newton step would still go, in units of the action, (...), or what the
+            certificate proves, where that is less. It is 0 at a bound that the slope pushes against.
+        converged: Whether the action is certified, or else a strict minimum, or at a bound that the slope pushes
+            against, and nothing that was looked at speaks against it, (...), bool. False for a case whose f is not
+            known to be convex and is flat or falls again after it has risen, or whose minimum was not reached.
+            `optimal_action` gives a gradient only where its own search, that of nine actions, finds curvature.
+        curvature: H = f''(a*), (...).
+        certified: Whether it is proven that no action has a lower expected cost, (...), bool. Always False for a cost
+            that is not known to be convex in the action.
+        gap: For an action of many parts, by how much a better one could lower the expected cost at most, (...), but for
+            the residual; None for one number, and NaN for a cost that is not known to be convex in the action.
+        infeasible: For an action of many parts, whether it is proven that no action meets all limits, (...), bool;
+            action, expected cost and gap are NaN there. None for one number.
+        unbounded: Likewise, whether it is proven that the expected cost falls without end. A case that is neither this
+            nor infeasible nor converged is one whose search did not end.
+
+    For an action of many parts, A > 1, `interior` says that no limit of any part binds, `residual` how far limits and
+    the conditions of a minimum are violated, in units of the case, and `curvature` is the least of the action's own
+    cost in any direction. A function of your own is then searched from one place: without your word that it is convex,
+    `converged` says that a minimum was reached, and another one may be better.
+    """
+
+    action: Tensor
+    expected_cost: Tensor
+    interior: Tensor
+    residual: Tensor
+    converged: Tensor
+    curvature: Tensor
+    certified: Tensor
+    gap: Tensor | None = None
+    infeasible: Tensor | None = None
+    unbounded: Tensor | None = None
+
+
+def solve_action(
+    cost: Cost,
+    samples: Tensor,
+    solver: Solver | InteriorPoint | BarrierNewton | None = None,
+    *,
+    weights: Tensor | None = None,
+    check: bool | None = None,
+    thorough: bool = True,
+) -> ActionSolution:
+    """Bayes action of each forecast, with its certificate and without gradients    (eq. optimal_action_mc).
+
+    A cost that is known to be convex in the action gets a certificate. Any other is searched thoroughly: more than four
+    hundred actions are looked at, the members among them, and the best is refined; that proves nothing, see
+    `ActionSolution`.
+
+    Args:
+        cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
+        samples: Members (..., M, D) of each forecast, in physical units.
+        solver: How the minimum is found. None takes the cost's closed form where it has one, `NewtonBisection()` for
+            another cost that is known to be convex, and the thorough search for any other.
+        weights: What each member weighs, (..., M) or (M,) for all cases, not negative; only ratios matter. None where
+            all count alike. A closed form that takes no `weights` is passed over for a solver.
+        check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
+            where no captured training step could be disturbed.
+        thorough: Whether a cost that is not known to be convex is searched thoroughly, and what its author states is
+            spot-checked. False takes `NewtonBisection()` for it, as `optimal_action` does, which is several times
+            faster and may miss the best minimum. A decision with many parts then keeps the numbers of its search where
+            there is no solution, so that they spoil no mean; otherwise action and expected cost are NaN there.
+
+    >>> import torch, stakes
+    >>> power = torch.tensor([[[0.2], [0.4], [0.9]]])  # one case, three members, one site
+    >>> solution = stakes.solve_action(stakes.ShortfallCost(penalty=5.0), power)
+    >>> solution.action, solution.interior, solution.certified
+    (tensor([[0.4500]]), tensor([True]), tensor([True]))
+    """
+    if left_to_python(cost):
+        return torch.compiler.disable(solve_action)(
+            cost, samples, solver, weights=weights, check=check, thorough=thorough
+        )
+    if _in_inference_mode():
+        with torch.inference_mode(False):  # the certificate needs derivatives
+            weights = None if weights is None else weights.clone()
+            return solve_action(cost, samples.clone(), solver, weights=weights, check=check, thorough=thorough)
+    with torch.no_grad(), _full_precision(samples):
+        given = weights
+        samples, weights = _prepare(cost, samples, weights, check)
+        if isinstance(cost, PartsCost | ProgramCost):
+            if thorough:
+                check_stated_convexity(cost, samples, weights)
+            solution = _parts_solution(cost, samples, weights, solver)
+            return _answered(solution) if thorough else solution
+        convex = states_convexity(cost)
+        # Single precision proves nothing where prices or weights are far apart.
+        exact = samples.double() if convex else samples
+        exact_weights = relative_weights(given, exact)
+        closed_form = _closed_form(cost, exact, exact_weights) if solver is None else None
+        if closed_form is not None:
+            action = closed_form[..., 0].to(samples.dtype)
+            return _check_closed_form(cost, exact, exact_weights, action, thorough)
+        if thorough:
+            check_stated_convexity(cost, samples, weights)
+        chosen = solver or _default_solver(cost, samples, thorough)
+        solution = _solve(cost, samples, weights, chosen)[0]
+        if not convex:
+            return solution
+        return _certify(cost, exact, exact_weights, solution, None if solver is None else chosen.tolerance)
+
+
+def optimal_action(
+    cost: Cost,
+    samples: Tensor,
+    solver: Solver | InteriorPoint | BarrierNewton | None = None,
+    *,
+    weights: Tensor | None = None,
+    check: bool | None = None,
+    thorough: bool = False,
+) -> Tensor:
+    """Bayes action (..., A) of each forecast, differentiable in the members               (eq. ift_member).
+
+    The gradient is that of the implicit function theorem, zero at the bounds and where the search has not converged. It
+    is a first derivative: the result cannot be differentiated twice.
+
+    It is made for training: a cost without a closed form is scanned at nine actions and the best of them refined, which
+    finds the best action if the expected cost is convex, and otherwise may miss it. `solve_action` searches thoroughly,
+    and so does this where it is asked to.
+
+    Args:
+        cost: What the action costs at an outcome; parameters that are tensors broadcast to the cases (...).
+        samples: Members (..., M, D) of each forecast, in physical units.
+        solver: How the minimum is found. None takes the cost's closed form where it has one, else `NewtonBisection()`.
+            `InteriorPoint(smoothing=0.01)` leaves that as it is and takes the gradient of the action between walls,
+            which the bounds do not block.
+        weights: What each member weighs, (..., M) or (M,) for all cases, not negative; only ratios matter, and no
+            gradient goes to them. None where all count alike. A closed form that takes no `weights` is passed over for
+            a solver.
+        check: Whether to look for NaN and infinite members: True always does, False never; None does so on a CPU,
+            where no captured training step could be disturbed.
+        thorough: Whether a cost that is not known to be convex is searched as thoroughly as `solve_action` does it,
+            whose action this then is. It is meant for judging decisions, where no training step waits.
+    """
+    if left_to_python(cost):
+        eager = torch.compiler.disable(optimal_action)
+        return eager(cost, samples, solver, weights=weights, check=check, thorough=thorough)
+    if _in_inference_mode():
+        with torch.inference_mode(False), torch.no_grad():  # the solver needs derivatives
+            weights = None if weights is None else weights.clone()
+            return optimal_action(cost, samples.clone(), solver, weights=weights, check=check, thorough=thorough)
+    with _full_precision(samples):
+        given = weights
+        samples, weights = _prepare(cost, samples, weights, check)
+        if isinstance(cost, PartsCost | ProgramCost):
+            return parts_action(cost, samples, weights, solver, gradient=True).action.to(samples.dtype)
+        if isinstance(solver, InteriorPoint) and solver.smoothing is not None:
+            return _between_walls(cost, samples, weights, solver.smoothing, thorough)
+        exact = samples.double() if thorough and states_convexity(cost) else samples  # as `solve_action` does it
+        closed_form = _closed_form(cost, exact, relative_weights(given, exact)) if solver is None else None
+        if closed_form is not None:
+            return closed_form.to(samples.dtype)
+        with torch.no_grad():
+            members = samples.detach()
+            solution, jacobian = _solve(cost, members, weights, solver or _default_solver(cost, members, thorough))
+            action = solution.action[..., 0]
+            if solver is None and thorough and states_convexity(cost):
+                action = _settled(cost, exact.detach(), relative_weights(given, exact), action)[0]
+        return with_gradient(action, samples, jacobian)[..., None]
+
+
+def _between_walls(cost: Cost, samples: Tensor, weights: Tensor | None, smoothing: float, thorough: bool) -> Tensor:
+    """The best action with the gradient of the one between walls; its own where the search for that did not end."""
+    exact = optimal_action(cost, samples, weights=weights, check=False, thorough=thorough)
+    with torch.no_grad():
+        members = samples.detach()
+        inside = walled(cost, expected_cost_of(cost, members, weights), case_bounds(cost, members), smoothing)
+        solution, jacobian = _solve(inside, members, weights, NewtonBisection())
+    smooth = with_gradient(exact[..., 0].detach(), samples, jacobian)[..., None]
+    return torch.where((solution.converged & solution.interior)[..., None], smooth, exact)
+
+
+def check_stated_convexity(cost: Cost, samples: Tensor, weights: Tensor | None = None) -> None:
+    """Raise if the cost is stated to be convex in the action and its expected cost is seen not to be.
+
+    It is a spot check at a few actions: that it passes proves nothing.
+
+    Args:
+        cost: Any cost; one that states nothing passes.
+        samples: Members (..., M, D) of each forecast.
+        weights: What each member weighs, (..., M); None where all count alike.
+    """
+    if isinstance(cost, ConvexCost):
+        if cost.convex and known_false(~cost.seen_bent(samples, relative_weights(weights, samples))):
+            raise CostError(
+                "the cost is stated to be convex in the action, but the expected cost is curved downwards at some "
+                "actions: leave out convex=True"
+            )
+    elif states_convexity(cost) and not isinstance(cost, PartsCost | ProgramCost):
+        double = samples.double()  # so that rounding is not taken for a bend
+        weights = relative_weights(weights, double)
+        spot_check_convexity(expected_cost_of(cost, double, weights), *case_bounds(cost, double))
+
+
+def _solve(
+    cost: Cost, samples: Tensor, weights: Tensor | None, solver: Solver | InteriorPoint | BarrierNewton
+) -> tuple[ActionSolution, Tensor]:
+    """A solver's answer with its certificate, and the Jacobian d a*/d y_m (..., M, D)."""
+    if isinstance(solver, type | InteriorPoint | BarrierNewton) or not (
+        callable(solver) and hasattr(solver, "tolerance")
+    ):
+        raise SettingError(f"solver must be a solver such as NewtonBisection(), got {solver!r}")
+    f, (lower, upper) = expected_cost_of(cost, samples, weights), case_bounds(cost, samples)
+    action, sound, typical_curvature = solver(f, lower, upper)
+    value, slope, curvature, cross = all_derivatives(
+        lambda a, y: expected_cost_of(cost, y, weights)(a), action, samples
+    )
+    interior, residual = interior_and_residual(action, slope, curvature, lower, upper)
+    curved = (curvature > 0) & (curvature > _CURVATURE_FLOOR * typical_curvature)
+    reached = residual <= reach_of(solver.tolerance, action, lower, upper)
+    converged = sound & (curved | ~interior) & reached & torch.isfinite(value)
+    moves = interior & converged
+    jacobian = torch.where(moves, -1 / torch.where(moves, curvature, 1.0), 0.0)[..., None, None] * cross
+    unproven = torch.zeros_like(converged)
+    return ActionSolution(action[..., None], value, interior, residual, converged, curvature, unproven), jacobian
+
+
+def _parts_solution(
+    cost: PartsCost | ProgramCost,
+    samples: Tensor,
+    weights: Tensor | None,
+    solver: Solver | InteriorPoint | BarrierNewton | None,
+) -> ActionSolution:
+    """The solution of a decision with many parts."""
+    best = parts_action(cost, samples, weights, solver)
+    action = best.action.to(samples.dtype)
+    shares = None if weights is None else weights.movedim(-1, 0)
+    value = expected_cost_of_parts(cost, best, samples.double().movedim(-2, 0), shares).to(samples.dtype)
+    residual, curvature = best.residual.to(value.dtype), best.curvature.to(value.dtype)
+    proven = not isinstance(cost, ConvexCost) or states_convexity(cost)
+    certified = best.solved & torch.isfinite(value) & proven
+    gap = best.gap if proven else torch.full_like(best.gap, torch.nan)
+    reasons = best.infeasible, best.unbounded
+    return ActionSolution(action, value, best.interior, residual, best.solved, curvature, certified, gap, *reasons)
+
+
+def _answered(solution: ActionSolution) -> ActionSolution:
+    """The solution with no numbers for what has none: they would break limits, or stand for a cost without end."""
+    assert solution.infeasible is not None
+    assert solution.unbounded is not None
+    none = solution.infeasible | solution.unbounded
+    return replace(
+        solution,
+        action=torch.where(none[..., None], torch.nan, solution.action),
+        expected_cost=torch.where(none, torch.nan, solution.expected_cost),
+        interior=solution.interior & ~none,
+        gap=None if solution.gap is None else torch.where(none, torch.nan, solution.gap),
+    )
+
+
+def _default_solver(cost: Cost, samples: Tensor, thorough: bool) -> Solver:
+    """How a cost without a closed form is solved where nothing else is asked for."""
+    return _Thorough(_places(cost, samples)) if thorough and not states_convexity(cost) else NewtonBisection()
+
+
+@dataclass(frozen=True)
+class _Thorough:
+    """The thorough search as a solver."""
+
+    places: Tensor  # (..., M)
+    tolerance: float = NewtonBisection().tolerance
+
+    def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
+        return thorough_search(expected_cost, lower, upper, self.places)
+
+
+def _places(cost: Cost, samples: Tensor) -> Tensor:
+    """The members in the action's unit, (..., M), as far as that is known."""
+    if isinstance(cost, TotalCost):
+        return cost.total(samples)
+    return samples[..., 0] if samples.shape[-1] == 1 else torch.cat([samples.mean(-1), samples.sum(-1)], -1)
+
+
+def _certify(
+    cost: Cost, samples: Tensor, weights: Tensor | None, solution: ActionSolution, tolerance: float | None
+) -> ActionSolution:
+    """The solution for a convex cost, with its proof: the slope of f changes its sign within the tolerance.
+
+    It is a share of the distance between the bounds. None finds the action to rounding where it is not close to that.
+    """
+    action = solution.action[..., 0]
+    lower, upper = _bounds_like(action, cost, samples)
+    if tolerance is None:
+        action, distance = _settled(cost, samples, weights, action)
+    else:
+        distance = reach_of(tolerance, action, lower, upper)
+    f = expected_cost_of(cost, samples, weights)
+    enclosed = _is_enclosed(cost, samples, weights, action, distance, lower, upper)
+    value = f(action.to(samples.dtype))
+    slope, curvature = slope_and_curvature(f, action.to(samples.dtype))
+    interior, residual = interior_and_residual(action, slope, curvature, lower, upper)
+    certified = enclosed & torch.isfinite(value)
+    residual = torch.where(certified, torch.minimum(residual, distance), residual)
+    value, residual, curvature = (each.to(action.dtype) for each in (value, residual, curvature))
+    converged = solution.converged | certified
+    return ActionSolution(action[..., None], value, interior, residual, converged, curvature, certified)
+
+
+def _settled(cost: Cost, samples: Tensor, weights: Tensor | None, action: Tensor) -> tuple[Tensor, Tensor]:
+    """The action of a convex cost, halved down to rounding where its digits are not proven, and how far it may be off.
+
+    A share of the bounds' distance may be many times the action, so that its own size counts as well.
+    """
+    lower, upper = _bounds_like(action, cost, samples)
+    size = torch.minimum(upper - lower, action.abs())
+    near = reach_of(NewtonBisection().tolerance, action, torch.zeros_like(size), size)
+    enclosed = _is_enclosed(cost, samples, weights, action, near, lower, upper)
+    if known_on_host(enclosed.all()):
+        return action, near
+    f, slope = expected_cost_of(cost, samples, weights), slope_with_rounding(cost, samples, weights)
+    low, high = bisected(slope, lower.to(samples.dtype), upper.to(samples.dtype), action.dtype)
+    (falling, _), (left, right) = slope(low.to(samples.dtype)), (f(each.to(samples.dtype)) for each in (low, high))
+    found = torch.where((falling >= 0) | (left < right), low, high)
+    return torch.where(enclosed, action, found), torch.where(enclosed, near, high - low)
+
+
+def _is_enclosed(
+    cost: Cost, samples: Tensor, weights: Tensor | None, action: Tensor, reach: Tensor, lower: Tensor, upper: Tensor
+) -> Tensor:
+    """`is_enclosed` in the precision of the samples, which may be above that of the action."""
+    slope = slope_with_rounding(cost, samples, weights)
+    return is_enclosed(slope, *(each.to(samples.dtype) for each in (action, reach, lower, upper)))
+
+
+def _bounds_like(action: Tensor, cost: Cost, samples: Tensor) -> tuple[Tensor, Tensor]:
+    """The bounds of each case, (...), rounded as its action is."""
+    lower, upper = case_bounds(cost, samples)
+    return lower.to(action.dtype), upper.to(action.dtype)
+
+
+def _check_closed_form(
+    cost: Cost, samples: Tensor, weights: Tensor | None, action: Tensor, thorough: bool
+) -> ActionSolution:
+    """A formula needs no curvature: a kink of f is a minimum too, if the slopes beside it point to it."""
+    f, (lower, upper) = expected_cost_of(cost, samples, weights), _bounds_like(action, cost, samples)
+    slope, curvature = slope_and_curvature(f, action.to(samples.dtype))
+    interior, residual = interior_and_residual(action, slope, curvature, lower, upper)
+    reach = reach_of(_CLOSED_FORM_TOLERANCE, action, lower, upper)
+    enclosed = _is_enclosed(cost, samples, weights, action, reach, lower, upper)
+    residual = torch.where(enclosed, torch.minimum(residual, reach), residual)
+    value = f(action.to(samples.dtype))
+    converged = (residual <= reach) & (enclosed | (curvature > 0)) & torch.isfinite(value)
+    convex = states_convexity(cost)
+    if thorough and not convex:
+        converged = converged & _unbeaten(f, value, lower, upper, _places(cost, samples))
+    certified = converged & enclosed if convex else torch.zeros_like(converged)
+    value, residual, curvature = (each.to(action.dtype) for each in (value, residual, curvature))
+    return ActionSolution(action[..., None], value, interior, residual, converged, curvature, certified)
+
+
+def _unbeaten(f: ExpectedCost, value: Tensor, lower: Tensor, upper: Tensor, places: Tensor) -> Tensor:
+    """Whether the thorough search finds nothing that is expected to cost less than a formula's action."""
+    best = f(thorough_search(f, lower, upper, places).action)
+    scale = torch.maximum(f(lower).abs(), f(upper).abs())
+    return value - best <= 1e-6 * torch.maximum(scale, best.abs())
+
+
+def _in_inference_mode() -> bool:
+    return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
+
+
+def _prepare(cost: Cost, samples: Tensor, weights: Tensor | None, check: bool | None) -> tuple[Tensor, Tensor | None]:
+    check_samples(samples)
+    if not isinstance(cost, PartsCost | ProgramCost):
+        require_cost(cost)
+        _require_batch_shape(cost, samples.shape[:-2])
+    check_finite(samples, "samples", check)
+    samples = working_precision(samples)
+    return samples, relative_weights(weights, samples)
+
+
+def _require_batch_shape(cost: Cost, cases: torch.Size) -> None:
+    """Raise if a tensor parameter would broadcast the cases to something else."""
+    parameters = {**getattr(cost, "__dict__", {}), "lower": cost.lower, "upper": cost.upper}
+    for name, value in parameters.items():
+        if isinstance(value, Tensor) and not _broadcasts_to(value.shape, cases):
+            raise CostError(
+                f"{name} must be a number or broadcast to the cases {tuple(cases)}, got shape {tuple(value.shape)}"
+            )
+
+
+def _broadcasts_to(shape: torch.Size, cases: torch.Size) -> bool:
+    sizes = zip(reversed(shape), reversed(cases), strict=False)
+    return len(shape) <= len(cases) and all(size in (1, wanted) for size, wanted in sizes)
+
+
+def _full_precision(samples: Tensor) -> AbstractContextManager[object]:
+    """Autocast off: the network may run in half precision, the argmin does not."""
+    device = samples.device.type if isinstance(samples, Tensor) else "cpu"
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+def _closed_form(cost: Cost, samples: Tensor, weights: Tensor | None) -> Tensor | None:
+    formula: Callable[..., Tensor | None] | None = getattr(cost, "best_action", None)
+    if formula is None or weights is None:
+        return None if formula is None else formula(samples)
+    return formula(samples, weights=weights) if "weights" in signature(formula).parameters else None

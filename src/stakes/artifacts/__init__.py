@@ -1,0 +1,1 @@
+"""A fitted forecaster or recalibrator on disk."""

@@ -1,0 +1,285 @@
+"""A recalibrated forecast in a folder: JSON and parquet, checked when read, with nothing in it that is executed."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from stakes.argument_checks import require_count
+from stakes.artifacts.cost import checked_words, chosen_cost
+from stakes.artifacts.fits import FittedSpan
+from stakes.artifacts.manifest import (
+    RECALIBRATION,
+    DataFingerprint,
+    changed_files,
+    committed_at_once,
+    errors_name,
+    file_digest,
+    require_file_name,
+    require_recordable,
+)
+from stakes.cost_spec.spec import CostSpec
+from stakes.data.cases import read_kept
+from stakes.data.forecasts.forecast_set import ForecastLayout
+from stakes.data.forecasts.outcome_bounds import Pair
+from stakes.data.tables.tables import write_table
+from stakes.errors import BundleError, SettingError
+from stakes.evaluation.selection import Ladder
+from stakes.evaluation.vector_cases import JudgedParts
+from stakes.files import JSON_LIMIT, check_sha256, parse_json, read_bytes, write_json
+from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState
+from stakes.forecasting.recalibrator import Recalibrator
+from stakes.settings import from_plain, json_value, shown, to_plain
+from stakes.training.checkpoints import versions_here
+
+_STATE, _LADDER, _JUDGED = "state.json", "ladder.json", "judged.parquet"
+_FORMAT = 1
+_MOST_JUDGED = 10**6
+_TIME = "time"
+
+
+@dataclass(frozen=True)
+class RecalibratorSettings:
+    """The parameters of `stakes.Recalibrator`, but its cost.
+
+    Attributes:
+        outcome_bounds: What the outcomes cannot cross; "auto" found it out.
+        decision_weights: Which decision weights were tried.
+        tolerance: By how many per cent a decision weight may make the score worse; None for no limit.
+        test_fraction: The share of the cases, the last ones, that chose nothing.
+        gap: How many cases before a forecast have outcomes that were not known yet when it was issued.
+        block: How many neighbouring cases depend on each other; "auto" tells by their times.
+    """
+
+    outcome_bounds: Pair | Literal["auto"] | None = "auto"
+    decision_weights: tuple[float, ...] = (0.2, 0.5, 0.8)
+    tolerance: float | None = None
+    test_fraction: float = 0.25
+    gap: int = 0
+    block: int | Literal["auto"] = "auto"
+
+    def recalibrator(self, cost: Any) -> Recalibrator:
+        """One that has learned nothing yet.
+
+        Args:
+            cost: What a decision costs.
+        """
+        return Recalibrator(cost, **{each.name: getattr(self, each.name) for each in fields(self)})
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """What recalibration.json holds; see `Recalibration`."""
+
+    format: int
+    created: str
+    files: dict[str, str]
+    layout: ForecastLayout
+    settings: RecalibratorSettings
+    data: tuple[DataFingerprint, ...]
+    fitted: FittedSpan
+    versions: dict[str, str]
+    block: int = 1
+    said: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
+    parts: JudgedParts | None = None
+    cost: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_recordable(self.files, RECALIBRATION)
+        require_count("block", self.block)
+        if missing := [name for name in (_STATE, _LADDER) if name not in self.files]:
+            raise SettingError(f"files must name {missing[0]}")
+
+
+@dataclass(frozen=True, eq=False)
+class Recalibration:
+    """A recalibrated forecast and what is known about it.
+
+    Attributes:
+        recalibrator: What corrects forecasts and decides.
+        cost_spec: Its cost in words.
+        layout: Where new forecasts, and their outcomes, are found in a user's files.
+        settings: What was asked of it.
+        data: The files that it learned from: that of the outcomes, and that of the forecasts where it is another.
+        fitted: Which cases it learned from.
+        judged: The test cases as they came and corrected by what was learned before them; None without any.
+        created: When it was made, as ISO text in UTC.
+        versions: The versions of stakes, torch and Python that made it.
+        said: What the user was told when it was made, such as about cases that were left out, and bounds.
+        notes: Sentences for the user from when it was loaded, such as that its cost is another.
+        changed_files: A sentence for each file beside what was learned, such as the report, that is not as recorded.
+        alarms: Sentences on what the test cases say against it.
+    """
+
+    recalibrator: Recalibrator
+    cost_spec: CostSpec
+    layout: ForecastLayout
+    settings: RecalibratorSettings
+    data: tuple[DataFingerprint, ...]
+    fitted: FittedSpan
+    judged: JudgedCorrection | None
+    created: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    changed_files: Mapping[str, str] = field(default_factory=dict)
+    alarms: tuple[str, ...] = ()
+
+
+def save_recalibration(folder: Path, recalibration: Recalibration) -> Path:
+    """Write a recalibrated forecast; what was in the folder before is kept until all is written.
+
+    Args:
+        folder: Where to; made if need be. One that holds something else is refused.
+        recalibration: The fitted recalibrator, and what is known about it.
+    """
+    recalibrator = recalibration.recalibrator
+    with committed_at_once(folder, RECALIBRATION, (_STATE, _LADDER, _JUDGED), "recalibration") as stage:
+        write_json(stage / _STATE, json_value(to_plain(recalibrator.state_)))
+        write_json(stage / _LADDER, json_value(to_plain(recalibrator.ladder_)))
+        names = [_STATE, _LADDER]
+        if recalibration.judged is not None:
+            write_table(_table_of(recalibration.judged), stage / _JUDGED)
+            names.append(_JUDGED)
+        manifest = _Manifest(
+            format=_FORMAT,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            files={name: file_digest(stage, name) for name in names},
+            layout=recalibration.layout,
+            settings=recalibration.settings,
+            data=recalibration.data,
+            fitted=recalibration.fitted,
+            versions=versions_here(),
+            block=1 if recalibration.judged is None else recalibration.judged.block,
+            parts=None if recalibration.judged is None else recalibration.judged.parts,
+            said=recalibration.said,
+            alarms=recalibration.alarms,
+            cost=checked_words(recalibration.cost_spec).record(),
+        )
+        write_json(stage / RECALIBRATION, json_value(to_plain(manifest)))
+    return folder
+
+
+def recorded_cost(folder: Path) -> CostSpec:
+    """The cost that a recalibration was made and judged with, in words.
+
+    Args:
+        folder: Where it was saved.
+    """
+    manifest = _manifest(folder)
+    with errors_name(folder / RECALIBRATION):
+        return checked_words(CostSpec.from_record(manifest.cost))
+
+
+def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibration:
+    """Read a recalibrated forecast.
+
+    Args:
+        folder: Where it was saved.
+        cost: The user's own cost, again, or any other than the one on record, which it then decides for; None takes
+            the one on record.
+    """
+    folder = Path(folder)
+    manifest = _manifest(folder)
+    with errors_name(folder / RECALIBRATION):
+        decided_for, words, notes = chosen_cost(manifest.cost, cost, beside="")
+    assert words is not None
+    recalibrator = manifest.settings.recalibrator(decided_for)
+    with errors_name(folder / _STATE):
+        recalibrator.state_ = from_plain(RecalibratorState, _json(folder, _STATE, manifest))
+    with errors_name(folder / _LADDER):
+        recalibrator.ladder_ = from_plain(Ladder, _json(folder, _LADDER, manifest))
+    with errors_name(folder / _JUDGED):
+        judged = _judged(folder, manifest)
+    others = {name: sha256 for name, sha256 in manifest.files.items() if name not in (_STATE, _LADDER, _JUDGED)}
+    changed = changed_files(folder, others)
+    return Recalibration(
+        recalibrator,
+        words,
+        manifest.layout,
+        manifest.settings,
+        manifest.data,
+        manifest.fitted,
+        judged,
+        manifest.created,
+        manifest.versions,
+        manifest.said,
+        (*notes, *changed.values(), *manifest.alarms),
+        changed,
+        manifest.alarms,
+    )
+
+
+def record_in_recalibration(folder: Path, *names: str) -> None:
+    """Note files of the folder, such as the report, in its manifest with their SHA-256.
+
+    Args:
+        folder: The folder of the recalibrated forecast.
+        names: Paths within the folder.
+    """
+    manifest = _manifest(folder)
+    for name in names:
+        require_file_name(name, RECALIBRATION)
+    files = {**manifest.files, **{name: file_digest(folder, name) for name in names}}
+    write_json(folder / RECALIBRATION, json_value(to_plain(replace(manifest, files=files))))
+
+
+def _manifest(folder: Path) -> _Manifest:
+    path = folder / RECALIBRATION
+    if not os.path.lexists(path):
+        raise BundleError(f"{folder} holds no recalibrated forecast: there is no {RECALIBRATION}")
+    with errors_name(path):
+        values = parse_json(str(path), read_bytes(path, JSON_LIMIT))
+        if not isinstance(values, dict):
+            raise SettingError(f"the manifest must be a table, got {shown(values)}")
+        version = values.get("format")
+        if type(version) is int and version > _FORMAT:
+            raise BundleError(
+                f"{path} was made by a newer version of stakes: it has format {version}, this one reads {_FORMAT}"
+            )
+        cost = values.pop("cost", None)
+        if version != _FORMAT or not isinstance(cost, dict):
+            raise SettingError(f"format must be {_FORMAT}, and cost a table, got {shown(version)} and {shown(cost)}")
+        return replace(from_plain(_Manifest, values), cost=cost)
+
+
+def _json(folder: Path, name: str, manifest: _Manifest) -> Any:
+    content = read_bytes(folder / name, JSON_LIMIT)
+    check_sha256(str(folder / name), content, manifest.files[name])
+    return parse_json(str(folder / name), content, checked=True)
+
+
+def _table_of(judged: JudgedCorrection) -> pd.DataFrame:
+    """The test cases, what they are called first; levels without a name would be lost."""
+    names = [f"case {place}" if name is None else str(name) for place, name in enumerate(judged.cases.index.names)]
+    labels = judged.cases.index.to_frame(index=False)
+    labels.columns = [f"{_LABEL}{name}" for name in names]
+    return pd.concat([labels, judged.cases.reset_index(drop=True)], axis=1)
+
+
+_LABEL = "label "  # how the names of the columns begin that tell what a case is called
+
+
+def _judged(folder: Path, manifest: _Manifest) -> JudgedCorrection | None:
+    if _JUDGED not in manifest.files:
+        return None
+    table = read_kept(folder / _JUDGED, manifest.files[_JUDGED], _MOST_JUDGED)
+    labels = [column for column in table.columns if column.startswith(_LABEL)]
+    if not labels:
+        raise SettingError(f"there must be a column that begins with {_LABEL!r}")
+    index = pd.MultiIndex.from_frame(table[labels]) if len(labels) > 1 else pd.Index(table[labels[0]])
+    index = index.set_names([label.removeprefix(_LABEL) for label in labels])
+    cases = table.drop(columns=labels).set_axis(index)
+    if _TIME in cases:
+        cases[_TIME] = cases[_TIME].to_numpy().astype("datetime64[s]")
+    others = [name for name in cases if name in (_TIME, "site") or str(name).startswith("today_")]
+    numbers = cases.drop(columns=others)
+    if not np.isfinite(numbers.to_numpy(np.float64)).all():
+        raise SettingError("the judged cases must be finite numbers")
+    return JudgedCorrection(cases, manifest.block, manifest.parts)

@@ -1,0 +1,37 @@
+"""None"""
+
+from typing import Annotated
+
+from cyclopts import App
+
+from stakes.cli import flags as flag
+from stakes.cli.fit_flags import FitFlags
+
+app = App(
+    name="backtest",
+    help_epilogue=flag.examples(
+        "stakes backtest load.csv --target load --time time --lags 0,24 --lead 24 \\",
+        "  --cost imbalance:short=10,long=1,upper=150 --origins 4 --out backtest",
+    ),
+)
+
+
+@app.default
+def backtest(
+    data: flag.TableFile,
+    /,
+    *,
+    flags: FitFlags,
+    out: flag.NewFolder,
+    origins: Annotated[int, flag.whole("parts of the last --test-fraction of the cases")] = 4,
+    device: flag.Device = "auto",
+    workers: flag.Workers = None,
+    quiet: flag.Quiet = False,
+    json: flag.Json = False,
+) -> None:
+    from stakes.cli.output import print_fit
+    from stakes.training.execution import Execution
+    from stakes.workflows.backtest import run_backtest
+
+    result = run_backtest(flags.request(str(data)), out, origins, Execution(device, workers, quiet))
+    print_fit(result, json)

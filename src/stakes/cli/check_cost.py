@@ -1,0 +1,78 @@
+"""None"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from stakes.cli import flags as flag
+from stakes.cli.ensemble_flags import NO_ENSEMBLE, EnsembleFlags
+from stakes.errors import SettingError
+
+if TYPE_CHECKING:
+    from stakes.workflows.cost_checks import CheckedCost, CheckedProgram
+
+
+app = App(
+    name="check-cost",
+    help_epilogue=flag.examples(
+        "stakes check-cost --cost protection:threshold=0,false_alarm_ratio=0.2",
+        "stakes check-cost load.csv --target load --cost costs.py:my_cost",
+        "stakes check-cost days.csv --target h00,h01,h02 --cost schedule:short=50,long=0.5,ramp=0.4",
+    ),
+)
+
+
+@app.default
+def check_cost(
+    data: flag.SomeTable = None,
+    /,
+    *,
+    cost: Annotated[str, Parameter(help=flag.COST_HELP)],
+    target: Annotated[
+        str | None,
+        Parameter(help="columns of the outcomes in the table, or of the members in a long one, or h00:h23"),
+    ] = None,
+    files: EnsembleFlags = NO_ENSEMBLE,
+    plot: Annotated[Path | None, Parameter(help="draw the cost into this file, .svg")] = None,
+    force: flag.Force = False,
+    json: flag.Json = False,
+    quiet: flag.Quiet = False,
+) -> None:
+    from stakes.cli.output import print_json, print_notes, print_text, require_writable
+
+    require_writable(plot, force, (".svg",))
+    checked, notes = _checked(cost, data, flag.names(target), files)
+    print_notes(notes, quiet)
+    if plot is not None:
+        checked.draw(plot)
+    print_json(checked.record() | {"plot": plot}) if json else print_text(str(checked))
+
+
+def _checked(
+    cost: str, data: Path | None, targets: tuple[str, ...], files: EnsembleFlags
+) -> "tuple[CheckedCost | CheckedProgram, tuple[str, ...]]":
+    """The cost over a file's members, a table's outcomes, or draws where it makes a difference; notes on the file."""
+    from stakes.cost_spec.spec import CostSpec
+    from stakes.data.forecasts.columns import with_ranges
+    from stakes.data.tables.columns import column_numbers
+    from stakes.data.tables.tables import read_table
+    from stakes.workflows.cost_checks import check_over_draws, check_over_members, check_over_outcomes
+
+    if files.members is not None and data is not None:
+        raise SettingError("check-cost takes --members or a table, not both")
+    if data is not None and not targets:
+        raise SettingError("check-cost needs --target, the columns of the outcomes in the table")
+    if data is None and files.members is None and targets:
+        raise SettingError("--target needs the table whose columns it names")
+    spec = CostSpec.parse(cost)
+    built = spec.build()
+    if files.members is not None:
+        ensemble = files.read_these(targets, built)
+        checked = check_over_members(spec, built, ensemble.equal_members, ensemble.targets, files.members.name)
+        return checked, ensemble.notes
+    if data is not None:
+        table = read_table(data, **files.csv_options)
+        targets = tuple(with_ranges(targets, [str(column) for column in table.columns], "the table"))
+        return check_over_outcomes(spec, built, column_numbers(table, targets, "targets"), targets, data.name), ()
+    return check_over_draws(spec, built), ()

@@ -1,0 +1,50 @@
+"""None"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from stakes.cli import flags as flag
+
+if TYPE_CHECKING:
+    from stakes.workflows.demo import DemoResult
+
+
+app = App(name="demo", help_epilogue=flag.examples("stakes demo", "stakes demo --epochs 2 --out quick-demo"))
+
+
+@app.default
+def demo(
+    *,
+    out: Annotated[Path, Parameter(help="folder to make")] = Path("stakes-demo"),
+    epochs: Annotated[int | None, flag.whole("train so many epochs only, to see that it works")] = None,
+    device: flag.Device = "auto",
+    workers: flag.Workers = None,
+    quiet: flag.Quiet = False,
+    json: flag.Json = False,
+) -> None:
+    from stakes.cli.output import print_json, print_text
+    from stakes.training.execution import Execution
+    from stakes.workflows.demo import EXAMPLES, run_example
+
+    execution = Execution(device, workers, quiet)
+    records = {}
+    for example in EXAMPLES:
+        if not json:
+            print_text(f"\n{example.title}\n")
+        result = run_example(example, out, execution, epochs)
+        records[example.name] = result.record()
+        if not json:
+            _print(result)
+    if json:
+        print_json(records)
+
+
+def _print(result: "DemoResult") -> None:
+    from stakes.cli.output import print_fit, print_table, print_text
+
+    print_table(result.decisions, "The last decisions")
+    print_text("")
+    print_fit(result.fit, as_json=False)
+    print_text(result.example.attribution)

@@ -1,0 +1,47 @@
+"""None"""
+
+from dataclasses import replace
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from stakes.cli import flags as flag
+from stakes.cli.fit_flags import FitFlags
+
+app = App(
+    name="fit",
+    help_epilogue=flag.examples(
+        "stakes fit load.csv --target load --time time --lags 0,24 --lead 24 \\",
+        "  --cost imbalance:short=10,long=1,upper=150,unit=EUR --out load",
+        "stakes fit crops.parquet --target frost --cost costs.py:my_cost --out crops",
+    ),
+)
+
+
+@app.default
+def fit(
+    data: flag.TableFile,
+    /,
+    *,
+    flags: FitFlags,
+    out: flag.NewFolder,
+    hold_test: Annotated[
+        bool, Parameter(help="save the forecast that was judged, which has not seen the test cases", negative="")
+    ] = False,
+    no_headroom: Annotated[
+        bool, Parameter(help="do not ask first whether there is anything to gain", negative="")
+    ] = False,
+    headroom_only: Annotated[
+        bool, Parameter(help="ask only that, in about a minute", negative="", show_default=False)
+    ] = False,
+    device: flag.Device = "auto",
+    workers: flag.Workers = None,
+    quiet: flag.Quiet = False,
+    json: flag.Json = False,
+) -> None:
+    from stakes.cli.output import print_fit
+    from stakes.workflows.fit import run_fit
+
+    headroom = {"headroom": not no_headroom, "headroom_only": headroom_only}
+    request = replace(flags.request(str(data)), hold_test=hold_test)
+    print_fit(run_fit(request, out, device=device, workers=workers, quiet=quiet, **headroom), json)

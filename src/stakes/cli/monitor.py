@@ -1,0 +1,46 @@
+"""None"""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from stakes.cli import flags as flag
+
+app = App(
+    name="monitor",
+    help_epilogue=flag.examples(
+        "stakes monitor wind longer.csv",
+        "stakes monitor frost observed.csv --forecast members.nc --alpha 0.01 --json",
+    ),
+)
+
+
+@app.default
+def monitor(
+    folder: Annotated[Path, Parameter(help="folder of a recalibration")],
+    new: Annotated[
+        Path, Parameter(help="table of what happened since; of the forecasts, too, unless --forecast is given")
+    ],
+    /,
+    *,
+    forecast: Annotated[Path | None, Parameter(help="file of the forecasts, where the recalibration had one")] = None,
+    alpha: Annotated[
+        float, Parameter(help="the most likely a false alarm may be, over all looks that are ever taken")
+    ] = 0.05,
+    cost: flag.CostWords = None,
+    separator: flag.Separator = None,
+    encoding: flag.Encoding = None,
+    json: flag.Json = False,
+    quiet: flag.Quiet = False,
+) -> None:
+    from stakes.cli.output import print_json, print_notes, print_text
+    from stakes.console import ALARM
+    from stakes.workflows.monitor import monitor_folder
+
+    csv = {"separator": separator, "encoding": encoding}
+    seen = monitor_folder(folder, new, forecast, alpha=alpha, cost=cost, **csv)
+    print_notes(seen.notes, quiet)
+    print_json(seen.record()) if json else print_text(seen.sentence)
+    if seen.watch.left:
+        raise SystemExit(ALARM)

@@ -1,0 +1,47 @@
+"""None"""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from stakes.cli import flags as flag
+from stakes.errors import SettingError
+
+app = App(
+    name="report",
+    help_epilogue=flag.examples(
+        "stakes report load",
+        "stakes report crops --cost costs.py:my_cost --out crops.html",
+    ),
+)
+
+
+@app.default
+def report(
+    folder: flag.Folder,
+    /,
+    *,
+    cost: flag.CostWords = None,
+    out: Annotated[Path | None, Parameter(help="write to this file, .html, not into the folder")] = None,
+    force: flag.Force = False,
+    json: flag.Json = False,
+) -> None:
+    from stakes.cli.output import print_json, print_text, require_writable
+
+    require_writable(out, force, (".html",))
+    path = _write(folder, cost, out)
+    print_json({"report": path}) if json else print_text(str(path))
+
+
+def _write(folder: Path, cost: str | None, out: Path | None) -> Path:
+    """Write FOLDER/report.html, or, where asked, another file in its place; returns where it is.
+
+    The report tells what was measured with the cost of the fit, so that no other cost may be given.
+    """
+    from stakes.reports.fit_report import REPORT
+    from stakes.workflows.folders import report_of
+
+    if out is not None and out.resolve() == (folder / REPORT).resolve():
+        raise SettingError(f"{str(out)!r} is the report of the folder itself, which is written without --out")
+    return report_of(folder, cost, out)

@@ -1,0 +1,59 @@
+"""None"""
+
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from stakes.cli import flags as flag
+from stakes.cli.flags import whole
+from stakes.errors import SettingError
+
+app = App(
+    name="serve",
+    help_epilogue=flag.examples(
+        "stakes serve load", "stakes serve load load-2024 --port 9000", "STAKES_TOKEN=... stakes serve load --host ::"
+    ),
+)
+
+
+@app.default
+def serve(
+    folder: flag.Folder,
+    other: Annotated[Path | None, Parameter(help="a second one, to compare with")] = None,
+    /,
+    *,
+    host: Annotated[str, Parameter(help="address; one that others can reach needs a token")] = "127.0.0.1",
+    port: Annotated[int, whole("0 takes a free one")] = 8000,
+    token: Annotated[
+        str | None, Parameter(help="what every request must bring, Authorization: Bearer", env_var="STAKES_TOKEN")
+    ] = None,
+    cost: flag.CostWords = None,
+    max_rows: Annotated[int, whole("of one request")] = 10_000,
+    max_members: Annotated[int, whole("of a forecast")] = 2000,
+    max_body_mb: Annotated[float, Parameter(help="size of a request")] = 16.0,
+    timeout: Annotated[float, Parameter(help="seconds after which a request is given up")] = 30.0,
+) -> None:
+    if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
+        raise SettingError(f'the service needs {" and ".join(missing)}: pip install "stakes[serve]"')
+    from stakes.service.settings import ServiceSettings
+
+    settings = ServiceSettings(  # before anything is read
+        host=host,
+        port=port,
+        token=token,
+        max_rows=max_rows,
+        max_members=max_members,
+        max_body_mb=max_body_mb,
+        timeout=timeout,
+    )
+    from stakes.cli.output import print_notes
+    from stakes.service.answers import open_served
+    from stakes.service.app import create_app
+    from stakes.service.server import run_service
+
+    served = open_served([folder] if other is None else [folder, other], cost)
+    print_notes(served.notes)
+    run_service(partial(create_app, served, settings), settings)

@@ -1,0 +1,1 @@
+"""Costs as text, and in TOML and Python files."""

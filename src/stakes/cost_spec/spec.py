@@ -1,0 +1,599 @@
+"""A cost as text: what the command line takes, and what a folder and a report carry."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from stakes.actions.cvar import CVaRCost, plain_cost_of
+from stakes.actions.solve import ActionSolution, solve_action
+from stakes.cost_spec.files import OwnCost, type_and_text
+from stakes.cost_spec.library import (
+    COMMON_KEYS,
+    UNIT_KEYS,
+    ParameterValue,
+    library_cost,
+    require_library_name,
+    takes_a_number_each,
+    takes_text,
+    with_defaults,
+    with_parameter_ranges,
+    with_risk,
+    without_risk,
+)
+from stakes.costs.cost import Cost
+from stakes.costs.parameter_range import ParameterRange, RangedParameter
+from stakes.costs.scalar_costs import WindDispatchCost
+from stakes.errors import CostError, SettingError, ShapeError, StakesError, did_you_mean, nearest_hint
+from stakes.programs.modelling import Program
+from stakes.programs.schedules import AllocationCost, ScheduleCost
+from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.settings import from_plain, shown
+from stakes.text import label_numbers, number_text, shortened
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+def outcome_number_notes(
+    parameters: Mapping[str, ParameterValue], program: "Program | None", outcomes: Sequence[str]
+) -> list[str]:
+    """A line for each number that outcomes have different ones of, such as "price: h0 30, h1 35".
+
+    >>> outcome_number_notes({"short": (50.0, 60.0), "long": 1.0}, None, ["h0", "h1"])
+    ['short: h0 50, h1 60']
+
+    Args:
+        parameters: The parameters that the cost was written with.
+        program: The program of one's own that it is; None for any other cost.
+        outcomes: The names of the outcomes, in their order.
+    """
+    amounts = [*parameters.items(), *([] if program is None else _of_quantities(program))]
+    return [
+        f"{name}: {shortened([f'{each} {number_text(value)}' for each, value in zip(outcomes, values, strict=True)])}"
+        for name, values in amounts
+        if isinstance(values, tuple) and len(values) == len(outcomes) and len(set(values)) > 1
+    ]
+
+
+def _of_quantities(program: "Program") -> Iterator[tuple[str, object]]:
+    """The amounts of its quantities by name, such as "cost of plan"."""
+    for quantity, what in {**program.decide, **program.recourse}.items():
+        for amount, value in what.amounts.items():
+            yield f"{amount} of {quantity}", value
+
+
+_FROM_ONE_TO_THE_NEXT = re.compile(r"\b(change|so_far)\b")
+
+
+def order_notes(cost: Cost, outcomes: Sequence[str]) -> list[str]:
+    """A sentence about the order of outcomes where the cost may depend on it, and their numbers do not tell it.
+
+    Args:
+        cost: The cost.
+        outcomes: The names of the outcomes, in their order.
+    """
+    if len(outcomes) < 2 or not depends_on_order(cost):
+        return []
+    numbers = label_numbers(outcomes)
+    if numbers is None:
+        return [f"the cost may depend on the order of outcomes, which is taken as given: {shortened(outcomes)}"]
+    if all(before < after for before, after in pairwise(numbers)):
+        return []
+    return [
+        "the cost may depend on the order of outcomes, which is taken as given, and is not that of their numbers: "
+        + shortened(outcomes)
+    ]
+
+
+def depends_on_order(cost: Cost) -> bool:
+    """Whether the action may be another one where outcomes come in another order; of a user's own code, that it may.
+
+    Args:
+        cost: The cost; only one about many parts can depend on it.
+    """
+    plain = plain_cost_of(cost.cost if isinstance(cost, OwnCost) else cost)
+    if isinstance(plain, ScheduleCost):
+        return plain.ramp is not None
+    if isinstance(plain, Program):
+        return any(_FROM_ONE_TO_THE_NEXT.search(words) for words in (*plain.limits.values(), *plain.covers.values()))
+    return isinstance(plain, ProgramCost | PartsCost) and not isinstance(plain, AllocationCost)
+
+
+Parameters = Mapping[str, ParameterValue]
+
+_MOST_CASES, _MOST_PROGRAMS = 1000, 100  # enough to see where actions land
+_ABOVE_CAPACITY = 1.5  # beyond any fraction of capacity that is measured
+_STORM = 75.0  # m/s, beyond any mean wind
+_COLDEST, _WARMEST, _KELVIN = -100.0, 70.0, 180.0  # degC, degC, K
+_LITTLE = 0.01  # share of the range between the bounds
+_LIMITS = {"schedule": ("ramp", "upper"), "allocation": ("budget",), "storage": ("power", "energy")}
+_TINY = 1 / 300  # of the largest outcome: a limit in another unit, rather than a tight one
+_METRES = re.compile(r"(?<![\d.])(\d{1,3})[ _]?m(?![a-z\d/])", re.IGNORECASE)  # wind_speed_100m, "speed, 80 m"
+_WIND_AT = re.compile(
+    r"(?:^|[\W_])(?:ws|wspd|ff|fg|si|[uv]|wind|(?:wind[_ ]?)?speed)[_ ]?(\d{2,3})(?!\w)", re.IGNORECASE
+)
+
+
+def plausibility_notes(
+    name: str, parameters: Parameters, cost: Cost, outcomes: ArrayLike, columns: Sequence[str] = ()
+) -> list[str]:
+    """Sentences about what looks wrong with a cost for some outcomes; none where nothing does.
+
+    Args:
+        name: The name under which the cost is written, such as "shortfall".
+        parameters: The parameters it was written with.
+        cost: The cost itself.
+        outcomes: Outcomes (N, D); rows with a missing value are passed over.
+        columns: The names of the D outcomes; none where they are not known.
+    """
+    values = np.asarray(outcomes, dtype=np.float64)
+    if values.ndim != 2:
+        raise ShapeError(f"outcomes must be cases by columns, got shape {values.shape}")
+    values = values[np.isfinite(values).all(1)]
+    if not len(values):
+        return []
+    plain = cost.cost if isinstance(cost, OwnCost) else cost
+    cost = plain.cost if isinstance(plain, CVaRCost) else cost
+    bounds_are_given = "upper" in parameters or isinstance(cost, OwnCost)
+    notes = (
+        [_limit_note(name, parameters, values), _program_note(name, cost, values)]
+        if isinstance(cost, ProgramCost)
+        else [
+            _unit_note(name, parameters, values),
+            _height_note(cost, columns),
+            _bounds_note(name, cost, bounds_are_given, values),
+        ]
+    )
+    return [note for note in notes if note]
+
+
+def _unit_note(name: str, parameters: Parameters, values: NDArray[np.float64]) -> str:
+    low, high = float(values.min()), float(values.max())
+    seen = f"the outcomes run from {_text(low)} to {_text(high)}"
+    if name == "shortfall" and not (low >= 0 and high <= _ABOVE_CAPACITY):
+        return f"{seen}, which does not look like a fraction of capacity (0 to 1), as the cost shortfall expects"
+    if name == "wind_dispatch" and not (low >= 0 and 1 < high <= _STORM):
+        hint = "; for a fraction of capacity there is the cost shortfall" if low >= 0 and high <= 1 else ""
+        return f"{seen}, which does not look like a wind speed in m/s, as the cost wind_dispatch expects{hint}"
+    if name == "protection":
+        threshold = _number(parameters["threshold"])
+        if low > _KELVIN and _COLDEST <= threshold <= _WARMEST:
+            return f"{seen}, which looks like kelvin, while the threshold {_text(threshold)} looks like degC"
+        if not low <= threshold <= high:
+            return f"{seen} and never cross the threshold {_text(threshold)}: is it in the unit of the outcomes?"
+    return ""
+
+
+def _height_note(cost: Cost, columns: Sequence[str]) -> str:
+    """Where the name of a column tells another height than that at which the cost takes the wind."""
+    if not isinstance(cost, WindDispatchCost) or not cost.power_curve.shear:
+        return ""
+    curve = cost.power_curve
+    for column in columns:
+        match = _METRES.search(column) or _WIND_AT.search(column)
+        if match and float(match[1]) != curve.reference_height:
+            return (
+                f"the name of {shown(column)} says {match[1]} m, while the cost takes the wind at "
+                f"{_text(curve.reference_height)} m and raises it to the hub at {_text(curve.hub_height)} m: write "
+                f"reference_height={match[1]}, or shear=0 for wind at the hub"
+            )
+    return ""
+
+
+def _bounds_note(name: str, cost: Cost, bounds_are_given: bool, values: NDArray[np.float64]) -> str:
+    """Where the best actions land: with every outcome known beforehand, and one for all without any forecast."""
+    every = -(-len(values) // _MOST_CASES)
+    cases = torch.from_numpy(values[::every].copy())  # (N, D)
+    known = _actions(name, cost, cases[:, None])  # (N,)
+    blind = float(_actions(name, cost, cases[None])[0])
+    lower, upper = float(cost.lower), float(cost.upper)
+    for side, bound in (("lower", lower), ("upper", upper)):
+        share, at = float((known == bound).double().mean()), f"the {side} bound {_text(bound)}"
+        if share == 1:
+            return (
+                f"even where the outcome is known beforehand, the best action is always {at}: "
+                "there is nothing to decide, or the cost is in another unit than the outcomes"
+            )
+        if blind == bound and bounds_are_given:
+            return (
+                f"without a forecast the best action is {at}, and it is in {share:.0%} of the "
+                f"cases where the outcome is known beforehand: is {side} in the unit of the outcomes?"
+            )
+    if bounds_are_given and float(known.max() - known.min()) < _LITTLE * (upper - lower):
+        return (
+            f"the best actions of all outcomes, {_text(known.min().item())} to "
+            f"{_text(known.max().item())}, use less than "
+            f"{_LITTLE:.0%} of the range from lower={lower:g} to upper={upper:g}: are the bounds in the unit of the "
+            "outcomes?"
+        )
+    return ""
+
+
+def _limit_note(name: str, parameters: Parameters, values: NDArray[np.float64]) -> str:
+    """Where a limit in the unit of the outcomes is next to nothing beside them."""
+    largest = float(np.abs(values).sum(1).max() if name == "allocation" else np.abs(values).max())
+    for key in _LIMITS.get(name, ()):
+        if key in parameters and _number(parameters[key]) < _TINY * largest:
+            about = "add up to" if name == "allocation" else "are as large as"
+            return (
+                f"{key}={_text(_number(parameters[key]))} is next to nothing where outcomes {about} {_text(largest)}: "
+                "is it in the unit of the outcomes?"
+            )
+    return ""
+
+
+def _why_none(known: ActionSolution) -> str:
+    """Why some decisions have no best action."""
+    reasons = {"its limits contradict each other": known.infeasible, "the cost falls for ever": known.unbounded}
+    told = [reason for reason, cases in reasons.items() if cases is not None and bool(cases.any())]
+    return ", or ".join(told) or "the search for it did not end"
+
+
+def _program_note(name: str, cost: ProgramCost, values: NDArray[np.float64]) -> str:
+    """Whether the decision has many parts that move, or there is nothing to decide."""
+    every = -(-len(values) // _MOST_PROGRAMS)
+    cases = torch.from_numpy(values[::every].copy())
+    known = _solved(name, cost, cases[:, None])  # with every outcome known beforehand
+    if not known.converged.all():
+        share = float((~known.converged).double().mean())
+        return (
+            f"in {share:.0%} of the cases there is no best action, even where the outcome is known "
+            f"beforehand: {_why_none(known)}"
+        )
+    if values.shape[1] == 1 and name in _LIMITS:
+        return (
+            f"there is one outcome, so that the cost {name} has no others to join it with: name a target for each part "
+            "of the decision, such as a column for each hour"
+        )
+    spread = known.action.amax(0) - known.action.amin(0)
+    if len(cases) > 1 and values.std(0).any() and float(spread.max()) <= 1e-6 * float(known.action.abs().max()):
+        return (
+            "even where the outcome is known beforehand, the best action is always the same: there is nothing to "
+            "decide, or the cost is in another unit than the outcomes"
+        )
+    return ""
+
+
+def _actions(name: str, cost: Cost, samples: torch.Tensor) -> torch.Tensor:
+    return _solved(name, cost, samples).action[..., 0]
+
+
+def _solved(name: str, cost: Cost, samples: torch.Tensor) -> ActionSolution:
+    try:
+        return solve_action(cost, samples)
+    except ShapeError as error:  # of numbers for each outcome, and how many these are
+        raise CostError(f"the cost {name}: {error}") from error
+    except StakesError:
+        raise
+    except Exception as error:  # a user's own function may raise anything
+        raise CostError(f"the cost {name} fails for the outcomes of the table: {type_and_text(error)}") from error
+
+
+def _number(value: ParameterValue) -> float:
+    """A parameter as one number, the largest where each outcome has its own."""
+    return max(value) if isinstance(value, tuple) else float(value)
+
+
+def _text(value: float) -> str:
+    return number_text(value, digits=6)
+
+
+_PROGRAM = re.compile(r"(?P<reference>.+\.toml)\s*(?::(?P<keys>.*))?", re.DOTALL)
+_OWN = re.compile(r"(?P<reference>.+\.py:(?P<function>[^:]*))(?::(?P<keys>.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class CostSpec:
+    """A cost by name, or a user's own by reference, "FILE.py:function" or "FILE.toml", with its parameters and units.
+
+    >>> spec = CostSpec.parse("imbalance:short=10,long=1,upper=150,unit=EUR")
+    >>> spec.build()
+    ImbalanceCost(short=10.0, long=1.0, lower=0.0, upper=150.0)
+    >>> str(spec)
+    'imbalance:short=10,long=1,upper=150,lower=0,unit=EUR'
+
+    Attributes:
+        name: The name of a cost of the library, "FILE.py:function", or "FILE.toml".
+        parameters: Its parameters by name, numbers, texts, a number for each outcome, or a range; those that need not
+            be written are added.
+        unit: The unit of the cost, such as "EUR", for texts and figures.
+        action_unit: The unit of the action, such as "GW", likewise.
+        sha256: The SHA-256 of a user's file, by default computed; empty for a cost of the library.
+        recorded: Whether the spec comes from a record, which has only the name of a user's file: the file is not looked
+            for and not executed.
+        program: The `stakes.Program` of a FILE.toml, by default read from it; None for any other cost. Its numbers are
+            the parameters.
+    """
+
+    name: str
+    parameters: Mapping[str, ParameterValue]
+    unit: str = ""
+    action_unit: str = ""
+    sha256: str = ""
+    recorded: bool = False
+    program: Any = None  # whose class comes with torch
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "parameters", with_parameter_ranges(self.name, with_defaults(self.name, self.parameters))
+        )
+        if self.is_program:
+            if self.program is not None or not self.recorded:  # else `from_record` adds it
+                self._complete_program()
+        elif not self.is_own:
+            self.build()  # which refuses what makes no cost
+        elif not (self.sha256 or self.recorded):
+            from stakes.cost_spec.files import file_hash
+
+            object.__setattr__(self, "sha256", file_hash(self.path))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The spec that a text describes.
+
+        Args:
+            text: NAME:key=value,..., FILE.py:function[:key=value,...] or FILE.toml[:key=value,...]; the keys unit and
+                action_unit are its units.
+        """
+        text = text.strip()
+        if text.lower().endswith(".py"):
+            raise CostError(f"the cost {text!r} must name a function of the file too, as in {text}:my_cost")
+        own = _OWN.fullmatch(text)
+        if program := _PROGRAM.fullmatch(text):
+            name, keys = program["reference"], program["keys"]
+        elif own:
+            if not own["function"].strip().isidentifier():
+                raise CostError(f"the cost {text!r} must name a function of the file, got {own['function']!r}")
+            name, keys = own["reference"].strip(), own["keys"]
+        else:
+            name, _, keys = (part.strip() for part in text.partition(":"))
+            require_library_name(name)
+        texts = _key_values(name, keys or "")
+        unit, action_unit = (texts.pop(key, "") for key in UNIT_KEYS)
+        is_own = own is not None
+        return cls(name, {key: _value(name, key, word, is_own) for key, word in texts.items()}, unit, action_unit)
+
+    @classmethod
+    def given(cls, cost: "str | CostSpec") -> "CostSpec":
+        """The spec that is given, in words or as it is.
+
+        Args:
+            cost: What `parse` takes, or a spec.
+        """
+        return cls.parse(cost) if isinstance(cost, str) else cost
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the cost is a program of one's own."""
+        return self.name.endswith(".toml")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the cost is code from a user's file."""
+        return ".py:" in self.name
+
+    @property
+    def path(self) -> Path:
+        """The user's file."""
+        return Path(self.name if self.is_program else self.name.rpartition(":")[0])
+
+    @property
+    def function(self) -> str:
+        """What the user's file calls the cost."""
+        return self.name.rpartition(":")[2]
+
+    def __str__(self) -> str:
+        words = {**self.parameters, **{key: getattr(self, key) for key in UNIT_KEYS if getattr(self, key)}}
+        keys = ",".join(f"{key}={_shortest(value)}" for key, value in words.items())
+        return f"{self.name}:{keys}" if keys else self.name
+
+    def build(self) -> "Cost":
+        """The cost itself; for a user's own this executes the file that was named."""
+        if not self.is_own:
+            return with_risk(self.name, self._plain_cost(), self.parameters)
+        if self.recorded:
+            raise CostError(
+                f"the cost {self.name!r} is a user's own and only its name was kept; give the file again, as in "
+                f"--cost PATH/{self}"
+            )
+        from stakes.cost_spec.files import OwnCost
+
+        return OwnCost(self)
+
+    def _plain_cost(self) -> "Cost":
+        """A cost of the library, or a program, without any aversion to risk."""
+        parameters = without_risk(self.parameters)
+        if not self.is_program:
+            return library_cost(self.name, parameters)
+        built: Cost = replace(self.program, numbers=parameters)
+        return built
+
+    @property
+    def ranged(self) -> RangedParameter | None:
+        """The parameter that is a range; None where none is."""
+        ranges = {key: value for key, value in self.parameters.items() if isinstance(value, ParameterRange)}
+        return next((RangedParameter(key, value) for key, value in ranges.items()), None)
+
+    def at(self, value: float | None = None) -> "CostSpec":
+        """The cost of one of the decision makers in its range; itself where there is none.
+
+        Args:
+            value: The value of the parameter; None for the middle of the range.
+        """
+        if (ranged := self.ranged) is None:
+            return self
+        number = ranged.range.middle if value is None else value
+        return replace(self, parameters={**self.parameters, ranged.name: number})
+
+    @property
+    def assumptions(self) -> list[str]:
+        """Sentences about what was not given, and could as well be meant the other way."""
+        if self.name != "protection" or "hazard" in self.parameters:
+            return []
+        threshold = _shortest(self.parameters["threshold"])
+        return [
+            f"the hazard is taken to lie above the threshold {threshold}: the higher the outcome, the more protection; "
+            "write hazard=below if it lies below, as frost does, and hazard=above to say that this is meant"
+        ]
+
+    def doubts(self, outcomes: "ArrayLike", columns: Sequence[str] = ()) -> list[str]:
+        """The assumptions, and sentences about what looks wrong with this cost for some outcomes, such as another unit.
+
+        Args:
+            outcomes: Outcomes (N, D); rows with a missing value are passed over.
+            columns: The names of the D outcomes; none where they are not known.
+        """
+        one = self.at()
+        cost = one.build()
+        notes = plausibility_notes(self.name, one.parameters, cost, outcomes, columns)
+        return [*self.assumptions, *notes, *self.outcome_notes(cost, columns)]
+
+    def outcome_notes(self, cost: "Cost", columns: Sequence[str]) -> list[str]:
+        """Which number goes to which outcome, and sentences about the order of outcomes where the cost depends on it.
+
+        Args:
+            cost: What the spec builds.
+            columns: The names of the outcomes, in their order; none where they are not known.
+        """
+        return [*outcome_number_notes(self.parameters, self.program, columns), *order_notes(cost, columns)]
+
+    def _complete_program(self) -> None:
+        """The program itself, its units where no others are given, and all its numbers, of which some are given."""
+        from stakes.cost_spec.files import read_program
+
+        if self.program is None:
+            read = read_program(self.path)
+            object.__setattr__(self, "program", read.program)
+            for key in UNIT_KEYS:
+                object.__setattr__(self, key, getattr(self, key) or getattr(read, key))
+        numbers = self.program.numbers
+        if others := [key for key in without_risk(self.parameters) if key not in numbers]:
+            all_numbers = f"; {did_you_mean(others[0], tuple(numbers)) if numbers else 'it has none'}"
+            hint = nearest_hint(others[0], (*numbers, *COMMON_KEYS)) or all_numbers
+            raise CostError(f"the program {self.path.name!r} has no number {others[0]!r}{hint}")
+        object.__setattr__(self, "parameters", {**numbers, **self.parameters})
+        self.build()  # which refuses what makes no program
+
+    def record(self) -> dict[str, Any]:
+        """What JSON can hold; of a user's file its name and SHA-256, never where it lies; of a program its words."""
+        name = f"{self.path.name}:{self.function}" if self.is_own else self.path.name if self.is_program else self.name
+        units = {key: getattr(self, key) for key in UNIT_KEYS}
+        own: dict[str, Any] = {"sha256": self.sha256} if self.is_own else {}
+        if self.is_program:
+            from stakes.cost_spec.files import program_record
+
+            own["program"] = program_record(replace(self.program, numbers=without_risk(self.parameters)))
+        plain = {key: _plain(value) for key, value in self.parameters.items()}
+        return {"name": name, "parameters": plain, **units, **own}
+
+    def kept(self) -> "CostSpec":
+        """The spec as a record has it: of a user's own cost no place of its file."""
+        return CostSpec.from_record(self.record())
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "CostSpec":
+        """The spec of a record; a user's own code is known by name alone, and `build` refuses it.
+
+        Args:
+            record: What `record` gave.
+        """
+        words = {**record, "recorded": True}
+        program = words.pop("program", None)
+        spec = from_plain(CostSpec, words, "cost")
+        if spec.is_program:
+            from stakes.cost_spec.files import recorded_program
+
+            return replace(spec, program=recorded_program(program, "cost.program"))
+        if program is not None:
+            raise CostError(f"cost.program belongs to a program, got the cost {shown(spec.name)} with it")
+        if spec.is_own and not re.fullmatch("[0-9a-f]{64}", spec.sha256):
+            raise CostError(f"cost.sha256 must be 64 hexadecimal digits, got {shown(spec.sha256)}")
+        return spec
+
+
+def _key_values(name: str, text: str) -> dict[str, str]:
+    """What "a=1,b=2" says, by key."""
+    values: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, sign, value = (word.strip() for word in part.partition("="))
+        if not sign or not key or not value:
+            hint = "; decimals are written with a point" if re.fullmatch(r"\d+", part) else ""
+            raise CostError(f"the cost {name} must be followed by key=value, separated by commas, got {part!r}{hint}")
+        if key in values:
+            raise CostError(f"the cost {name} has the parameter {key!r} twice")
+        values[key] = value
+    return values
+
+
+def _value(name: str, key: str, word: str, own: bool) -> ParameterValue:
+    """A number, or several where each outcome may have one; or text, where it is expected and in a user's own cost."""
+    if takes_text(name, key) or (own and key not in ("lower", "upper") and not _is_number(word)):
+        return word
+    if ".." in word and not own and not name.endswith(".toml"):
+        return word  # a range, which the spec reads
+    words = word.split("/") if _may_be_each(name, key) else [word]
+    numbers = tuple(_key_number(name, key, each.strip(), word) for each in words)
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _key_number(name: str, key: str, text: str, word: str) -> float:
+    if not _is_number(text):
+        each = ", or numbers for each outcome as in 1/2/3" if _may_be_each(name, key) else ""
+        raise CostError(f"the parameter {key} of the cost {name} must be a number{each}, got {word!r}")
+    if not math.isfinite(number := float(text)):
+        raise CostError(f"the parameter {key} of the cost {name} must be finite, got {word!r}")
+    return number
+
+
+def _may_be_each(name: str, key: str) -> bool:
+    return name.endswith(".toml") or takes_a_number_each(name, key)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _shortest(value: ParameterValue) -> str:
+    if isinstance(value, tuple):
+        return "/".join(map(_shortest, value))
+    return str(value) if isinstance(value, str | ParameterRange) else repr(value).removesuffix(".0")
+
+
+def _plain(value: ParameterValue) -> Any:
+    """What JSON can hold."""
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, ParameterRange) else value
+
+
+def cost_again(kept: CostSpec, given: str | None) -> CostSpec:
+    """The cost on record; a user's own must be given again and be the same, and none may take its place.
+
+    Args:
+        kept: The cost as the record of the fit has it.
+        given: The cost in words, as in --cost; None where the user gave none.
+    """
+    if given is None:
+        kept.build()  # which refuses a user's own, and says how it is given
+        return kept
+    spec = CostSpec.parse(given)
+    spec = replace(spec, unit=spec.unit or kept.unit, action_unit=spec.action_unit or kept.action_unit)
+    now, before = spec.record(), kept.record()
+    if now == before:
+        return spec
+    if now | {"sha256": ""} == before | {"sha256": ""}:
+        raise SettingError(f"the file of the cost {kept.name!r} has changed since the fit: its SHA-256 is another")
+    example = f"PATH/{kept}" if kept.is_own else str(kept)
+    raise SettingError(f"the cost must be that of the fit, as in --cost {example}, got {given!r}")

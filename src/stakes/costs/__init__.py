@@ -1,0 +1,1 @@
+"""What an action costs: the protocol, costs of one number, parameter ranges."""

@@ -1,0 +1,244 @@
+"""Weighted members: weights (..., M), of which only the ratios matter, and members in order."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from stakes.argument_checks import known_false
+from stakes.errors import NonFiniteError, SettingError, ShapeError
+
+
+def register_operator(
+    name: str, schema: str, function: Callable[..., Any], fake: Callable[..., Any]
+) -> Callable[..., Any]:
+    """An operator of one tensor, without a gradient; it returns what may be called in place of the function.
+
+    Args:
+        name: Its name, without that of the package.
+        schema: Its arguments and results, such as "(Tensor values) -> Tensor".
+        function: What it does. The leading axes of its argument and its results are batch axes, however many.
+        fake: Empty results of the right shapes for an argument.
+    """
+    full_name = f"stakes::{name}"
+    torch.library.define(full_name, schema)
+    torch.library.impl(full_name, "CompositeExplicitAutograd", function)
+    torch.library.register_fake(full_name, fake)
+    operator: Callable[..., Any] = getattr(torch.ops.stakes, name).default
+
+    def over_batch(_info: Any, in_dims: tuple[int | None], values: torch.Tensor) -> tuple[Any, Any]:
+        results = operator(values.movedim(in_dims[0] or 0, 0))
+        return results, (0,) * len(results) if isinstance(results, tuple) else 0
+
+    torch.library.register_vmap(full_name, over_batch)
+    return operator
+
+
+_FEW = 4096  # below this many numbers torch's sort costs less than the way to numpy
+_AT_ONCE = 1 << 17  # numbers ranked at a time, so that what lies between stays in the cache
+_INDEX_BITS = 28  # spare mantissa bits of a float32 held in a float64, less the one that decides rounding
+
+
+def sort_members(values: Tensor) -> Tensor:
+    """The values in ascending order along the last axis, without gradient.
+
+    Args:
+        values: Any floating tensor (..., M).
+    """
+    if values.numel() <= _FEW:
+        return torch.sort(values.detach(), dim=-1).values
+    ordered: Tensor = _sort_members(values.detach())
+    return ordered
+
+
+def rank_balance(values: Tensor) -> Tensor:
+    """How many members lie below each one, less how many lie above it, (..., M), without gradient.
+
+    It is the derivative of sum_{m<j} |y_m - y_j| by y_m; tied members share one number.
+
+    Args:
+        values: Members (..., M) with one value each.
+    """
+    balance: Tensor = _rank_balance(values.detach())
+    return balance
+
+
+def _sorted(values: Tensor) -> Tensor:
+    values = values.contiguous()
+    if values.device.type == "cpu":
+        return torch.from_numpy(np.sort(values.numpy(), axis=-1))
+    return torch.sort(values, dim=-1).values
+
+
+def _balance(values: Tensor) -> Tensor:
+    values = values.contiguous()
+    if values.device.type != "cpu":
+        return _balance_by_search(torch.sort(values, dim=-1).values, values)
+    flat = values.reshape(-1, values.shape[-1])
+    balance = torch.empty_like(flat)
+    rows = max(1, _AT_ONCE // flat.shape[-1])
+    for part, result in zip(flat.split(rows), balance.split(rows), strict=True):
+        _balance_on_cpu(part, result)
+    return balance.reshape(values.shape)
+
+
+def _balance_on_cpu(values: Tensor, result: Tensor) -> None:
+    members = values.shape[-1]
+    ordered, order = _argsort_on_cpu(values)
+    ranks = torch.arange(1 - members, members, 2, dtype=values.dtype)  # below less above, without ties
+    result.scatter_(-1, order, ranks.expand_as(values))
+    tied = (ordered[:, 1:] == ordered[:, :-1]).any(-1)
+    if tied.any():
+        result[tied] = _balance_by_search(ordered[tied], values[tied])
+
+
+def _balance_by_search(ordered: Tensor, values: Tensor) -> Tensor:
+    below = torch.searchsorted(ordered, values)
+    below_or_tied = torch.searchsorted(ordered, values, right=True)
+    return (below + below_or_tied - values.shape[-1]).to(values.dtype)
+
+
+def _argsort_on_cpu(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Sorted values and their order. A float32 widened to float64 carries its index in the spare low bits."""
+    if values.dtype != torch.float32 or values.shape[-1] >= 1 << _INDEX_BITS:
+        ordered, order = torch.sort(values, dim=-1)
+        return ordered, order
+    indices = torch.arange(values.shape[-1])
+    keys = (values.double() + 0.0).view(torch.int64) | indices
+    keys = torch.from_numpy(np.sort(keys.view(torch.float64).numpy(), axis=-1))
+    return keys.float(), keys.view(torch.int64) & ((1 << _INDEX_BITS) - 1)
+
+
+def _same_shape(values: Tensor) -> Tensor:
+    return torch.empty_like(values, memory_format=torch.contiguous_format)
+
+
+_sort_members = register_operator("sort_members", "(Tensor values) -> Tensor", _sorted, _same_shape)
+_rank_balance = register_operator("rank_balance", "(Tensor values) -> Tensor", _balance, _same_shape)
+
+
+def relative_weights(weights: Tensor | None, samples: Tensor) -> Tensor | None:
+    """The weights as multiples of an equal share, (..., M), each case adding up to M; None stays None.
+
+    Args:
+        weights: What each member weighs, not negative and not all zero: (..., M) that broadcasts to the cases, such as
+            (M,) for weights that all cases share. None where all members count alike.
+        samples: Members (..., M, D), whose type the result has.
+    """
+    if weights is None:
+        return None
+    if not isinstance(weights, Tensor):
+        raise ShapeError(f"weights must be a torch.Tensor of shape (..., M), got {type(weights).__name__}")
+    wanted = samples.shape[:-1]
+    if not _fits(weights.shape, wanted):
+        raise ShapeError(
+            f"weights must have shape (..., M) and broadcast to {tuple(wanted)}, got {tuple(weights.shape)}"
+        )
+    exact = weights.detach().double()
+    if known_false(torch.isfinite(exact)):
+        raise NonFiniteError("weights must be finite, got NaN or infinite values")
+    total = exact.sum(-1, keepdim=True)
+    if known_false(exact >= 0) or known_false(total > 0):
+        raise SettingError("weights must not be negative, and not all zero in any case")
+    return (exact * (exact.shape[-1] / total)).to(samples.dtype).expand(wanted)
+
+
+def _fits(shape: torch.Size, wanted: torch.Size) -> bool:
+    """Whether there is a weight for each member, and the other axes broadcast."""
+    sizes = zip(reversed(shape[:-1]), reversed(wanted[:-1]), strict=False)
+    return shape[-1:] == wanted[-1:] and len(shape) <= len(wanted) and all(size in (1, other) for size, other in sizes)
+
+
+def refuse_weights(weights: Tensor | None, estimator: str, instead: str) -> None:
+    """Raise where members are weighted and an estimator counts them.
+
+    Args:
+        weights: What each member weighs; None passes.
+        estimator: The estimator that is asked for.
+        instead: The one that takes weights.
+    """
+    if weights is not None:
+        raise SettingError(
+            f'estimator must be "{instead}" where members have weights: "{estimator}" corrects for the number of equal '
+            "members, and weights say nothing about it"
+        )
+
+
+def mean_of_members(values: Tensor, weights: Tensor | None, axis: int) -> Tensor:
+    """The weighted mean over the members; one without weight counts for nothing, whatever its value.
+
+    Args:
+        values: A value of each member, with M on the axis.
+        weights: Multiples of an equal share that broadcast against the values; None where all members count alike.
+        axis: That of the members.
+    """
+    if weights is None:
+        return values.mean(axis)
+    counts = weights != 0
+    return (weights * torch.where(counts, values, 0.0)).mean(axis)
+
+
+def counted(values: Tensor, weights: Tensor | None) -> Tensor:
+    """The values of the members, each without weight in place of the heaviest one: whatever it is, it asks for nothing.
+
+    Args:
+        values: Numbers of each member, (..., M, n).
+        weights: What each member weighs, (..., M); None where all count alike.
+    """
+    if weights is None:
+        return values
+    each = weights.expand(values.shape[:-1])
+    heaviest = each.argmax(-1)[..., None, None].expand(*values.shape[:-2], 1, values.shape[-1])
+    return torch.where(each[..., None] > 0, values, values.gather(-2, heaviest))
+
+
+class OrderedMembers(NamedTuple):
+    """Members in ascending order, without gradient; zero weights count for nothing.
+
+    Attributes:
+        values: The values, (..., M).
+        counts: How many members there are up to each, or what they weigh, (..., M) or (M,).
+        sums: The sum of the members up to each, each times its weight, (..., M).
+    """
+
+    values: Tensor
+    counts: Tensor
+    sums: Tensor
+
+
+def in_order(values: Tensor, weights: Tensor | None) -> OrderedMembers:
+    """The members in ascending order, with their counts and sums.
+
+    Args:
+        values: One number a member, (..., M).
+        weights: Multiples of an equal share, (..., M); None where all members count alike.
+    """
+    if weights is None:
+        ordered = sort_members(values)
+        counts = torch.arange(1, values.shape[-1] + 1, dtype=values.dtype, device=values.device)
+        return OrderedMembers(ordered, counts, torch.cumsum(ordered, -1))
+    ordered, order = torch.sort(values.detach(), dim=-1)
+    each = weights.gather(-1, order)
+    counts = each.double().cumsum(-1).to(values.dtype)
+    return OrderedMembers(ordered, counts, torch.cumsum(each * ordered, -1))
+
+
+def weight_balance(values: Tensor, weights: Tensor) -> Tensor:
+    """What lies below each member, less what lies above it, times its own weight, (..., M), without gradient.
+
+    It is the derivative of sum_{m<j} w_m w_j |y_m - y_j| by y_m; tied members share the weight between them.
+
+    Args:
+        values: Members (..., M) with one value each.
+        weights: What each of them weighs, (..., M).
+    """
+    fixed = values.detach().contiguous()
+    ordered, order = torch.sort(fixed, dim=-1)
+    up_to = pad(weights.gather(-1, order).double().cumsum(-1), (1, 0))  # (..., M + 1), nothing below the first
+    below, below_or_tied = (
+        up_to.gather(-1, torch.searchsorted(ordered, fixed, right=right)) for right in (False, True)
+    )
+    return weights * (below + below_or_tied - up_to[..., -1:]).to(values.dtype)

@@ -1,0 +1,346 @@
+"""A cost parameter that is a range: decision makers who differ in one number and share one forecast."""
+
+import math
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+
+import torch
+from torch import Tensor
+
+from stakes.costs.cost import Cost
+from stakes.errors import CostError, SettingError
+
+if TYPE_CHECKING:
+    from stakes.costs.cost import Cost, Parameter
+
+
+_LINEAR = ":linear"
+_DEVIATION = math.sqrt(1 / 12)  # of a number drawn evenly between 0 and 1
+
+
+@dataclass(frozen=True)
+class ParameterRange:
+    """All values of a cost parameter from `low` to `high`, of which every case has its own.
+
+    Training draws one for each case and step, evenly over the logarithm. A range is no number: a cost that has one
+    says nothing until each case has its value.
+
+    Attributes:
+        low: The least value; positive where `log` is true.
+        high: The largest value, above `low`.
+        log: Whether values are spread evenly over their logarithm; otherwise over themselves.
+
+    >>> shared = ParameterRange(1, 50)
+    >>> str(shared), round(shared.middle, 2), [round(value, 2) for value in shared.points(3)]
+    ('1..50', 7.07, [1.0, 7.07, 50.0])
+    """
+
+    low: float
+    high: float
+    log: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise CostError(f"{name} of a range must be a finite number, got {value!r}")
+            object.__setattr__(self, name, float(value))
+        if not self.low < self.high:
+            raise CostError(f"a range must go from a number to a larger one, got {self}")
+        if self.log and self.low <= 0:
+            raise CostError(
+                f"a range that is spread over its logarithm must be positive, got {self}; write {self}{_LINEAR}, or "
+                "log=False in Python"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The range in words: "1..50", or "-5..5:linear" for one that is not spread over its logarithm.
+
+        Args:
+            text: What was written.
+        """
+        low, dots, high = text.removesuffix(_LINEAR).partition("..")
+        try:
+            ends = float(low), float(high)
+        except ValueError:
+            dots = ""
+        if not dots:
+            raise CostError(f"a range must be written LOW..HIGH, as in 1..50, got {text!r}")
+        return cls(*ends, log=not text.endswith(_LINEAR))
+
+    def __str__(self) -> str:
+        ends = "..".join(repr(end).removesuffix(".0") for end in (self.low, self.high))
+        return ends if self.log else ends + _LINEAR
+
+    def at(self, share: "Tensor") -> "Tensor":
+        """The values (...) at shares of the way from the low end to the high one.
+
+        Args:
+            share: Numbers (...) between 0 and 1.
+        """
+        if not self.log:
+            return self.low + share * (self.high - self.low)
+        way = math.log(self.high / self.low)
+        return (self.low * (share * way).exp()).clamp(self.low, self.high)
+
+    def standardised(self, value: "Tensor") -> "Tensor":
+        """What a model sees of values (...): mean 0 and scale 1 over the range, on the scale it is spread over.
+
+        Args:
+            value: Values (...) of the parameter.
+        """
+        return (self.share(value) - 0.5) / _DEVIATION
+
+    def share(self, value: "Tensor") -> "Tensor":
+        """How far values (...) are on the way from the low end to the high one, from 0 to 1; `at` goes back.
+
+        Args:
+            value: Values (...) of the parameter.
+        """
+        if self.log:
+            return (value / self.low).log() / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def points(self, count: int) -> tuple[float, ...]:
+        """So many values, evenly spread, both ends among them.
+
+        Args:
+            count: How many, at least 2.
+        """
+        shares = [place / (count - 1) for place in range(count)]
+        inner = [self._at(share) for share in shares[1:-1]]
+        return (self.low, *inner, self.high)
+
+    @property
+    def middle(self) -> float:
+        """The value half-way: the geometric mean of both ends, or their mean where the range is linear."""
+        return self._at(0.5)
+
+    def _at(self, share: float) -> float:
+        if self.log:
+            return self.low * math.exp(share * math.log(self.high / self.low))
+        return self.low + share * (self.high - self.low)
+
+    def refuse(self, *_: object) -> NoReturn:
+        """Raise, since a range cannot be reckoned with."""
+        raise CostError(
+            f"a parameter of the cost is the range {self}: nothing can be decided or paid before each case has its own "
+            f"value, such as {self.middle:.3g}"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __float__ = refuse
+
+
+@dataclass(frozen=True)
+class RangedParameter:
+    """The parameter of a cost that is a range.
+
+    Attributes:
+        name: What the cost calls it.
+        range: Its values.
+    """
+
+    name: str
+    range: ParameterRange
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.range}"
+
+    def require_inside(self, least: float, most: float) -> None:
+        """Raise unless all values lie in the range.
+
+        Args:
+            least: The least of the values.
+            most: The largest of them.
+        """
+        for value in (least, most):
+            if not self.range.low <= value <= self.range.high:
+                raise CostError(
+                    f"{self.name} must lie in {self.range.low:g} to {self.range.high:g}, for which the forecast is "
+                    f"trained, got {value:g}"
+                )
+
+
+def ranged_parameter(cost: object) -> RangedParameter | None:
+    """The parameter of the cost that is a range; None where all are numbers.
+
+    Args:
+        cost: Any cost; one that is averse to risk is looked into.
+    """
+    own = _ranges(cost)
+    if not own and hasattr(cost, "hidden_parts"):
+        return ranged_parameter(getattr(cost, "cost", None))
+    return own[0] if own else None
+
+
+def refuse_range(cost: object) -> None:
+    """Raise where a parameter of the cost is a range, and all cases belong to one decision maker.
+
+    Args:
+        cost: Any cost.
+    """
+    if (ranged := ranged_parameter(cost)) is not None:
+        ranged.range.refuse()
+
+
+def parameter_value(cost: object, name: str) -> float | None:
+    """The number that the cost has for a parameter; None where it has none of that name.
+
+    Args:
+        cost: Any cost; one that is averse to risk is looked into.
+        name: The name of the parameter.
+    """
+    value = getattr(cost, name, None)
+    if value is None and hasattr(cost, "hidden_parts"):
+        return parameter_value(getattr(cost, "cost", None), name)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def with_parameter(cost: "Cost", name: str, value: "Parameter") -> "Cost":
+    """The cost with a value in place of its range.
+
+    Args:
+        cost: A cost with a range, `ranged_parameter` of which has this name.
+        name: The name of the parameter.
+        value: A number, or a tensor of the batch shape (...).
+    """
+    if _ranges(cost):
+        return cast("Cost", replace(cast(Any, cost), **{name: value}))
+    inner = with_parameter(cast(Any, cost).cost, name, value)
+    return cast("Cost", replace(cast(Any, cost), cost=inner))
+
+
+def checked_at_both_ends(cost: object) -> bool:
+    """Whether a parameter of the cost is a range, at both ends of which the cost is then checked.
+
+    Args:
+        cost: A dataclass that checks its numbers where it is made.
+    """
+    ranges = _ranges(cost)
+    if len(ranges) > 1:
+        raise CostError(f"one parameter of a cost may be a range, got {' and '.join(map(str, ranges))}")
+    for each in ranges:
+        if each.name in ("lower", "upper"):
+            raise CostError(f"{each.name} cannot be a range, got {each.range}: it is the same for all decision makers")
+        for end in (each.range.low, each.range.high):
+            replace(cast(Any, cost), **{each.name: end})
+    return bool(ranges)
+
+
+def _ranges(cost: object) -> list[RangedParameter]:
+    if not is_dataclass(cost):
+        return []
+    values = {field.name: getattr(cost, field.name) for field in fields(cost)}
+    return [RangedParameter(name, value) for name, value in values.items() if isinstance(value, ParameterRange)]
+
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class ParameterColumn:
+    """The column of features that holds the parameter of each case; there is none where no parameter is a range.
+
+    Attributes:
+        parameter: The parameter; None where the cost has no range, and all below leaves things as they are.
+        conditioned: Whether models see it, as a feature standardised over the range.
+    """
+
+    parameter: RangedParameter | None = None
+    conditioned: bool = False
+
+    def __post_init__(self) -> None:
+        if self.conditioned and self.parameter is None:
+            raise SettingError(
+                "conditioned is for a cost with a range, such as shortfall:penalty=1..50, got one without: fit anew, "
+                "without it, for one decision maker"
+            )
+
+    @classmethod
+    def of(cls, cost: Cost, conditioned: bool = False) -> "ParameterColumn":
+        """The column of the cases that a cost with a range is paid for.
+
+        Args:
+            cost: Any cost.
+            conditioned: Whether models see the parameter.
+        """
+        return cls(ranged_parameter(cost), conditioned)
+
+    @property
+    def width(self) -> int:
+        """How many columns there are, 0 or 1."""
+        return 0 if self.parameter is None else 1
+
+    def spread(self, cases: int) -> Tensor:
+        """A value for each case, (N, width), the same every time: any stretch of cases covers the range evenly.
+
+        Args:
+            cases: How many cases there are, N.
+        """
+        shares = ((torch.arange(cases, dtype=torch.float64) + 0.5) * _GOLDEN) % 1
+        return self.at(shares[:, None].expand(cases, self.width))
+
+    def at(self, shares: Tensor) -> Tensor:
+        """Values (..., width) at shares of the way through the range.
+
+        Args:
+            shares: Numbers (..., width) between 0 and 1.
+        """
+        return shares if self.parameter is None else self.parameter.range.at(shares)
+
+    def values(self, features: Tensor) -> Tensor:
+        """The column itself, (...), of features that have it.
+
+        Args:
+            features: Features (..., F + 1).
+        """
+        return features[..., -1]
+
+    def replaced(self, features: Tensor, values: Tensor) -> Tensor:
+        """The features with other values in the column.
+
+        Args:
+            features: Features (..., F + width).
+            values: Values (..., width) of the parameter.
+        """
+        return features if self.parameter is None else torch.cat([features[..., :-1], values.to(features)], -1)
+
+    def without(self, features: Tensor) -> Tensor:
+        """The features (..., F) alone.
+
+        Args:
+            features: Features (..., F + width).
+        """
+        return features if self.parameter is None else features[..., :-1]
+
+    def seen(self, features: Tensor) -> Tensor:
+        """What a model sees: features and parameter where it is conditioned, (..., F + 1), else features alone.
+
+        Args:
+            features: Features (..., F + width).
+        """
+        if self.parameter is None or not self.conditioned:
+            return self.without(features)
+        return torch.cat([features[..., :-1], self.parameter.range.standardised(features[..., -1:])], -1)
+
+    def unmoved(self, features: Tensor) -> Tensor:
+        """What a model is scaled by: as `seen`, with 0, the middle of the range, for every parameter.
+
+        Args:
+            features: Features (..., F + width).
+        """
+        if not self.conditioned:
+            return self.without(features)
+        return torch.cat([features[..., :-1], torch.zeros_like(features[..., -1:])], -1)
+
+    def cost(self, cost: Cost, features: Tensor) -> Cost:
+        """The cost that each of these cases pays: as it is where it has no range.
+
+        Args:
+            cost: The cost, whose parameter may meanwhile be a number.
+            features: Features (..., F + width).
+        """
+        own = ranged_parameter(cost)
+        return cost if own is None else with_parameter(cost, own.name, self.values(features))

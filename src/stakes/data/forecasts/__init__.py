@@ -1,0 +1,1 @@
+"""Forecasts that somebody else makes: members, quantiles, grids, long tables."""

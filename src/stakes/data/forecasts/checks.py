@@ -1,0 +1,454 @@
+"""What looks wrong with a forecast: codes for missing values, other units, quantiles taken for members."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.data.forecasts.values import ForecastValues, cases_text
+from stakes.errors import TableError, listed, names_text
+from stakes.text import count_text, number_text
+
+Floats = NDArray[np.float64]
+
+_USUAL = np.array([-99, -99.9, 999, 999.9, 9999, 9999.9, 99999, -999, -999.9, -9999, -9999.9, -99999, -32768])
+_CODES = np.concatenate([_USUAL, _USUAL.astype(np.float32).astype(np.float64)])
+_FAR = 10.0  # times the range of all else: what lies so far beyond it is doubted, whatever it is
+_LARGER = 1.25  # times all else: a code that is no larger may be one of the numbers, as 999 MW or 999.9 hPa
+_HUGE, _ABSURD = (
+    1e6,
+    1000.0,
+)  # no smaller number is absurd by itself, nor one less beyond: one of many may have all rain
+
+
+def missing_code_notes(outcomes: Floats, forecasts: Floats, column: str, cells: Floats, name: str) -> tuple[str, ...]:
+    """A sentence for each value that is a usual code beyond all other numbers, or lies absurdly far beyond them.
+
+    Args:
+        outcomes: What happened, in any shape, NaN where it is missing.
+        forecasts: What was forecast, in the same unit, in any shape, NaN where it is missing.
+        column: The column of the outcomes.
+        cells: What stands in that column, row by row, (n,).
+        name: What the sentences call the file.
+    """
+    return tuple(_note(value, column, _rows(cells, value), name) for value in _doubted(outcomes, forecasts))
+
+
+def case_code_notes(
+    outcomes: Floats, forecasts: Floats, column: str, index: "pd.Index[Any]", name: str
+) -> tuple[str, ...]:
+    """The same of outcomes that are known by their case, be they ever so few; one that is merely far is not doubted.
+
+    Args:
+        outcomes: What happened, (N,), NaN where it is missing.
+        forecasts: What was forecast, in the same unit, in any shape, NaN where it is missing.
+        column: The column of the outcomes.
+        index: The N cases.
+        name: What the sentences call the file.
+    """
+    known = np.concatenate([values[~np.isnan(values)] for values in (outcomes, forecasts)])
+    value = doubtful_end(known) if len(known) else None
+    if value is None or not (outcomes == value).any():
+        return ()
+    return (_note(value, column, cases_text(index, outcomes == value), name),)
+
+
+def without_codes(values: Floats) -> Floats:
+    """The values with NaN in place of what looks like a code for a missing one, of each target by itself.
+
+    Args:
+        values: Numbers (..., D) of D targets, NaN where they are missing.
+    """
+    kept = values.copy()
+    for place in range(values.shape[-1]):
+        known = values[..., place][~np.isnan(values[..., place])]
+        code = doubtful_end(known) if len(known) else None
+        if code is not None:
+            kept[..., place][values[..., place] == code] = np.nan
+    return kept
+
+
+def _doubted(outcomes: Floats, forecasts: Floats) -> list[float]:
+    """Outcomes that are usual codes beyond all other numbers, or lie absurdly far beyond them."""
+    seen, ahead = (values[~np.isnan(values)] for values in (outcomes, forecasts))
+    known = np.concatenate([seen, ahead])
+    plain = known[~np.isin(known, _CODES)]
+    if not len(seen) or not len(plain):
+        return []
+    codes = [value for value in np.unique(seen[np.isin(seen, _CODES)]) if _is_apart(value, plain)]
+    ends = [value for value in (seen.min(), seen.max()) if value not in codes]
+    far = [value for value in ends if _is_far(value, plain[plain != value])]
+    return [float(value) for value in (*codes, *far)]
+
+
+def doubtful_end(values: Floats) -> float | None:
+    """The least or the largest of many values, where it is a usual code or absurd, far beyond all others; else None.
+
+    Args:
+        values: Numbers in any shape, none of them missing.
+    """
+    for end in (values.min(), values.max()):
+        others = values[values != end]
+        if not len(others):
+            continue
+        absurd = abs(end) > _HUGE and _beyond(end, others) > _ABSURD * float(np.abs(others).max())
+        if absurd or (end in _CODES and _is_apart(end, others)):
+            return float(end)
+    return None
+
+
+def _beyond(value: float, others: Floats) -> float:
+    """How far a value lies outside the range of others; negative inside."""
+    return float(max(others.min() - value, value - others.max()))
+
+
+def _is_apart(code: float, others: Floats) -> bool:
+    """Whether a code beyond other numbers is none of them: of another sign, or much larger."""
+    low, high = float(others.min()), float(others.max())
+    other_sign = code < 0 <= low or high <= 0 < code
+    return _beyond(code, others) > 0 and (other_sign or abs(code) > _LARGER * max(-low, high))
+
+
+def _is_far(value: float, others: Floats) -> bool:
+    return len(others) > 0 and _beyond(value, others) > _FAR * float(np.ptp(others)) > 0
+
+
+def _rows(cells: Floats, value: float) -> str:
+    rows = np.flatnonzero(cells == value) + 1
+    more = f" and {count_text(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""
+    return f"data row {rows[0]}{more}"
+
+
+def _note(value: float, column: str, where: str, name: str) -> str:
+    return (
+        f"{name} has {number_text(value)} in {column!r}, {where}, beyond all other outcomes and forecasts; it is taken "
+        "for what happened: if it stands for a missing value, leave the field empty"
+    )
+
+
+Values = TypeVar("Values")
+
+_KINDS: dict[str, dict[str, tuple[float, float]]] = {  # factor and offset to the first of each kind
+    "temperature": {"degC": (1, 0), "K": (1, -273.15), "degF": (5 / 9, -160 / 9)},
+    "speed": {"m/s": (1, 0), "km/h": (1 / 3.6, 0), "knots": (1852 / 3600, 0), "mph": (0.44704, 0)},
+    "depth of water": {"mm": (1, 0), "m": (1000, 0), "cm": (10, 0), "kg m-2": (1, 0)},
+    "pressure": {"hPa": (1, 0), "Pa": (0.01, 0), "kPa": (10, 0)},
+    "power": {"MW": (1, 0), "W": (1e-6, 0), "kW": (1e-3, 0), "GW": (1000, 0)},
+    "share": {"1": (1, 0), "%": (0.01, 0)},
+}
+_SAME = {
+    **dict.fromkeys(("kelvin", "Kelvin"), "K"),
+    **dict.fromkeys(("°C", "C", "celsius", "Celsius", "degrees_celsius", "degree_Celsius", "deg_C"), "degC"),
+    **dict.fromkeys(("°F", "F", "fahrenheit"), "degF"),
+    **dict.fromkeys(("m s-1", "m s**-1", "m.s-1", "ms-1", "metre/second"), "m/s"),
+    **dict.fromkeys(("km h-1", "kmh", "kph"), "km/h"),
+    **dict.fromkeys(("kn", "kt", "knot"), "knots"),
+    **dict.fromkeys(("kg m**-2", "kg/m2", "kg/m^2", "millimetre"), "kg m-2"),
+    **dict.fromkeys(("metre", "meter", "m of water equivalent"), "m"),
+    **dict.fromkeys(("percent", "per cent"), "%"),
+    "mbar": "hPa",
+    "fraction": "1",
+}
+
+
+def in_unit(values: Values, given: str, wanted: str) -> Values:
+    """Values in the wanted unit; units that are not known, or of another kind, are refused.
+
+    >>> import numpy as np
+    >>> in_unit(np.array([273.15, 300.0]), "K", "degC").round(2).tolist()
+    [0.0, 26.85]
+
+    Args:
+        values: Values in the given unit, an array of any kind.
+        given: Their unit as their file has it.
+        wanted: The unit that is wanted.
+    """
+    if given == wanted:
+        return values
+    from_unit, to_unit = (_SAME.get(unit, unit) for unit in (given, wanted))
+    for units in _KINDS.values():
+        if from_unit in units and to_unit in units:
+            (factor, offset), (other_factor, other_offset) = units[from_unit], units[to_unit]
+            return cast(Values, (cast(Any, values) * factor + offset - other_offset) / other_factor)
+    known = next((units for units in _KINDS.values() if from_unit in units), None)
+    hint = f"; from {given} there is {listed([*known])}" if known else ""
+    raise TableError(f"values in {given!r} cannot be turned into {wanted!r}{hint}")
+
+
+_LEAST_CASES = 10  # to tell units apart
+_MANY_CASES = 50  # among which a spell of other weather, or of other prices, does not look like another unit
+_MAGNITUDE = 10.0  # times as large, for fewer cases
+_FAR_UNITS = 10.0  # standard deviations between medians: 273 K are 30 of them in most climates
+_OTHER_SIZE = 0.5  # of the larger median: members around 62 and around 81 are two clusters, in one unit
+_MOST = 0.75  # of the cases that differ from the median tell how far values lie from it
+_STRAY, _FEW = 10.0, 0.02  # times as far, and the share of all cases that may lie there
+_WIDE = 50.0  # times the other standard deviation: a hundred for percent among fractions
+
+
+def require_one_unit(members: Floats, name: str) -> None:
+    """Raise where a member of many cases cannot be in the unit of the others.
+
+    Args:
+        members: Members (N, M, D); fewer than three members, or ten cases, tell nothing.
+        name: What messages call the file.
+    """
+    cases, count, _ = members.shape
+    if cases < _LEAST_CASES or count < 3:
+        return
+    medians, deviations = np.median(members, axis=0), _deviations(members)  # (M, D)
+    centre, usual = np.median(medians, axis=0), np.median(deviations, axis=0)  # (D,)
+    odd = np.argwhere(_unlike(medians, deviations, centre, usual))
+    if len(odd):
+        member, target = odd[0]
+        raise TableError(
+            f"{name} has a member that cannot be in the unit of the others: member {member + 1} lies around "
+            f"{_text(medians[member, target])}, the others around {_text(centre[target])}; give all in one unit"
+        )
+
+
+def require_unit_of_outcomes(members: Floats, outcomes: Floats, targets: tuple[str, ...], name: str) -> None:
+    """Raise where the forecast cannot be in the unit of what happened.
+
+    Args:
+        members: Members (N, M, D) of past forecasts; fewer than ten cases tell nothing.
+        outcomes: What happened, (N, D).
+        targets: The names of the D outcomes.
+        name: What messages call the forecast.
+    """
+    for doubt in unit_of_outcomes_doubts(members, outcomes, targets, name):
+        raise TableError(doubt)
+
+
+def unit_of_outcomes_doubts(members: Floats, outcomes: Floats, targets: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """A sentence where the forecast cannot be in the unit of what happened.
+
+    Args:
+        members: Members (N, M, D) of past forecasts; fewer than ten cases tell nothing.
+        outcomes: What happened, (N, D), NaN where it is missing; codes for missing values are left out.
+        targets: The names of the D outcomes.
+        name: What messages call the forecast.
+    """
+    known = ~np.isnan(without_codes(np.concatenate([members, outcomes[:, None]], axis=1))).any((1, 2))
+    members, outcomes = members[known], outcomes[known]
+    if len(members) < _LEAST_CASES:
+        return ()
+    forecast = members.mean(axis=1)  # (N, D)
+    medians, seen = np.median(forecast, axis=0), np.median(outcomes, axis=0)
+    unlike = _unlike(medians, _deviations(forecast), seen, _deviations(outcomes))
+    odd = np.flatnonzero(unlike & ((len(members) >= _MANY_CASES) | _of_another_size(medians, seen)))
+    return tuple(
+        f"{name} cannot be in the unit of its outcomes: {targets[place]} is forecast around "
+        f"{_text(medians[place])} and happens around {_text(seen[place])}; give both in one unit"
+        for place in odd[:1]
+    )
+
+
+def _deviations(values: Floats) -> Floats:
+    """Standard deviations (...) of numbers (N, ...), without the few that lie far beyond most others.
+
+    Numbers equal to the median, as most of rain are, do not tell how far the others lie from it.
+    """
+    away = np.abs(values - np.median(values, axis=0))
+    differ = np.where(away > 0, away, np.nan)
+    some = ~np.isnan(differ).all(0)
+    usual = np.full(away.shape[1:], np.inf)
+    usual[some] = np.nanquantile(differ[:, some], _MOST, axis=0)
+    stray = (away > _STRAY * usual) & (away > np.quantile(away, 1 - _FEW, axis=0))
+    deviations: Floats = values.std(axis=0, where=~stray)
+    return deviations
+
+
+def _unlike(medians: Floats, deviations: Floats, centre: Floats, usual: Floats) -> NDArray[np.bool_]:
+    """Whether medians lie far from others, or values vary far more or less, where they vary at all."""
+    smaller, larger = np.minimum(deviations, usual), np.maximum(deviations, usual)
+    apart, largest = np.abs(medians - centre), np.maximum(np.abs(medians), np.abs(centre))
+    far = (apart > _FAR_UNITS * larger) & (apart > _OTHER_SIZE * largest)
+    return np.asarray((larger > 0) & (far | ((smaller > 0) & (larger > _WIDE * smaller))))
+
+
+def _of_another_size(one: Floats, two: Floats) -> NDArray[np.bool_]:
+    """Whether numbers that are not 0, as in weeks without rain, have other signs, or other magnitudes."""
+    smaller, larger = np.minimum(np.abs(one), np.abs(two)), np.maximum(np.abs(one), np.abs(two))
+    return np.asarray((smaller > 0) & ((one * two < 0) | (larger > _MAGNITUDE * smaller)))
+
+
+def _text(value: np.float64) -> str:
+    return number_text(float(f"{value:.3g}"))
+
+
+_ENDS = (0.01, 0.99)  # quantiles of the sizes of cases
+_TIMES = 3.0  # beyond them: cases of the usual size are then in another unit
+
+
+@dataclass(frozen=True)
+class LearnedForecasts:
+    """Unit, number and size of the forecasts that were learned from.
+
+    The size of a case is its largest member or quantile, without its sign.
+
+    Attributes:
+        count: How many members or quantiles each case had.
+        sizes: For each target that is not always 0, from and up to which size nearly all of its cases were, those of
+            size 0 apart.
+        unit: Their unit, where their file said it, or the one they were turned into; None where it is not known.
+    """
+
+    count: int
+    sizes: Mapping[str, tuple[float, float]]
+    unit: str | None = None
+
+    @classmethod
+    def of(cls, forecast: ForecastValues) -> Self:
+        """What these forecasts are like.
+
+        Args:
+            forecast: The forecasts of all cases.
+        """
+        sizes = {}
+        for place, target in enumerate(forecast.targets):
+            if len(seen := _sizes(forecast.values[..., place])):
+                low, high = np.quantile(seen, _ENDS).tolist()
+                sizes[target] = (low, high)
+        return cls(forecast.values.shape[1], sizes, forecast.unit)
+
+    def in_its_unit(self, forecast: ForecastValues, name: str) -> ForecastValues:
+        """New forecasts in the unit of those that were learned from, with a note; refused where there is no way.
+
+        Args:
+            forecast: The forecasts of all cases.
+            name: What messages call their file.
+        """
+        if self.unit is None or forecast.unit == self.unit:
+            return forecast
+        if forecast.unit is None:
+            note = f"{name} does not say its unit and is taken to be in {self.unit}, as the past forecasts"
+            return replace(forecast, notes=(*forecast.notes, note))
+        note = f"the forecasts in {name} are turned from {forecast.unit} into {self.unit}, the unit of the past ones"
+        values = in_unit(forecast.values, forecast.unit, self.unit)
+        return replace(forecast, values=values, unit=self.unit, notes=(*forecast.notes, note))
+
+    def doubts(self, forecast: ForecastValues) -> tuple[str, ...]:
+        """A sentence where there are more or fewer members than in the past, and where they seem to be in another unit.
+
+        Args:
+            forecast: New forecasts; a target that is not known may be any of those that are.
+        """
+        doubts = []
+        if (count := forecast.values.shape[1]) != self.count:
+            doubts.append(
+                f"each forecast has {count} members, and the past ones had {self.count}: the correction was learned "
+                f"for {self.count}"
+            )
+        sizes = {target: _sizes(forecast.values[..., place]) for place, target in enumerate(forecast.targets)}
+        strange = {target: told for target in sizes if (told := self._other_size(target, sizes[target]))}
+        if strange:
+            of_targets = f" of {names_text([*strange])}" if len(forecast.targets) > 1 else ""
+            of_first = f", those of {next(iter(strange))}" if len(strange) > 1 else ""
+            doubts.append(f"forecasts{of_targets}{of_first} {next(iter(strange.values()))}: another unit?")
+        return tuple(doubts)
+
+    def _other_size(self, target: str, sizes: Floats) -> str | None:
+        """How far forecasts of a target are from what past ones reached; None where they are near."""
+        known = [self.sizes[target]] if target in self.sizes else [*self.sizes.values()]
+        if not known or not len(sizes):
+            return None
+        low, high = min(low for low, _ in known), max(high for _, high in known)
+        usual = float(np.median(sizes))
+        if low / _TIMES <= usual <= high * _TIMES:
+            return None
+        new, least, most = (number_text(each, 3) for each in (usual, low, high))
+        return f"reach {new}, where past ones reached {least} to {most}"
+
+
+def _sizes(values: Floats) -> Floats:
+    """The sizes of those cases (N, M) that have one."""
+    sizes = np.nan_to_num(np.abs(values)).max(axis=1)
+    return np.asarray(sizes[sizes > 0])
+
+
+_HARDLY_BY_CHANCE = math.log(1000)
+_LEAST_MEMBERS, _MANY_MEMBERS = 3, 5  # of two models one is often the higher one, and of three or four for a day or so
+_ENOUGH_CASES = 30  # in which so few may not ascend by chance
+_LEAST_NUMBERS = 30  # of a target, to say what its size is
+_OTHER_UNIT = 300.0  # times as large: watts among kilowatts, not a small site among large ones
+_ALIKE = 10.0  # times, at most, between the others: sites of all sizes, and dawn and noon, tell nothing
+
+
+def member_doubts(forecast: ForecastValues, name: str, may_be_quantiles: bool) -> tuple[str, ...]:
+    """Sentences about members that can hardly be right; none where nothing is doubtful.
+
+    Args:
+        forecast: The forecasts of all cases.
+        name: What the sentences call the file.
+        may_be_quantiles: Whether nobody has said that the values are members.
+    """
+    notes = [*code_doubts(forecast, name), *_unit_doubts(forecast, name)]
+    if may_be_quantiles and forecast.levels is None and ascend_like_quantiles(forecast.values):
+        notes.append(
+            "the members of every case ascend, as quantiles do; if they are quantiles, name the columns by their "
+            "levels, such as q10 and q50, and if they are members, --read-as members says so"
+        )
+    return tuple(notes)
+
+
+def ascend_like_quantiles(values: Floats) -> bool:
+    """Whether members ascend in every case and target, which is hardly by chance.
+
+    Args:
+        values: Members (N, M, D); equal ones, such as dry ones of rain, tell nothing.
+    """
+    cases, members, _ = values.shape
+    if members < _LEAST_MEMBERS or (members < _MANY_MEMBERS and cases < _ENOUGH_CASES):
+        return False
+    steps = np.diff(values, axis=1)
+    if (steps < 0).any():
+        return False
+    rises = np.bincount((steps > 0).sum(1).max(1))  # cases by how often the target that tells most rises
+    orders = sum(each * math.lgamma(count + 2) for count, each in enumerate(rises.tolist()))
+    return orders >= _HARDLY_BY_CHANCE
+
+
+def code_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
+    """A sentence for each target with a value that looks like a code for a missing one.
+
+    Args:
+        forecast: The forecasts of all cases.
+        name: What the sentences call the file.
+    """
+    notes = []
+    for place, target in enumerate(forecast.targets):
+        values = forecast.values[..., place]
+        known = values[~np.isnan(values)]
+        if len(known) < _LEAST_MEMBERS or (value := doubtful_end(known)) is None:
+            continue
+        cases = cases_text(forecast.index, (values == value).any(1))
+        what = "members" if forecast.levels is None else "quantiles"
+        notes.append(
+            f"{name} has {number_text(value)} among the {what} of {target!r}, {cases}, far "
+            "beyond all others; it is taken as it is: if it stands for a missing value, leave the field empty"
+        )
+    return tuple(notes)
+
+
+def _unit_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
+    """A sentence where one target alone is of another size than all others, which are of one."""
+    cases, members, targets = forecast.values.shape
+    if targets < 3 or cases * members < _LEAST_NUMBERS or np.isnan(forecast.values).all((0, 1)).any():
+        return ()
+    sizes = np.nanmedian(np.abs(forecast.values), axis=(0, 1))
+    spreads = np.nanstd(forecast.values, axis=(0, 1))
+    for place, target in enumerate(forecast.targets):
+        others = np.delete(sizes, place)
+        if all(_is_odd(every[place], np.delete(every, place)) for every in (sizes, spreads)):
+            size, low, high = (number_text(float(f"{each:.3g}")) for each in (sizes[place], others.min(), others.max()))
+            return (f"{name} has {target} around {size}, and all other targets around {low} to {high}: another unit?",)
+    return ()
+
+
+def _is_odd(one: np.float64, others: Floats) -> bool:
+    low, high = others.min(), others.max()
+    return bool(low > 0 and one > 0 and high <= _ALIKE * low and (one * _OTHER_UNIT < low or one > high * _OTHER_UNIT))

@@ -1,0 +1,391 @@
+"""Which columns of a table are members, quantiles, targets and sites; what may be either is refused."""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import pandas as pd
+
+from stakes.data.forecasts.quantiles import (
+    NamedQuantile,
+    is_point_forecast,
+    lone_quantile,
+    may_be_members,
+    named_quantiles,
+    require_certain,
+    require_levels,
+)
+from stakes.data.tables.columns import require_columns
+from stakes.errors import TableError, did_you_mean, listed, names_text
+
+RUN_COLUMNS = ("reference_date", "origin_date", "forecast_date", "cutoff", "issued", "init_time")
+"""What the column may be called that says when a forecast was made."""
+
+SERIES_COLUMNS = ("site", "unique_id", "item_id", "location", "series_id")
+"""What the column may be called that says of which site or series a row is."""
+
+AHEAD_COLUMNS = ("lead", "lead_time", "leadtime", "lead_hours", "forecast_hour", "step", "horizon")
+"""What the column may be called that says how far ahead a forecast is."""
+
+_WHERE = ("latitude", "longitude", "lat", "lon", "height", "altitude", "elevation", "level")
+_STATION = ("station", "station_id", "stationid", "id")
+_COORDINATES = {*AHEAD_COLUMNS, *RUN_COLUMNS, "model_id", "target_name", *_WHERE, *_STATION, *SERIES_COLUMNS}
+_MOMENTS = ("mean", "median", "std", "sd", "stddev", "variance", "var", "spread", "min", "max", "minimum", "maximum")
+_STATISTICS = (*_MOMENTS, "ensemble_mean", "ens_mean", "ensemble_std", "ens_std")
+_OUTCOMES = ("outcome", "outcomes", "observed", "observation", "observations", "obs", "actual", "truth")
+
+
+def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> list[str]:
+    """The columns that are named, or lie in a range FIRST:LAST.
+
+    Where both ends name quantiles, as in q0.05:q0.95, the range goes by their levels. Where both are one name with a
+    number, as in h00:h23, it goes by these numbers, in whatever order the columns stand and whatever lies between them,
+    and one that is missing is told. Other ranges go by the order of the file.
+
+    >>> chosen_columns(["control", "m1:m3"], ["time", "control", "m1", "power", "m3", "m2"], "'a.csv'")
+    ['control', 'm1', 'm2', 'm3']
+    >>> chosen_columns(["q0.05:q0.5"], ["q0.95", "q0.5", "q0.1", "q0.05"], "'a.csv'")
+    ['q0.05', 'q0.1', 'q0.5']
+
+    Args:
+        wanted: Names of columns, and ranges FIRST:LAST.
+        columns: The columns of the table, in the order of the file.
+        name: What messages call the file.
+    """
+    chosen: list[str] = []
+    places = {column: place for place, column in enumerate(columns)}
+    for entry in wanted:
+        first, colon, last = entry.partition(":")
+        ends = [first, last] if colon and entry not in places else [entry, entry]
+        for end in ends:
+            if end not in places:
+                raise TableError(f"columns: {name} has no column {end!r}; {did_you_mean(end, columns)}")
+        start, stop = (places[end] for end in ends)
+        counted = None if start == stop else _levels(first, last, columns) or _counted(first, last, columns)
+        if counted is None and start > stop:
+            raise TableError(f"columns must be ranges in the order of {name}, but {last!r} comes before {first!r}")
+        chosen += columns[start : stop + 1] if counted is None else counted
+    if twice := [column for column, count in Counter(chosen).items() if count > 1]:
+        raise TableError(f"columns must name each column once, got {twice[0]!r} twice")
+    return chosen
+
+
+def _levels(first: str, last: str, columns: Sequence[str]) -> list[str] | None:
+    """The quantiles from one level to another, in ascending order; None where the ends name none of one forecast."""
+    named = {each.column: each for each in named_quantiles(columns)}
+    low, high = named.get(first), named.get(last)
+    if low is None or high is None or low.prefix != high.prefix or not 0 <= low.level <= high.level <= 1:
+        return None
+    between = [each for each in named.values() if each.prefix == low.prefix and low.level <= each.level <= high.level]
+    return None if may_be_members(between) else [each.column for each in sorted(between, key=lambda each: each.level)]
+
+
+def _counted(first: str, last: str, columns: Sequence[str]) -> list[str] | None:
+    """The columns that count up from the first to the last in equal steps; None where these are not numbered alike."""
+    start, stop = _number_in(first), _number_in(last)
+    if start is None or stop is None or start[0] != stop[0]:
+        return None
+    (around, low), high = start, stop[1]
+    numbers = {column: own[1] for column in columns if (own := _number_in(column)) is not None and own[0] == around}
+    between = sorted((number, column) for column, number in numbers.items() if low <= number <= high)
+    if not between:
+        raise TableError(f"columns must be ranges that count up, got {first}:{last}")
+    steps = [after - before for (before, _), (after, _) in pairwise(between)]
+    if len(set(steps)) > 1 or 0 in steps:
+        widest = steps.index(max(steps))
+        before, after = (between[place][1] for place in (widest, widest + 1))
+        halves = (one if one == other else f"{one}:{other}" for one, other in ((first, before), (after, last)))
+        raise TableError(
+            f"columns {first}:{last} do not count up evenly, {before} is followed by {after}; if that is meant, write "
+            + ",".join(halves)
+        )
+    return [column for _, column in between]
+
+
+def _number_in(column: str) -> tuple[tuple[str, str], int] | None:
+    """What stands around the last number of a name, and that number; None where it has none."""
+    match = re.fullmatch(r"(.*?)(\d{1,9})(\D*)", column)
+    return None if match is None else ((match[1], match[3]), int(match[2]))
+
+
+def with_ranges(names: Sequence[str], columns: Sequence[str], name: str) -> list[str]:
+    """The names, with the columns of each range FIRST:LAST in its place; a name that is no range stays as it is.
+
+    >>> with_ranges(["h1:h3", "wind"], ["h1", "h2", "h3"], "the table")
+    ['h1', 'h2', 'h3', 'wind']
+
+    Args:
+        names: Names of columns, and ranges.
+        columns: The columns of the table, in the order of the file.
+        name: What messages call the table.
+    """
+    ranged = {entry for entry in names if ":" in entry and entry not in columns}
+    return [
+        column for entry in names for column in (chosen_columns([entry], columns, name) if entry in ranged else [entry])
+    ]
+
+
+def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The columns without those that say where or how far ahead a forecast is, and a note about what was left out.
+
+    Args:
+        columns: Names of columns; where all of them are coordinates, all are kept.
+    """
+    left_out = [column for column in columns if column.lower() in _COORDINATES]
+    if not left_out or len(left_out) == len(columns):
+        return list(columns), ()
+    kept = [column for column in columns if column.lower() not in _COORDINATES]
+    return kept, (f"taken as coordinates and left out: {listed(left_out)}",)
+
+
+def member_columns(columns: Sequence[str], name: str) -> list[str]:
+    """The columns that are members: those of one stem with a number, such as m1 to m50, or all where no two have one.
+
+    A column that looks like no member, or like the outcome, is refused, and so is a statistic beside others.
+
+    Args:
+        columns: The columns of a wide table that are neither its case nor coordinates.
+        name: What messages call the file.
+    """
+    stems = {column: stem for column in columns if (stem := _stem(column)) is not None}
+    stem, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
+    alike = [column for column in columns if stems.get(column) == stem] if count > 1 else columns
+    no_members = {*_OUTCOMES, *(_STATISTICS if len(columns) > 1 else ())}
+    members = [column for column in alike if column.lower() not in no_members]
+    unlike = set(columns) - set(members)
+    if others := [column for column in columns if column in unlike]:
+        which = ("columns", "look") if len(others) > 1 else ("column", "looks")
+        raise TableError(
+            f"{name} has the {which[0]} {listed([*map(repr, others)])}, which {which[1]} like no member; outcomes are "
+            f"another file, and --columns says which are members{such_as(members, columns)}"
+        )
+    return members
+
+
+def target_columns(wanted: Sequence[str], values: Sequence[str], name: str) -> list[str]:
+    """The columns of values that are meant: the wanted ones if all are there, or else the only one there is.
+
+    Args:
+        wanted: The targets that the user named, if any, also as ranges such as h00:h23.
+        values: The columns of values of a long table.
+        name: What messages call the file.
+    """
+    if wanted and len(values) > 1:
+        return chosen_columns(wanted, values, name)
+    if wanted and set(wanted) <= set(values):
+        return list(wanted)
+    if len(values) > 1:
+        raise TableError(
+            f"{name} has several columns of values, {listed(values)}; --target says which are meant, one or several "
+            f"that belong together, as in --target {values[-1]}"
+        )
+    return list(values)
+
+
+def _stem(column: str) -> str | None:
+    """What stands before the number of m1, member_03, m[4] or 0; None where a name ends in no number."""
+    numbered = column[:-1] if column.endswith(("]", ")")) else column
+    stem = numbered.rstrip(string.digits)
+    return stem if stem != numbered else None
+
+
+def such_as(members: Sequence[str], columns: Sequence[str]) -> str:
+    """The end of a sentence that asks for --columns: an example of what can be typed.
+
+    Args:
+        members: The columns that are likely to be meant.
+        columns: All of them, in the order of the file.
+    """
+    if not members:
+        return ""
+    start = columns.index(members[0])
+    together = len(members) > 1 and list(columns[start : start + len(members)]) == members
+    return f", as in --columns {f'{members[0]}:{members[-1]}' if together else ','.join(members)}"
+
+
+_SITE_COLUMNS = (*SERIES_COLUMNS, "station", "station_id")
+_MEMBER = r"(?P<member>(?:member|number|sample|realization|ens|mem|m|s|r|e)?[_\-.]?\d+)"
+_BEFORE = re.compile(rf"(?P<site>.+?)[ _\-.]{_MEMBER}", re.IGNORECASE)  # north_m1
+_BEHIND = re.compile(rf"{_MEMBER}[ _\-.](?P<site>.*\D.*)", re.IGNORECASE)  # m1_north
+_WORDS = ("member", "number", "sample", "realization", "ens", "ensemble", "mem", "m", "s", "r", "e")
+
+
+def member_sites(columns: Sequence[str]) -> dict[str, list[str]] | None:
+    """The columns of each site where every name has a site and a member, and all sites have the same members.
+
+    >>> member_sites(["north_m1", "north_m2", "west_m1", "west_m2"])
+    {'north': ['north_m1', 'north_m2'], 'west': ['west_m1', 'west_m2']}
+
+    Args:
+        columns: Names of columns; None is returned where they are not of several sites.
+    """
+    for sites in _named_sites(columns):
+        members = [list(each) for each in sites.values()]
+        if len(members[0]) > 1 and all(set(each) == set(members[0]) for each in members):
+            return {site: [of_site[member] for member in members[0]] for site, of_site in sites.items()}
+    return None
+
+
+def require_same_members(columns: Sequence[str], name: str) -> None:
+    """Raise where every name has a site and a member, but not all sites have the same members.
+
+    Args:
+        columns: Names of columns.
+        name: What messages call the file.
+    """
+    for sites in _named_sites(columns):
+        counts = Counter(frozenset(members) for members in sites.values())
+        usual, _ = counts.most_common(1)[0]
+        alike = [site for site, members in sites.items() if members.keys() == usual]
+        for site, members in sites.items():
+            if members.keys() != usual and members.keys() & usual:
+                lacking = [member for member in sites[alike[0]] if member not in members]
+                odd = f"no {lacking[0]}" if lacking else f"{next(key for key in members if key not in usual)} besides"
+                raise TableError(
+                    f"{name} must have the same members of each site, got {len(members)} of {site}, which has {odd}, "
+                    f"and {len(usual)} of {names_text(alike)}; --columns says which columns are members"
+                )
+
+
+def _named_sites(columns: Sequence[str]) -> Iterator[dict[str, dict[str, str]]]:
+    """The column of each member of each site, for each way of reading all names so, of several sites."""
+    for pattern in (_BEFORE, _BEHIND):
+        sites: dict[str, dict[str, str]] = {}
+        for column in columns:
+            match = pattern.fullmatch(column)
+            if match is None or match["site"].lower() in _WORDS:
+                break
+            sites.setdefault(match["site"], {})[match["member"]] = column
+        else:
+            if len(sites) > 1:
+                yield sites
+
+
+def site_keys(site: str | None) -> frozenset[str]:
+    """The columns, in lower case, that name sites or cases, and are no numbers: the site 01 is not the site 1.
+
+    Args:
+        site: The column of sites that the user has named; None for the usual names alone.
+    """
+    return frozenset([*_SITE_COLUMNS, "case", *([] if site is None else [site.lower()])])
+
+
+def site_labels(table: pd.DataFrame, site: str | None) -> "pd.Series[Any] | None":
+    """The site of each row, by the column of that name; None where there is none, or one site only and none was named.
+
+    Args:
+        table: The table.
+        site: The column of sites; None looks for the usual names.
+    """
+    if site is None:
+        lower = {str(column).lower(): str(column) for column in reversed(table.columns)}
+        known = next((lower[name] for name in _SITE_COLUMNS if name in lower), None)
+        if known is None or table[known].nunique(dropna=False) < 2:
+            return None
+        site = known
+    require_columns(table, [site], "site")
+    labels = table[site]
+    if labels.isna().any():
+        raise TableError(
+            f"column {site!r} must hold a site in every row, but data row {labels.isna().argmax() + 1} has none"
+        )
+    return labels.astype("str")
+
+
+ReadAs = Literal["auto", "members", "quantiles", "points"]
+"""What columns hold: members, quantiles, or one forecast of each site; "auto" tells by their names."""
+
+_VALUE = "outcome"
+_SHORT_NAME = 2  # letters, of names that say nothing
+
+
+@dataclass(frozen=True)
+class ForecastColumns:
+    """The columns of a forecast.
+
+    Attributes:
+        of_target: The columns of each target, as many of each and in one order.
+        levels: The levels of the quantiles that the columns are; None where they are members.
+        notes: Sentences about what the user should know.
+    """
+
+    of_target: Mapping[str, Sequence[str]]
+    levels: tuple[float, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def forecast_columns(columns: Sequence[str], name: str, read_as: ReadAs, chosen: bool) -> ForecastColumns:
+    """What the columns are; one that may be something else is refused.
+
+    Args:
+        columns: The columns of a table that are neither its case nor coordinates.
+        name: What messages call the file.
+        read_as: What they hold.
+        chosen: Whether the user has named the columns, so that they all belong to the forecast.
+    """
+    if read_as == "points":
+        return ForecastColumns({column: [column] for column in columns})
+    if read_as != "members":
+        quantiles = named_quantiles(columns, certain=read_as == "quantiles")
+        if quantiles and read_as == "auto":
+            require_certain(quantiles, name)
+        if quantiles or read_as == "quantiles":
+            return _quantile_columns(columns, quantiles, name)
+        if (lone := lone_quantile(columns)) is not None and len(columns) > 1:
+            raise TableError(
+                f"{name} has one column that names a level, {lone!r}, and quantiles are two or more; --columns says "
+                "which columns are meant, and --read-as members takes them as members"
+            )
+    if sites := member_sites(columns):
+        return ForecastColumns(sites)
+    members = list(columns) if chosen else _members_of_one(columns, name)
+    return ForecastColumns({_VALUE: members}, notes=() if chosen or read_as == "members" else _names_told(members))
+
+
+def _members_of_one(columns: Sequence[str], name: str) -> list[str]:
+    """The members of one target; what is no member is a site's that another site has not, or else anything."""
+    try:
+        return member_columns(columns, name)
+    except TableError:
+        require_same_members(columns, name)
+        raise
+
+
+def _names_told(members: Sequence[str]) -> tuple[str, ...]:
+    """A note where members have names as sites have them."""
+    if len(members) < 2 or any(character.isdigit() for member in members for character in member):
+        return ()
+    if max(map(len, members)) <= _SHORT_NAME:
+        return ()
+    return (f"the columns {listed(members)} are members of one forecast; --read-as points takes each as a site's",)
+
+
+def _quantile_columns(columns: Sequence[str], quantiles: Sequence[NamedQuantile], name: str) -> ForecastColumns:
+    require_levels(quantiles, name)
+    named = dict.fromkeys(each.column for each in quantiles)
+    prefixes = list(dict.fromkeys(each.prefix for each in quantiles))
+    others = [column for column in columns if column not in named]
+    points = [column for column in others if quantiles and is_point_forecast(column, prefixes)]
+    if unlike := [column for column in others if column not in points]:
+        which = ("columns", "name") if len(unlike) > 1 else ("column", "names")
+        raise TableError(
+            f"{name} has the {which[0]} {listed([*map(repr, unlike)])}, which {which[1]} no level of a quantile; "
+            f"outcomes are another file, and --columns says which are quantiles{such_as([*named], columns)}"
+        )
+    of_target: dict[str, list[str]] = {}
+    levels: set[tuple[float, ...]] = set()
+    for prefix in prefixes:
+        ordered = sorted((each for each in quantiles if each.prefix == prefix), key=lambda each: each.level)
+        of_target[prefix if len(prefixes) > 1 else _VALUE] = [each.column for each in ordered]
+        levels.add(tuple(each.level for each in ordered))
+    if len(levels) > 1 or (len(prefixes) > 1 and "" in prefixes):
+        named_so = listed([prefix or "the columns without a site" for prefix in prefixes])
+        raise TableError(
+            f"{name} must have the same levels for each of {named_so}; --columns says which columns are quantiles"
+        )
+    notes = (f"left out beside the quantiles: {listed(points)}",) if points else ()
+    return ForecastColumns(of_target, levels.pop(), notes)

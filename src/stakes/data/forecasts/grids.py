@@ -1,0 +1,326 @@
+"""The members, or quantiles, in a NetCDF or GRIB file or a Zarr store: a variable along members or levels."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from stakes.costs.cost import Cost
+from stakes.data.forecasts.checks import in_unit
+from stakes.data.forecasts.values import ROW, ForecastValues, number_order_note, require_once
+from stakes.data.tables.time_axis import Times
+from stakes.errors import StakesError, TableError, did_you_mean, listed, one_line
+from stakes.programs.vector_actions import PartsCost, ProgramCost, action_parts
+from stakes.text import number_order
+
+if TYPE_CHECKING:
+    from xarray import DataArray, Dataset
+
+
+GridPoint = tuple[float, float]
+"""Latitude and longitude, in degrees."""
+
+MEMBER_DIMENSIONS = ("number", "member", "realization", "realisation", "ensemble", "sample")
+"""What the dimension of members may be called."""
+
+LEVEL_DIMENSIONS = ("quantile", "quantile_level")
+"""What the dimension of quantiles may be called; its coordinate holds their levels."""
+
+_VARIABLE = "variable"  # along which several variables lie
+_SITES = (_VARIABLE, "site", "station", "location")
+_LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon")
+_VALID, _TIME = "valid_time", "time"
+_ISSUED = ("forecast_reference_time", "reference_time", "init_time")
+_CASE, _SITE = "case", "site"
+_FARTHEST = 1.0  # degree of latitude or longitude from a wanted point to the nearest of the grid
+
+
+def forecast_array(
+    dataset: "Dataset",
+    name: str,
+    variable: str | None = None,
+    dimension: str | None = None,
+    points: Sequence[GridPoint] = (),
+    unit: str | None = None,
+) -> "tuple[DataArray, str]":
+    """The variable of members or quantiles in a dataset, and the dimension of these.
+
+    Args:
+        dataset: The dataset.
+        name: What messages call the file.
+        variable: The variable, or several, separated by commas, that are sites then; None takes the only one with
+            members.
+        dimension: The dimension of the members; None looks for the usual names.
+        points: The points of a grid that are wanted, each the nearest to it; none where there is no grid.
+        unit: The unit that is wanted; None takes that of the file.
+    """
+    array = _forecast_variable(
+        dataset, name, variable, (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
+    )
+    number = dimension or _only_known(array, name)
+    array = _at_points(array, name, points)
+    return array if unit is None else _in_unit(array, unit, name), number
+
+
+def array_forecast(
+    array: "DataArray", number: str, name: str, site: str | None = None, at_points: bool = False
+) -> ForecastValues:
+    """The members or quantiles in what `forecast_array` returns.
+
+    Args:
+        array: The variable.
+        number: The dimension of the members or quantiles.
+        name: What messages call the file.
+        site: The dimension of the sites, or hours, that are called by its labels; None looks for the usual names.
+        at_points: Whether the sites are points of a grid, which the user has named one by one.
+    """
+    site, plain = site_dimension(array, number, name, site) or _SITE, site is not None
+    plain = plain or site == _VARIABLE
+    array = array.squeeze([dim for dim in array.dims if array.sizes[dim] == 1 and dim != number])
+    cases = _case_dimensions(array, (number, site), name)
+    array = array if cases else array.expand_dims(_CASE)
+    cases = cases or [_CASE]
+    array = array if site in array.dims else array.expand_dims(site)
+    levels = _levels(array, number, name) if number in LEVEL_DIMENSIONS else None
+    array = array if levels is None else array.sortby(number)
+    try:
+        values = array.transpose(*cases, number, site).to_numpy().astype(np.float64)
+    except Exception as error:  # which ones damaged content can provoke is not documented
+        raise TableError(f"variable {array.name!r} of {name} cannot be read: {one_line(error)}") from error
+    if np.isinf(values).any():
+        raise TableError(f"variable {array.name!r} of {name} must be finite or missing, got infinite values")
+    index = _dataset_index(array, cases[0]) if len(cases) == 1 else _crossed_index(array, cases)
+    require_once(index, name)
+    values = values.reshape(len(index), *values.shape[-2:])
+    targets = _site_names(array, site, plain, name) if values.shape[2] > 1 else [str(array.name)]
+    by_run = _VALID in array.coords  # as in GRIB files, whose `time` is that of the run
+    times = _moments(array, cases, [_VALID if by_run else _TIME])
+    issued = _moments(array, cases, [*_ISSUED, *([_TIME] if by_run else [])])
+    forecast = ForecastValues(values, index, tuple(targets), levels, notes=_told(array, cases))
+    ordered = at_points or site == _VARIABLE
+    return replace(forecast, ordered=ordered, times=times, issued=issued, unit=_own_unit(array))
+
+
+def site_dimension(array: "DataArray", number: str, name: str, wanted: str | None = None) -> str | None:
+    """The dimension of sites; None where there is none.
+
+    Args:
+        array: The variable of a forecast.
+        number: The dimension of the members or quantiles.
+        name: What messages call the file.
+        wanted: The dimension that the user says is that of the sites; None looks for the usual names.
+    """
+    others = [str(dim) for dim in array.dims if dim != number]
+    if wanted is not None and wanted not in others:
+        hint = did_you_mean(wanted, others) if others else "there is none"
+        raise TableError(f"variable {array.name!r} of {name} has no dimension {wanted!r} for --site; {hint}")
+    return wanted or next((dim for dim in others if dim in _SITES), None)
+
+
+def sites_by_number(
+    array: "DataArray", site: str, name: str, wanted: str | None = None, at_points: bool = False
+) -> "tuple[DataArray, list[str], tuple[str, ...]]":
+    """The variable with its sites in the order of the numbers by which they differ, their names, and a note about it.
+
+    Args:
+        array: The variable of a forecast.
+        site: The dimension of the sites.
+        name: What messages call the file.
+        wanted: The dimension that the user says is that of the sites; None where it was found.
+        at_points: Whether the sites are points of a grid, which the user has named one by one.
+    """
+    names = _site_names(array, site, wanted is not None or site == _VARIABLE, name)
+    order = None if at_points or site == _VARIABLE else number_order(names)
+    if order is None:
+        return array, names, ()
+    names = [names[place] for place in order]
+    return array.isel({site: order}), names, (number_order_note(names),)
+
+
+def require_parts(array: "DataArray", number: str, name: str, cost: object) -> None:
+    """Raise where a decision with many parts would be made part by part, along a dimension that no flag speaks of.
+
+    Args:
+        array: The variable of a forecast that has no dimension of sites.
+        number: The dimension of the members or quantiles.
+        name: What messages call the file.
+        cost: The decision; one about a single number is never refused.
+    """
+    if not isinstance(cost, ProgramCost | PartsCost):
+        return
+    dims = _case_dimensions(array, (number, _SITE), name)
+    alone = _parts_of(cost, 1)
+    always_many = alone is not None and alone > 1  # however many outcomes there are: they may be along any dimension
+    for dim in reversed(dims[1:]):
+        if array.sizes[dim] > 1 and (always_many or _parts_of(cost, array.sizes[dim]) not in (None, alone)):
+            raise TableError(
+                f"variable {array.name!r} of {name} has the dimension {dim!r} besides {dims[0]!r}, and this cost "
+                f"decides about many parts together: --site {dim} makes it that of the parts, --sites each decides "
+                "for each by itself"
+            )
+
+
+def _parts_of(cost: Cost, outcomes: int) -> int | None:
+    """How many parts an action has; None where the cost is not one of so many outcomes."""
+    try:
+        return action_parts(cost, outcomes)
+    except StakesError:
+        return None
+
+
+def _site_names(array: "DataArray", site: str, plain: bool, name: str) -> list[str]:
+    """The labels of the sites, by themselves or behind the name of the variable."""
+    if not plain:
+        return [f"{array.name}[{label}]" for label in array[site].values.tolist()]
+    labels = [str(label) for label in array[site].to_index()]
+    if len(set(labels)) < len(labels):
+        raise TableError(f"{name} must have different labels along the dimension {site!r}, got {listed(labels)}")
+    return labels
+
+
+def _in_unit(array: "DataArray", unit: str, name: str) -> "DataArray":
+    given = _own_unit(array)
+    if given is None:
+        raise TableError(
+            f"variable {array.name!r} of {name} does not say its unit, so it cannot be turned into {unit!r}"
+        )
+    return in_unit(array.astype(np.float64), given, unit).assign_attrs(units=unit, turned_from=given)
+
+
+def _own_unit(array: "DataArray") -> str | None:
+    """The unit that the file says."""
+    unit = array.attrs.get("units")
+    return unit if isinstance(unit, str) and unit else None
+
+
+def _told(array: "DataArray", cases: Sequence[str]) -> tuple[str, ...]:
+    """Notes about the unit, and about cases of several dimensions."""
+    unit, turned_from, notes = _own_unit(array), array.attrs.get("turned_from"), []
+    if turned_from is not None:
+        notes.append(f"{array.name} is turned from {turned_from} into {unit}")
+    elif unit is not None:
+        hint = "; --unit degC turns it into degrees Celsius" if unit in ("K", "kelvin", "Kelvin") else ""
+        notes.append(f"{array.name} is in {unit}, as the file says{hint}")
+    if len(cases) > 1:
+        every = " and ".join(cases)
+        flags = f"--site {cases[-1]} makes one decision about all along {cases[-1]}"
+        if set(cases) & {*_LATITUDE, *_LONGITUDE}:
+            flags = "--point LATITUDE,LONGITUDE chooses points of a grid"
+        notes.append(f"there is a case for every {every}; {flags}")
+    return tuple(notes)
+
+
+def _forecast_variable(dataset: "Dataset", name: str, wanted: str | None, dimensions: Sequence[str]) -> "DataArray":
+    numeric = {str(key): array for key, array in dataset.data_vars.items() if array.dtype.kind in "fiu"}
+    suited = [key for key, array in numeric.items() if set(array.dims) & set(dimensions)]
+    several = [each.strip() for each in wanted.split(",")] if wanted is not None and wanted not in suited else []
+    if len(several) > 1 and set(several) <= set(suited):
+        return _side_by_side(dataset, several, name)
+    if wanted is not None and wanted not in suited:
+        hint = did_you_mean(wanted, suited) if suited else "there is none"
+        raise TableError(f"{name} has no variable {wanted!r} with the dimension {dimensions[0]!r}; {hint}")
+    if not suited:
+        there = ", ".join(f"{key} ({', '.join(map(str, array.dims))})" for key, array in numeric.items())
+        raise TableError(
+            f"{name} has no variable with the dimension {dimensions[0]!r}; it holds {there or 'none'}; "
+            "--member-dimension says which dimension the members have"
+        )
+    if wanted is None and len(suited) > 1:
+        raise TableError(
+            f"{name} has several variables with the dimension {dimensions[0]!r}, {listed(suited)}; --variable names "
+            f"one, or those that one decision is about, as in {','.join(suited[:2])}"
+        )
+    return numeric[wanted or suited[0]]
+
+
+def _side_by_side(dataset: "Dataset", names: Sequence[str], name: str) -> "DataArray":
+    """Several variables as one, along a dimension of their own."""
+    if len(set(names)) < len(names):
+        raise TableError(f"--variable must name different variables of {name}, got {listed(names)}")
+    alike = {(dataset[each].dims, _own_unit(dataset[each])) for each in names}
+    if len(alike) > 1:
+        raise TableError(f"the variables {listed(names)} of {name} must have the same dimensions and one unit")
+    array = dataset[list(names)].to_dataarray(_VARIABLE, name=listed(names))
+    return array.assign_attrs(units=dataset[names[0]].attrs.get("units"))
+
+
+def _only_known(array: "DataArray", name: str) -> str:
+    known = [str(dim) for dim in array.dims if dim in (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)]
+    if len(known) > 1:
+        raise TableError(
+            f"variable {array.name!r} of {name} has the dimensions {listed(known)}; --member-dimension says which is "
+            "that of the members"
+        )
+    return known[0]
+
+
+def _levels(array: "DataArray", dimension: str, name: str) -> tuple[float, ...]:
+    if dimension not in array.coords or array[dimension].dtype.kind != "f":
+        raise TableError(f"{name} must have levels between 0 and 1 along the dimension {dimension!r}")
+    return tuple(sorted(array[dimension].values.tolist()))
+
+
+def _at_points(array: "DataArray", name: str, points: Sequence[GridPoint]) -> "DataArray":
+    """The values at the points of the grid that are nearest to the wanted ones, along the dimension `site`."""
+    if not points:
+        return array
+    places = []
+    for known, which in ((_LATITUDE, 0), (_LONGITUDE, 1)):
+        dim = next((str(dim) for dim in array.dims if dim in known), None)
+        if dim is None or dim not in array.coords:
+            raise TableError(f"variable {array.name!r} of {name} has no dimension {known[0]!r} to choose points of")
+        grid = array[dim].to_numpy().astype(np.float64)
+        away = np.abs((grid - np.array([[point[which]] for point in points]) + 180) % 360 - 180)  # 350 E is 10 W
+        if (nearest := away.min(1)).max() > _FARTHEST:
+            point = points[int(nearest.argmax())]
+            raise TableError(f"point must lie in the grid of {name}, got {point}, {nearest.max():g} from any {dim}")
+        places.append((dim, away.argmin(1)))
+    from xarray import DataArray
+
+    chosen = array.isel({dim: DataArray(place, dims=_SITE) for dim, place in places})
+    return chosen.assign_coords({_SITE: [f"{latitude:g} {longitude:g}" for latitude, longitude in points]})
+
+
+def _moments(array: "DataArray", cases: Sequence[str], names: Sequence[str]) -> Times | None:
+    """The times of all cases in the first of these coordinates that has them; None where none does."""
+    for name in names:
+        if name not in array.coords or array[name].dtype.kind != "M" or not set(array[name].dims) <= set(cases):
+            continue
+        along = array[name].expand_dims({dim: array.sizes[dim] for dim in cases if dim not in array[name].dims})
+        return along.transpose(*cases).to_numpy().ravel().astype("datetime64[s]")
+    return None
+
+
+def _case_dimensions(array: "DataArray", others: Sequence[str], name: str) -> list[str]:
+    """The dimensions that make up the cases, times first; several are crossed, if each has labels to be known by."""
+    dims = [str(dim) for dim in array.dims if dim not in others]
+    if len(dims) > 1 and not all(dim in array.indexes for dim in dims):
+        sizes = ", ".join(f"{dim} ({array.sizes[dim]})" for dim in dims)
+        raise TableError(
+            f"variable {array.name!r} of {name} must have one dimension of cases besides {others[0]!r} and "
+            f"{others[1]!r}, or labels along each, got {sizes}"
+        )
+    return sorted(dims, key=lambda dim: len(dims) > 1 and array[dim].dtype.kind != "M")
+
+
+def _crossed_index(array: "DataArray", cases: Sequence[str]) -> pd.MultiIndex:
+    """Every combination of the labels of several dimensions."""
+    labels = [array.indexes[dim] for dim in cases]
+    plain = [each.as_unit("s") if isinstance(each, pd.DatetimeIndex) else each for each in labels]
+    return pd.MultiIndex.from_product(plain, names=list(cases))
+
+
+def _dataset_index(array: "DataArray", case: str) -> "pd.Index[Any]":
+    """The valid times along the cases where there are some, or else the labels of the dimension."""
+    for known in (_VALID, case):
+        if known in array.coords and array[known].dims == (case,):
+            labels = array[known].to_numpy()
+            if labels.dtype.kind == "M":
+                return pd.DatetimeIndex(labels.astype("datetime64[s]"), name="time")
+            return pd.Index([str(label) for label in labels.tolist()], name=_CASE)
+    for known in (_VALID, _TIME) if array.sizes[case] == 1 else ():
+        if known in array.coords and array[known].ndim == 0 and array[known].dtype.kind == "M":
+            return pd.DatetimeIndex(array[known].to_numpy().astype("datetime64[s]").reshape(1), name="time")
+    return pd.RangeIndex(array.sizes[case], name=ROW)

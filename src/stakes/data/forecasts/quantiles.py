@@ -1,0 +1,429 @@
+"""Quantiles: told by the names of columns, put in order, and made weighted members."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from stakes.argument_checks import require_one_of
+from stakes.costs.cost import TotalCost
+from stakes.costs.scalar_costs import ShortfallCost, WindDispatchCost
+from stakes.data.forecasts.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
+from stakes.errors import SettingError, ShapeError, TableError, listed
+from stakes.text import number_text
+
+_NUMBER = r"(?P<number>\d+(?:\.\d+)?|\.\d+)"
+_LEVEL = rf"(?:(?P<word>quantile|percentile|pctl|pct|perc|ql|q|p)[ _\-]?)?{_NUMBER}(?P<percent> ?%)?"
+_INTERVAL = r"(?P<side>lo|hi)[-_](?P<width>\d+(?:\.\d+)?)"
+_NAME = re.compile(rf"{_LEVEL}|{_INTERVAL}|(?P<median>median)", re.IGNORECASE)
+_PREFIXED = re.compile(rf"(?P<prefix>.+?)[ _\-.](?:{_LEVEL}|{_INTERVAL}|(?P<median>median))", re.IGNORECASE)
+_SUFFIXED = re.compile(rf"(?=quantile)(?:{_LEVEL}|{_INTERVAL}|(?P<median>median))[ _\-](?P<prefix>.+)", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
+_PERCENT_WORDS = ("percentile", "pctl", "pct", "perc")
+_POINTS = ("mean", "average", "predictions", "prediction", "forecast", "point", "yhat", "y_hat", "median")
+
+
+@dataclass(frozen=True)
+class NamedQuantile:
+    """A column whose name is that of a quantile.
+
+    Attributes:
+        column: The column.
+        prefix: What stands before the level, or behind it, such as a site or a model; empty where nothing does.
+        level: The level, from 0 to 1 if the name is right.
+        whole: The number in the name where it is a whole one after a letter or word, as 10 in q10; None for any other.
+    """
+
+    column: str
+    prefix: str
+    level: float
+    whole: int | None = None
+
+
+def named_quantiles(columns: Sequence[str], certain: bool = False) -> list[NamedQuantile]:
+    """The columns whose names are those of quantiles, in their order; none where fewer than two are.
+
+    >>> [(each.prefix, each.level) for each in named_quantiles(["time", "north_q10", "north_q90"])]
+    [('north', 0.1), ('north', 0.9)]
+
+    Args:
+        columns: Names of columns.
+        certain: Whether they are known to be quantiles, so that a number alone is a level, too, as in 10, 50, 90.
+    """
+    matches = _matches(columns, certain)
+    numbers = [match["number"] for match in matches.values() if match["number"] is not None]
+    if sum(match["median"] is None for match in matches.values()) < 2:
+        return []
+    as_decimals = all(number.isdigit() and len(number) > 1 for number in numbers) and any(
+        len(number) > 2 and number.startswith("0") for number in numbers
+    )
+    in_percent = not as_decimals and any(_says_percent(match, certain) for match in matches.values())
+    in_percent = in_percent and not _are_fractions(list(matches.values()))
+    quantiles = [
+        _named(column, match, in_percent and (certain or not _is_bare(match)), as_decimals)
+        for column, match in matches.items()
+    ]
+    said = {(each.prefix, each.level) for each in quantiles if matches[each.column]["median"] is None}
+    return [each for each in quantiles if matches[each.column]["median"] is None or (each.prefix, 0.5) not in said]
+
+
+def lone_quantile(columns: Sequence[str]) -> str | None:
+    """The one column that is named as a quantile is; None where there is none, or more than one.
+
+    Args:
+        columns: Names of columns.
+    """
+    named = [column for column, match in _matches(columns, certain=False).items() if match["median"] is None]
+    return named[0] if len(named) == 1 else None
+
+
+def may_be_members(quantiles: Sequence[NamedQuantile]) -> bool:
+    """Whether the columns may as well be members, since their numbers follow each other: q1, q2, ... q50.
+
+    Args:
+        quantiles: Columns that are named as quantiles are.
+    """
+    whole = sorted({each.whole for each in quantiles if each.whole is not None})
+    steps = [following - number for number, following in pairwise(whole)]
+    return bool(steps) and all(each.whole is not None for each in quantiles) and 2 * steps.count(1) >= len(steps)
+
+
+def require_certain(quantiles: Sequence[NamedQuantile], name: str) -> None:
+    """Raise where the columns may as well be members.
+
+    Args:
+        quantiles: Columns that are named as quantiles are.
+        name: What messages call the file.
+    """
+    if may_be_members(quantiles):
+        named = [each.column for each in quantiles]
+        columns = f"{named[0]} to {named[-1]}" if len(named) > 2 else listed(named)
+        raise TableError(
+            f"{name} has the columns {columns}, which may be members or quantiles; --read-as members or "
+            "--read-as quantiles says which"
+        )
+
+
+def require_levels(quantiles: Sequence[NamedQuantile], name: str) -> None:
+    """Raise where there are no two levels, one lies outside 0 to 1, or one is there twice.
+
+    Args:
+        quantiles: Columns that are named as quantiles are.
+        name: What messages call the file.
+    """
+    if not quantiles:
+        raise TableError(
+            f"{name} must have at least two columns that name levels, such as q10 or 0.1, to hold quantiles"
+        )
+    for each in quantiles:
+        if not 0 <= each.level <= 1:
+            raise TableError(
+                f"{name} has the column {each.column!r} beside others that name quantiles, but its level "
+                f"{number_text(each.level)} does not lie between 0 and 1; --read-as members takes all as members"
+            )
+    for (prefix, level), count in Counter((each.prefix, each.level) for each in quantiles).items():
+        if count > 1:
+            twice = [each.column for each in quantiles if (each.prefix, each.level) == (prefix, level)]
+            raise TableError(f"{name} has the level {number_text(level)} twice, in the columns {listed(twice)}")
+
+
+def is_point_forecast(column: str, prefixes: Sequence[str]) -> bool:
+    """Whether a column beside quantiles is a single number that stands for the forecast, such as its mean.
+
+    Args:
+        column: A column that names no level.
+        prefixes: What stands before the levels; a column of that name alone is a model's point forecast.
+    """
+    return column.lower() in _POINTS or column in prefixes or column.lower().endswith(("-median", "_median", "_mean"))
+
+
+def _matches(columns: Sequence[str], certain: bool) -> "dict[str, re.Match[str]]":
+    matches = {column: match for column in columns if (match := _match(column)) is not None}
+    if certain:
+        return matches
+    # 0, 1, 2 are members, and so are 0.0, 1.0, 2.0
+    inside = any(_is_decimal(match) and 0 < float(match["number"]) < 1 for match in matches.values())
+    is_level = lambda match: not _is_bare(match) or (inside and _is_decimal(match))
+    return {column: match for column, match in matches.items() if is_level(match)}
+
+
+def _match(column: str) -> "re.Match[str] | None":
+    name = _DECIMAL_COMMA.sub(".", column.strip())
+    return _NAME.fullmatch(name) or _SUFFIXED.fullmatch(name) or _PREFIXED.fullmatch(name)
+
+
+def _is_bare(match: "re.Match[str]") -> bool:
+    """Whether there is nothing but a number, which may be that of a member."""
+    return match["number"] is not None and match["word"] is None and match["percent"] is None
+
+
+def _is_decimal(match: "re.Match[str]") -> bool:
+    return match["number"] is not None and "." in match["number"]
+
+
+def _says_percent(match: "re.Match[str]", certain: bool) -> bool:
+    if match["number"] is None:
+        return False
+    return _names_percent(match) or ((certain or not _is_bare(match)) and float(match["number"]) > 1)
+
+
+def _names_percent(match: "re.Match[str]") -> bool:
+    return match["percent"] is not None or (match["word"] or "").lower() in _PERCENT_WORDS
+
+
+def _are_fractions(matches: "Sequence[re.Match[str]]") -> bool:
+    """Whether numbers below 1 stand beside none above 50: of 0.1, 0.5 and 1.5 the last is a slip, no percent."""
+    numbers = [float(match["number"]) for match in matches if match["number"] is not None]
+    named = any(map(_names_percent, matches))
+    return bool(numbers) and not named and min(numbers) < 1 and max(numbers) <= 50
+
+
+def _named(column: str, match: "re.Match[str]", in_percent: bool, as_decimals: bool) -> NamedQuantile:
+    prefix = match.groupdict().get("prefix") or ""
+    if match["median"] is not None:
+        return NamedQuantile(column, prefix, 0.5)
+    if match["side"] is not None:
+        width = float(match["width"]) / 100
+        return NamedQuantile(column, prefix, round((1 - width if match["side"].lower() == "lo" else 1 + width) / 2, 12))
+    number = match["number"]
+    whole = int(number) if number.isdigit() and match["percent"] is None else None
+    if as_decimals:
+        return NamedQuantile(column, prefix, float(f"0.{number}"), whole)
+    return NamedQuantile(column, prefix, round(float(number) / 100, 12) if in_percent else float(number), whole)
+
+
+TailShape = Literal["exponential", "flat"]
+"""What lies beyond the outermost quantiles: exponential tails, or nothing."""
+
+Floats = NDArray[np.float64]
+_PIECE = 0.01  # the probability of a piece between two levels, at most
+_TAIL_PIECES, _TAIL_STEP = 20, 0.25  # of a tail, each so many times its scale s long; e^-5 of it lies beyond
+
+
+def quantile_members(
+    levels: Sequence[float], quantiles: ArrayLike, tails: TailShape = "exponential"
+) -> tuple[Floats, Floats]:
+    """Weighted members of forecasts that are given by their quantiles: members (N, M) and weights (M,), adding up to 1.
+
+    >>> import torch, stakes
+    >>> levels, quantiles = [0.1, 0.5, 0.9], [[20.0, 30.0, 60.0]]
+    >>> members, weights = map(torch.from_numpy, quantile_members(levels, quantiles))
+    >>> cost = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=0.0, upper=100.0)  # decides for the level 0.9
+    >>> stakes.optimal_action(cost, members[..., None], weights=weights)
+    tensor([[60.]], dtype=torch.float64)
+
+    Args:
+        levels: Levels from 0 to 1, ascending, at least two, on both sides of the median.
+        quantiles: Quantiles (N, K) of N forecasts at the K levels, ascending in each row.
+        tails: What lies beyond the outermost levels: "exponential" tails, or "flat" ones, which end there.
+    """
+    require_one_of("tails", tails, ("exponential", "flat"))
+    given, values = np.asarray(levels, dtype=np.float64), np.asarray(quantiles, dtype=np.float64)
+    if list(given) != checked_levels(levels):
+        raise SettingError(f"levels must ascend, got {_listed(levels)}")
+    if values.ndim != 2 or values.shape[1] != len(given):
+        raise ShapeError(f"quantiles must have shape (N, {len(given)}), one column a level, got {values.shape}")
+    if (np.diff(values) < 0).any():
+        raise SettingError("quantiles must ascend with their levels in every row; see uncrossed")
+    nodes = _nodes(given, tails)
+    return nodes.members(values), nodes.weights
+
+
+def checked_levels(levels: Sequence[float]) -> list[float]:
+    """The levels in ascending order, or a sentence about what is wrong with them.
+
+    Args:
+        levels: Levels that quantiles are said to have.
+    """
+    ordered = sorted(levels)
+    for level in ordered:
+        if not 0 <= level <= 1:
+            raise SettingError(f"levels must lie between 0 and 1, got {number_text(level)}")
+    for level, following in pairwise(ordered):
+        if level == following:
+            raise SettingError(f"levels must be there once each, got {number_text(level)} twice")
+    if not ordered or not ordered[0] < 0.5 < ordered[-1]:
+        raise SettingError(
+            f"levels must lie on both sides of the median, or half of the forecast would be a guess, got "
+            f"{_listed(ordered) or 'none'}"
+        )
+    return ordered
+
+
+def uncrossed(quantiles: Floats, name: str) -> tuple[Floats, tuple[str, ...]]:
+    """Quantiles that ascend in every row, and a note where they did not: sorting them brings each nearer to the truth.
+
+    Where most rows descend the levels mean something else, and that is refused.
+
+    Args:
+        quantiles: Quantiles (N, K) in the order of their levels.
+        name: What messages call the file.
+    """
+    crossing = (np.diff(quantiles) < 0).any(1)
+    if not (count := int(crossing.sum())):
+        return quantiles, ()
+    if 2 * count > len(quantiles) and (np.diff(quantiles[crossing]).mean() < 0):
+        raise TableError(
+            f"{name} has quantiles that fall where their levels rise, in {count} of {len(quantiles)} cases; levels are "
+            "probabilities to stay below: where P90 is exceeded with 90 %, its column is q10"
+        )
+    ordered = np.sort(quantiles, axis=1)
+    worst = number_text(float(np.abs(ordered - quantiles).max()))
+    return ordered, (
+        f"{count} of {len(quantiles)} cases have quantiles that cross, and were sorted (by up to {worst})",
+    )
+
+
+class _Nodes(NamedTuple):
+    """Members as q_base + share (q_high - q_low), which is exact where quantiles tie; M of each."""
+
+    base: NDArray[np.intp]
+    low: NDArray[np.intp]
+    share: Floats
+    weights: Floats
+
+    def members(self, quantiles: Floats) -> Floats:
+        """The members (N, M) of quantiles (N, K), each between the quantiles beside it."""
+        with np.errstate(over="ignore"):  # what is not finite is refused by those who decide
+            steps = quantiles[:, self.low + 1] - quantiles[:, self.low]
+            members = quantiles[:, self.base] + self.share * steps
+        inner = (self.share >= 0) & (self.share <= 1) & (self.base == self.low)
+        return np.where(inner, np.minimum(members, quantiles[:, self.low + 1]), members)
+
+
+def _nodes(levels: Floats, tails: TailShape) -> _Nodes:
+    """Where members lie, in ascending order, and what they weigh."""
+    last = len(levels) - 1
+    pieces = [max(1, math.ceil(round(gap / _PIECE, 6))) for gap in np.diff(levels)]
+    low = np.append(np.repeat(np.arange(last), pieces), last - 1)
+    share = np.append(np.concatenate([np.arange(count) / count for count in pieces]), 0.0)
+    base = np.append(low[:-1], last)
+    places = np.append((levels[low] + share * (levels[low + 1] - levels[low]))[:-1], levels[-1])
+    gaps = np.diff(places, prepend=places[0], append=places[-1])
+    weights = (gaps[:-1] + gaps[1:]) / 2
+    above, above_weights = _tail(levels, tails)
+    below, below_weights = _tail(1 - levels[::-1], tails)
+    weights[-1] += above_weights[0]
+    weights[0] += below_weights[0]
+    return _Nodes(
+        base=np.concatenate([np.zeros(len(below), np.intp), base, np.full(len(above), last)]),
+        low=np.concatenate([np.zeros(len(below), np.intp), low, np.full(len(above), last - 1)]),
+        share=np.concatenate([-below[::-1], share, above]),
+        weights=np.concatenate([below_weights[:0:-1], weights, above_weights[1:]]),
+    )
+
+
+def _tail(levels: Floats, tails: TailShape) -> tuple[Floats, Floats]:
+    """How far above the last quantile members lie, (T,), in steps from the one before it, and T + 1 weights.
+
+    The first weight is what the last quantile itself gets of the tail.
+    """
+    beyond = 1 - levels[-1]
+    if tails == "flat" or beyond <= 0:
+        return np.empty(0), np.array([beyond])
+    likely = np.exp(-_TAIL_STEP * np.arange(_TAIL_PIECES + 1))  # to lie beyond the beginning of each piece
+    upwards = 1 / _TAIL_STEP - 1 / math.expm1(_TAIL_STEP)  # what of a piece its mean gives to the end
+    masses = likely[:-1] - likely[1:]
+    weights = np.concatenate([(1 - upwards) * masses, [0.0, likely[-1]]])
+    weights[1 : _TAIL_PIECES + 1] += upwards * masses
+    depths = np.append(_TAIL_STEP * np.arange(1, _TAIL_PIECES + 1), _TAIL_STEP * _TAIL_PIECES + 1)
+    return depths / math.log((1 - levels[-2]) / beyond), beyond * weights
+
+
+def _listed(levels: Sequence[float]) -> str:
+    return ", ".join(map(number_text, levels))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedQuantiles:
+    """Weighted members of N forecasts of quantiles.
+
+    Attributes:
+        members: The members (N, M), ascending.
+        weights: What each of them weighs, (M,), adding up to 1.
+        notes: Sentences about what the user should know.
+    """
+
+    members: Floats
+    weights: Floats
+    notes: tuple[str, ...]
+
+
+def weighted_quantiles(
+    levels: Sequence[float],
+    quantiles: Floats,
+    name: str,
+    *,
+    tails: TailShape = "exponential",
+    bounds: Pair | Literal["auto"] | None = "auto",
+    cost: object = None,
+    target: str = "outcome",
+) -> WeightedQuantiles:
+    """The weighted members of quantiles, sorted where these cross.
+
+    Args:
+        levels: Levels from 0 to 1, ascending, on both sides of the median.
+        quantiles: Quantiles (N, K) at the levels.
+        name: What messages call them.
+        tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
+        bounds: What outcomes cannot cross. "auto" takes what the cost knows: wind speeds are not negative, power lies
+            between 0 and its capacity, and neither is what is decided for in amounts from 0 up, where no quantile is;
+            or else 0 and a maximum at which many quantiles lie exactly. None for none.
+        cost: The cost whose `outcome_bounds` are known; None for no cost.
+        target: What is forecast.
+    """
+    checked_levels(levels)
+    ordered, notes = uncrossed(quantiles, name)
+    known = quantile_bounds(cost, ordered) if bounds == "auto" else given_bounds(bounds)
+    members, weights = quantile_members(levels, ordered, tails)
+    if 0.5 not in levels:
+        low, high = max(level for level in levels if level < 0.5), min(level for level in levels if level > 0.5)
+        apart = f"between {number_text(low)} and {number_text(high)}"
+        notes += (f"there is no median: {apart} the quantiles are on a line",)
+    notes += known.sentences([target]) if known is not None else ()
+    return WeightedQuantiles(within(members, known), weights, notes)
+
+
+def quantile_bounds(cost: object, quantiles: Floats) -> OutcomeBounds | None:
+    """What outcomes cannot cross, as the cost knows or quantiles show it; None where there is nothing.
+
+    Args:
+        cost: The cost; None for no cost.
+        quantiles: Quantiles of any shape.
+    """
+    bounds = outcome_bounds("auto", cost, torch.from_numpy(quantiles.reshape(-1, 1)))
+    if bounds is not None or not isinstance(cost, TotalCost) or isinstance(cost, WindDispatchCost):
+        return bounds
+    if isinstance(cost, ShortfallCost) and quantiles.min() >= 0 and quantiles.max() <= 1:
+        return OutcomeBounds(((0.0, 1.0),), "cost")
+    from_zero = not isinstance(cost.lower, torch.Tensor) and cost.lower == 0 and quantiles.min() >= 0
+    return OutcomeBounds(((0.0, None),), "cost") if from_zero else None
+
+
+def given_bounds(bounds: Pair | Literal["auto"] | None) -> OutcomeBounds | None:
+    """The bounds that a user has given; None where there are none, or they are to be found.
+
+    Args:
+        bounds: As a user gives them.
+    """
+    return OutcomeBounds((bounds,), "given") if isinstance(bounds, tuple) else None
+
+
+def within(members: Floats, bounds: OutcomeBounds | None) -> Floats:
+    """Members of any shape between the bounds, which all targets share.
+
+    Args:
+        members: The members.
+        bounds: What they are drawn to; None leaves them as they are.
+    """
+    if bounds is None:
+        return members
+    lower, upper = bounds.pairs[0]
+    return np.clip(members, -np.inf if lower is None else lower, np.inf if upper is None else upper)

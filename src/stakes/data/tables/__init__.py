@@ -1,0 +1,1 @@
+"""Users' tables: files, columns, layout, lags."""

@@ -1,0 +1,632 @@
+"""CSV, parquet, NetCDF, Zarr and GRIB files, or one sentence about what is wrong with them."""
+
+import csv
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from importlib import import_module
+from operator import or_
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pandas.api.extensions import ExtensionArray
+
+from stakes.data.tables.columns import check_header
+from stakes.errors import NetCDFError, TableError, nearest_hint, one_line
+from stakes.files import is_pipe_or_device, unpacked_limit, write_atomically
+
+if TYPE_CHECKING:
+    from xarray import DataArray, Dataset
+
+
+_NUMBER = re.compile(r"[+-]?(?:\d++(?:[.,]\d*+)?|[.,]\d++)(?:[eE][+-]?\d++)?")
+_PERHAPS_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
+_UNMARKED_THOUSANDS = re.compile(r"[+-]?\d{4,}")
+
+
+def has_decimal_commas(columns: Mapping[str, Sequence[str]], missing: Collection[str], name: str) -> bool:
+    """Whether some column shows that commas stand before decimals.
+
+    Args:
+        columns: The cells of the columns of a file whose commas do not separate.
+        missing: What cells without a value hold.
+        name: What messages call the file.
+    """
+    certain: set[str] = set()
+    doubtful: dict[str, tuple[str, str]] = {}  # the first column and its cell, by mark
+    for column, cells in columns.items():
+        shown, unclear = _marks(cells, missing)
+        certain |= shown
+        for mark, cell in unclear.items():
+            doubtful.setdefault(mark, (column, cell))
+    for mark, (column, cell) in doubtful.items():
+        if (certain | doubtful.keys()) - {mark}:
+            whole = cell.replace(mark, "")
+            raise TableError(
+                f"column {column!r} of {name} holds {cell!r}, which may be {whole} or have decimals, since the "
+                "file has numbers with commas and others with points; write numbers without a mark between thousands, "
+                "and all decimals with the same mark"
+            )
+    return "," in certain
+
+
+def _marks(cells: Sequence[str], missing: Collection[str]) -> tuple[set[str], dict[str, str]]:
+    """The marks that stand before decimals for certain, and a cell for each that may part thousands.
+
+    A column that holds anything but numbers has neither.
+    """
+    certain: set[str] = set()
+    doubtful: dict[str, str] = {}
+    unmarked = False
+    for cell in map(str.strip, cells):
+        if cell in missing:
+            continue
+        if not _NUMBER.fullmatch(cell):
+            return set(), {}
+        mark = "," if "," in cell else "." if "." in cell else ""
+        if not mark:
+            unmarked = unmarked or _UNMARKED_THOUSANDS.fullmatch(cell) is not None
+        elif _PERHAPS_THOUSANDS.fullmatch(cell):
+            doubtful.setdefault(mark, cell)
+        else:
+            certain.add(mark)
+    if unmarked:
+        certain |= doubtful.keys()
+    return certain, {mark: cell for mark, cell in doubtful.items() if mark not in certain}
+
+
+_SEPARATORS = (";", "\t", "|", ",")  # a comma, which may also be a decimal one, wins no draw
+_SNIFFED_ROWS = 20
+_LOOKED_AT = 100_000  # characters
+_MISSING = frozenset(
+    ["", "-", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "NaT", "<NA>", "#N/A", "#NA"]
+)
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_MAGIC = (
+    (b"PK\x03\x04", "looks like an Excel or ZIP file; export the sheet as CSV"),
+    (b"\xd0\xcf\x11\xe0", "looks like an Excel file; export the sheet as CSV"),
+    (b"PAR1", "is a parquet file; let its name end in .parquet"),
+    (b"\x89HDF", "is a NetCDF or HDF5 file, not text"),
+    (b"CDF", "is a NetCDF file, not text"),
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_DECIMAL_COMMA = re.compile(r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$")
+_THOUSANDS, _HUNDREDS = (re.compile(text) for text in (r"[+-]?[1-9]\d{0,2},\d{3}", r"[+-]?\d{1,3}"))
+_TRUTHS = {"true": 1.0, "false": 0.0}
+_NUMBER_OR_TIME = re.compile(r"[+-]?(?:\d++(?:[.,]\d*+)?|[.,]\d++)(?:[eE][+-]?\d++)?|\d{4}-\d\d-\d\d.*")
+
+
+def parse_delimited(
+    content: bytes,
+    name: str,
+    separator: str | None = None,
+    encoding: str | None = None,
+    keys: Collection[str] = (),
+) -> pd.DataFrame:
+    """The table of a text file.
+
+    Args:
+        content: The bytes of the file, which gzip may have packed.
+        name: What messages call the file.
+        separator: The character between fields; None finds it out.
+        encoding: The name of an encoding that Python knows; None finds it out: UTF-8, UTF-16, else Latin-1.
+        keys: Columns, in lower case, that stay text as it is written: the site 01 is not the number 1.
+    """
+    text = _decoded(_unpacked(content, name), name, encoding)
+    named, text = _named_separator(text)
+    separator = separator or named or _likely_separator(text)
+    if len(separator) != 1:
+        raise TableError(f"separator must be one character, got {separator!r}")
+    rows = _rows(text, separator, name)
+    if not rows:
+        raise TableError(f"{name} is empty, expected a line of column names and rows below it")
+    header = _header(rows, name)
+    cells = zip(*rows[1:], strict=True)
+    columns = {column: texts for column, texts in zip(header, cells, strict=True) if column}
+    decimal_commas = separator != "," and has_decimal_commas(columns, _MISSING, name)
+    return pd.DataFrame(
+        {
+            column: _text(texts) if column.lower() in keys else _column(texts, separator, decimal_commas)
+            for column, texts in columns.items()
+        }
+    )
+
+
+def _unpacked(content: bytes, name: str) -> bytes:
+    for start, words in _MAGIC:
+        if content.startswith(start):
+            raise TableError(f"{name} {words}")
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    limit = unpacked_limit(len(content))
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            unpacked = file.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise TableError(f"{name} cannot be unpacked by gzip: {error}") from error
+    if len(unpacked) > limit:
+        raise TableError(
+            f"{name} has {len(content):,} bytes and unpacks to more than {limit:,}, the limit; if that is right, "
+            "unpack it and give the unpacked file"
+        )
+    return unpacked
+
+
+def _decoded(content: bytes, name: str, encoding: str | None) -> str:
+    """Text by the file's mark, as UTF-16 without one, as UTF-8, or else as Latin-1 with the additions of Windows."""
+    marked = next((known for start, known in _MARKS if content.startswith(start)), None)
+    candidates = [encoding] if encoding else [marked or _unmarked_utf16(content), "utf-8", "cp1252", "latin-1"]
+    text = None
+    for candidate in filter(None, candidates):
+        try:
+            text = content.decode(candidate)
+            break
+        except LookupError:
+            raise TableError(f"encoding must be one that Python knows, such as utf-8, got {candidate!r}") from None
+        except UnicodeDecodeError:
+            continue
+    if text is None:
+        raise TableError(f"{name} cannot be read in the encoding {encoding!r}")
+    if control := _CONTROL.search(text, 0, _LOOKED_AT):
+        raise TableError(f"{name} is no text file: it holds the byte {ord(control[0]):#04x}; expected CSV or parquet")
+    return text.removeprefix("\ufeff")
+
+
+def _unmarked_utf16(content: bytes) -> str | None:
+    """UTF-16 of mostly Latin letters has zeros in every second place."""
+    start = content[:1000]
+    for offset, known in ((0, "utf-16-be"), (1, "utf-16-le")):
+        if len(start) > 3 and start[offset::2].count(0) > 0.8 * len(start[offset::2]):
+            return known if start[1 - offset :: 2].count(0) == 0 else None
+    return None
+
+
+def _named_separator(text: str) -> tuple[str | None, str]:
+    """The separator in a first line such as sep=; as Excel has it, and the text with that line blank."""
+    line, end, rest = text.partition("\n")
+    word = line.rstrip("\r").removeprefix('"').removesuffix('"')
+    return (word[4], end + rest) if len(word) == 5 and word[:4].lower() == "sep=" else (None, text)
+
+
+def _likely_separator(text: str) -> str:
+    """The separator that gives the first rows the most fields, if possible the same number in each."""
+    scores = {}
+    for separator in _SEPARATORS:
+        reader = csv.reader(io.StringIO(text[:_LOOKED_AT], newline=""), delimiter=separator, skipinitialspace=True)
+        widths = []
+        try:
+            for row in reader:
+                widths += [len(row)] if any(map(str.strip, row)) else []
+                if len(widths) == _SNIFFED_ROWS:
+                    break
+        except csv.Error:
+            pass
+        first = widths[0] if widths else 1
+        scores[separator] = (first > 1, len(set(widths)) == 1, first)
+    return max(_SEPARATORS, key=lambda separator: scores[separator])
+
+
+def _rows(text: str, separator: str, name: str) -> list[list[str]]:
+    """The fields of the header and of every row with content, all of one number."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True)
+    rows: list[list[str]] = []
+    try:
+        for row in reader:
+            if not any(map(str.strip, row)):
+                continue
+            if rows and len(row) != len(rows[0]):
+                raise TableError(
+                    f"line {reader.line_num} of {name} has {len(row)} fields, but the header has {len(rows[0])} "
+                    f"(separator {separator!r})"
+                )
+            rows.append(row)
+    except csv.Error as error:
+        raise TableError(f"line {reader.line_num} of {name} cannot be read: {error}") from error
+    return rows
+
+
+def _header(rows: Sequence[Sequence[str]], name: str) -> list[str]:
+    """The column names; empty for a last column without any content, as a separator at the end of each line makes."""
+    header = [" ".join(cell.split()) for cell in rows[0]]
+    if not _counts(header) and all(
+        _NUMBER_OR_TIME.fullmatch(part) for cell in header for part in re.split("[;,|]", cell)
+    ):
+        raise TableError(
+            f"{name} has no header: its first line holds {', '.join(header[:3])}; put a line of column names first"
+        )
+    if len(rows) == 1:
+        raise TableError(f"{name} has a header but no rows")
+    unnamed = [place for place, cell in enumerate(header) if not cell]
+    trailing = unnamed == [len(header) - 1] and not any(row[-1].strip() for row in rows)
+    if unnamed and not trailing:
+        raise TableError(f"column {unnamed[0] + 1} of {name} has no name; every column needs one in the first line")
+    check_header(header, name)
+    return header
+
+
+def _counts(header: Sequence[str]) -> bool:
+    """Whether the names are 0, 1, 2, ... or 1, 2, 3, ..., as members have them; two numbers may well be data."""
+    starts = (0, 1) if len(header) > 2 else ()
+    return any(all(cell == str(start + place) for place, cell in enumerate(header)) for start in starts)
+
+
+def _column(cells: Sequence[str], separator: str, decimal_commas: bool) -> NDArray[Any] | ExtensionArray:
+    """A column as numbers, as true and false, or as text; a decimal comma only where it does not separate.
+
+    Where another column shows decimal commas, this one has them too. A table may have very many columns, and a
+    `Series` for each would take most of the time.
+    """
+    as_they_are = _numbers(cells)
+    if not np.isnan(as_they_are).any():  # most columns
+        return as_they_are
+    texts = _present(cells)
+    present = [text for text in texts if text is not None]
+    if separator != "," and (decimal_commas or not _has_thousands_commas(present)):
+        texts = [text and _DECIMAL_COMMA.sub(r"\1.\2", text) for text in texts]
+    numbers = _numbers(texts)
+    if len(present) == len(numbers) - np.isnan(numbers).sum():
+        return numbers
+    if all(text.lower() in _TRUTHS for text in present):
+        return np.array([np.nan if text is None else _TRUTHS[text.lower()] for text in texts])
+    return pd.array(texts, dtype="str")
+
+
+def _present(cells: Sequence[str]) -> list[str | None]:
+    """The texts of the cells, None where one is missing."""
+    return [None if (text := cell.strip()) in _MISSING else text for cell in cells]
+
+
+def _text(cells: Sequence[str]) -> ExtensionArray:
+    return pd.array(_present(cells), dtype="str")
+
+
+def _numbers(cells: Sequence[str | None]) -> NDArray[Any]:
+    """The numbers of the cells, NaN where one holds none."""
+    return pd.to_numeric(np.array(cells, dtype=object), errors="coerce")
+
+
+def _has_thousands_commas(texts: Sequence[str]) -> bool:
+    """Whether commas part thousands, as where 987 and 1,234 stand together; 1,234 alone may be a decimal number."""
+    large, small = ([pattern.fullmatch(text) is not None for text in texts] for pattern in (_THOUSANDS, _HUNDREDS))
+    return any(large) and any(small) and all(map(or_, large, small))
+
+
+PARQUET = (".parquet", ".pq")
+_TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+TABLES = (*_TEXT, *PARQUET)
+"""How the names of tables in files end."""
+
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+
+
+def read_flat_file(
+    path: Path, separator: str | None = None, encoding: str | None = None, keys: Collection[str] = ()
+) -> pd.DataFrame:
+    """The table in a CSV or parquet file, with at least one row and one column.
+
+    Args:
+        path: A file .csv, .tsv or .txt, each also with .gz, or .parquet.
+        separator: The character between the fields of a text file; None finds it out.
+        encoding: The encoding of a text file; None finds it out.
+        keys: Columns of a text file, in lower case, that stay text as it is written.
+    """
+    name, content = repr(str(path)), _content(path)
+    if file_suffix(path) in PARQUET:
+        table = _parquet(content, name)
+    else:
+        table = parse_delimited(content, name, separator, encoding, keys)
+    if not len(table) or not len(table.columns):
+        raise TableError(f"{name} has {len(table)} rows and {len(table.columns)} columns, expected at least one each")
+    return table
+
+
+def file_suffix(path: Path) -> str:
+    """The suffix of a file in lower case, with the one before .gz.
+
+    Args:
+        path: The file, such as data/Load.CSV.gz, which gives ".csv.gz".
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return "".join(suffixes[-2:]) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
+
+
+def _content(path: Path) -> bytes:
+    name, suffix = repr(str(path)), file_suffix(path)
+    if path.is_dir():
+        raise TableError(f"{name} is a folder, expected a CSV, parquet or NetCDF file, or a Zarr store, *.zarr")
+    if not path.exists():
+        same = sorted(other.name for other in path.parent.glob("*") if other.is_file()) if path.parent.is_dir() else []
+        raise TableError(f"there is no file {name}{nearest_hint(path.name, same)}")
+    if suffix in _SHEETS:
+        raise TableError(f"{name} is a spreadsheet; export the sheet as CSV and give that file")
+    if suffix not in TABLES:
+        raise TableError(f"{name} must end in .csv, .tsv, .txt (or these with .gz), .parquet, .nc or .zarr")
+    if is_pipe_or_device(path):
+        raise TableError(f"{name} must be a regular file, not a pipe or a device")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TableError(f"{name} cannot be read: {error.strerror}") from error
+
+
+def _parquet(content: bytes, name: str) -> pd.DataFrame:
+    try:
+        file = pq.ParquetFile(io.BytesIO(content))
+        schema, unpacked = file.schema_arrow, _unpacked_size(file.metadata)
+    except Exception as error:  # which ones damaged content can provoke is not documented
+        raise TableError(f"{name} is no parquet file, or a damaged one") from error
+    check_header(schema.names, name)
+    if unpacked > (limit := unpacked_limit(len(content))):
+        raise TableError(
+            f"{name} has {len(content):,} bytes and unpacks to {unpacked:,}, beyond the limit of {limit:,}; if that is "
+            "right, give the table as CSV"
+        )
+    try:
+        table = pd.read_parquet(io.BytesIO(content))
+    except Exception as error:  # as above
+        raise TableError(f"{name} cannot be read: {one_line(error)}") from error
+    if table.index.names == [None] and isinstance(table.index, pd.DatetimeIndex) and "time" not in table.columns:
+        table = table.rename_axis("time")
+    table = table.reset_index(drop=table.index.names == [None])  # row numbers are no column
+    if isinstance(table.columns, pd.MultiIndex):
+        raise TableError(f"{name} has several levels of column names, expected one")
+    table.columns = pd.Index([str(column) for column in table.columns])
+    for field in schema:
+        if field.name in table.columns and (plain := _plain(field.type)) is not None:
+            table[field.name] = plain(table[field.name])
+    return table
+
+
+def _unpacked_size(metadata: pq.FileMetaData) -> int:
+    """The bytes of all pages, or those of the numbers they stand for where many are written as one."""
+    pages = sum(metadata.row_group(place).total_byte_size for place in range(metadata.num_row_groups))
+    return max(pages, 8 * metadata.num_rows * metadata.num_columns)
+
+
+def _plain(kind: pa.DataType) -> "Callable[[pd.Series[Any]], pd.Series[Any]] | None":
+    """How decimals become numbers, and bytes the text that Python writes for them; None for what stays as it is."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_decimal(kind):
+        return lambda column: column.astype("float64")
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return lambda column: column.astype("object").map(repr, na_action="ignore")
+    return None
+
+
+_MEMBER = "number"
+
+
+def read_grib(path: str) -> "Dataset":
+    """The variables of a GRIB file; the control member, which is a kind of its own there, is one more member.
+
+    No index file is written beside it, and a file that is cut short is refused.
+
+    Args:
+        path: The file.
+    """
+    try:
+        with open(path, "rb"):
+            pass
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        raise NetCDFError(f"{path!r} cannot be read: {one_line(error)}") from error
+    try:
+        cfgrib = import_module("cfgrib")
+    except ImportError as error:
+        raise NetCDFError(f'{path!r} can only be read with cfgrib; pip install "stakes[grib]"') from error
+    options = {"indexpath": "", "errors": "raise"}
+    try:
+        parts = cfgrib.open_datasets(path, backend_kwargs=options, decode_timedelta=False)
+    except Exception as error:  # which ones damaged content can provoke is not documented
+        raise NetCDFError(f"{path!r} cannot be read as GRIB: {one_line(error)}") from error
+    if not parts:
+        raise NetCDFError(f"{path!r} holds no GRIB message")
+    return _joined(parts, path)
+
+
+def _joined(parts: "list[Dataset]", path: str) -> "Dataset":
+    """The variables of all parts, which differ in what a Dataset has once, such as control and perturbed members."""
+    if len(parts) == 1:
+        return parts[0]
+    from xarray import Dataset
+
+    names = dict.fromkeys(str(name) for part in parts for name in part.data_vars)
+    return Dataset(
+        {name: _all_members([part[name] for part in parts if name in part.data_vars], path) for name in names}
+    )
+
+
+def _all_members(arrays: "list[DataArray]", path: str) -> "DataArray":
+    from xarray import concat
+
+    if len(arrays) == 1:
+        return arrays[0]
+    if not all(_MEMBER in array.coords for array in arrays):
+        raise NetCDFError(f"{path!r} holds {arrays[0].name!r} of several kinds, such as levels; keep one of them")
+    widened = [array if _MEMBER in array.dims else array.expand_dims(_MEMBER) for array in arrays]
+    try:
+        joined = concat(widened, _MEMBER, coords="minimal", compat="override", join="exact")
+    except ValueError as error:
+        raise NetCDFError(f"{path!r} holds {arrays[0].name!r} of several kinds: {one_line(error)}") from error
+    if not joined.indexes[_MEMBER].is_unique:
+        raise NetCDFError(
+            f"{path!r} holds {arrays[0].name!r} of several kinds, with the same members; keep one of them"
+        )
+    return joined.sortby(_MEMBER)
+
+
+GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
+"""How the names of NetCDF files and Zarr stores end."""
+
+GRIB = (".grib", ".grib2", ".grb", ".grb2", ".grib1")
+"""How the names of GRIB files end."""
+
+SPEEDS = ("ws10", "si10", "10si", "w10")
+"""What files call the 10 m wind speed, in lower case."""
+
+COMPONENTS = (("u10", "v10"), ("10u", "10v"))
+"""What files call its eastward and northward components, in lower case."""
+
+_TABLES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq")
+_TIMES = ("time", "valid_time", "datetime", "timestamp", "date")
+_ENGINES = ((b"\x89HDF", ("xarray", "h5netcdf", "h5py")), (b"CDF", ("xarray", "scipy")))
+_ZARR_FILES = ("zarr.json", ".zgroup", ".zmetadata")
+_VERSION = "expver"
+
+
+def is_gridded(path: str | Path) -> bool:
+    """Whether the name is that of a NetCDF file or a Zarr store.
+
+    Args:
+        path: The file or folder, which need not be there.
+    """
+    return str(path).rstrip("/").lower().endswith(GRIDDED)
+
+
+def is_dataset(path: str | Path) -> bool:
+    """Whether the name is that of a NetCDF file, a Zarr store or a GRIB file.
+
+    Args:
+        path: The file or folder, which need not be there.
+    """
+    return is_gridded(path) or str(path).lower().endswith(GRIB)
+
+
+@contextmanager
+def open_dataset(path: str) -> Iterator["Dataset"]:
+    """The data of a file, for as long as the context lasts; what is not needed is not read.
+
+    Args:
+        path: A NetCDF or GRIB file, the folder of a Zarr store, or a CSV or parquet file with a column of times.
+    """
+    if os.path.isdir(path):  # which, unlike that of pathlib, answers for names too long as well
+        dataset = _zarr_store(path)
+    elif path.lower().endswith(_TABLES):
+        dataset = _table(path)
+    elif is_pipe_or_device(path):
+        raise NetCDFError(f"{path!r} must be a regular file, not a pipe or a device")
+    elif path.lower().endswith(GRIB):
+        dataset = read_grib(path)
+    else:
+        engine = _engine(path)
+        # Durations stay numbers, as the radiation of some files would otherwise be read as one.
+        dataset = _opened(path, "NetCDF", "open_dataset", engine=engine, decode_timedelta=False)
+    with dataset:
+        yield dataset
+
+
+def write_netcdf(dataset: "Dataset", path: Path) -> None:
+    """Write a dataset to a NetCDF file, atomically.
+
+    Args:
+        dataset: The dataset.
+        path: The file.
+    """
+    write_atomically(path, bytes(dataset.to_netcdf(engine="h5netcdf")))
+
+
+def one_version(array: "DataArray") -> "DataArray":
+    """The variable without the dimension `expver`: the final version, and the preliminary one where that is missing.
+
+    Args:
+        array: A variable of ERA5; one without that dimension is returned as it is.
+    """
+    if array.sizes.get(_VERSION, 1) == 1:
+        return array
+    versions = [array.isel({_VERSION: place}) for place in range(array.sizes[_VERSION])]
+    return reduce(lambda final, preliminary: final.fillna(preliminary), versions)
+
+
+def _opened(path: str, kind: str, function: str, **options: Any) -> "Dataset":
+    try:
+        dataset: Dataset = getattr(import_module("xarray"), function)(path, **options)
+    except Exception as error:  # which ones damaged content can provoke is not documented
+        raise NetCDFError(f"{path!r} cannot be read as {kind}: {one_line(error)}") from error
+    return dataset
+
+
+def _zarr_store(path: str) -> "Dataset":
+    if not any((Path(path) / name).is_file() for name in _ZARR_FILES):
+        raise NetCDFError(f"{path!r} is a folder, expected a NetCDF file or a Zarr store")
+    try:
+        import_module("zarr")
+    except ImportError as error:
+        raise NetCDFError(f'{path!r} can only be read with zarr; pip install "stakes[zarr]"') from error
+    consolidated = (Path(path) / ".zmetadata").is_file()
+    dataset = _opened(path, "Zarr", "open_zarr", chunks=None, decode_timedelta=False, consolidated=consolidated)
+    return dataset[sorted(dataset.data_vars, key=str)]  # a folder has no order
+
+
+def _table(path: str) -> "Dataset":
+    """A table as variables along the dimension time, in the order of the times."""
+    import pandas as pd
+    import xarray
+
+    from stakes.data.tables.columns import column_times, numeric_columns
+
+    table = read_flat_file(Path(path))
+    column = _time_column(path, table)
+    at = column_times(table, column)
+    order = at.argsort(kind="stable")
+    numeric = [name for name in numeric_columns(table) if name != column]
+    variables = {
+        name: ("time", table[label].to_numpy(dtype="float64", na_value=float("nan"))[order], {"units": unit})
+        for label in numeric
+        for name, unit in [_name_and_unit(label)]
+    }
+    if len(variables) < len(numeric):
+        raise NetCDFError(f"{path!r} has two columns whose names differ in their unit alone")
+    return xarray.Dataset(variables, {"time": pd.DatetimeIndex(at[order]).as_unit("ns")})
+
+
+def _time_column(path: str, table: "pd.DataFrame") -> str:
+    known = {str(column).lower(): str(column) for column in table.columns}
+    dates = [str(column) for column in table.columns if table[column].dtype.kind == "M"]
+    column = next((known[name] for name in _TIMES if name in known), dates[0] if len(dates) == 1 else None)
+    if column is None:
+        raise NetCDFError(
+            f"{path!r} has no column of times, expected one that is called {', '.join(_TIMES[:-1])} or {_TIMES[-1]}; "
+            f"it has {', '.join(known.values())}"
+        )
+    return column
+
+
+def _name_and_unit(label: str) -> tuple[str, str]:
+    if label.endswith((")", "]")):
+        start = max(label.rfind("("), label.rfind("["))
+        name, unit = label[: max(start, 0)].rstrip(), label[start + 1 : -1].strip()
+        if name and unit and not set(unit) & set(")],"):  # no comma: "t2m[0,1]" is a point of a grid
+            return name, unit
+    winds = (*SPEEDS, *(name for pair in COMPONENTS for name in pair))
+    wind = any(label.lower() == name or label.lower().startswith((f"{name}_", f"{name}[")) for name in winds)
+    return label, "m/s" if wind else ""
+
+
+def _engine(path: str) -> str:
+    """What xarray reads the file with; a NetCDF file is HDF5 or, in its classic form, begins with CDF."""
+    try:
+        with Path(path).open("rb") as stream:
+            begin = stream.read(4)
+    except FileNotFoundError as error:
+        raise NetCDFError(f"there is no file {path!r}") from error
+    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        raise NetCDFError(f"{path!r} cannot be read: {one_line(error)}") from error
+    libraries = next((names for magic, names in _ENGINES if begin.startswith(magic)), None)
+    if libraries is None:
+        raise NetCDFError(f"{path!r} is {'no NetCDF file' if begin else 'empty, expected a NetCDF file'}")
+    try:
+        for name in libraries:
+            import_module(name)
+    except ImportError as error:
+        wanted = " and ".join(libraries)
+        raise NetCDFError(f"{path!r} can only be read with {wanted}; pip install {' '.join(libraries)}") from error
+    return libraries[1]

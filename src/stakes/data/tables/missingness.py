@@ -1,0 +1,175 @@
+"""What became of the rows of a table: how many gave a case, and which columns are to blame for the others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stakes.data.tables.time_axis import Times, most_frequent_step
+from stakes.settings import shown
+
+_MOSTLY = 0.95  # of the missing values lie before the first known one, or after the last
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class BlamedColumns:
+    """The columns that are missing together in most of the rows that are left out.
+
+    Attributes:
+        columns: Their names.
+        given_back: How many more rows could be used without them as features.
+        when: Where they are missing: "before 1988-01-02", "after 2003-05-06" or "in 12 rows".
+    """
+
+    columns: tuple[str, ...]
+    given_back: int
+    when: str
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        names, more = ", ".join(map(shown, self.columns[:_NAMED])), len(self.columns) - _NAMED
+        names += f" and {more} more" if more > 0 else ""
+        verb, them = ("is", "it") if len(self.columns) == 1 else ("are", "them")
+        return f"{names} {verb} missing {self.when}: without {them} {self.given_back:,} more rows could be used"
+
+
+def blamed_columns(
+    missing: NDArray[np.bool_],
+    column_of: Sequence[str],
+    columns: Mapping[str, NDArray[np.float64]],
+    times: Times | None,
+) -> BlamedColumns | None:
+    """Look at the rows that are left out; None where nothing is missing in any of them.
+
+    Args:
+        missing: Which features (K, F) are missing in each of K rows that lack nothing else.
+        column_of: The column that each of the first features is made of; those beyond are never missing.
+        columns: The numbers of each column as they stand in the table, NaN where they are missing.
+        times: The times of the table's rows; None where there are none.
+    """
+    places = np.flatnonzero(missing.any(0)).tolist()
+    position = {name: index for index, name in enumerate(dict.fromkeys(column_of[place] for place in places))}
+    names = tuple(position)
+    if not names:
+        return None
+    by_column = np.zeros((len(missing), len(names)), bool)
+    for place in places:
+        by_column[:, position[column_of[place]]] |= missing[:, place]
+    kinds, counts = np.unique(np.packbits(by_column, axis=1), axis=0, return_counts=True)
+    together = np.unpackbits(kinds[counts.argmax()], count=len(names)).astype(bool)
+    given_back = int((~by_column[:, ~together].any(1)).sum())
+    blamed = tuple(name for name, is_blamed in zip(names, together, strict=True) if is_blamed)
+    known = np.all([~np.isnan(columns[name]) for name in blamed], axis=0)
+    return BlamedColumns(blamed, given_back, _when(known, times))
+
+
+def _when(known: NDArray[np.bool_], times: Times | None) -> str:
+    if times is not None and known.any():
+        first, last, lacking = times[known].min(), times[known].max(), times[~known]
+        if (lacking < first).mean() >= _MOSTLY:
+            return f"before {np.datetime_as_string(first, 'D')}"
+        if (lacking > last).mean() >= _MOSTLY:
+            return f"after {np.datetime_as_string(last, 'D')}"
+    count = int((~known).sum())
+    return f"in {count:,} row{'' if count == 1 else 's'}"
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DataQuality:
+    """What became of a table's rows.
+
+    Attributes:
+        rows: Rows of the table.
+        used: Cases that were made of them.
+        left_out: How many rows or target times gave no case, by reason.
+        first: The earliest time, ISO in UTC; None without a column of times.
+        last: The latest time, likewise.
+        step_hours: The most frequent step between neighbours in time, in hours; None without times or with one only.
+        gaps: Places where more than that step lies between neighbours in time.
+        constant: The columns that hold one value only.
+        columns: "min", "mean", "max" and the number of "missing" values of each column that is used.
+        unsorted: Rows that came after a later one and were put in order.
+        blamed: The columns for which most rows were left out; None where no feature is missing.
+    """
+
+    rows: int
+    used: int
+    left_out: dict[str, int]
+    first: str | None
+    last: str | None
+    step_hours: float | None
+    gaps: int
+    constant: tuple[str, ...]
+    columns: dict[str, dict[str, float]]
+    unsorted: int = 0
+    blamed: BlamedColumns | None = None
+
+
+def data_quality(
+    columns: Mapping[str, Floats],
+    times: Times | None,
+    rows: int,
+    used: int,
+    left_out: dict[str, int],
+    blamed: BlamedColumns | None = None,
+) -> DataQuality:
+    """The facts of a table whose cases have been made.
+
+    Args:
+        columns: The numbers of each column that is used, NaN where they are missing.
+        times: The times of the rows as they stand, or None.
+        rows: Rows of the table.
+        used: Cases that were made of them.
+        left_out: How many rows or target times gave no case, by reason.
+        blamed: The columns for which most rows were left out; None where no feature is missing.
+    """
+    facts = {name: _column_facts(values) for name, values in columns.items()}
+    return DataQuality(
+        rows=rows,
+        used=used,
+        left_out=left_out,
+        constant=tuple(name for name, known in facts.items() if "min" in known and known["min"] == known["max"]),
+        columns=facts,
+        blamed=blamed,
+        **_time_facts(times),
+    )
+
+
+def left_out_notes(quality: DataQuality) -> tuple[str, ...]:
+    """Sentences about rows that gave no case, and about the columns to blame.
+
+    Args:
+        quality: What became of the table's rows.
+    """
+    counted = (f"{count:,} of {quality.rows:,} rows left out: {reason}" for reason, count in quality.left_out.items())
+    return (*counted, *(() if quality.blamed is None else (quality.blamed.sentence,)))
+
+
+def _time_facts(times: Times | None) -> dict[str, Any]:
+    if times is None:
+        return {"first": None, "last": None, "step_hours": None, "gaps": 0}
+    ordered = np.sort(times)
+    apart = np.diff(ordered).astype(np.int64)
+    step = most_frequent_step(apart) if len(apart) else None
+    return {
+        "first": str(ordered[0]),
+        "last": str(ordered[-1]),
+        "step_hours": None if step is None else float(step / 3600),
+        "gaps": 0 if step is None else int((apart > step).sum()),
+        "unsorted": int((np.diff(times).astype(np.int64) < 0).sum()),
+    }
+
+
+def _column_facts(values: Floats) -> dict[str, float]:
+    present = values[~np.isnan(values)]
+    missing = {"missing": float(len(values) - len(present))}
+    if not len(present):
+        return missing
+    return {"min": float(present.min()), "mean": float(present.mean()), "max": float(present.max())} | missing

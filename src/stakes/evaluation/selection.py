@@ -1,0 +1,725 @@
+"""Model selection: what each candidate and each decision weight costs on held-out cases, and which is selected."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from stakes.argument_checks import require_count, require_finite
+from stakes.errors import NonFiniteError, SettingError, ShapeError
+from stakes.evaluation.intervals import Difference, Resampling, Sampled, upper_bounds
+from stakes.settings import to_plain
+from stakes.text import change_text, count_text, fixed_text, number_text
+
+LEAST_BLOCKS = 10  # fewer are all of one sign too often by chance for an interval to be believed
+
+Floats = NDArray[np.float64]
+
+if TYPE_CHECKING:
+    Interval = Difference
+else:
+    Interval = tuple[float, float, float]  # as `stakes.settings` reads it; the dataclasses make it a Difference again
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """One decision weight on the judged cases, and how it differs from weight 0; a weight that failed has no numbers.
+
+    Attributes:
+        weight: The decision weight.
+        cost: The mean realised cost.
+        score: The mean score; lower is better.
+        cost_change: The cost less that of weight 0, with the interval of this weight alone.
+        score_change: The score less that of weight 0, in per cent of it, with the interval of this weight alone; None
+            where weight 0 has a mean score of 0.
+        allowed: Whether the score is within the tolerance.
+        failed: Whether its training failed.
+        cost_bound: What the change of the cost lies below, 97.5 % sure of all allowed weights at once; None for weight
+            0, and where there are too few blocks to tell.
+        also: Higher weights whose models forecast exactly the same.
+    """
+
+    weight: float
+    cost: float | None
+    score: float | None
+    cost_change: Interval | None
+    score_change: Interval | None
+    allowed: bool
+    failed: bool
+    cost_bound: float | None = None
+    also: tuple[float, ...] = field(default=(), metadata={"later": True})
+
+    def __post_init__(self) -> None:
+        for name in ("cost_change", "score_change"):
+            if (change := getattr(self, name)) is not None:
+                object.__setattr__(self, name, Difference(*change))
+
+    @property
+    def cheaper(self) -> bool:
+        """Whether the cost lies below that of weight 0: by its own interval, and tested with the other weights."""
+        change, bound = self.cost_change, self.cost_bound
+        return change is not None and bound is not None and max(*change, bound) < 0
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """What every decision weight costs and scores, and which one to take.
+
+    Attributes:
+        points: All weights in increasing order.
+        chosen: The weight to take.
+        reason: Why, in a few sentences.
+        tolerance: How far the score may lie above that of weight 0, in per cent of it; None for no limit.
+        cases: How many cases the weights were judged on.
+        block: How many neighbouring cases depend on each other.
+    """
+
+    points: tuple[FrontierPoint, ...]
+    chosen: float
+    reason: str
+    tolerance: float | None
+    cases: int
+    block: int
+
+    def table(self) -> pd.DataFrame:
+        """One line per weight; NaN where it failed."""
+        lines = [
+            {
+                "weight": point.weight,
+                "cost": point.cost,
+                **_columns("cost_change", point.cost_change),
+                "cost_bound": point.cost_bound,
+                "score": point.score,
+                **_columns("score_change_percent", point.score_change),
+                "allowed": point.allowed,
+                "failed": point.failed,
+                "chosen": point.weight == self.chosen,
+            }
+            for point in self.points
+        ]
+        table = pd.DataFrame(lines)
+        return table.astype(dict.fromkeys(table.columns[:-3], np.float64))
+
+
+def frontier(
+    weights: Sequence[float],
+    cost: ArrayLike,
+    score: ArrayLike,
+    *,
+    block: int = 1,
+    tolerance: float | None = None,
+    level: float = 0.975,
+    resamples: int = 2000,
+) -> Frontier:
+    """Judge decision weights by their costs and scores on the same cases, and choose one.
+
+    A weight with a number that is not finite has failed. With fewer than `LEAST_BLOCKS` blocks of cases, weight 0 is
+    chosen.
+
+    >>> paid = np.random.default_rng(0).gamma(2.0, size=200)
+    >>> costs, scores = [paid, 0.9 * paid, 0.8 * paid], [paid, 1.01 * paid, 1.05 * paid]
+    >>> judged = frontier([0.0, 0.5, 0.9], costs, scores, tolerance=2.0)
+    >>> judged.chosen, [point.allowed for point in judged.points]
+    (0.5, [True, True, False])
+
+    Args:
+        weights: The W decision weights, 0 among them, in any order.
+        cost: What the decisions cost, (W, N), in the order of time.
+        score: The scores of the same N cases, (W, N); lower is better.
+        block: How many neighbouring cases depend on each other, at most all of them.
+        tolerance: How far the mean score may lie above that of weight 0, in per cent of it; None for no limit.
+        level: How sure the bounds of all weights hold at once.
+        resamples: How many resamples the bounds of all weights at once come from.
+    """
+    if tolerance is not None:
+        require_finite("tolerance", tolerance)
+    require_count("block", block)
+    given, costs, scores = _checked(weights, cost, score)
+    places = _same_forecasts(given, costs, scores)
+    ordered, costs, scores = [given[place] for place in places], costs[list(places)], scores[list(places)]
+    base = ordered.index(0.0)
+    if np.isnan(costs[base, 0]):
+        raise NonFiniteError("cost and score of weight 0 must be finite, since all other weights are judged against it")
+    cases = costs.shape[1]
+    resampling = Resampling(cases, block=min(block, cases))
+    changes = [_Changes.of(*rival, costs[base], scores[base], resampling) for rival in zip(costs, scores, strict=True)]
+    points = tuple(
+        replace(_point(weight, cost.mean(), score.mean(), change, tolerance), also=also)
+        for weight, also, cost, score, change in zip(ordered, places.values(), costs, scores, changes, strict=True)
+    )
+    enough = not too_few_to_choose(cases, resampling.block)
+    if enough:
+        points = _bounded(points, costs - costs[base], resampling.block, level, resamples)
+    suited = [place for place, point in enumerate(points) if point.allowed and point.cheaper]
+    winner = min(suited, key=lambda place: changes[place].cost.estimate, default=base)
+    taken = next((place for place in suited if _as_cheap(changes[place].cost, changes[winner].cost)), base)
+    gained = _gain(points[base], points[taken], points[winner], tolerance) if suited else ""
+    why = gained or _why_none(points, tolerance, enough)
+    reason = f"Weight {ordered[taken]:g} is taken, judged on {_counted(resampling)}: {why}.{_tested(points, tolerance)}"
+    limit = None if tolerance is None else float(tolerance)
+    return Frontier(points, ordered[taken], reason, limit, cases, resampling.block)
+
+
+def too_few_to_choose(cases: int, block: int) -> str:
+    """Why so many cases cannot choose a weight, for people; nothing where they can.
+
+    >>> too_few_to_choose(40, 7), too_few_to_choose(70, 7)
+    ('40 cases in blocks of 7 are too few to choose a decision weight by, at least 70 are needed', '')
+
+    Args:
+        cases: How many cases judge the weights.
+        block: How many neighbouring cases depend on each other.
+    """
+    if cases >= LEAST_BLOCKS * block:
+        return ""
+    which = f"{cases} case{'s' if cases > 1 else ''}{f' in blocks of {block}' if block > 1 else ''}"
+    needed = LEAST_BLOCKS * block
+    return f"{which} are too few to choose a decision weight by, at least {needed} are needed"
+
+
+class _Changes(NamedTuple):
+    """Cost and score of a weight less those of weight 0, and the score of weight 0; not finite where it failed."""
+
+    cost: Sampled
+    score: Sampled
+    baseline_score: Sampled
+
+    @classmethod
+    def of(
+        cls, cost: Floats, score: Floats, baseline_cost: Floats, baseline_score: Floats, resampling: Resampling
+    ) -> Self:
+        values = np.stack([cost - baseline_cost, score - baseline_score, baseline_score])
+        return cls(*resampling.means(values[:, None, None]))
+
+
+def _point(weight: float, cost: float, score: float, change: _Changes, tolerance: float | None) -> FrontierPoint:
+    if np.isnan(cost):
+        return FrontierPoint(weight, None, None, None, None, allowed=False, failed=True)
+    percent = (change.score / abs(change.baseline_score) * 100.0).interval()
+    return FrontierPoint(
+        weight,
+        float(cost),
+        float(score),
+        change.cost.interval(),
+        percent if np.isfinite(percent).all() else None,  # a mean score of 0 has no per cent
+        allowed=weight == 0
+        or tolerance is None
+        or 100 * change.score.estimate <= tolerance * abs(change.baseline_score.estimate),
+        failed=False,
+    )
+
+
+def _bounded(
+    points: tuple[FrontierPoint, ...], change: Floats, block: int, level: float, resamples: int
+) -> tuple[FrontierPoint, ...]:
+    """The points with the bounds of their changes in cost (W, N), which hold for all allowed weights at once."""
+    tried = [place for place, point in enumerate(points) if point.weight != 0 and not point.failed]
+    allowed = [points[place].allowed for place in tried]
+    if not tried:
+        return points
+    together = allowed if any(allowed) else None
+    upper = upper_bounds(change[tried], block=block, together=together, level=level, resamples=resamples)
+    bounds = dict(zip(tried, upper.tolist(), strict=True))
+    return tuple(replace(point, cost_bound=bounds.get(place)) for place, point in enumerate(points))
+
+
+def _checked(weights: Sequence[float], cost: ArrayLike, score: ArrayLike) -> tuple[list[float], Floats, Floats]:
+    """Weights in increasing order, with their costs and scores; NaN throughout where a number is not finite."""
+    given = [float(weight) for weight in weights]
+    for weight in given:
+        require_finite("weights", weight)
+    if 0.0 not in given or len(set(given)) < len(given):
+        raise SettingError(f"weights must all differ and hold 0, against which the others are judged, got {given}")
+    costs, scores = (np.asarray(values, dtype=np.float64) for values in (cost, score))
+    for name, values in (("cost", costs), ("score", scores)):
+        if values.ndim != 2 or values.shape != (len(given), costs.shape[-1]) or not values.size:
+            raise ShapeError(
+                f"cost and score must have one shape, {len(given)} weights by at least one case, got {name} of shape "
+                f"{values.shape}"
+            )
+    order = np.argsort(given)
+    failed = ~(np.isfinite(costs) & np.isfinite(scores)).all(1, keepdims=True)
+    costs, scores = (np.where(failed, np.nan, values)[order] for values in (costs, scores))
+    return sorted(given), costs, scores
+
+
+def _same_forecasts(weights: Sequence[float], costs: Floats, scores: Floats) -> dict[int, tuple[float, ...]]:
+    """The place of each weight that forecasts as no lower one does, with the higher ones that forecast the same."""
+    places: dict[bytes, list[int]] = {}
+    for place in range(len(weights)):
+        whole = np.concatenate([costs[place], scores[place]])
+        kind = str(place).encode() if np.isnan(whole).any() else whole.tobytes()
+        places.setdefault(kind, []).append(place)
+    return {first: tuple(weights[place] for place in others) for first, *others in places.values()}
+
+
+def _as_cheap(change: Sampled, winner: Sampled) -> bool:
+    """Whether a cost lies at most one standard error of the paired difference above the winner's."""
+    above = change - winner
+    return above.estimate <= above.error
+
+
+def _columns(name: str, change: Difference | None) -> dict[str, float | None]:
+    mean, low, high = change or (None, None, None)
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def _counted(judged: Resampling) -> str:
+    blocks = f" in blocks of {judged.block}" if judged.block > 1 else ""
+    return f"{judged.cases} case{'s' if judged.cases > 1 else ''}{blocks}"
+
+
+def _gain(base: FrontierPoint, taken: FrontierPoint, winner: FrontierPoint, tolerance: float | None) -> str:
+    """What is gained by the weight that is taken, and why it is not the winner."""
+    score = taken.score_change
+    assert taken.cost_change is not None
+    assert taken.cost is not None
+    assert base.cost is not None
+    why = (
+        f"its mean cost is {number_text(taken.cost)} instead of {number_text(base.cost)} at weight 0 (change "
+        f"{change_text(taken.cost_change)})"
+    )
+    if score is not None:
+        score_text = fixed_text(score.mean, 2, signed=True)
+        why += f" and its score changes by {score_text} %"
+        why += "" if tolerance is None else f" ({tolerance:+g} % is allowed)"
+    if winner is not taken:
+        why += f"; weight {winner.weight:g} is cheaper still, but by no more than one standard error"
+    return why
+
+
+def _tested(points: Sequence[FrontierPoint], tolerance: float | None) -> str:
+    """What was tested, for people."""
+    count = sum(point.allowed and point.cost_bound is not None for point in points)
+    if not count:
+        return ""
+    allowed = "" if tolerance is None else " that the score allows"
+    who = f"One weight{allowed} was" if count == 1 else f"{count} weights{allowed} were"
+    together = "" if count == 1 else " all at once"
+    return (
+        f" {who} tested{together} for being cheaper than weight 0; by chance alone about 1 in 40 such tests would take "
+        "another than 0."
+    )
+
+
+def _why_none(points: Sequence[FrontierPoint], tolerance: float | None, enough: bool) -> str:
+    others = [point for point in points if point.weight != 0]
+    ruled_out = [f"{point.weight:g}" for point in others if point.cheaper and not point.allowed]
+    if not others:
+        return "no other was tried"
+    if all(point.failed for point in others):
+        return "all others failed"
+    if not enough:
+        return f"too few to tell whether another is cheaper, at least {LEAST_BLOCKS} blocks are needed"
+    if ruled_out:
+        return (
+            f"those that are significantly cheaper ({', '.join(ruled_out)}) raise the score by more than the "
+            f"{tolerance:g} % allowed"
+        )
+    return "no other is significantly cheaper"
+
+
+RUNGS = ("climatology", "linear", "network", "fresh_errors", "total_score", "decision")
+"""All rungs of a forecast that is trained, from below."""
+
+GIVEN_RUNGS = ("raw", "bias_and_spread", "linear", "fresh_errors", "dependence", "decision")
+"""All rungs of a forecast that somebody else makes, from below."""
+
+_FALSE_CLIMBS = 0.05  # of the whole ladder
+_NO_DEARER = 0.005  # of the cost
+_SAME = "it is the same forecast"
+_ROUNDING = 1e-6  # of the largest cost and score: what is closer is the same
+
+
+class JudgedCases(NamedTuple):
+    """What a forecast is worth case by case.
+
+    Attributes:
+        cost: What its decisions cost, (N,), in the order of time.
+        score: Its scores, (N,); lower is better.
+    """
+
+    cost: Floats
+    score: Floats
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A forecast that was tried, and how it differs from the rung that was held; one that failed has no numbers.
+
+    Attributes:
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
+        below: The rung it was compared with; None for the first.
+        parameters: In what it differs from that, by name, such as the decision weight.
+        cost: Its mean cost on the validation cases.
+        score: Its mean score there.
+        cost_change: Its cost less that of the rung below, with an interval of its own.
+        score_change: Its score less that of the rung below, in per cent of it; None where that is 0.
+        cost_bound: What the change of the cost lies below, tested with all else; None where it was not.
+        score_bound: What the change of the score lies below, likewise, in the unit of the score.
+        climbed: Whether it was taken.
+        why: Why or why not, in a few words.
+    """
+
+    name: str
+    below: str | None
+    parameters: dict[str, str | float]
+    cost: float | None
+    score: float | None
+    cost_change: Interval | None
+    score_change: Interval | None
+    cost_bound: float | None
+    score_bound: float | None
+    climbed: bool
+    why: str
+
+    def __post_init__(self) -> None:
+        for name in ("name", "below"):
+            if (value := getattr(self, name)) is not None and value not in _WORDS:
+                raise SettingError(f"{name} must be one of {', '.join(_WORDS)}, got {value!r}")
+        for name in ("cost_change", "score_change"):
+            if (change := getattr(self, name)) is not None:
+                object.__setattr__(self, name, Difference(*change))
+
+    @property
+    def deciding_change(self) -> Difference | None:
+        """The change of the cost with the upper end that decided: its own, or that of all steps tested together."""
+        if self.cost_change is None or self.cost_bound is None:
+            return self.cost_change
+        mean, low, high = self.cost_change
+        return Difference(mean, low, max(high, self.cost_bound))
+
+
+@dataclass(frozen=True)
+class RungOnTest:
+    """A rung on test cases, which chose nothing.
+
+    Attributes:
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
+        cost: Its mean cost there, by the models that validation judged; of climatology that of the best constant
+            action for all rows before the test cases.
+        score: Its mean score there.
+        cost_change: The cost of the forecast that was taken, fitted on all rows before the test cases, less that of
+            this rung, with its interval.
+    """
+
+    name: str
+    cost: float
+    score: float
+    cost_change: Interval
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cost_change", Difference(*self.cost_change))
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """All rungs that were tried, from below.
+
+    Attributes:
+        rungs: How each was judged on validation cases.
+        cases: How many of these there were.
+        block: How many neighbouring ones depend on each other.
+        tested: Each rung on test cases; empty where there were none.
+    """
+
+    rungs: tuple[Rung, ...]
+    cases: int
+    block: int
+    tested: tuple[RungOnTest, ...] = field(default=(), metadata={"later": True})
+
+    def __post_init__(self) -> None:
+        if not any(rung.climbed for rung in self.rungs):
+            raise SettingError("rungs must have one that was climbed")
+
+    @property
+    def taken(self) -> Rung:
+        """The rung that was taken: the highest that was climbed."""
+        return [rung for rung in self.rungs if rung.climbed][-1]
+
+    @property
+    def test_cost(self) -> float | None:
+        """What the forecast that was taken, fitted again, costs on the test cases; None where there were none."""
+        return self.tested[0].cost + self.tested[0].cost_change.mean if self.tested else None
+
+    def record(self) -> dict[str, Any]:
+        """For machines: costs and scores named after the cases that they are means of."""
+        plain = to_plain(self)
+        for kind, cases in (("rungs", "validation"), ("tested", "test")):
+            plain[kind] = [
+                {f"{cases}_{name}" if name in JudgedCases._fields else name: value for name, value in rung.items()}
+                for rung in plain.get(kind, [])
+            ]
+        taken = {"name": self.taken.name, "test_cost": self.test_cost}
+        return plain if self.test_cost is None else {**plain, "fitted_again": taken}
+
+    def words(self, name: str) -> str:
+        """What a rung is, for people.
+
+        Args:
+            name: The name of one of the rungs.
+        """
+        return rung_words(name, given=self.rungs[0].name == GIVEN_RUNGS[0])
+
+    @property
+    def reason(self) -> str:
+        """Which rung was taken and why, in a sentence, and what was not."""
+        taken, others = self.taken, [rung.name for rung in self.rungs if not rung.climbed]
+        blocks = f" in blocks of {self.block}" if self.block > 1 else ""
+        left = f" Not taken: {', '.join(map(self.words, others))}." if others else ""
+        return (
+            f"Taken is {self.words(taken.name)}{_parameter_words(taken.parameters)}, judged on "
+            f"{count_text(self.cases, 'validation case')}{blocks}: {taken.why}.{left}"
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One line per rung; NaN where it failed or was not tested."""
+        tested = {rung.name: rung for rung in self.tested}
+        lines = [
+            {
+                "rung": rung.name,
+                "parameters": ", ".join(f"{name} {value}" for name, value in rung.parameters.items()),
+                "cost": rung.cost,
+                **_ladder_columns("cost_change", rung.cost_change),
+                "score": rung.score,
+                **_ladder_columns("score_change_percent", rung.score_change),
+                "test_cost": tested[rung.name].cost if rung.name in tested else None,
+                "climbed": rung.climbed,
+                "why": rung.why,
+            }
+            for rung in self.rungs
+        ]
+        table = pd.DataFrame(lines)
+        numbers = [name for name in table.columns if name not in ("rung", "parameters", "climbed", "why")]
+        return table.astype(dict.fromkeys(numbers, np.float64))
+
+
+def rung_words(name: str, *, given: bool = False) -> str:
+    """What a rung is, for people.
+
+    Args:
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
+        given: Whether it is one of the latter.
+    """
+    return (_GIVEN_WORDS if given else _WORDS)[name]
+
+
+_WORDS = {
+    "climatology": "climatology",
+    "linear": "the linear forecast",
+    "network": "the network",
+    "fresh_errors": "the correction by fresh errors",
+    "total_score": "training on the score of the total as well",
+    "decision": "training on the decision as well",
+    "raw": "the raw forecast",
+    "bias_and_spread": "the correction of bias and spread",
+    "dependence": "the dependence of past errors",
+}
+_GIVEN_WORDS = {
+    **_WORDS,
+    "linear": "the correction by further numbers of the forecast",
+    "fresh_errors": "the correction by which newer errors count more",
+}
+
+
+def step_level(steps: int) -> float:
+    """How sure each of so many steps must be, for the whole ladder to be 95 % sure.
+
+    Args:
+        steps: How many candidates are tried above the first rung.
+    """
+    return 1 - _FALSE_CLIMBS / max(1, steps)
+
+
+def first_rung(name: str, judged: JudgedCases) -> Rung:
+    """The rung that all start from.
+
+    Args:
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
+        judged: What it is worth on the validation cases.
+    """
+    return _rung(name, None, {}, judged, None, None, None, climbed=True, why="all start from it")
+
+
+def unproven_rung(name: str, below: Rung, judged: JudgedCases, why: str) -> Rung:
+    """A rung that is taken without a test.
+
+    Args:
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
+        below: The rung it stands on.
+        judged: What it is worth on the validation cases.
+        why: Why it is taken.
+    """
+    return _rung(name, below, {}, judged, None, None, None, climbed=True, why=why)
+
+
+def untried_rung(name: str, below: Rung, why: str) -> Rung:
+    """A rung without numbers, which is not taken.
+
+    Args:
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
+        below: The rung that is held.
+        why: Why it has none.
+    """
+    return Rung(name, below.name, {}, None, None, None, None, None, None, climbed=False, why=why)
+
+
+def tried_rung(
+    name: str,
+    candidate: JudgedCases,
+    below: Rung,
+    held: JudgedCases,
+    *,
+    block: int,
+    level: float,
+    parameters: Mapping[str, str | float] | None = None,
+    presumed: bool = False,
+) -> Rung:
+    """Try a candidate against the rung that is held.
+
+    >>> paid = np.random.default_rng(0).gamma(2.0, size=400)
+    >>> base = first_rung("climatology", JudgedCases(paid, paid))
+    >>> tried_rung("linear", JudgedCases(0.9 * paid, paid), base, JudgedCases(paid, paid), block=1, level=0.99).climbed
+    True
+
+    Args:
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
+        candidate: What it is worth on the validation cases; not finite where it failed.
+        below: The rung that is held.
+        held: What that is worth on the same cases.
+        block: How many neighbouring cases depend on each other.
+        level: How sure a step must be, as `step_level` has it.
+        parameters: In what the candidate differs from the rung below; None for nothing that has a name.
+        presumed: Whether it is taken without proof where its score was better.
+    """
+    known = dict(parameters or {})
+    if not all(np.isfinite(values).all() for values in candidate):
+        return Rung(name, below.name, known, None, None, None, None, None, None, climbed=False, why="it failed")
+    change = np.stack([candidate.cost - held.cost, candidate.score - held.score])
+    cost_bound, score_bound = upper_bounds(change, block=min(block, len(held.cost)), level=level).tolist()
+    resampling = Resampling(len(held.cost), block=min(block, len(held.cost)))
+    climbed, why = _verdict(change, held, cost_bound, score_bound, resampling)
+    if presumed and not climbed and why != _SAME and change[1].mean() < 0:
+        better = fixed_text(-100 * float(change[1].mean() / held.score.mean()), 1)
+        climbed, why = True, f"its score was {better} % better, and it is left only with proof"
+    bounds = cost_bound, score_bound
+    return _rung(name, below, known, candidate, (held, resampling), *bounds, climbed=climbed, why=why)
+
+
+def decision_rung(frontier: Frontier, candidates: Mapping[float, JudgedCases], below: Rung, held: JudgedCases) -> Rung:
+    """The decision weight that a frontier takes, or the cheapest of those that it does not take, as a rung.
+
+    Args:
+        frontier: How the weights were judged against the rung that is held, which has the place of weight 0 in it.
+        candidates: What each weight above 0 is worth on the validation cases.
+        below: The rung that is held.
+        held: What that is worth.
+    """
+    weighted = [point for point in frontier.points if point.weight]
+    sound = [point for point in weighted if not point.failed]
+    if not sound:
+        why = "it failed" if weighted else "the model forecasts the same at every decision weight"
+        return untried_rung("decision", below, why)
+    taken = next((point for point in sound if point.weight == frontier.chosen), None)
+    shown = taken or min(sound, key=lambda point: point.cost or 0.0)
+    parameters: dict[str, str | float] = {"decision weight": shown.weight}
+    if shown.also:
+        parameters["the same at"] = ", ".join(f"{weight:g}" for weight in shown.also)
+    resampling = Resampling(frontier.cases, block=frontier.block)
+    judged, bounds = (held, resampling), (shown.cost_bound, None)
+    why = "no decision weight is proven to be cheaper"
+    if taken is not None and taken.cost_change is not None:
+        why = _cheaper(taken.cost_change, float(held.cost.mean()))
+    judged_cases = candidates[shown.weight]
+    return _rung("decision", below, parameters, judged_cases, judged, *bounds, climbed=taken is not None, why=why)
+
+
+def rung_on_test(name: str, judged: JudgedCases, taken: JudgedCases, block: int) -> RungOnTest:
+    """A rung on test cases, beside the forecast that was taken.
+
+    Args:
+        name: One of `RUNGS` or `GIVEN_RUNGS`.
+        judged: What the rung is worth on the test cases.
+        taken: What the forecast is worth that was taken and fitted again on all rows before them.
+        block: How many neighbouring test cases depend on each other.
+    """
+    resampling = Resampling(len(judged.cost), block=min(block, len(judged.cost)))
+    change = resampling.mean((taken.cost - judged.cost)[None, None]).interval()
+    return RungOnTest(name, float(judged.cost.mean()), float(judged.score.mean()), change)
+
+
+def _rung(
+    name: str,
+    below: Rung | None,
+    parameters: dict[str, str | float],
+    judged: JudgedCases,
+    held: tuple[JudgedCases, Resampling] | None,
+    cost_bound: float | None,
+    score_bound: float | None,
+    *,
+    climbed: bool,
+    why: str,
+) -> Rung:
+    cost_change, score_change = (None, None) if held is None else _changes(judged, *held)
+    return Rung(
+        name,
+        None if below is None else below.name,
+        parameters,
+        float(judged.cost.mean()),
+        float(judged.score.mean()),
+        cost_change,
+        score_change,
+        cost_bound,
+        score_bound,
+        climbed=climbed,
+        why=why,
+    )
+
+
+def _changes(judged: JudgedCases, held: JudgedCases, resampling: Resampling) -> tuple[Difference, Difference | None]:
+    """What changes in cost, and in score as a percentage."""
+    values = np.stack([judged.cost - held.cost, judged.score - held.score, held.score])
+    cost, score, base = resampling.means(values[:, None, None])
+    percent = (score / abs(base) * 100.0).interval()
+    return cost.interval(), percent if np.isfinite(percent).all() else None
+
+
+def _verdict(
+    change: Floats, held: JudgedCases, cost_bound: float, score_bound: float, resampling: Resampling
+) -> tuple[bool, str]:
+    """Whether the changes (2, N) of cost and score are proof enough, and why."""
+    if (np.abs(change) <= _ROUNDING * np.abs(np.stack(held)).max(1, keepdims=True)).all():
+        return False, _SAME
+    cost, paid = resampling.mean(change[0][None, None]).interval(), float(held.cost.mean())
+    if cost_bound < 0 and cost.significant:
+        return True, _cheaper(cost, paid)
+    if score_bound >= 0:
+        alone = "cheaper by itself, but with all steps tested together " if cost.high < 0 else ""
+        return False, f"it is {alone}not proven to be cheaper, nor to be better in score"
+    if cost.mean > _NO_DEARER * abs(paid):
+        return False, "its score is better, but it may cost more"
+    percent = -100 * float(change[1].mean()) / abs(float(held.score.mean()))
+    more = "not more" if cost.mean <= 0 else "hardly more"
+    return (
+        True,
+        f"its score is {fixed_text(percent, 1)} % better and it was {more} expensive (change {change_text(cost)})",
+    )
+
+
+def _cheaper(change: Difference, before: float) -> str:
+    now, then = number_text(before + change.mean), number_text(before)
+    return f"its mean cost is {now} instead of {then} (change {change_text(change)})"
+
+
+def _ladder_columns(name: str, change: Difference | None) -> dict[str, float | None]:
+    mean, low, high = change or (None, None, None)
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def _parameter_words(parameters: Mapping[str, str | float]) -> str:
+    values = parameters.items()
+    said = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in values)
+    return f" ({said})" if said else ""

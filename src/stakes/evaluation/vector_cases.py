@@ -1,0 +1,216 @@
+"""Vector decisions as a report shows them: a few cases part by part, and what their limits cost."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stakes.actions.solve import solve_action
+from stakes.costs.cost import Cost, shown_action
+from stakes.programs.shadow_prices import LimitPrices, limit_prices
+from stakes.programs.vector_actions import ProgramCost, action_parts, part_names
+
+Floats = NDArray[np.float64]
+Draw = Callable[[NDArray[np.int64], int | None], Tensor]
+
+BAND_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""The levels of the quantiles that stand for the ensemble behind a schedule."""
+
+_MOST_CASES, _MOST_MEMBERS = 200, 100  # whose limits are priced
+
+
+@dataclass(frozen=True)
+class BindingLimit:
+    """A limit that an action is at.
+
+    Attributes:
+        kind: The parameter that it is of, such as "ramp".
+        place: Where it holds, such as "h06 to h07, up".
+        price: What one unit more would save, in the cost's unit per unit of the action.
+        parts: Which parts of the action it is about, counted from 0.
+    """
+
+    kind: str
+    place: str
+    price: float
+    parts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ShownCase:
+    """What was forecast, decided and seen of one case.
+
+    Attributes:
+        name: What is special about it, such as "the dearest case".
+        case: Its place among the cases.
+        quantiles: Of the forecast of each outcome, at `BAND_LEVELS`, (5, D).
+        action: What was decided, (A,).
+        outcome: What happened, (D,); none where it is not known yet.
+        binding: The limits that bind, the dearest first.
+    """
+
+    name: str
+    case: int
+    quantiles: tuple[tuple[float, ...], ...]
+    action: tuple[float, ...]
+    outcome: tuple[float, ...]
+    binding: tuple[BindingLimit, ...]
+
+
+@dataclass(frozen=True)
+class LimitWorth:
+    """What the limits of one parameter are worth, over many cases.
+
+    Attributes:
+        kind: The parameter, such as "ramp".
+        share: The share of the cases in which at least one of them binds.
+        saved: What one unit more, allowed everywhere at once, would save a case in the mean.
+        place: Where it binds most often; empty where it never does.
+        place_share: In which share of the cases it binds there.
+    """
+
+    kind: str
+    share: float
+    saved: float
+    place: str
+    place_share: float
+
+
+@dataclass(frozen=True)
+class JudgedParts:
+    """Decisions with many parts, on test cases.
+
+    Attributes:
+        outcomes: The names of the D outcomes.
+        parts: The names of the A parts of an action.
+        shown: A few cases, part by part.
+        limits: What the limits of each parameter are worth.
+        cases: Over how many cases that was found.
+    """
+
+    outcomes: tuple[str, ...]
+    parts: tuple[str, ...]
+    shown: tuple[ShownCase, ...]
+    limits: tuple[LimitWorth, ...]
+    cases: int
+
+
+def judged_parts(
+    cost: Cost,
+    outcomes: Sequence[str],
+    outcome: Floats,
+    paid: Floats,
+    draw: Draw,
+    weights: Tensor | None = None,
+) -> JudgedParts | None:
+    """What a report shows of decisions with many parts; None for decisions about one number.
+
+    The cases that are shown are the last one, the one of median cost and the dearest. Limits are priced over at most
+    200 cases and 100 members.
+
+    Args:
+        cost: What a decision costs.
+        outcomes: The names of the D outcomes.
+        outcome: What happened, (N, D).
+        paid: What the decision cost in each case, (N,).
+        draw: Gives members (n, M, D) of the cases at some places (n,), at most so many, or all where that is None.
+        weights: What each member weighs, (M,), where `draw` always gives all; None where all count alike.
+    """
+    count = action_parts(cost, len(outcomes))
+    if count == 1:
+        return None
+    order, last = np.argsort(paid, kind="stable"), len(paid) - 1
+    chosen = {"the last case": last, "a case of median cost": order[last // 2], "the dearest case": order[last]}
+    every = np.linspace(0, last, min(len(paid), _MOST_CASES)).round().astype(np.int64)
+    limits: tuple[LimitWorth, ...] = ()
+    if isinstance(cost, ProgramCost):
+        limits = _worth(limit_prices(cost, draw(every, _MOST_MEMBERS), outcomes, weights=weights))
+    rows = np.array([*chosen.values()], dtype=np.int64)
+    members = draw(rows, None)
+    shown = tuple(
+        shown_case(cost, outcomes, members[place], outcome[row], name, int(row), weights)
+        for place, (name, row) in enumerate(chosen.items())
+    )
+    return JudgedParts(tuple(outcomes), part_names(cost, outcomes, count), shown, limits, len(every))
+
+
+def shown_case(
+    cost: Cost,
+    outcomes: Sequence[str],
+    members: Tensor,
+    outcome: Floats | None = None,
+    name: str = "",
+    case: int = 0,
+    weights: Tensor | None = None,
+) -> ShownCase:
+    """One case part by part.
+
+    Args:
+        cost: A decision with many parts.
+        outcomes: The names of the D outcomes.
+        members: The forecast (M, D).
+        outcome: What happened, (D,); None where it is not known yet.
+        name: What is special about the case.
+        case: Its place among the cases.
+        weights: What each member weighs, (M,); None where all count alike.
+    """
+    action = shown_action(cost, solve_action(cost, members, weights=weights).action)
+    return ShownCase(
+        name,
+        case,
+        quantile_bands(members, weights),
+        tuple(action.tolist()),
+        () if outcome is None else tuple(float(value) for value in outcome),
+        binding_limits(cost, outcomes, members, weights),
+    )
+
+
+def binding_limits(
+    cost: Cost, outcomes: Sequence[str], members: Tensor, weights: Tensor | None = None
+) -> tuple[BindingLimit, ...]:
+    """The limits that the best action of one case is at, the dearest first; none are known of a cost averse to risk.
+
+    Args:
+        cost: A decision with many parts.
+        outcomes: The names of the D outcomes.
+        members: The forecast (M, D).
+        weights: What each member weighs, (M,); None where all count alike.
+    """
+    if not isinstance(cost, ProgramCost):
+        return ()
+    prices = limit_prices(cost, members, outcomes, weights=weights)
+    binding = [
+        BindingLimit(prices.kinds[row], prices.places[row], float(prices.price[row]), prices.parts[row])
+        for row in prices.binds.nonzero()[:, 0].tolist()
+    ]
+    return tuple(sorted(binding, key=lambda limit: -limit.price))
+
+
+def quantile_bands(members: Tensor, weights: Tensor | None = None) -> tuple[tuple[float, ...], ...]:
+    """Quantiles of the forecast of each outcome, at `BAND_LEVELS`, (5, D).
+
+    Args:
+        members: The forecast (M, D).
+        weights: What each member weighs, (M,); None where all count alike.
+    """
+    values = members.double().numpy()  # (M, D)
+    shares = np.ones(len(values)) if weights is None else weights.double().numpy()
+    spread = np.broadcast_to(shares[:, None], values.shape)
+    return tuple(map(tuple, np.quantile(values, BAND_LEVELS, axis=0, method="inverted_cdf", weights=spread).tolist()))
+
+
+def _worth(prices: LimitPrices) -> tuple[LimitWorth, ...]:
+    saved, limits = prices.saved_by(), []
+    for kind, each in saved.items():
+        which = torch.tensor([own == kind for own in prices.kinds])
+        binds = prices.binds[:, which].double()
+        often = binds.mean(0)
+        place = int(often.argmax())
+        names = [name for name, own in zip(prices.places, prices.kinds, strict=True) if own == kind]
+        worth = float(each.nanmean())
+        share, highest = float(binds.amax(-1).mean()), float(often[place])
+        limits.append(LimitWorth(kind, share, worth, names[place] if share else "", highest))
+    return tuple(limits)

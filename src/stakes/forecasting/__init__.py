@@ -1,0 +1,1 @@
+"""The forecaster and the recalibrator: candidates, their selection, corrections, decisions."""

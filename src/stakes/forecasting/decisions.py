@@ -1,0 +1,484 @@
+"""Members and a cost to decisions: the one place for the estimator, `stakes decide`, the service and xarray."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from stakes.actions.cvar import plain_cost_of
+from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
+from stakes.actions.solve import solve_action
+from stakes.cost_spec.files import OwnCost, naming_own_cost
+from stakes.costs.cost import Cost, at_bounds, bounds_of, shown_action
+from stakes.costs.member_weights import mean_of_members, relative_weights
+from stakes.costs.parameter_range import ranged_parameter, with_parameter
+from stakes.data.cases import told_labels
+from stakes.data.forecasts.grids import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS, forecast_array
+from stakes.data.forecasts.outcome_bounds import Pair
+from stakes.data.forecasts.quantiles import TailShape, weighted_quantiles
+from stakes.errors import NonFiniteError, ShapeError, listed
+from stakes.evaluation.case_metrics import require_finite_costs
+from stakes.evaluation.metrics import Assessor
+from stakes.programs.storage import ArbitrageCost
+from stakes.programs.vector_actions import PartlyFree, PartsCost, ProgramCost, action_unit, has_part_of_each, part_names
+
+Floats = NDArray[Any]  # of the members' precision, or double
+Flags = NDArray[np.bool_]
+_NUMBERS_AT_ONCE = 1 << 21  # members of all outcomes
+
+
+UNANSWERED = ("infeasible", "unbounded")
+"""What the status of a decision without a best action says."""
+
+_REASONS = {  # by status
+    "infeasible": "their limits and covers contradict each other, and there is no action",
+    "unbounded": "their cost falls without end, and there is no best action",
+    "not certified": "they are not to be used, for the search for the best action did not end, or a better one may "
+    "exist because the cost is not known to be convex",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """The best actions of n forecasts, what they are expected to cost, and which of them are certified.
+
+    Attributes:
+        action: The action of least expected cost: (n,), or (n, A) where an action has A > 1 parts.
+        expected_cost: What the forecast expects it to cost, (n,).
+        interior: Whether it lies strictly between the bounds, all parts of it, (n,).
+        at_lower_bound: Whether it is at its lower bound, or any part of it at its own, (n,).
+        at_upper_bound: Whether it is at its upper bound, or any part of it at its own, (n,).
+        residual: How far a further step of the solver would go, in the action's unit, (n,); see `ActionSolution`.
+        certified: Whether it is proven that no action is expected to cost less, (n,): only for a cost that is known to
+            be convex in the action, as all of this library are. An action that is not certified is the best of those
+            that were looked at, or that of a formula; a better one may exist. See `stakes.ActionSolution`.
+        levels: The levels of the quantiles, (Q,).
+        quantiles: Quantiles of what the decision is about, the outcome or the cost's total of several: (n, Q); of each
+            outcome, (n, Q, D), where an action has several parts.
+        gap: By how much a better action could lower the expected cost at most, (n,), of a program or several parts;
+            None for one number.
+        plain_expected_cost: What the same action is expected to cost without the aversion to risk, (n,), where
+            `expected_cost` has one in it, as for `stakes.CVaRCost`; None otherwise.
+        infeasible: Whether no action meets all limits, (n,), where an action has several parts; None for one number.
+            Action and expected cost are NaN there.
+        unbounded: Likewise, whether the expected cost falls without end.
+    """
+
+    action: Floats
+    expected_cost: Floats
+    interior: Flags
+    at_lower_bound: Flags
+    at_upper_bound: Flags
+    residual: Floats
+    certified: Flags
+    levels: tuple[float, ...]
+    quantiles: Floats
+    gap: Floats | None = None
+    plain_expected_cost: Floats | None = None
+    infeasible: Flags | None = None
+    unbounded: Flags | None = None
+
+    @property
+    def unanswered(self) -> Flags:
+        """Whether there is no best action, (n,)."""
+        if self.infeasible is None or self.unbounded is None:
+            return np.zeros(len(self.certified), dtype=bool)
+        return self.infeasible | self.unbounded
+
+    @property
+    def status(self) -> NDArray[np.str_]:
+        """What became of each decision, (n,): certified, infeasible, unbounded, or not certified."""
+        words = np.where(self.certified, "certified", "not certified")
+        if self.infeasible is None:
+            return words
+        return np.where(self.infeasible, "infeasible", np.where(self.unanswered, "unbounded", words))
+
+    @property
+    def converged(self) -> Flags:
+        """Deprecated: the former name of `certified`."""
+        return self.certified
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The decisions of some forecasts and then of others, for the same cost and levels."""
+        arrays = [field.name for field in fields(cls) if isinstance(getattr(parts[0], field.name), np.ndarray)]
+        values = {name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays}
+        return cls(**values, levels=parts[0].levels)
+
+    def table(
+        self, index: "pd.Index[Any]", parts: Sequence[str] | None = None, outcomes: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """One row per forecast, its label first; a column for each part of an action with several.
+
+        Args:
+            index: What the forecasts are called, (n,).
+            parts: The names of the parts of an action with several, (A,); None numbers them.
+            outcomes: The names of the outcomes, (D,), whose quantiles stand beside such an action; None numbers them.
+        """
+        several = self.action.ndim > 1
+        actions, names = np.atleast_2d(self.action.T), ["action"]  # (A, n)
+        columns: dict[str, Floats] = {}
+        if several:
+            names = [f"action_{name}" for name in parts or range(1, len(actions) + 1)]
+        columns |= dict(zip(names, actions, strict=True))
+        proof = ("at_lower_bound", "at_upper_bound", "certified", *(("gap", "status") if self.gap is not None else ()))
+        plain = () if self.plain_expected_cost is None else ("plain_expected_cost",)
+        columns |= {name: getattr(self, name) for name in ("expected_cost", *plain, *proof)}
+        for level, values in zip(self.levels, np.moveaxis(self.quantiles, 1, 0), strict=True):
+            each = values.T if several else values[None]
+            own = [f"_{name}" for name in outcomes or range(1, len(each) + 1)] if several else [""]
+            columns |= {f"quantile_{level:g}{name}": part for name, part in zip(own, each, strict=True)}
+        return pd.DataFrame(columns, index).reset_index()
+
+
+def solve_decisions(
+    cost: Cost,
+    members: Iterable[Tensor],
+    levels: Sequence[float] = (),
+    *,
+    double: bool = False,
+    weights: Tensor | None = None,
+) -> Decisions:
+    """The best action of every forecast, with its certificate.
+
+    Args:
+        cost: What is paid for an action when the outcome is known.
+        members: The members (n, M, D) of some forecasts after the other, at least one part: only one is held at a time.
+        levels: Levels of quantiles, between 0 and 1.
+        double: Whether all numbers are in double precision, with actions exactly within their bounds, as programs
+            expect them; otherwise in that of the members, with no more digits than there are, but for actions with
+            many parts, whose limits rounding would break.
+        weights: What each member weighs, (M,) for all forecasts; None where all count alike.
+    """
+    return Decisions.joined([_solved(cost, part, levels, double, weights) for part in members])
+
+
+def decision_table(
+    cost: Cost,
+    members: ArrayLike,
+    index: "pd.Index[Any]",
+    levels: Sequence[float],
+    weights: ArrayLike | None = None,
+    outcomes: Sequence[str] | None = None,
+    parameter: ArrayLike | None = None,
+) -> pd.DataFrame:
+    """The table of decisions for members in memory, solved in bounded parts.
+
+    Its columns are those of the index, `action`, `expected_cost`, `at_lower_bound`, `at_upper_bound`, `certified` and
+    `quantile_LEVEL`; where an action has several parts `action_PART` for each, `gap`, `status` and
+    `quantile_LEVEL_OUTCOME`; see `Decisions`. Behind the `expected_cost` of a cost that is averse to risk stands
+    `plain_expected_cost`. A decision without any best action has NaN.
+
+    Args:
+        cost: What is paid for an action when the outcome is known; raises where it is no finite number.
+        members: The members (n, M, D) of all forecasts.
+        index: What the forecasts are called, (n,).
+        levels: Levels of quantiles, between 0 and 1.
+        weights: What each member weighs, (M,) for all forecasts; None where all count alike.
+        outcomes: The names of the D outcomes, after which the parts of an action with several are called; None numbers
+            them.
+        parameter: The value of the cost's range for each forecast, (n,), which stands behind the index; None where no
+            parameter of the cost is a range.
+    """
+    samples = torch.as_tensor(np.asarray(members))
+    size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
+    shared = None if weights is None else torch.as_tensor(np.asarray(weights))
+    ranged = None if parameter is None else ranged_parameter(cost)
+    if ranged is None:
+        decisions = solve_decisions(cost, samples.split(size), levels, weights=shared)
+    else:
+        own = torch.tensor(np.asarray(parameter)).to(samples.dtype)
+        pairs = zip(own.split(size), samples.split(size), strict=True)
+        solved = [_solved(with_parameter(cost, ranged.name, each), part, levels, False, shared) for each, part in pairs]
+        decisions = Decisions.joined(solved)
+    require_finite_costs(decisions.expected_cost[~decisions.unanswered].astype(np.float64))
+    names = tuple(map(str, range(1, samples.shape[2] + 1))) if outcomes is None else tuple(outcomes)
+    parts = 1 if decisions.action.ndim == 1 else decisions.action.shape[1]
+    table = decisions.table(index, part_names(cost, names, parts), names)
+    if ranged is not None:
+        table.insert(1, ranged.name, np.asarray(parameter))
+    return table
+
+
+def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
+    """A sentence for the user where some decisions have no certificate.
+
+    Args:
+        table: As `decision_table` makes it.
+    """
+    count = int((~table["certified"]).sum())
+    if "status" in table:
+        counts = {word: int((table["status"] == word).sum()) for word in _REASONS}
+        return tuple(
+            f"{count} of {len(table)} decisions are {word}, see the column status: {_REASONS[word]}"
+            for word, count in counts.items()
+            if count
+        )
+    note = (
+        f"{count} of {len(table)} decisions are not certified, see the column certified: a better one may exist; each "
+        f"is that of the cost's own formula or the best of those that were looked at, more than {ACTIONS_LOOKED_AT} "
+        "unless the cost is stated to be convex"
+    )
+    return (note,) if count else ()
+
+
+def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, weights: Tensor | None) -> Decisions:
+    with naming_own_cost(cost):
+        exact = samples.double() if isinstance(cost, ProgramCost | PartsCost) else samples
+        solution = solve_action(cost, exact, weights=weights)
+        shown = shown_action(cost, solution.action)
+        several, program = shown.shape[-1] > 1, isinstance(plain_cost_of(cost), ProgramCost)
+        plain = _plain_expected_cost(cost, solution.action, exact, weights)
+        quantiles = _quantiles(cost, samples, levels, double, weights, several)
+    at_lower, at_upper = at_bounds(cost, solution.action, action_unit(cost, exact, weights))
+    action = _within_bounds(cost, shown) if double else shown.numpy()
+    dtype = torch.float64 if double else samples.dtype
+    return Decisions(
+        action=action if several else action[..., 0],
+        expected_cost=solution.expected_cost.to(dtype).numpy(),
+        interior=solution.interior.numpy(),
+        at_lower_bound=(~solution.interior & at_lower).numpy(),
+        at_upper_bound=(~solution.interior & at_upper).numpy(),
+        residual=solution.residual.to(dtype).numpy(),
+        certified=solution.certified.numpy(),
+        levels=tuple(levels),
+        quantiles=quantiles,
+        gap=solution.gap.to(dtype).numpy() if solution.gap is not None and (several or program) else None,
+        plain_expected_cost=None if plain is None else plain.to(dtype).numpy(),
+        infeasible=None if solution.infeasible is None else solution.infeasible.numpy(),
+        unbounded=None if solution.unbounded is None else solution.unbounded.numpy(),
+    )
+
+
+def _plain_expected_cost(cost: Cost, action: Tensor, samples: Tensor, weights: Tensor | None) -> Tensor | None:
+    """The mean cost (n,) of actions that are averse to risk, without the aversion; None for any other cost."""
+    if (plain_cost := getattr(cost, "plain_cost", None)) is None:
+        return None
+    shares = relative_weights(weights, samples)
+    each = plain_cost(action, samples.movedim(-2, 0))
+    mean = mean_of_members(each, None if shares is None else shares.movedim(-1, 0), 0)
+    return torch.where(action.isnan().any(-1), torch.nan, mean)
+
+
+def _quantiles(
+    cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, weights: Tensor | None, several: bool
+) -> Floats:
+    """Quantiles (n, Q) of what the decision is about, or (n, Q, D): of weighted members their order statistics."""
+    values = _numbers(samples if several else Assessor(cost).total(samples), double)  # (n, M) or (n, M, D)
+    if not levels:
+        return np.empty((len(samples), 0, *values.shape[2:]))
+    if weights is None:
+        return np.moveaxis(np.quantile(values, list(levels), axis=1, method="hazen"), 0, 1)
+    shares = weights.numpy().reshape(-1, *[1] * (values.ndim - 2))
+    shares = np.broadcast_to(shares, values.shape)
+    return np.moveaxis(np.quantile(values, list(levels), axis=1, method="inverted_cdf", weights=shares), 0, 1)
+
+
+def _within_bounds(cost: Cost, action: Tensor) -> Floats:
+    """Actions (n, A) in double precision: a bound that was rounded to single precision may lie on its other side."""
+    lower, upper = (np.asarray(bound, dtype=np.float64) for bound in bounds_of(cost, action.shape[-1]))
+    return np.clip(_numbers(action, True), lower, upper)
+
+
+def _numbers(values: Tensor, double: bool) -> Floats:
+    return (values.double() if double else values).numpy()
+
+
+_CURE = "a recourse without an upper bound, at a high price, meets every outcome"
+_TINY = 1e-3  # of the largest part of a plan: less is the solver's rounding
+
+
+def decision_notes(
+    cost: Cost, table: pd.DataFrame, members: ArrayLike, weights: ArrayLike | None = None
+) -> tuple[str, ...]:
+    """Sentences for the user about decisions; none where there is nothing to say.
+
+    Args:
+        cost: What was decided for.
+        table: As `stakes.forecasting.decisions.decision_table` makes it.
+        members: The members (n, M, D) that were decided from.
+        weights: What each member weighs, (M,) for all forecasts; None where all count alike.
+    """
+    return *uncertified_notes(table), *_infeasible_notes(cost, table, members, weights), *_both_ways_notes(cost, table)
+
+
+def _infeasible_notes(
+    cost: Cost, table: pd.DataFrame, members: ArrayLike, weights: ArrayLike | None
+) -> tuple[str, ...]:
+    """A sentence about the first case without any action."""
+    if "status" not in table or not (infeasible := table["status"] == "infeasible").any():
+        return ()
+    first = int(infeasible.to_numpy().argmax())
+    label = told_labels(pd.Index(table[table.columns[0]]))[first]
+    return (f"the first infeasible case is {label}: {_infeasible_reason(cost, np.asarray(members)[first], weights)}",)
+
+
+def _infeasible_reason(cost: Cost, members: NDArray[Any], weights: ArrayLike | None) -> str:
+    """What the members (M, D) of a case say of it, each by itself: limits are the same for all, covers are not."""
+    counts = np.ones(len(members), dtype=bool) if weights is None else np.asarray(weights) > 0
+    alone = solve_action(plain_cost_of(cost), torch.tensor(members).double()[:, None]).infeasible
+    assert alone is not None
+    missed = int((alone.numpy() & counts).sum())
+    if missed == counts.sum():
+        return "no action meets the limits and covers at any of its members, even at one alone"
+    if not missed:
+        return f"an action meets the covers at each of its members, but none at all of them; {_CURE}"
+    return f"no action meets the covers at {missed} of its {counts.sum()} members; {_CURE}"
+
+
+def _both_ways_notes(cost: Cost, table: pd.DataFrame) -> tuple[str, ...]:
+    """A sentence where a battery charges and discharges at once."""
+    if not isinstance(plain_cost_of(cost.cost if isinstance(cost, OwnCost) else cost), ArbitrageCost):
+        return ()
+    charge, discharge = (table.filter(regex=f"^action_{way}_").to_numpy() for way in ("charge", "discharge"))
+    most = np.maximum(charge, discharge).max(axis=1, keepdims=True)
+    count = int((np.minimum(charge, discharge) > _TINY * most).any(axis=1).sum())
+    if not count:
+        return ()
+    return (
+        f"{count} of {len(table)} plans charge and discharge at once, which pays where prices are expected to be "
+        "negative, costs nothing where nothing is lost, and is beyond a battery with one inverter: carry out the "
+        "difference, and reckon with somewhat less than was expected",
+    )
+
+
+_Floats = NDArray[np.float64]
+_RESULTS = ("expected_cost", "at_lower_bound", "at_upper_bound", "certified")
+_OF_PARTS = ("gap", "infeasible", "unbounded")
+_ARRAY_NUMBERS_AT_ONCE = 1 << 21  # members of all sites
+
+
+def decide_array(
+    forecast: Any,
+    cost: Cost,
+    levels: Sequence[float] = (0.1, 0.5, 0.9),
+    *,
+    member: str | None = None,
+    site: str | None = None,
+    tails: TailShape = "exponential",
+    bounds: Pair | Literal["auto"] | None = "auto",
+) -> xr.Dataset:
+    """The action of least expected cost for every case: every time, lead time and place of a grid.
+
+    The result has `action`, `expected_cost`, `at_lower_bound`, `at_upper_bound`, `certified` and `quantile`, as
+    `Decisions` explains them. A case with a missing value has none of them: NaN and False. Where an
+    action has several parts there are `gap`, `infeasible` and `unbounded` too, and `action` and `quantile` have the
+    dimension of the sites; an action with other parts than one for each site has the dimension `part`. A cost that is
+    averse to risk has `plain_expected_cost` too.
+
+    >>> import numpy as np, stakes, xarray as xr
+    >>> power = xr.DataArray(np.array([[0.2, 0.4, 0.9], [0.5, 0.6, 0.7]]), dims=("time", "number"))
+    >>> decide_array(power, stakes.ShortfallCost(penalty=5.0))["action"].values.round(2)
+    array([0.45, 0.7 ])
+
+    Args:
+        forecast: Members along the dimension `number`, `member`, `realization`, `ensemble` or `sample`, or quantiles
+            along `quantile`, whose coordinate holds the levels; all other dimensions but that of sites are of cases. A
+            DataArray, a Dataset with one such variable, or what `to_xarray()` makes one, as fields of earthkit-data.
+        cost: What a decision costs.
+        levels: Levels of the quantiles in the result, between 0 and 1.
+        member: The dimension of the members where it has another name; None looks for the usual ones.
+        site: The dimension of sites, or hours, that one decision is about; None where every place decides by itself.
+        tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
+        bounds: What outcomes cannot cross, for the tails of quantiles; "auto" takes what the cost knows, or quantiles
+            show, None none.
+    """
+    forecast = _as_array(forecast, member)
+    number = member or _known_dimension(forecast)
+    sites = [] if site is None else [site]
+    for dim in (number, *sites):
+        if dim not in forecast.dims:
+            raise ShapeError(f"forecast must have the dimension {dim!r}, got {list(forecast.dims)}")
+    if number in LEVEL_DIMENSIONS and number in forecast.coords:
+        forecast = forecast.sortby(number)
+    cases = [dim for dim in forecast.dims if dim not in (number, *sites)]
+    members, complete = _complete_cases(forecast.transpose(*cases, number, *sites), len(cases))
+    weights = None
+    if number in LEVEL_DIMENSIONS:
+        members, weights = _of_quantiles(forecast, number, members, cost, tails, bounds)
+    samples = torch.from_numpy(members)
+    size = max(1, _ARRAY_NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
+    decided = solve_decisions(cost, samples.split(size), levels, double=True, weights=weights)
+    require_finite_costs(decided.expected_cost[~decided.unanswered])
+    blank = forecast.isel(dict.fromkeys((number, *sites), 0), drop=True).transpose(*cases).drop_attrs()
+    of_sites = decided.action.ndim > 1 and has_part_of_each(cost, samples.shape[-1], decided.action.shape[1])
+    results = {"action": _by_part(decided.action, complete, blank, forecast, site if of_sites else None)}
+    results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _RESULTS}
+    if decided.gap is not None:
+        results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _OF_PARTS}
+    if decided.plain_expected_cost is not None:
+        results["plain_expected_cost"] = _on_all(decided.plain_expected_cost, complete, blank)
+    each = [_by_part(decided.quantiles[:, place], complete, blank, forecast, site) for place in range(len(levels))]
+    if each:
+        results["quantile"] = xr.concat(each, xr.IndexVariable("level", list(levels))).transpose(..., "level")
+    return xr.Dataset(results, attrs={"cost": repr(cost), "missing_cases": int((~complete).sum())})
+
+
+def _as_array(forecast: Any, member: str | None) -> xr.DataArray:
+    given = forecast.to_xarray() if hasattr(forecast, "to_xarray") else forecast
+    return forecast_array(given, "forecast", dimension=member)[0] if isinstance(given, xr.Dataset) else given
+
+
+def _complete_cases(forecast: xr.DataArray, cases: int) -> tuple[_Floats, NDArray[np.bool_]]:
+    """The values (n, M, D) of the cases without a missing one, and which of all cases those are."""
+    sizes = (*forecast.shape[cases:], 1)[:2]  # members, and sites or one
+    values = forecast.values.astype(np.float64).reshape(-1, *sizes)
+    if np.isinf(values).any():
+        raise NonFiniteError("forecast must be finite or missing, got infinite values")
+    complete: NDArray[np.bool_] = ~np.isnan(values.sum((1, 2)))
+    if not complete.any():
+        raise ShapeError(f"forecast must have a case without missing values, got {len(complete)} cases")
+    return values[complete], complete
+
+
+def _known_dimension(forecast: xr.DataArray) -> str:
+    known = [str(dim) for dim in forecast.dims if dim in (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)]
+    if len(known) != 1:
+        came = listed(known) or listed([*map(str, forecast.dims)])
+        raise ShapeError(f"forecast must have one dimension of members, such as 'number', or say which, got {came}")
+    return known[0]
+
+
+def _of_quantiles(
+    forecast: xr.DataArray,
+    number: str,
+    quantiles: _Floats,
+    cost: Cost,
+    tails: TailShape,
+    bounds: Pair | Literal["auto"] | None,
+) -> tuple[_Floats, torch.Tensor]:
+    """Members (n, M, D) and their weights (M,)."""
+    if quantiles.shape[2] > 1 and not isinstance(cost, PartlyFree):
+        raise ShapeError("quantiles of several sites do not say how these move together; one decision needs members")
+    if number not in forecast.coords:
+        raise ShapeError(f"forecast must have the levels of its quantiles as the coordinate {number!r}")
+    given = forecast[number].values.astype(np.float64).tolist()
+    weighted = [
+        weighted_quantiles(given, each, "forecast", tails=tails, bounds=bounds, cost=cost)
+        for each in np.moveaxis(quantiles, 2, 0)
+    ]
+    return np.stack([each.members for each in weighted], -1), torch.from_numpy(weighted[0].weights)
+
+
+def _by_part(
+    values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray, forecast: xr.DataArray, site: str | None
+) -> xr.DataArray:
+    """Values (n,), or (n, D) for each site, or (n, A) for each part, on all cases."""
+    if values.ndim == 1:
+        return _on_all(values, complete, blank)
+    along = "part" if site is None else site
+    labels = forecast[site] if site in forecast.coords else xr.IndexVariable(along, range(values.shape[1]))
+    return xr.concat([_on_all(part, complete, blank) for part in values.T], labels).transpose(*blank.dims, along)
+
+
+def _on_all(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:
+    """The values of the complete cases on all of them, NaN or False for the others."""
+    every = np.full(len(complete), False if values.dtype == bool else np.nan)
+    every[complete] = values
+    return blank.copy(data=every.reshape(blank.shape))

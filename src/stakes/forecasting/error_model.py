@@ -1,0 +1,639 @@
+"""What past errors say about a forecast: location and scale by the least CRPS, and what they may depend on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.outcome_bounds import Pair
+from stakes.data.tables.lags import calendar_features
+from stakes.data.tables.time_axis import Times
+from stakes.errors import SettingError, ShapeError
+from stakes.forecasting.corrections import LEAST_CASES, Grouping, group_names
+
+TERM_LEVELS = (0.1, 0.5, 0.9)
+"""The levels of the members' quantiles that are terms."""
+
+_SEASON_WAVES, _MOST_HOUR_WAVES = 2, 3
+_SEASONS = 4
+_MOST_MEMBERS = 12  # that are told apart
+_OWN_TERMS = ("mean", "log spread")
+_LEAST_SIZE = 1e-9
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+
+class ForecastNumbers(NamedTuple):
+    """What the members of one outcome say, in units of its errors.
+
+    Attributes:
+        mean: Their mean less that of past cases, (N,).
+        log_spread: The logarithm of their spread, (N,).
+        quantiles: Their quantiles at 10, 50 and 90 % less their mean, (N, 3); None where there are too few of them.
+        at_bound: The share of members at a bound, (N,); None where there is no bound.
+        members: Each member less their mean, (N, M); None where they are not told apart.
+        total: The mean over all outcomes, (N,), in any unit; None where there is one outcome.
+    """
+
+    mean: Floats
+    log_spread: Floats
+    quantiles: Floats | None = None
+    at_bound: Floats | None = None
+    members: Floats | None = None
+    total: Floats | None = None
+
+
+@dataclass(frozen=True)
+class ForecastTerms:
+    """Which terms there are, told by what the past cases have enough of: 50 cases of each season, hour and site.
+
+    Attributes:
+        season: Whether there are waves of the year.
+        hour_waves: How many waves of the day there are.
+        lead: Whether there are terms of the lead.
+        sites: The sites with a shift and a slope of their own, where each is decided by itself.
+        spread: Whether the forecast has a spread.
+        numbers: Whether there are further numbers of the forecast, and the slope changes with the season.
+        members: How many members are terms, each by itself, as those of different models may be; 0 for none.
+        features: The features that are terms.
+    """
+
+    season: bool = False
+    hour_waves: int = 0
+    lead: bool = False
+    sites: tuple[str, ...] = ()
+    spread: bool = True
+    numbers: bool = False
+    members: int = 0
+    features: tuple[str, ...] = ()
+
+    @classmethod
+    def for_cases(cls, past: GivenForecasts, linear: bool) -> Self:
+        """The terms that so many cases can tell.
+
+        Args:
+            past: The past cases.
+            linear: Whether there are further numbers of the forecast and features among them.
+        """
+        seasons, hours, count = _counts(past, "season"), _counts(past, "hour"), past.members.shape[1]
+        sites = np.unique(past.sites, return_counts=True) if past.sites is not None else ((), ())
+        enough = tuple(str(name) for name, count in zip(*sites, strict=True) if count >= LEAST_CASES)
+        return cls(
+            season=len(seasons) == _SEASONS and min(seasons) >= LEAST_CASES,
+            hour_waves=min(_MOST_HOUR_WAVES, len(hours) // 2) if min(hours, default=0) >= LEAST_CASES else 0,
+            lead=past.leads is not None and bool(np.ptp(past.leads) > 0),
+            sites=enough if len(enough) > 1 else (),
+            spread=not past.is_point,
+            numbers=linear,
+            members=count if linear and past.weights is None and 1 < count <= _MOST_MEMBERS else 0,
+            features=tuple(past.features.columns) if linear and past.features is not None else (),
+        )
+
+    def values(self, given: GivenForecasts, numbers: ForecastNumbers) -> dict[str, Floats]:
+        """Each term of all cases, (N,), by its name.
+
+        Args:
+            given: The cases.
+            numbers: What their members say.
+        """
+        terms = {"constant": np.ones(len(given)), "mean": numbers.mean}
+        if self.spread:
+            terms["log spread"] = numbers.log_spread
+        if self.season:
+            terms |= _waves(_moments(given, "season"), "season", _SEASON_WAVES)
+        if self.hour_waves:
+            terms |= _waves(_moments(given, "hour"), "hour", self.hour_waves)
+        if self.lead:
+            terms |= _of_lead(given.leads, numbers.mean)
+        for site in self.sites:
+            here = np.asarray(_known(given.sites, "sites") == site, dtype=np.float64)
+            terms |= {f"site {site}": here, f"mean at site {site}": here * numbers.mean}
+        return (terms | self._further(numbers, terms) if self.numbers else terms) | self._of_features(given)
+
+    def _further(self, numbers: ForecastNumbers, terms: dict[str, Floats]) -> dict[str, Floats]:
+        further = {f"{name} times mean": terms[name] * numbers.mean for name in _FIRST_WAVE if name in terms}
+        if numbers.quantiles is not None:
+            further |= {
+                f"quantile {level:g}": column for level, column in zip(TERM_LEVELS, numbers.quantiles.T, strict=True)
+            }
+        if numbers.at_bound is not None:
+            further["share at bound"] = numbers.at_bound
+        if numbers.members is not None:
+            further |= {f"member {place}": column for place, column in enumerate(numbers.members.T, start=1)}
+        if numbers.total is not None:
+            further["mean of all outcomes"] = numbers.total
+        return further
+
+    def _of_features(self, given: GivenForecasts) -> dict[str, Floats]:
+        if not self.features:
+            return {}
+        table = _known(given.features, "features")
+        if missing := [name for name in self.features if name not in table.columns]:
+            raise SettingError(f"features must have the columns of the fit, but {missing[0]!r} is missing")
+        return {f"feature {name}": table[name].to_numpy(np.float64) for name in self.features}
+
+
+class StandardTerms(NamedTuple):
+    """The terms of past cases with a mean of 0 and a standard deviation of 1, but for the constant.
+
+    Attributes:
+        names: Their names, P of them, the constant first.
+        columns: The terms (N, P); one that never changes is 0 throughout.
+        middle: What was subtracted from each, (P,).
+        size: What each was divided by, (P,); infinite for one that never changes.
+    """
+
+    names: tuple[str, ...]
+    columns: Floats
+    middle: Floats
+    size: Floats
+
+    @classmethod
+    def of(cls, terms: Mapping[str, Floats]) -> Self:
+        """The terms standardised.
+
+        Args:
+            terms: Each term (N,) by its name, the constant first.
+        """
+        columns = np.stack(list(terms.values()), 1)
+        middle, size = columns.mean(0), columns.std(0)
+        middle[0], size[0] = 0.0, 1.0
+        size = np.where(size > _LEAST_SIZE * np.maximum(1, np.abs(middle)), size, np.inf)
+        return cls(tuple(terms), (columns - middle) / size, middle, size)
+
+    def pull(self, strength: float) -> Floats:
+        """How strongly each coefficient is drawn to 0, (P,): that of the constant not at all.
+
+        Args:
+            strength: How strongly those of further terms are, in cases; those that every correction has count as one.
+        """
+        return np.array([0.0] + [1.0 if name in _OWN_TERMS else strength for name in self.names[1:]])
+
+    def coefficients(self, standard: Floats) -> dict[str, float]:
+        """The coefficients of the terms as they are, by name.
+
+        Args:
+            standard: Those of the standardised terms, (P,).
+        """
+        coefficients = standard / self.size
+        coefficients[0] -= (coefficients[1:] * self.middle[1:]).sum()
+        return dict(zip(self.names, coefficients.tolist(), strict=True))
+
+
+_FIRST_WAVE = ("season cos 1", "season sin 1")
+
+
+def _known(values: T | None, name: str) -> T:
+    if values is None:
+        raise SettingError(f"{name} must be given, as they were in the fit")
+    return values
+
+
+def _counts(past: GivenForecasts, by: Grouping) -> list[int]:
+    """How many cases each season or hour has."""
+    if past.times is None:
+        return []
+    return np.unique(group_names((by,), len(past), past.times), return_counts=True)[1].tolist()
+
+
+def _moments(given: GivenForecasts, wave: str) -> Floats:
+    times: Times = _known(given.times, "times")
+    return calendar_features(times, (wave,))  # sine and cosine
+
+
+def _waves(first: Floats, name: str, count: int) -> dict[str, Floats]:
+    """The first wave and its overtones."""
+    turned = first[:, 1] + 1j * first[:, 0]
+    waves: dict[str, Floats] = {}
+    for wave in range(1, count + 1):
+        waves |= {f"{name} cos {wave}": (turned**wave).real, f"{name} sin {wave}": (turned**wave).imag}
+    return waves
+
+
+def _of_lead(leads: Floats | None, mean: Floats) -> dict[str, Floats]:
+    days = _known(leads, "leads") / 24
+    return {"lead": days, "root of lead": np.sqrt(days), "lead times mean": days * mean}
+
+
+Family = Literal["normal", "logistic"]
+"""The distribution of a standardised error."""
+
+_ITERATIONS = 200
+
+
+class LocationScaleCases(NamedTuple):
+    """Past cases of one outcome to learn from, all in one unit.
+
+    Attributes:
+        outcome: What happened, (N,).
+        location: What the forecast says of it, (N,).
+        log_scale: What it says of its own error, (N,), as a logarithm.
+        location_terms: Standardised terms (N, P) that may move the location, in units of `unit`.
+        scale_terms: Standardised terms (N, Q) that may move the log scale.
+        weight: How much each case counts, (N,), with a mean of 1.
+        unit: The size of an error, by which location terms and CRPS are measured.
+        lower: What the outcome cannot fall below; minus infinity for no such bound.
+        upper: What it cannot exceed; infinity for no such bound.
+    """
+
+    outcome: Floats
+    location: Floats
+    log_scale: Floats
+    location_terms: Floats
+    scale_terms: Floats
+    weight: Floats
+    unit: float
+    lower: float = -np.inf
+    upper: float = np.inf
+
+
+def fit_coefficients(cases: LocationScaleCases, family: Family, location_pull: Floats, scale_pull: Floats) -> Floats:
+    """The coefficients (P + Q,), first those of the location: of the least mean CRPS and sum of squares.
+
+    The mean CRPS over the unit, plus 1/N of the sum of pull times squared coefficient, is least.
+
+    Args:
+        cases: The past cases.
+        family: The distribution of a standardised error.
+        location_pull: How strongly each coefficient of the location is drawn to 0, (P,): as so many cases would.
+        scale_pull: The same for the log scale, (Q,).
+    """
+    from scipy.optimize import minimize  # not at once: deciding needs none of it
+
+    pull = np.concatenate([location_pull, scale_pull]) / cases.weight.sum() ** 2 * np.square(cases.weight).sum()
+    parts, terms = len(location_pull), (cases.location_terms.T.copy(), cases.scale_terms.T.copy())
+    shares = cases.weight / cases.weight.sum() / cases.unit
+
+    def objective(coefficients: Floats) -> tuple[float, Floats]:
+        location = cases.location + cases.unit * (coefficients[:parts] @ terms[0])
+        log_scale = cases.log_scale + coefficients[parts:] @ terms[1]
+        crps, by_location, by_log_scale = crps_and_slopes(
+            family, cases.outcome, location, np.exp(log_scale.clip(-50, 50)), cases.lower, cases.upper
+        )
+        slopes = np.concatenate([terms[0] @ (shares * by_location) * cases.unit, terms[1] @ (shares * by_log_scale)])
+        value = shares @ crps + pull @ np.square(coefficients)
+        return float(value), slopes + 2 * pull * coefficients
+
+    start = np.zeros(len(pull))
+    minimum = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS, "ftol": 1e-9})
+    return np.asarray(minimum.x, dtype=np.float64)
+
+
+def crps_and_slopes(
+    family: Family, outcome: Floats, location: Floats, scale: Floats, lower: float = -np.inf, upper: float = np.inf
+) -> tuple[Floats, Floats, Floats]:
+    """The CRPS (N,) of the family drawn to the bounds, and its derivatives by location and by log scale.
+
+    Args:
+        family: The distribution of a standardised error.
+        outcome: What happened, (N,), within the bounds.
+        location: The centre of each forecast, (N,), before it is drawn to the bounds.
+        scale: Its scale, (N,), positive.
+        lower: What the outcome cannot fall below; minus infinity for no such bound.
+        upper: What it cannot exceed; infinity for no such bound.
+    """
+    below, integral = _of_family(family)
+    z = (outcome - location) / scale
+    chance = below(z)
+    total = integral(z) + integral(-z)
+    by_location, by_log_scale = 1 - 2 * chance, (1 - 2 * chance) * z
+    for sign, bound in ((1.0, lower), (-1.0, upper)):
+        if np.isfinite(bound):
+            edge = sign * (bound - location) / scale
+            beyond = below(edge) ** 2
+            total -= integral(edge)
+            by_location += sign * beyond
+            by_log_scale += edge * beyond
+    return scale * total, by_location, scale * (total + by_log_scale)
+
+
+def family_quantiles(family: Family, levels: Floats) -> Floats:
+    """The quantiles of a standardised error.
+
+    Args:
+        family: Its distribution.
+        levels: Levels between 0 and 1.
+    """
+    from scipy.special import logit, ndtri
+
+    return np.asarray(ndtri(levels) if family == "normal" else logit(levels), dtype=np.float64)
+
+
+def _of_family(family: Family):  # type: ignore[no-untyped-def]
+    """F, and A, the integral of its square from below."""
+    from scipy.special import expit, ndtr
+
+    if family == "logistic":
+        return expit, lambda t: np.logaddexp(0, t) - expit(t)
+    return ndtr, _normal_integral
+
+
+def _normal_integral(t: Floats) -> Floats:
+    from scipy.special import ndtr
+
+    chance, density = ndtr(t), np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
+    return np.asarray(t * chance**2 + 2 * chance * density - ndtr(np.sqrt(2) * t) / np.sqrt(np.pi))
+
+
+_LEAST_MEMBERS = 5  # for quantiles of them
+
+
+def quantile_levels(count: int) -> Floats:
+    """The levels (K,) of so many quantiles that count alike as members, (k - 1/2) / K.
+
+    Args:
+        count: K.
+    """
+    return (np.arange(count) + 0.5) / count
+
+
+def mean_and_spread(members: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+    """The mean and the standard deviation of each case, (N,) each.
+
+    Args:
+        members: Members (N, M) of one outcome.
+        weights: What each of them weighs, (M,); None where all count alike.
+    """
+    mean = np.average(members, 1, weights)
+    return mean, np.sqrt(np.average((members - mean[:, None]) ** 2, 1, weights))
+
+
+@dataclass(frozen=True)
+class ErrorModel:
+    """The correction of one outcome, small enough to be looked at.
+
+    Attributes:
+        family: The distribution that location and scale were learned with.
+        power: 1, or 0.5 where the roots of outcomes above the lower bound were modelled.
+        bounds: What the outcome cannot cross.
+        centre: The mean of past forecasts, in the unit that was modelled.
+        unit: The size of past errors, in that unit.
+        least_spread: What is added to the members' variance, as a spread.
+        location: By how much each term moves the location, in units of `unit`.
+        log_scale: By how much each term moves the logarithm of the scale.
+        log_scale_range: The log scales that were seen, and a little more: none lies outside.
+        shape: Quantiles of the standardised errors, (K,), as members.
+        pull: How strongly further terms were drawn to 0, in cases.
+        by_errors: Whether the shape is that of past errors; otherwise it is that of the family.
+        chosen_from: From how many cases family, power, pull and shape were chosen; 0 where they were too few.
+    """
+
+    family: Family
+    power: float
+    bounds: Pair
+    centre: float
+    unit: float
+    least_spread: float
+    location: dict[str, float]
+    log_scale: dict[str, float]
+    log_scale_range: tuple[float, float]
+    shape: tuple[float, ...]
+    pull: float = 0.0
+    by_errors: bool = False
+    chosen_from: int = 0
+
+    def quantiles(self, given: GivenForecasts, outcome: int, terms: ForecastTerms) -> Floats:
+        """The quantiles (N, K) of cases, as members that count alike.
+
+        Args:
+            given: The cases.
+            outcome: Which outcome it is.
+            terms: The terms of the fit.
+        """
+        location, log_scale = self.location_and_log_scale(given, outcome, terms)
+        return np.asarray(self.in_outcome_unit(location[:, None] + np.exp(log_scale)[:, None] * np.array(self.shape)))
+
+    def location_and_log_scale(
+        self, given: GivenForecasts, outcome: int, terms: ForecastTerms
+    ) -> tuple[Floats, Floats]:
+        """Where each case lies and the logarithm of its scale, (N,) each, in the unit that was modelled.
+
+        Args:
+            given: The cases.
+            outcome: Which outcome it is.
+            terms: The terms of the fit.
+        """
+        mean, log_spread = self.mean_and_log_spread(given, outcome)
+        values = self.term_values(given, outcome, terms)
+        location, log_scale = (
+            sum((each[name] * column for name, column in values.items()), np.zeros(len(given)))  # in one order
+            for each in (self.location, self.log_scale)
+        )
+        return mean + self.unit * location, (log_spread + log_scale).clip(*self.log_scale_range)
+
+    def standardised_errors(self, past: GivenForecasts, outcome: int, terms: ForecastTerms) -> Floats:
+        """The errors (N,) of past cases in units of their scale.
+
+        Args:
+            past: The cases, with outcomes.
+            outcome: Which outcome it is.
+            terms: The terms of the fit.
+        """
+        assert past.outcomes is not None
+        location, log_scale = self.location_and_log_scale(past, outcome, terms)
+        return (self.modelled(past.outcomes[:, outcome]) - location) / np.exp(log_scale)
+
+    def mean_and_log_spread(self, given: GivenForecasts, outcome: int) -> tuple[Floats, Floats]:
+        """The mean of the members and the logarithm of their spread, (N,) each, in the unit that is modelled.
+
+        Args:
+            given: The cases.
+            outcome: Which outcome it is.
+        """
+        mean, spread = mean_and_spread(self.modelled(given.members[..., outcome]), given.weights)
+        return mean, np.asarray(np.log(np.hypot(spread, self.least_spread)))
+
+    def term_values(self, given: GivenForecasts, outcome: int, terms: ForecastTerms) -> dict[str, Floats]:
+        """Each term of all cases, (N,), by its name.
+
+        Args:
+            given: The cases.
+            outcome: Which outcome it is.
+            terms: The terms of the fit.
+        """
+        mean, log_spread = self.mean_and_log_spread(given, outcome)
+        numbers = ForecastNumbers((mean - self.centre) / self.unit, log_spread - np.log(self.unit))
+        if terms.numbers and given.members.shape[2] > 1:
+            numbers = numbers._replace(total=given.members.mean((1, 2)))
+        if terms.numbers and terms.spread:
+            members = self.modelled(given.members[..., outcome])
+            if terms.members not in (0, members.shape[1]):
+                raise ShapeError(f"members must be the {terms.members} of the fit, got {members.shape[1]}")
+            bounds = [bound for bound in self.modelled_bounds if np.isfinite(bound)]
+            numbers = numbers._replace(
+                quantiles=_quantiles(members, mean, given.weights, self.unit),
+                at_bound=np.average(np.isin(members, bounds), 1, given.weights) if bounds else None,
+                members=(members - mean[:, None]) / self.unit if terms.members else None,
+            )
+        return terms.values(given, numbers)
+
+    @property
+    def modelled_bounds(self) -> tuple[float, float]:
+        """What the outcome cannot cross, in the unit that is modelled; infinite for no such bound."""
+        low, high = (end if bound is None else bound for bound, end in zip(self.bounds, (-np.inf, np.inf), strict=True))
+        return (low, high) if self.power == 1 else (0.0, (high - low) ** self.power)
+
+    def modelled(self, values: Floats) -> Floats:
+        """Values drawn to the bounds, or the roots of what lies above the lower one.
+
+        Args:
+            values: Members or outcomes.
+        """
+        drawn = values if self.bounds == (None, None) else np.clip(values, *self.bounds)
+        return drawn if self.power == 1 else np.asarray((drawn - (self.bounds[0] or 0.0)) ** self.power)
+
+    def in_outcome_unit(self, modelled: Any) -> Any:
+        """Values in the unit of the outcome, within its bounds: the way back.
+
+        Args:
+            modelled: Values in the unit that is modelled, an array or a tensor.
+        """
+        drawn = modelled.clip(*self.modelled_bounds)
+        return drawn if self.power == 1 else (self.bounds[0] or 0.0) + drawn ** (1 / self.power)
+
+
+def _quantiles(members: Floats, mean: Floats, weights: Floats | None, unit: float) -> Floats | None:
+    """Quantiles of members (N, M) less their mean, (N, Q), in units of errors; None where there are too few."""
+    if members.shape[1] < _LEAST_MEMBERS:
+        return None
+    if weights is None:
+        quantiles = np.quantile(members, TERM_LEVELS, axis=1, method="hazen")
+    else:
+        shares = np.broadcast_to(weights, members.shape)
+        quantiles = np.quantile(members, TERM_LEVELS, axis=1, method="inverted_cdf", weights=shares)
+    return np.asarray((quantiles - mean).T / unit)
+
+
+_FAMILIES: tuple[Family, ...] = ("normal", "logistic")
+_PULLS = (10.0, 1.0, 100.0, 1000.0)  # cases' worth, by which further terms are drawn to 0
+_STEADY = 3.0  # times as strongly those of the scale are
+_LEAST_SPREAD = 0.1  # of the mean one
+_MOST_AT_BOUND = 0.05  # of the outcomes, or errors have no shape that could be seen
+_MOST_CASES = 4000  # to learn from
+_CHOOSING_QUANTILES = 50
+_BEYOND = 0.5  # of the log scales seen
+
+
+class _Choice(NamedTuple):
+    """What is modelled, and how."""
+
+    family: Family = "normal"
+    power: float = 1.0
+    pull: float = _PULLS[0]
+    by_errors: bool = False
+
+
+def fit_error_model(
+    past: GivenForecasts,
+    outcome: int,
+    terms: ForecastTerms,
+    bounds: Pair,
+    count: int,
+    weight: Floats,
+    like: ErrorModel | None = None,
+) -> ErrorModel:
+    """Learn the correction of one outcome.
+
+    Args:
+        past: At least 50 past cases, with outcomes, in order; of more than 4,000 so many are drawn, always the same.
+        outcome: Which outcome it is.
+        terms: What its errors may depend on.
+        bounds: What it cannot cross.
+        count: K, how many quantiles are wanted.
+        weight: How much each case counts, (N,).
+        like: What earlier cases taught, whose choices are kept if there were more than half as many; None chooses.
+    """
+    cases = len(past)
+    if len(past) > _MOST_CASES:
+        kept = np.sort(np.random.default_rng(0).choice(len(past), _MOST_CASES, replace=False))
+        past, weight = past.rows(kept), weight[kept]
+    problem = _Problem(past, outcome, terms, bounds, weight / weight.mean())
+    if like is not None and cases < 2 * like.chosen_from:
+        choice = _Choice(like.family, like.power, like.pull, like.by_errors)
+        return replace(problem.learned(choice, count), chosen_from=like.chosen_from)
+    if cases < 2 * LEAST_CASES:
+        return problem.learned(_Choice(), count)
+    return replace(problem.learned(problem.choice(), count), chosen_from=cases)
+
+
+class _Problem(NamedTuple):
+    """Past cases of one outcome."""
+
+    past: GivenForecasts
+    outcome: int
+    terms: ForecastTerms
+    bounds: Pair
+    weight: Floats
+
+    @property
+    def seen(self) -> Floats:
+        """The outcomes, (N,)."""
+        assert self.past.outcomes is not None
+        return self.past.outcomes[:, self.outcome]
+
+    def choice(self) -> _Choice:
+        """What is best on the last two quarters of the cases, each learned from those before it."""
+        quarter = len(self.past) // 4
+        ends = len(self.past) - quarter, len(self.past)
+        folds = [(self._part(0, end - quarter), self._part(end - quarter, end)) for end in ends]
+        at_lower, at_upper = (0.0 if bound is None else (self.seen == bound).mean() for bound in self.bounds)
+        powers = (1.0, 0.5) if at_lower > _MOST_AT_BOUND else (1.0,)
+        scores: dict[_Choice, float] = {}
+
+        def best_of(choices: list[_Choice]) -> _Choice:
+            for choice in choices:
+                scores[choice] = sum(late.crps(early.learned(choice, _CHOOSING_QUANTILES)) for early, late in folds)
+            return min(scores, key=scores.__getitem__)
+
+        best = best_of([_Choice(family, power) for power in powers for family in _FAMILIES])
+        best = best_of([best._replace(pull=pull) for pull in _PULLS[1:]])
+        return best if at_lower + at_upper > _MOST_AT_BOUND else best_of([best._replace(by_errors=True)])
+
+    def _part(self, start: int, end: int) -> Self:
+        rows = slice(start, end)
+        return self._replace(past=self.past.rows(rows), weight=self.weight[rows])
+
+    def learned(self, choice: _Choice, count: int) -> ErrorModel:
+        """The model that was chosen, with so many quantiles as its shape."""
+        model = self._start(choice)
+        terms = StandardTerms.of(model.term_values(self.past, self.outcome, self.terms))
+        mean, log_spread = model.mean_and_log_spread(self.past, self.outcome)
+        lower, upper = model.modelled_bounds
+        cases = LocationScaleCases(
+            model.modelled(self.seen), mean, log_spread, terms.columns, terms.columns, self.weight, model.unit,
+            lower, upper,
+        )  # fmt: skip
+        pulls = terms.pull(choice.pull), terms.pull(_STEADY * choice.pull)
+        location, log_scale = fit_coefficients(cases, choice.family, *pulls).reshape(2, -1)
+        model = replace(model, location=terms.coefficients(location), log_scale=terms.coefficients(log_scale))
+        logs = model.location_and_log_scale(self.past, self.outcome, self.terms)[1]
+        model = replace(model, log_scale_range=(float(logs.min()) - _BEYOND, float(logs.max()) + _BEYOND))
+        return replace(model, shape=tuple(self._shape(model, choice, quantile_levels(count)).tolist()))
+
+    def _start(self, choice: _Choice) -> ErrorModel:
+        """The forecast as it came: no term moves it."""
+        model = ErrorModel(choice.family, choice.power, self.bounds, 0.0, 1.0, 0.0, {}, {}, (-np.inf, np.inf), ())
+        model = replace(model, pull=choice.pull, by_errors=choice.by_errors)
+        mean, spread = mean_and_spread(model.modelled(self.past.members[..., self.outcome]), self.past.weights)
+        errors = model.modelled(self.seen) - mean
+        unit = float(np.abs(errors - np.median(errors)).mean()) or 1.0
+        least = _LEAST_SPREAD * float(spread.mean()) or unit
+        return replace(model, centre=float(mean.mean()), unit=unit, least_spread=least)
+
+    def _shape(self, model: ErrorModel, choice: _Choice, levels: Floats) -> Floats:
+        if not choice.by_errors:
+            return family_quantiles(choice.family, levels)
+        errors = model.standardised_errors(self.past, self.outcome, self.terms)
+        order = np.argsort(errors, kind="stable")
+        share = np.cumsum(self.weight[order])
+        return np.interp(levels, (share - self.weight[order] / 2) / share[-1], errors[order])
+
+    def crps(self, model: ErrorModel) -> float:
+        """The mean CRPS of these cases, in the outcome's unit."""
+        members, seen = model.quantiles(self.past, self.outcome, self.terms), self.seen[:, None]
+        pinball = ((seen < members) - quantile_levels(members.shape[1])) * (members - seen)
+        return float(2 * self.weight @ pinball.mean(1) / self.weight.sum())

@@ -1,0 +1,357 @@
+"""What a forecaster is trained on and how: its parameters, its rows, and what the forecast starts from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from stakes.argument_checks import require_decision_weight, require_finite, require_one_of, whole_number
+from stakes.costs.parameter_range import ParameterColumn
+from stakes.data.cases import Cases, alternate_blocks
+from stakes.data.forecasts.outcome_bounds import outcome_bounds
+from stakes.data.tables.time_axis import Times
+from stakes.errors import SettingError, ShapeError
+from stakes.evaluation.headroom import resolved_block
+from stakes.models.linear import time_blocks
+from stakes.models.residual_model import LocatedFactory
+from stakes.settings import shown
+from stakes.training.settings import ImplicitSettings, LinearSettings, ModelSettings, TrainingSettings
+from stakes.training.weight_search import (
+    ESTIMATOR_MODELS,
+    ModelFactory,
+    TrainingPlan,
+    automatic_settings,
+    model_factory,
+    resolved_device,
+)
+
+Base = Literal["linear", "trees", "none"]
+"""What a forecast starts from; see `stakes.DecisionAwareForecaster`."""
+
+ForecastKind = Literal["climatology", "linear", "network"]
+"""What the models of a forecast are: without features, linear, or the model that the parameters ask for."""
+
+
+def parameters_of_kind(parameters: Mapping[str, Any], kind: ForecastKind) -> dict[str, Any]:
+    """The parameters of a forecaster for one of its rungs.
+
+    Args:
+        parameters: Of `stakes.DecisionAwareForecaster`, by name.
+        kind: What its models are to be; linear ones and climatology take no base, one model, and see no parameter of
+            the cost.
+    """
+    if kind == "network":
+        return dict(parameters)
+    model = LinearSettings(constant=kind == "climatology")
+    simple = {"model": model, "base": "none", "ensemble": 1, "decision_weight": "auto", "weights": (0.0,)}
+    simple |= {"conditioned": False}
+    return {**parameters, **simple}
+
+
+def based_model(
+    model: str | ModelSettings | ModelFactory, base: str, gap: int = 0
+) -> str | ModelSettings | ModelFactory:
+    """The model on its base: an implicit one gets a linear start unless the base is "none".
+
+    Args:
+        model: A name of `ESTIMATOR_MODELS`, settings, or the user's own function; of these an implicit model can have a
+            linear start, and all others are left as they are.
+        base: "linear", "trees" or "none".
+        gap: How many rows the lead time has, which the cross-validation of a linear model leaves out beside its blocks.
+    """
+    require_one_of("base", base, get_args(Base))
+    gap = whole_number("gap", gap, 0)
+    if isinstance(model, str):
+        model = ESTIMATOR_MODELS.get(model, model)
+    if isinstance(model, ImplicitSettings) and (base != "none" or model.linear):
+        return replace(model, linear=True, gap=gap or model.gap)
+    return replace(model, gap=gap or model.gap) if isinstance(model, LinearSettings) else model
+
+
+def based_factory(model: str | ModelSettings | ModelFactory, base: str, gap: int = 0) -> ModelFactory:
+    """What makes the model on its base from the numbers of features and outcomes.
+
+    Args:
+        model: A name of `ESTIMATOR_MODELS`, settings, or the user's own function.
+        base: "linear", "trees" or "none". With trees the model takes their forecasts as D more features, and adds them.
+        gap: How many rows the lead time has.
+    """
+    factory = model_factory(based_model(model, base, gap))
+    return LocatedFactory(factory) if base == "trees" else factory
+
+
+_LEAST_ROWS = 20
+_BLOCKS = 5
+_ROUNDS, _PATIENCE = 500, 25
+_PARAMETERS = {"objective": "regression", "learning_rate": 0.05, "verbosity": -1}
+_SAME_EVERY_TIME = {"deterministic": True, "force_col_wise": True}
+
+
+@dataclass(frozen=True)
+class TreeLocation:
+    """Where each outcome is to be expected, given the features.
+
+    Attributes:
+        texts: LightGBM's model of each outcome, in its own text format.
+    """
+
+    texts: tuple[str, ...]
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """The location of each case, (N, D).
+
+        Args:
+            features: Features (N, F).
+        """
+        rows = features.double().cpu().numpy()
+        columns = [np.asarray(booster.predict(rows)) for booster in self._boosters]
+        return torch.from_numpy(np.stack(columns, 1)).to(features)
+
+    def require_widths(self, features: int, outcomes: int) -> None:
+        """Raise unless these are trees for so many features and outcomes.
+
+        Args:
+            features: F, how many features a case has.
+            outcomes: D, how many outcomes a case has.
+        """
+        widths = [booster.num_feature() for booster in self._boosters]
+        if widths != [features] * outcomes:
+            raise SettingError(f"trees must be {outcomes} models of {features} features each, got {widths}")
+
+    @cached_property
+    def _boosters(self) -> "list[Any]":
+        lightgbm = _lightgbm()
+        try:
+            return [lightgbm.Booster(model_str=text) for text in self.texts]
+        except (lightgbm.basic.LightGBMError, ValueError) as error:
+            raise SettingError(f"trees must be in LightGBM's text format: {shown(str(error))}") from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The texts alone: boosters are made of them again."""
+        return {"texts": self.texts}
+
+
+def fit_trees(features: Tensor, outcome: Tensor, gap: int = 0, seed: int = 0) -> tuple[TreeLocation, Tensor]:
+    """Boosted trees for each outcome, as many as are best out of fold; and what the folds forecast, (N, D).
+
+    Args:
+        features: Features (N, F), rows in the order of time.
+        outcome: Outcomes (N, D).
+        gap: How many rows on both sides of a held-out block are left out as well: those of the lead time.
+        seed: Of what is random.
+    """
+    if len(features) < _LEAST_ROWS:
+        raise ShapeError(f"base trees needs at least {_LEAST_ROWS} rows to train on, got {len(features)}")
+    rows, targets = features.double().numpy(), outcome.double().numpy()
+    everything = np.arange(len(rows))
+    folds = [
+        (np.delete(everything, left_out), everything[block]) for block, left_out in time_blocks(len(rows), gap, _BLOCKS)
+    ]
+    fitted = [_fit_column(rows, column, folds, seed) for column in targets.T]
+    forecasts = torch.from_numpy(np.stack([forecast for _, forecast in fitted], 1))
+    return TreeLocation(tuple(text for text, _ in fitted)), forecasts.to(outcome)
+
+
+def _fit_column(rows: Any, target: Any, folds: list[tuple[Any, Any]], seed: int) -> tuple[str, Any]:
+    """The text of the trees of one outcome, and the forecast (N,) of each row by trees that did not see it."""
+    lightgbm = _lightgbm()
+    parameters = {**_PARAMETERS, **_SAME_EVERY_TIME, "seed": seed}
+    data = lightgbm.Dataset(rows, target, params=parameters, free_raw_data=False)
+    stopping = lightgbm.early_stopping(_PATIENCE, verbose=False)
+    tried = lightgbm.cv(parameters, data, _ROUNDS, folds=folds, callbacks=[stopping], return_cvbooster=True)[
+        "cvbooster"
+    ]
+    forecast = np.empty(len(rows))
+    for booster, (_, held_out) in zip(tried.boosters, folds, strict=True):
+        forecast[held_out] = booster.predict(rows[held_out], num_iteration=tried.best_iteration)
+    booster = lightgbm.train(parameters, data, tried.best_iteration)
+    return booster.model_to_string(), forecast
+
+
+def _lightgbm() -> Any:
+    try:
+        import lightgbm
+    except ImportError as error:
+        raise SettingError('base trees needs LightGBM: pip install "stakes[trees]"') from error
+    return lightgbm
+
+
+_MEMBERS_TO_CHOOSE = 200  # of the pooled forecasts by which a weight is chosen
+
+
+class PlannedFit(NamedTuple):
+    """A plan for the training, and how its rows are divided.
+
+    Attributes:
+        training: What is to be trained.
+        validation_rows: How many rows, the last ones, do not train.
+        block: How many neighbouring rows belong together.
+        trees: What the model adds its forecast to, fitted to the training rows; None on another base.
+        validation: The rows that do not train, with what trees forecast of them.
+        judged_rows: Which of these choose a weight, and stop no training.
+    """
+
+    training: TrainingPlan
+    validation_rows: int
+    block: int
+    trees: TreeLocation | None
+    validation: Cases
+    judged_rows: NDArray[np.int64]
+
+
+class DividedRows(NamedTuple):
+    """Which rows do what.
+
+    Attributes:
+        first: The first validation row; those before it train.
+        block: How many neighbouring rows belong together.
+        stopping: The validation rows that decide when to stop, counted from the first of them.
+        judged: Those that choose the weight, likewise.
+    """
+
+    first: int
+    block: int
+    stopping: NDArray[np.int64]
+    judged: NDArray[np.int64]
+
+
+def plan_fit(
+    parameters: Mapping[str, Any],
+    features: Tensor,
+    outcome: Tensor,
+    times: Times | None,
+    *,
+    start: Sequence[Mapping[str, Tensor]] = (),
+    score_only: bool = False,
+    all_rows: bool = False,
+) -> PlannedFit:
+    """Plan the training of a forecaster; parameters that cannot be used are refused.
+
+    Args:
+        parameters: Of `stakes.DecisionAwareForecaster`, by name.
+        features: All rows (n, F), in the order of time; the parameter of a cost with a range is their last column.
+        outcome: Their outcomes (n, D).
+        times: When these happened (n,); None where it is not known.
+        start: The weights of the models to start from, one of each of the ensemble; none to start afresh.
+        score_only: Whether weight 0 alone is trained, and judged on validation rows that do not stop the training.
+        all_rows: Whether the validation rows are among those that train.
+    """
+    weights = (0.0,) if score_only else _weights(parameters)
+    judging = score_only or parameters["decision_weight"] == "auto"
+    members, ensemble = whole_number("members", parameters["members"], 2), _ensemble(parameters, start)
+    if members < ensemble:
+        raise SettingError(f"members must be at least one of each of the {ensemble} models, got {members}")
+    if parameters["tolerance"] is not None:
+        require_finite("tolerance", parameters["tolerance"])
+    fraction = parameters["validation_fraction"]
+    first, block, stopping, judged = divided_rows(fraction, parameters["block"], len(outcome), times, judging)
+    lead = whole_number("gap", parameters["gap"], 0)
+    judged = judged[judged >= lead] if judged[-1] >= lead else judged  # outcomes before that trained the models
+    trained = len(outcome) if all_rows else first
+    base = parameters["model"], parameters["base"], parameters["gap"]
+    settings = _settings(parameters, first, linear=getattr(based_model(*base), "linear", False) is True)
+    random = check_random_state(parameters["random_state"])
+    seed, noise_seed = (int(random.randint(np.iinfo(np.int32).max)) for _ in range(2))
+    trees, column = None, ParameterColumn.of(parameters["cost"], parameters["conditioned"])
+    if parameters["base"] == "trees":
+        trees, features = _with_locations(features, outcome[:trained], parameters["gap"], seed, column)
+    validation = Cases(features[first:], outcome[first:])
+    training = TrainingPlan(
+        cost=parameters["cost"],
+        factory=based_factory(*base),
+        settings=replace(settings, pretraining_epochs=0) if start else settings,
+        weights=weights,
+        seeds=tuple(range(seed, seed + ensemble)),
+        train=Cases(features[:trained], outcome[:trained]),
+        stopping=validation.rows(stopping),
+        judged=validation.rows(judged) if judging else None,
+        members=max(ensemble, min(members, _MEMBERS_TO_CHOOSE)),
+        noise_seed=noise_seed,
+        device=resolved_device(parameters["device"]),
+        start=tuple(dict(state) for state in start),
+        bounds=outcome_bounds(parameters["outcome_bounds"], parameters["cost"], outcome),
+        conditioned=column.conditioned,
+    )
+    return PlannedFit(training, len(validation), block, trees, validation, judged)
+
+
+def divided_rows(
+    validation_fraction: float, block: int | Literal["auto"], rows: int, times: Times | None, judging: bool = True
+) -> DividedRows:
+    """Which of so many rows train, stop the training and choose a weight.
+
+    Args:
+        validation_fraction: The share of the rows, the last ones, that do not train.
+        block: How many neighbouring rows belong together; "auto" tells by their times.
+        rows: How many rows there are.
+        times: Their times (n,), in order; None where they have none.
+        judging: Whether a weight is to be chosen; otherwise all validation rows stop the training.
+    """
+    held = _validation_rows(validation_fraction, rows, judging)
+    first = rows - held
+    together = resolved_block(block, held, None if times is None else times[first:])
+    stopping, judged = alternate_blocks(held, together) if judging else (np.arange(held), np.arange(held))
+    return DividedRows(first, together, stopping, judged)
+
+
+def _with_locations(
+    features: Tensor, outcome: Tensor, gap: int, seed: int, column: ParameterColumn
+) -> tuple[TreeLocation, Tensor]:
+    """Trees for the first rows, whose outcomes these are; and the features (n, F + D) with what trees forecast.
+
+    The rows that the trees were fitted to have the forecasts of trees that saw neither them nor their neighbours. Trees
+    see no parameter of the cost, which stays the last column.
+    """
+    if column.conditioned:
+        raise SettingError("conditioned goes with base linear or none, got base trees")
+    first, known = len(outcome), column.without(features)
+    trees, out_of_fold = fit_trees(known[:first], outcome, gap, seed)
+    locations = torch.cat([out_of_fold, trees(known[first:])])
+    return trees, torch.cat([known, locations, features[:, known.shape[1] :]], 1)
+
+
+def _weights(parameters: Mapping[str, Any]) -> tuple[float, ...]:
+    weight = parameters["decision_weight"]
+    if weight == "auto":
+        return tuple(sorted({0.0, *map(float, parameters["weights"])}))
+    require_decision_weight(weight, expected='be "auto" or lie in [0, 1]')
+    return tuple(sorted({*([0.0] if parameters["baseline"] else ()), float(weight)}))
+
+
+def _ensemble(parameters: Mapping[str, Any], start: Sequence[object]) -> int:
+    ensemble = whole_number("ensemble", parameters["ensemble"])
+    if start and len(start) != ensemble:
+        raise SettingError(f"ensemble must be the {len(start)} of the fit before, with warm_start, got {ensemble}")
+    return ensemble
+
+
+def _validation_rows(fraction: Any, rows: int, judging: bool) -> int:
+    least = 2 if judging else 1
+    if isinstance(fraction, str | bool) or not 0 < fraction < 1:
+        raise SettingError(f"validation_fraction must lie between 0 and 1, got {fraction!r}")
+    if rows <= least:
+        raise ShapeError(
+            f"X must have at least {least + 1} rows, one to train on and {least} for validation, got "
+            f"{rows} sample{'s' if rows > 1 else ''}"
+        )
+    return min(max(least, round(fraction * rows)), rows - 1)
+
+
+def _settings(parameters: Mapping[str, Any], cases: int, linear: bool) -> TrainingSettings:
+    """How to train on so many cases, from a linear start or not."""
+    epochs = None if parameters["epochs"] is None else whole_number("epochs", parameters["epochs"])
+    training = parameters["training"]
+    if training is None:
+        training = automatic_settings(cases, epochs, linear)
+    if not isinstance(training, TrainingSettings):
+        raise SettingError(f"training must be TrainingSettings, got {training!r}")
+    count = parameters["decision_member_count"]
+    members = None if count is None else whole_number("decision_member_count", count)
+    given = {"epochs": epochs, "score": parameters["scoring_rule"], "decision_member_count": members}
+    return replace(training, **{name: value for name, value in given.items() if value is not None})

@@ -1,0 +1,341 @@
+"""The estimator for forecasts that somebody else makes: corrected by their past errors where that is proven."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from stakes.argument_checks import require_decision_weight, require_finite, whole_number
+from stakes.costs.cost import Cost, require_cost
+from stakes.costs.parameter_range import refuse_range
+from stakes.data.cases import as_table, outcome_names
+from stakes.data.forecasts.columns import forecast_columns
+from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.outcome_bounds import Pair, outcome_bounds
+from stakes.data.forecasts.quantiles import weighted_quantiles
+from stakes.data.leaks import forecast_leaks, warn_of_leaks
+from stakes.errors import SettingError, ShapeError
+from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.selection import Ladder
+from stakes.forecasting.decisions import Decisions, solve_decisions
+from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState, judge_correction
+from stakes.forecasting.selection import ClimbProgress, ClimbSettings, climb_given_ladder
+from stakes.training.weight_search import one_thread
+
+Floats = NDArray[np.float64]
+
+
+def given_of_arrays(
+    X: Any,
+    y: Any,
+    *,
+    weights: Any,
+    times: Any,
+    issued: Any,
+    leads: Any,
+    sites: Any,
+    features: Any,
+    targets: tuple[str, ...] = (),
+    bounds: Pair | Literal["auto"] | None = "auto",
+    cost: object = None,
+) -> GivenForecasts:
+    """The forecasts, and what happened, as `stakes.Recalibrator` takes them.
+
+    Args:
+        X: Members (N, M) or (N, M, D), points (N,) or (N, D), a table whose columns are members, quantiles or, with
+            the names of the outcomes, points; or a `GivenForecasts`, which then holds all that it holds.
+        y: Outcomes (N,) or (N, D); None where they are not known.
+        weights: What each member weighs, (M,); None where all count alike.
+        times: When outcomes happen, (N,); None where it is not known.
+        issued: When forecasts were made, (N,); None where it is not known.
+        leads: Hours between the two, one for all or (N,); None where they are not known.
+        sites: Of which site each case is, (N,); None where there is but one.
+        features: What else was known, (N, F); None for nothing.
+        targets: The names of the outcomes of the fit; none before it.
+        bounds: What outcomes cannot cross, for the tails of quantiles.
+        cost: The cost whose bounds are known; None for no cost.
+    """
+    beside = {
+        "weights": weights, "times": times, "issued": issued, "leads": leads, "sites": sites, "features": features
+    }  # fmt: skip
+    outcomes, names = _outcomes(y)
+    if isinstance(X, GivenForecasts):
+        if said := [name for name, value in beside.items() if value is not None]:
+            raise SettingError(f"{said[0]} must stand within the GivenForecasts that X is, not beside it")
+        return (X if outcomes is None else replace(X, outcomes=outcomes)).require_one_outcome("y")
+    table = as_table(X, "X")
+    width = len(targets) or (1 if outcomes is None else outcomes.shape[1])
+    notes: tuple[str, ...] = ()
+    if isinstance(table, pd.DataFrame):
+        members, weights, notes = _of_table(table, targets or names, weights, bounds, cost)
+    else:
+        members = _of_array(np.asarray(table), width)
+    if leads is not None and np.ndim(leads) == 0:
+        leads = np.full(len(members), leads)
+    return GivenForecasts(
+        members,
+        **(beside | {"weights": weights, "leads": leads}),
+        targets=targets or names or outcome_names(None, members.shape[2]),
+        index=table.index if isinstance(table, pd.DataFrame) else None,
+        outcomes=outcomes,
+        notes=notes,
+    ).require_one_outcome("y")
+
+
+def _outcomes(y: Any) -> tuple[Floats | None, tuple[str, ...]]:
+    """Outcomes (N, D), and their names."""
+    if y is None:
+        return None, ()
+    table = as_table(y, "y")
+    values = np.asarray(table)
+    if values.ndim not in (1, 2):
+        raise ShapeError(f"y must have the shape (cases,) or (cases, outcomes), got {values.shape}")
+    values = values.reshape(len(values), -1)
+    return values, outcome_names(table, values.shape[1])
+
+
+def _of_array(values: NDArray[Any], width: int) -> NDArray[Any]:
+    """Members (N, M, D): of one outcome (N, M) are members, of several (N, D) are points."""
+    if values.ndim == 3:
+        return values
+    if values.ndim == 1:
+        return values[:, None, None]
+    if values.ndim != 2:
+        raise ShapeError(f"X must have the shape (cases, members) or (cases, members, outcomes), got {values.shape}")
+    if width == 1:
+        return values[:, :, None]
+    if values.shape[1] != width:
+        raise ShapeError(
+            f"X of {width} outcomes must have the shape (cases, members, {width}), or (cases, {width}) for points, got "
+            f"{values.shape}"
+        )
+    return values[:, None]
+
+
+def _of_table(
+    table: pd.DataFrame, targets: tuple[str, ...], weights: Any, bounds: Pair | Literal["auto"] | None, cost: object
+) -> tuple[Floats, Any, tuple[str, ...]]:
+    """Members (N, M, D), their weights, and what is to be said about them."""
+    named = table.set_axis([str(column) for column in table.columns], axis=1)
+    as_points = len(targets) > 1 and set(targets) == set(named.columns)
+    columns = list(targets) if as_points else list(named.columns)
+    roles = forecast_columns(columns, "X", "points" if as_points else "auto", chosen=True)
+    values = np.stack([named[list(each)].to_numpy(np.float64) for each in roles.of_target.values()], axis=-1)
+    if roles.levels is None:
+        return values, weights, roles.notes
+    weighted = [
+        weighted_quantiles(roles.levels, values[..., place], "X", bounds=bounds, cost=cost)
+        for place in range(values.shape[2])
+    ]
+    notes = roles.notes + tuple(note for each in weighted for note in each.notes)
+    return np.stack([each.members for each in weighted], -1), weighted[0].weights, notes
+
+
+_AT_ONCE = 2000  # cases whose corrected members are held
+
+
+class Recalibrator(BaseEstimator):  # type: ignore[misc]
+    """Decisions from a forecast that somebody else makes, corrected by its own past errors where that is proven to pay.
+
+    It climbs a ladder (`stakes.forecasting.selection`): the forecast as it came; its bias and spread mended, by season,
+    hour, lead and site where there are enough cases; further numbers of the forecast and features; newer errors that
+    count more; the dependence of past errors between several outcomes; and training on the decision. Cases come in any
+    order: errors that were not known yet when a forecast was issued never judge or correct it.
+
+    Args:
+        cost: What a decision costs.
+        outcome_bounds: What the outcomes cannot cross, (lower, upper), of which one may be None; "auto" takes what the
+            cost knows, or 0 and a capacity at which the data have many exact ties; None for none.
+        decision_weights: Which decision weights are tried, from 0 to below 1; none tries none.
+        tolerance: By how many per cent the score of a decision weight may lie above that of the rung below; None for
+            no limit.
+        test_fraction: The share of the cases, the last ones, that choose nothing and tell what it was worth.
+        gap: How many cases before a forecast have outcomes that were not known yet when it was issued; 0 where times
+            and leads tell, or where a forecast is issued just before its outcome.
+        block: How many neighbouring cases depend on each other; "auto" tells by their times.
+
+    Attributes:
+        ladder_: How each rung was judged, and which one was taken.
+        state_: What was learned from all cases, as `RecalibratorState`: small, to be looked at, and saved as JSON.
+        judged_: The test cases as they came and corrected, as `JudgedCorrection`; None without test cases.
+        notes_: Sentences about what the user should know.
+
+    >>> import numpy as np, stakes
+    >>> random = np.random.default_rng(0)
+    >>> known = random.normal(size=(600, 1))
+    >>> members = known + 0.5 * random.normal(size=(600, 20))  # too narrow, and 2 too low
+    >>> outcomes = known[:, 0] + 2 + random.normal(size=600)
+    >>> cost = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=-10.0, upper=10.0)
+    >>> recalibrator = stakes.Recalibrator(cost, decision_weights=()).fit(members, outcomes)
+    >>> recalibrator.ladder_.taken.name, recalibrator.sample(members[:3]).shape, recalibrator.decide(members[:3]).shape
+    ('bias_and_spread', (3, 100, 1), (3,))
+    """
+
+    ladder_: Ladder
+    state_: RecalibratorState
+    judged_: JudgedCorrection | None
+
+    def __init__(
+        self,
+        cost: Cost,
+        *,
+        outcome_bounds: Pair | Literal["auto"] | None = "auto",
+        decision_weights: Sequence[float] = (0.2, 0.5, 0.8),
+        tolerance: float | None = None,
+        test_fraction: float = 0.25,
+        gap: int = 0,
+        block: int | Literal["auto"] = "auto",
+    ) -> None:
+        self.cost = cost
+        self.outcome_bounds = outcome_bounds
+        self.decision_weights = decision_weights
+        self.tolerance = tolerance
+        self.test_fraction = test_fraction
+        self.gap = gap
+        self.block = block
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        weights: Any = None,
+        times: Any = None,
+        issued: Any = None,
+        leads: Any = None,
+        sites: Any = None,
+        features: Any = None,
+        progress: ClimbProgress | None = None,
+    ) -> Self:
+        """Climb the ladder, and learn the rung that is taken from all cases.
+
+        Forecasts and features that reproduce an outcome almost exactly are told of, by a `StakesWarning` and in
+        `notes_`.
+
+        Args:
+            X: Past forecasts: members (N, M) or (N, M, D), points (N,) or (N, D); a table whose columns are members or
+                named by levels of quantiles, or points named as the outcomes are; or a `GivenForecasts`.
+            y: What happened, (N,) or (N, D); None where X is a `GivenForecasts` that holds it.
+            weights: What each member weighs, (M,); None where all count alike.
+            times: When the outcomes happened, (N,); None where it is not known.
+            issued: When the forecasts were made, (N,); None where it is not known.
+            leads: How many hours ahead that was, one number or (N,); None where it is not known.
+            sites: Of which site each case is, (N,), where each site is decided by itself; None where there is but one.
+            features: What else was known when the forecasts were made, (N, F); None for nothing.
+            progress: A function that is told, now and then, how many of about how many corrections are learned; None
+                for none.
+        """
+        require_cost(self.cost)
+        refuse_range(self.cost)  # at once, rather than after all has been learned
+        past = self._given(X, y, weights, times, issued, leads, sites, features)
+        if past.outcomes is None:
+            raise ShapeError("y must be given: outcomes are what a recalibrator learns from")
+        told = forecast_leaks(past)
+        warn_of_leaks(told)
+        bounds = outcome_bounds(self.outcome_bounds, self.cost, torch.from_numpy(past.outcomes))
+        pairs = ((None, None),) * len(past.targets) if bounds is None else bounds.pairs
+        with one_thread():
+            climbed = climb_given_ladder(past.in_order(), self._settings(pairs), progress or (lambda done, of: None))
+        self.ladder_, self.state_, self.judged_ = climbed.ladder, climbed.state, climbed.judged
+        self.notes_ = past.notes + told + (() if bounds is None else bounds.sentences(past.targets))
+        return self
+
+    def sample(self, X: Any, **beside: Any) -> Floats:
+        """Corrected members (N, K, D) that count alike.
+
+        Args:
+            X: New forecasts, as in `fit`.
+            beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
+        """
+        given = self._known(X, None, beside)
+        return self.state_.apply(given).equal_members
+
+    def solve(self, X: Any, **beside: Any) -> Decisions:
+        """The action of least expected cost for each case, what it is expected to cost, and whether it is certified.
+
+        Args:
+            X: New forecasts, as in `fit`.
+            beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
+        """
+        given = self._known(X, None, beside)
+        parts = (
+            self.state_.apply(given.rows(slice(first, first + _AT_ONCE))) for first in range(0, len(given), _AT_ONCE)
+        )
+        shared = None if self.state_.models or given.weights is None else torch.from_numpy(given.weights)
+        return solve_decisions(
+            self.cost, (torch.from_numpy(part.members) for part in parts), double=True, weights=shared
+        )
+
+    def decide(self, X: Any, **beside: Any) -> Floats:
+        """The action of least expected cost for each case: (N,), or (N, A) where an action has A > 1 parts.
+
+        Args:
+            X: New forecasts, as in `fit`.
+            beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
+        """
+        return np.asarray(self.solve(X, **beside).action)
+
+    def judge(self, X: Any, y: Any = None, **beside: Any) -> JudgedCorrection:
+        """What the forecasts of some cases were worth, as they came and corrected.
+
+        Args:
+            X: Forecasts, as in `fit`.
+            y: What happened, (N,) or (N, D); None where X is a `GivenForecasts` that holds it.
+            beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
+        """
+        given = self._known(X, y, beside)
+        if given.outcomes is None:
+            raise ShapeError("y must be given: without outcomes nothing can be judged")
+        members, weights = self.state_.apply(given)
+        block = resolved_block(self.block, len(given), given.times)
+        return judge_correction(given, members, self.cost, block, weights)
+
+    def score(self, X: Any, y: Any = None, **beside: Any) -> float:
+        """The mean realised cost, negative.
+
+        Args:
+            X: Forecasts, as in `fit`.
+            y: What happened, (N,) or (N, D); None where X is a `GivenForecasts` that holds it.
+            beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
+        """
+        return -float(self.judge(X, y, **beside).values("cost", "corrected").mean())
+
+    def _settings(self, bounds: tuple[Pair, ...]) -> ClimbSettings:
+        decision_weights = tuple(float(weight) for weight in self.decision_weights)
+        for weight in decision_weights:
+            require_decision_weight(weight, expected="lie in [0, 1)")
+        if self.tolerance is not None:
+            require_finite("tolerance", self.tolerance)
+        gap = whole_number("gap", self.gap, 0)
+        return ClimbSettings(self.cost, bounds, decision_weights, self.tolerance, self.test_fraction, gap, self.block)
+
+    def _known(self, X: Any, y: Any, beside: dict[str, Any]) -> GivenForecasts:
+        check_is_fitted(self, "state_")
+        return self._given(X, y, **(dict.fromkeys(_BESIDE) | beside))
+
+    def _given(
+        self, X: Any, y: Any, weights: Any, times: Any, issued: Any, leads: Any, sites: Any, features: Any
+    ) -> GivenForecasts:
+        fitted: RecalibratorState | None = getattr(self, "state_", None) if y is None else None
+        return given_of_arrays(
+            X,
+            y,
+            weights=weights,
+            times=times,
+            issued=issued,
+            leads=leads,
+            sites=sites,
+            features=features,
+            targets=() if fitted is None else fitted.targets,
+            bounds=self.outcome_bounds,
+            cost=self.cost,
+        )
+
+
+_BESIDE = ("weights", "times", "issued", "leads", "sites", "features")

@@ -1,0 +1,672 @@
+"""Candidate after candidate of a forecaster or a recalibrator: what is fitted for each, and what it is worth."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stakes.actions.solve import optimal_action
+from stakes.costs.cost import Cost, TotalCost
+from stakes.data.cases import Rows
+from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.outcome_bounds import Pair, within_bounds
+from stakes.errors import SettingError, ShapeError, StakesError
+from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.selection import (
+    Frontier,
+    JudgedCases,
+    Ladder,
+    Rung,
+    decision_rung,
+    first_rung,
+    frontier,
+    rung_on_test,
+    step_level,
+    too_few_to_choose,
+    tried_rung,
+    unproven_rung,
+    untried_rung,
+)
+from stakes.forecasting.corrections import LEAST_CASES, ORIGINS, Correction, corrected_in_time
+from stakes.forecasting.plan import ForecastKind, PlannedFit, parameters_of_kind, plan_fit
+from stakes.forecasting.recalibration import (
+    JudgedCorrection,
+    RecalibratorState,
+    RungPlan,
+    case_weights,
+    forecast_worth,
+    form_of,
+    judge_correction,
+    learned,
+    trained_on_decision,
+)
+from stakes.models.ensemble import pooled_parts
+from stakes.scores.mixture import score_weights
+from stakes.scores.scoring_rules import energy_score
+from stakes.training.weight_search import FittedWeight, TrainingPlan, without_failures
+
+_ROWS_AT_ONCE = 4096  # that are judged together
+
+Train = Callable[[TrainingPlan, str], list[FittedWeight]]
+"""Trains the weights of a plan, with a name for its checkpoints."""
+
+
+class RungForecast(NamedTuple):
+    """A forecast that was tried.
+
+    Attributes:
+        kind: What its models are.
+        fitted: Its models.
+        planned: What they were trained with.
+        correction: What the errors of all validation rows correct in it; None where it is not corrected.
+    """
+
+    kind: ForecastKind
+    fitted: FittedWeight
+    planned: PlannedFit
+    correction: Correction | None
+
+
+Confirm = Callable[[RungForecast], bool]
+"""Whether a forecast still needs its correction once it is fitted again on newer rows."""
+
+
+class Climbed(NamedTuple):
+    """What was tried, and what was taken.
+
+    Attributes:
+        ladder: How each rung was judged.
+        forecasts: The forecast of each rung that did not fail, by its name.
+        weight_0: The models of weight 0 beside a decision weight that was taken; None where none was.
+        frontier: How the decision weights were judged; None where none was tried.
+        records: How each model trained.
+    """
+
+    ladder: Ladder
+    forecasts: dict[str, RungForecast]
+    weight_0: FittedWeight | None
+    frontier: Frontier | None
+    records: list[dict[str, Any]]
+
+
+def climb_ladder(
+    parameters: Mapping[str, Any],
+    rows: Rows,
+    *,
+    start: Sequence[Mapping[str, Tensor]],
+    train: Train,
+    confirm: Confirm,
+    why_no_decision: str = "",
+) -> Climbed:
+    """Try every rung on the one that is held.
+
+    Args:
+        parameters: Of `stakes.DecisionAwareForecaster`, by name.
+        rows: All rows in the order of time.
+        start: The weights of the networks to start from, one of each of the ensemble; none to start afresh.
+        train: Trains the weights of a plan.
+        confirm: Whether the forecast, fitted again on newer rows, still needs the correction that helped it.
+        why_no_decision: Why no decision weight can be trained; empty where they can.
+    """
+    return _ForecasterClimb(parameters, rows, start, train, confirm, why_no_decision).run()
+
+
+class _ForecasterClimb:
+    """The rung that is held, and all that were tried."""
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Any],
+        rows: Rows,
+        start: Sequence[Mapping[str, Tensor]],
+        train: Train,
+        confirm: Confirm,
+        why_no_decision: str,
+    ) -> None:
+        self.parameters, self.train, self.confirm = parameters, train, confirm
+        self.why_no_decision = why_no_decision
+        self.network = plan_fit(parameters, *rows, start=start)
+        self.simple: dict[ForecastKind, PlannedFit] = {
+            kind: plan_fit(parameters_of_kind(parameters, kind), *rows) for kind in ("climatology", "linear")
+        }
+        self.rungs: list[Rung] = []
+        self.forecasts: dict[str, RungForecast] = {}
+        self.records: list[dict[str, Any]] = []
+        self.frontier: Frontier | None = None
+        self.weight_0: FittedWeight | None = None
+        self.corrected = False
+        self.level = step_level(len(self._steps()))
+
+    def run(self) -> Climbed:
+        """All rungs from below; the linear one alone where nothing can be proven."""
+        base = self._trained("climatology", self.simple["climatology"])
+        self.held = self._judged(base)
+        self.rungs.append(first_rung("climatology", self.held))
+        self.forecasts["climatology"] = base
+        judged, block = len(self.held.cost), self.network.block
+        if few := too_few_to_choose(judged, block):
+            linear = self._trained("linear", self.simple["linear"])
+            why = f"{few.replace('choose a decision weight by', 'prove anything by')}: it is the safe choice"
+            self.forecasts["linear"] = linear
+            self.rungs.append(unproven_rung("linear", self.rungs[0], self._judged(linear), why))
+        else:
+            for step in self._steps():
+                getattr(self, f"_try_{step}")()
+            if self.why_no_decision:
+                self.rungs.append(untried_rung("decision", self._taken, self.why_no_decision))
+        ladder = Ladder(tuple(self.rungs), judged, min(block, judged))
+        return Climbed(ladder, self.forecasts, self.weight_0, self.frontier, self.records)
+
+    # The rungs
+
+    def _steps(self) -> list[str]:
+        """The candidates above climatology."""
+        plan = self.network.training
+        total = isinstance(plan.cost, TotalCost) and plan.train.outcome.shape[1] > 1
+        wanted = {
+            "linear": True,
+            "network": True,
+            "fresh_errors": self.parameters["fresh_errors"],
+            "total_score": total and "total" not in score_weights(plan.settings.score),
+            "decision": any(plan.weights) and not self.why_no_decision,
+        }
+        return [name for name, tried in wanted.items() if tried]
+
+    def _try_linear(self) -> None:
+        self._try("linear", self._trained("linear", self.simple["linear"]), presumed=True)
+
+    def _try_network(self) -> None:
+        forecast = self._trained("network", self._alone(self.network), "network")
+        self.weight_0 = forecast.fitted if forecast.fitted.models else None
+        self._try("network", forecast)
+
+    def _try_fresh_errors(self) -> None:
+        before = self.forecasts[self._taken.name]
+        validation, lead = before.planned.validation, self._lead
+        if len(validation) - lead < ORIGINS * LEAST_CASES:
+            return
+        members = self._members(before)
+        mended = self._worth(self._in_time(members, before))
+        forecast = before._replace(correction=self._whole_correction(members, before))
+        rung = self._rung("fresh_errors", forecast, mended)
+        if rung.climbed and not self.confirm(forecast):
+            why = "it helps a forecast that has not seen the newest rows; fitted again on them, it needs no correction"
+            rung = replace(rung, climbed=False, why=why)
+        self.corrected = rung.climbed
+        self._add(rung, forecast, mended)
+
+    def _try_total_score(self) -> None:
+        settings = self.network.training.settings
+        mixture = ",".join(f"{name}={weight:g}" for name, weight in score_weights(settings.score).items()) + ",total=1"
+        plan = replace(self.network.training, settings=replace(settings, score=mixture))
+        planned = self._alone(self.network._replace(training=plan))
+        forecast = self._trained("network", planned, "total-score")
+        rung = self._try("total_score", forecast, {"score": mixture})
+        if rung.climbed:
+            self.network, self.weight_0 = self.network._replace(training=plan), forecast.fitted
+
+    def _try_decision(self) -> None:
+        if self.weight_0 is None:  # as all networks would fail
+            return
+        plan = self.network.training
+        weights = tuple(weight for weight in plan.weights if weight)
+        planned = self.network._replace(training=replace(plan, weights=weights))
+        below, held = self._taken, self.held
+        trained = {each.weight: self._forecast("network", each, planned) for each in self._train(planned, "decision")}
+        worth = {weight: self._judged(forecast) for weight, forecast in trained.items()}
+        cost, score = (np.stack([getattr(each, name) for each in (held, *worth.values())]) for name in held._fields)
+        tolerance, block = self.parameters["tolerance"], self.network.block
+        self.frontier = frontier([0.0, *worth], cost, score, block=block, tolerance=tolerance, level=self.level)
+        rung = decision_rung(self.frontier, worth, below, held)
+        weight = rung.parameters.get("decision weight")
+        if weight is not None:
+            self._add(rung, trained[float(weight)], worth[float(weight)])
+        else:
+            self.rungs.append(rung)
+
+    # How a rung is tried
+
+    @property
+    def _taken(self) -> Rung:
+        return [rung for rung in self.rungs if rung.climbed][-1]
+
+    @property
+    def _lead(self) -> int:
+        return int(self.parameters["gap"])
+
+    def _alone(self, planned: PlannedFit) -> PlannedFit:
+        """Weight 0 alone."""
+        return planned._replace(training=replace(planned.training, weights=(0.0,)))
+
+    def _trained(self, kind: ForecastKind, planned: PlannedFit, name: str = "") -> RungForecast:
+        (fitted,) = self._train(planned, name or kind)
+        return self._forecast(kind, fitted, planned)
+
+    def _train(self, planned: PlannedFit, name: str) -> list[FittedWeight]:
+        fitted = self.train(replace(planned.training, judged=None), name)  # judged here, all by the same noise
+        self.records += [record for each in fitted for record in each.records]
+        try:
+            without_failures(fitted)  # which warns of them
+        except StakesError:
+            if name in self.simple:
+                raise
+        return fitted
+
+    def _forecast(self, kind: ForecastKind, fitted: FittedWeight, planned: PlannedFit) -> RungForecast:
+        forecast = RungForecast(kind, fitted, planned, None)
+        if not self.corrected or not fitted.models:
+            return forecast
+        return forecast._replace(correction=self._whole_correction(self._members(forecast), forecast))
+
+    def _try(
+        self,
+        name: str,
+        forecast: RungForecast,
+        parameters: Mapping[str, str | float] | None = None,
+        presumed: bool = False,
+    ) -> Rung:
+        judged = self._judged(forecast)
+        return self._add(self._rung(name, forecast, judged, parameters, presumed), forecast, judged)
+
+    def _rung(
+        self,
+        name: str,
+        forecast: RungForecast,
+        judged: JudgedCases,
+        parameters: Mapping[str, str | float] | None = None,
+        presumed: bool = False,
+    ) -> Rung:
+        return tried_rung(
+            name,
+            judged,
+            self._taken,
+            self.held,
+            block=forecast.planned.block,
+            level=self.level,
+            parameters=parameters,
+            presumed=presumed,
+        )
+
+    def _add(self, rung: Rung, forecast: RungForecast, judged: JudgedCases) -> Rung:
+        self.rungs.append(rung)
+        if forecast.fitted.models:
+            self.forecasts[rung.name] = forecast
+        if rung.climbed:
+            self.held = judged
+        return rung
+
+    # What a forecast is worth
+
+    def _judged(self, forecast: RungForecast) -> JudgedCases:
+        """Of all rungs by the same noise; not finite where the forecast failed."""
+        if not forecast.fitted.models:
+            nothing = np.full(len(self.network.judged_rows), np.nan)
+            return JudgedCases(nothing, nothing)
+        members = self._members(forecast)
+        return self._worth(self._in_time(members, forecast) if self.corrected else members)
+
+    def _members(self, forecast: RungForecast) -> Tensor:
+        """Members (n, M, D) of all validation rows, before any correction."""
+        plan = forecast.planned.training
+        features = plan.column.seen(forecast.planned.validation.features)
+        drawn = pooled_parts(
+            forecast.fitted.models, features, plan.members, plan.noise_seed, plan.device, share_noise=False
+        )
+        return torch.cat([members for _, members in drawn])
+
+    def _in_time(self, members: Tensor, forecast: RungForecast) -> Tensor:
+        """The members as they could have been corrected at the time; the first rows of a lead time stay as they are."""
+        outcome = forecast.planned.validation.outcome[self._lead :].double().numpy()
+        block = -(-len(outcome) // ORIGINS)
+        later = corrected_in_time(members[self._lead :].double().numpy(), outcome, lead=self._lead, block=block)
+        return torch.cat([members[: self._lead], torch.from_numpy(later).float()])
+
+    def _whole_correction(self, members: Tensor, forecast: RungForecast) -> Correction:
+        later = slice(self._lead, None)
+        outcome = forecast.planned.validation.outcome[later]
+        return Correction.fit(members[later].double().numpy(), outcome.double().numpy())
+
+    @torch.no_grad()
+    def _worth(self, members: Tensor) -> JudgedCases:
+        """Cost and score of members (n, M, D) of all validation rows, on those that judge."""
+        planned, parts = self.network, []
+        plan, features = planned.training, planned.validation.features
+        for rows in torch.from_numpy(planned.judged_rows).split(_ROWS_AT_ONCE):
+            drawn, outcome = within_bounds(members[rows], plan.bounds), planned.validation.outcome[rows]
+            if not bool(torch.isfinite(drawn).all()):
+                parts.append(torch.full((2, len(rows)), torch.nan))
+                continue
+            cost = plan.column.cost(plan.cost, features[rows])
+            paid = cost(optimal_action(cost, drawn, thorough=True), outcome)
+            parts.append(torch.stack([paid, energy_score(drawn, outcome)]))
+        return JudgedCases(*torch.cat(parts, 1).double().numpy())
+
+
+_BLOCKS = 5
+_HALF_LIVES = (30.0, 90.0, 365.0)  # days
+_DAY = 86400  # seconds
+_FIRST_SHARE = 1 / 3  # of the cases before the test, which only teach
+
+CaseNumbers = NDArray[np.int64]
+ClimbProgress = Callable[[int, int], None]
+"""What is told how many of about how many corrections are learned."""
+
+
+class ClimbSettings(NamedTuple):
+    """How the ladder is climbed.
+
+    Attributes:
+        cost: What an action costs at an outcome.
+        bounds: What each outcome cannot cross.
+        decision_weights: Which decision weights are tried.
+        tolerance: By how many per cent the score of a decision weight may lie above that of the rung below; None for
+            no limit.
+        test_fraction: The share of the cases, the last ones, that choose nothing.
+        gap: How many of the cases before a block are not known yet when it is issued, beside what the times say.
+        block: How many neighbouring cases depend on each other; "auto" tells by their times.
+    """
+
+    cost: Cost
+    bounds: tuple[Pair, ...]
+    decision_weights: tuple[float, ...]
+    tolerance: float | None
+    test_fraction: float
+    gap: int
+    block: int | Literal["auto"]
+
+
+class PastPart(NamedTuple):
+    """Some cases, and those that had happened before any of them was issued.
+
+    Attributes:
+        rows: The places of the cases.
+        known: The places of those that may teach.
+    """
+
+    rows: CaseNumbers
+    known: CaseNumbers
+
+
+class PastParts(NamedTuple):
+    """Which cases judge what was learned from which.
+
+    Attributes:
+        blocks: Those that choose a rung.
+        test: Those that choose nothing; None where there are none.
+    """
+
+    blocks: tuple[PastPart, ...]
+    test: PastPart | None
+
+
+class Recalibrated(NamedTuple):
+    """What was tried, and what was taken.
+
+    Attributes:
+        ladder: How each rung was judged.
+        plan: What the rung that was taken learns.
+        state: What it has learned from all cases.
+        judged: The test cases; None where there are none.
+    """
+
+    ladder: Ladder
+    plan: RungPlan
+    state: RecalibratorState
+    judged: JudgedCorrection | None
+
+
+class _Tried(NamedTuple):
+    """A rung that was tried: what it learns, what it learned before each block, and what that was worth."""
+
+    plan: RungPlan
+    states: Sequence[RecalibratorState]
+    worth: JudgedCases
+
+
+def past_parts(past: GivenForecasts, test_fraction: float, gap: int) -> PastParts:
+    """Which cases judge what was learned from which; too few cases are refused.
+
+    Args:
+        past: All cases, in the order of issue.
+        test_fraction: The share of the cases, the last ones, that choose nothing.
+        gap: How many of the cases before a part are not known when it is issued, beside what the times say.
+    """
+    if isinstance(test_fraction, str | bool) or not 0 <= test_fraction < 1:
+        raise SettingError(f"test_fraction must lie from 0 to below 1, got {test_fraction!r}")
+    cases = len(past)
+    first_test = cases - round(test_fraction * cases)
+    first = max(LEAST_CASES + gap, round(_FIRST_SHARE * first_test))
+    edges = np.unique(np.linspace(min(first, first_test), first_test, _BLOCKS + 1).round().astype(np.int64))
+    parts = [_part(past, start, end, gap) for start, end in pairwise(edges.tolist())]
+    test = _part(past, first_test, cases, gap) if first_test < cases else None
+    enough = tuple(part for part in parts if len(part.known) >= LEAST_CASES)
+    if not enough:
+        raise ShapeError(
+            f"past forecasts with outcomes must be at least {LEAST_CASES} to learn from, beside those that judge what "
+            f"was learned, got {cases} in all"
+        )
+    return PastParts(enough, test if test is not None and len(test.known) >= LEAST_CASES else None)
+
+
+def _part(past: GivenForecasts, start: int, end: int, gap: int) -> PastPart:
+    """The cases from start to end, and those that had happened before the first of them was issued."""
+    known = np.arange(max(start - gap, 0))
+    issued = past.issued if past.issued is not None else past.times
+    if past.times is not None and issued is not None:
+        known = known[past.times[known] < issued[start:end].min()]
+    return PastPart(np.arange(start, end), known)
+
+
+def climb_given_ladder(
+    past: GivenForecasts, settings: ClimbSettings, progress: ClimbProgress = lambda done, of: None
+) -> Recalibrated:
+    """Try every rung on the one that is held, and learn the one that is taken from all cases.
+
+    Args:
+        past: The past cases with outcomes, in the order of issue.
+        settings: How the ladder is climbed.
+        progress: Is told, each time a correction is learned, how many are, and about how many will be.
+    """
+    parts = past_parts(past, settings.test_fraction, settings.gap)
+    return _RecalibratorClimb(past, settings, parts, progress).run()
+
+
+class _RecalibratorClimb:
+    """The rung that is held, and all that were tried."""
+
+    def __init__(
+        self, past: GivenForecasts, settings: ClimbSettings, parts: PastParts, progress: ClimbProgress
+    ) -> None:
+        self.past, self.settings, self.parts = past, settings, parts
+        self.rows = np.concatenate([part.rows for part in parts.blocks])
+        self.block = self._block(self.rows)
+        self.several = past.members.shape[2] > 1
+        as_came = not self.several or form_of(past) == "members"
+        self.dependence: Literal["members", "errors"] = "members" if as_came else "errors"
+        self.half_lives = tuple(days for days in _HALF_LIVES if days < self._days)
+        self.tried: dict[str, _Tried] = {}
+        self.rungs: list[Rung] = []
+        several = (self.half_lives, [weight for weight in settings.decision_weights if weight])
+        steps = len(self._steps())
+        tries = steps + sum(max(0, len(tried) - 1) for tried in several)
+        self.level = step_level(tries)
+        self.progress, self.done = progress, 0
+        self.of = len(parts.blocks) * (1 + tries) + (1 + steps if parts.test is not None else 0) + 1
+
+    def run(self) -> Recalibrated:
+        """All rungs from below; the forecast as it came where nothing can be proven."""
+        raw = self._learned_in_time(RungPlan(dependence="members"))
+        self._add(first_rung("raw", raw.worth), raw)
+        if few := too_few_to_choose(len(self.rows), self.block):
+            self._try_without_proof(few.replace("choose a decision weight by", "prove anything by"))
+        else:
+            for step in self._steps():
+                getattr(self, f"_try_{step}")()
+        return self._climbed()
+
+    # The rungs
+
+    def _steps(self) -> list[str]:
+        """The candidates above the forecast as it came."""
+        wanted = {
+            "bias_and_spread": True,
+            "linear": True,
+            "fresh_errors": bool(self.half_lives),
+            "dependence": self.several and self.dependence == "members",
+            "decision": any(self.settings.decision_weights),
+        }
+        return [name for name, tried in wanted.items() if tried]
+
+    def _try_bias_and_spread(self) -> None:
+        plan = RungPlan("bias_and_spread", "bias_and_spread", self.dependence)
+        self._try(plan, presumed=self.past.is_point)
+
+    def _try_linear(self) -> None:
+        self._try(replace(self._corrected, rung="linear", margins="linear"))
+
+    def _try_fresh_errors(self) -> None:
+        plan = replace(self._corrected, rung="fresh_errors")
+        tried = [self._learned_in_time(replace(plan, half_life=days)) for days in self.half_lives]
+        rungs = [self._judged(each, {"half-life in days": each.plan.half_life or 0.0}) for each in tried]
+        proven = [place for place, rung in enumerate(rungs) if rung.climbed] or range(len(rungs))
+        best = min(proven, key=lambda place: float(tried[place].worth.score.mean()))
+        self._add(rungs[best], tried[best])
+
+    def _try_dependence(self) -> None:
+        self._try(replace(self._corrected, rung="dependence", dependence="errors"))
+
+    def _try_decision(self) -> None:
+        weights = tuple(weight for weight in self.settings.decision_weights if weight)
+        plan = replace(self._corrected, rung="decision")
+        start = self._held if self._held.plan.margins != "raw" else self._learned_in_time(plan)
+        tried = {weight: self._trained(start, replace(plan, decision_weight=weight)) for weight in weights}
+        worth = {weight: each.worth for weight, each in tried.items()}
+        held = self._held.worth
+        cost, score = (np.stack([getattr(each, name) for each in (held, *worth.values())]) for name in held._fields)
+        judged = frontier(
+            [0.0, *worth], cost, score, block=self.block, tolerance=self.settings.tolerance, level=self.level
+        )
+        rung = decision_rung(judged, worth, self._taken, held)
+        if not rung.climbed:  # as any other correction may, a weight may better the score and cost no more
+            others = [self._judged(each, {"decision weight": weight}) for weight, each in tried.items()]
+            rung = min((each for each in others if each.climbed), key=lambda each: each.cost or 0.0, default=rung)
+        self._add(rung, tried[float(rung.parameters["decision weight"])])
+
+    def _trained(self, start: _Tried, plan: RungPlan) -> _Tried:
+        """The states of a rung trained further on the decision, each by the cases it was learned from."""
+        states = []
+        for state, part in zip(start.states, self.parts.blocks, strict=True):
+            past = self.past.rows(part.known)
+            weight = case_weights(past, plan.half_life)
+            states.append(trained_on_decision(state, past, self.settings.cost, plan.decision_weight, weight))
+            self._tell()
+        return self._judged_in_time(plan, states)
+
+    def _try_without_proof(self, few: str) -> None:
+        tried = self._learned_in_time(RungPlan("bias_and_spread", "bias_and_spread", self.dependence))
+        if self.past.is_point:
+            why = f"{few}, but a point forecast must learn from past errors how unsure it is"
+            self._add(unproven_rung("bias_and_spread", self._taken, tried.worth, why), tried)
+        else:
+            why = f"{few}: the forecast stays as it came"
+            rung = replace(unproven_rung("bias_and_spread", self._taken, tried.worth, why), climbed=False)
+            self._add(rung, tried)
+
+    # How a rung is tried
+
+    @property
+    def _taken(self) -> Rung:
+        return [rung for rung in self.rungs if rung.climbed][-1]
+
+    @property
+    def _days(self) -> float:
+        """How many days lie between the first and the last case that judges; 0 where it is not known."""
+        if self.past.times is None:
+            return 0.0
+        return float(np.ptp(self.past.times[: self.rows[-1] + 1].astype(np.int64))) / _DAY
+
+    @property
+    def _held(self) -> _Tried:
+        return self.tried[self._taken.name]
+
+    @property
+    def _corrected(self) -> RungPlan:
+        """The plan that is held, or that of bias and spread where the forecast stays as it came."""
+        held = self._held.plan
+        return held if held.margins != "raw" else replace(held, margins="bias_and_spread")
+
+    def _try(self, plan: RungPlan, *, presumed: bool = False) -> None:
+        tried = self._learned_in_time(plan)
+        self._add(self._judged(tried, presumed=presumed), tried)
+
+    def _judged(
+        self, tried: _Tried, parameters: Mapping[str, str | float] | None = None, *, presumed: bool = False
+    ) -> Rung:
+        return tried_rung(
+            tried.plan.rung,
+            tried.worth,
+            self._taken,
+            self._held.worth,
+            block=self.block,
+            level=self.level,
+            parameters=parameters,
+            presumed=presumed,
+        )
+
+    def _add(self, rung: Rung, tried: _Tried) -> None:
+        self.rungs.append(rung)
+        self.tried[rung.name] = tried
+
+    def _learned_in_time(self, plan: RungPlan) -> _Tried:
+        """What is learned before each block, and what it is worth there."""
+        states: list[RecalibratorState] = []
+        for part in self.parts.blocks:
+            states.append(self._learned(self.past.rows(part.known), plan, states[-1] if states else None))
+        return self._judged_in_time(plan, states)
+
+    def _judged_in_time(self, plan: RungPlan, states: Sequence[RecalibratorState]) -> _Tried:
+        worth = [self._worth(state, part.rows) for state, part in zip(states, self.parts.blocks, strict=True)]
+        joined = (np.concatenate([getattr(each, name) for each in worth]) for name in JudgedCases._fields)
+        return _Tried(plan, states, JudgedCases(*joined))
+
+    def _learned(self, past: GivenForecasts, plan: RungPlan, like: RecalibratorState | None) -> RecalibratorState:
+        state = learned(past, plan, self.settings.bounds, self.settings.cost, like)
+        self._tell()
+        return state
+
+    def _tell(self) -> None:
+        self.done += 1
+        self.progress(self.done, max(self.done, self.of))
+
+    def _worth(self, state: RecalibratorState, rows: CaseNumbers) -> JudgedCases:
+        given = self.past.rows(rows)
+        assert given.outcomes is not None
+        return forecast_worth(self.settings.cost, state.apply(given), given.outcomes)
+
+    def _block(self, rows: CaseNumbers) -> int:
+        times = None if self.past.times is None else self.past.times[rows]
+        return resolved_block(self.settings.block, len(rows), times)
+
+    # What comes of it
+
+    def _climbed(self) -> Recalibrated:
+        plan = self._held.plan
+        ladder = Ladder(tuple(self.rungs), len(self.rows), min(self.block, len(self.rows)))
+        state = self._learned(self.past, plan, self._held.states[-1])
+        test = self.parts.test
+        if test is None:
+            return Recalibrated(ladder, plan, state, None)
+        known, block = self.past.rows(test.known), self._block(test.rows)
+        states = {name: self._learned(known, tried.plan, tried.states[-1]) for name, tried in self.tried.items()}
+        worth = {name: self._worth(state, test.rows) for name, state in states.items()}
+        taken = self._taken.name
+        tested = tuple(rung_on_test(name, each, worth[taken], block) for name, each in worth.items())
+        given = self.past.rows(test.rows)
+        members, weights = states[taken].apply(given)
+        judged = judge_correction(given, members, self.settings.cost, block, weights)
+        return Recalibrated(replace(ladder, tested=tested), plan, state, judged)

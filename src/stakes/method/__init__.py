@@ -1,1 +1,0 @@
-"""The method: costs, best actions, scores, objective and models; torch and numpy only."""

@@ -1,1 +1,0 @@
-"""Models that emit members: the protocol, and the paper's two."""

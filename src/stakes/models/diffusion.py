@@ -1,0 +1,299 @@
+"""The distributional diffusion model: a denoiser that samples, and the chain that runs it backwards."""
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from stakes.argument_checks import require_counts, require_one_of
+from stakes.errors import SettingError
+from stakes.models.networks import FiLMNetwork, sinusoidal_embedding
+from stakes.models.sample_model import Scaling, TrainingDraw, TrainingNoise, cases_at_once, draw_normal, draw_shared
+
+Prediction = Literal["epsilon", "target", "v"]
+"""What the network emits; see `DiffusionModel`."""
+
+DecisionWeighting = Literal["paper", "signal", "snr"]
+"""How much the decision term counts at each noise level; see `DiffusionModel`."""
+
+_TIME_EMBEDDING = 16
+
+
+class NoiseSchedule(nn.Module):
+    """How much of the target is left at step t of T: y_t = sqrt(s_t) y_0 + sqrt(1 - s_t) epsilon, s = alpha-bar.
+
+    The variances beta_t rise linearly. DDPM's endpoints (1e-4, 0.02) belong to T = 1000; at T = 100 they leave 36 % of
+    the signal, and a chain that starts from pure noise starts from the wrong distribution. "scaled" multiplies them
+    by 1000 / T; "raw" keeps them. `signal` holds s_0 = 1 to s_T, (T + 1,).
+
+    Args:
+        steps: T, how many noise levels there are: at least 21 with scaled endpoints, 2 with raw ones.
+        endpoints: "scaled" or "raw".
+    """
+
+    signal: Tensor
+
+    def __init__(self, steps: int = 100, endpoints: Literal["scaled", "raw"] = "scaled") -> None:
+        super().__init__()
+        require_one_of("endpoints", endpoints, ("scaled", "raw"))
+        least = 21 if endpoints == "scaled" else 2  # below, a variance would reach 1
+        if steps < least:
+            raise SettingError(f"a schedule with {endpoints} endpoints needs at least {least} steps, got {steps}")
+        factor = 1000 / steps if endpoints == "scaled" else 1.0
+        self.steps = steps
+        beta = torch.linspace(1e-4 * factor, 0.02 * factor, steps, dtype=torch.float64)
+        signal = torch.cat([torch.ones(1, dtype=torch.float64), torch.cumprod(1 - beta, 0)])
+        self.register_buffer("signal", signal.to(torch.get_default_dtype()))
+
+
+class DiffusionModel(nn.Module):
+    """A denoiser that samples what is left of the target in y_t, modulated by features, time and noise (FiLM).
+
+    The decision term acts on the implied members of y_0 in physical units, whose error is sqrt((1 - s) / s) times that
+    of epsilon, 221 at the noisy end, with s = alpha-bar, the signal left. Predictions "v" and "target" keep it in
+    bounds, which is why "v" is the default (docs/diffusion.md has the measurements).
+
+    Args:
+        features: F, how many features a case has.
+        outcomes: D, how many outcomes a case has.
+        noise: K, the width of the noise vector of a member.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
+        steps: T, how many noise levels the chain has.
+        endpoints: "scaled" or "raw", as in `NoiseSchedule`.
+        prediction: What the network emits and the score is taken on: "epsilon" (the paper), "target", or "v" =
+            sqrt(s) epsilon - sqrt(1 - s) y_0.
+        decision_weighting: How much the decision term counts at signal s: "paper" 1, "signal" s, "snr"
+            min(1, s / (1 - s)).
+
+    >>> import torch, stakes
+    >>> model = stakes.DiffusionModel(features=3, outcomes=2)
+    >>> model.sample(torch.randn(4, 3), members=7).shape
+    torch.Size([4, 7, 2])
+    """
+
+    def __init__(
+        self,
+        features: int,
+        outcomes: int,
+        noise: int = 8,
+        hidden: int = 50,
+        layers: int = 5,
+        steps: int = 100,
+        endpoints: Literal["scaled", "raw"] = "scaled",
+        prediction: Prediction = "v",
+        decision_weighting: DecisionWeighting = "paper",
+    ) -> None:
+        super().__init__()
+        require_counts(features=features, outcomes=outcomes, noise=noise)
+        require_one_of("prediction", prediction, get_args(Prediction))
+        require_one_of("decision_weighting", decision_weighting, get_args(DecisionWeighting))
+        self.noise = noise
+        self.outcomes = outcomes
+        self.prediction: Prediction = prediction
+        self.decision_weighting: DecisionWeighting = decision_weighting
+        self.schedule = NoiseSchedule(steps, endpoints)
+        self.network = FiLMNetwork(outcomes, outcomes, features + _TIME_EMBEDDING, noise, hidden, layers)
+        self.feature_scaling = Scaling(features)
+        self.outcome_scaling = Scaling(outcomes)
+
+    def forward(self, noisy: Tensor, features: Tensor, step: Tensor, noise: Tensor) -> Tensor:
+        """Members (..., M, D) of the predicted quantity, in standardised units.
+
+        Args:
+            noisy: y_t, (..., M, D), or (..., 1, D) where all members of a case see the same one.
+            features: Features (..., F) in physical units.
+            step: t, the noise level of each case, (...), from 1 to T.
+            noise: Noise vectors (..., M, K), one per member.
+        """
+        time = sinusoidal_embedding(step.to(noise.dtype) / self.schedule.steps, _TIME_EMBEDDING)
+        context = torch.cat([self.feature_scaling.standardise(features), time], -1)
+        return self.network(noisy, context, noise)
+
+    def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
+        """Take means and scales from the training split.
+
+        Args:
+            features: Features (N, F).
+            outcome: Outcomes (N, D).
+        """
+        self.feature_scaling.fit(features)
+        self.outcome_scaling.fit(outcome)
+
+    def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
+        """The noise of one training step: "members" (cases, M, K), "target" (cases, D) and "time" (cases,) in [0, 1).
+
+        Args:
+            cases: How many cases the step has.
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
+        """
+        like = self.outcome_scaling.mean
+        return {
+            "members": draw_normal(like, cases, members, self.noise, generator=generator),
+            "target": draw_normal(like, cases, self.outcomes, generator=generator),
+            "time": torch.rand(cases, generator=generator, device=like.device, dtype=like.dtype),
+        }
+
+    def validation_noise(
+        self, cases: int, members: int, generator: torch.Generator | None = None
+    ) -> Mapping[str, Tensor]:
+        """The noise of a validation: that of `draw_noise`, with the noise levels evenly spread over the cases.
+
+        Args:
+            cases: How many cases are validated.
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
+        """
+        noise = dict(self.draw_noise(cases, members, generator))
+        order = torch.rand(cases, generator=generator, device=noise["time"].device).argsort()
+        return noise | {"time": (order.to(noise["time"].dtype) + 0.5) / cases}
+
+    def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
+        """One noise level per case, t uniform on 1..T, and M denoised members of it.
+
+        Args:
+            features: Features (..., F).
+            outcome: Outcomes (..., D).
+            noise: What `draw_noise` drew.
+        """
+        step = 1 + (noise["time"] * self.schedule.steps).long().clamp(max=self.schedule.steps - 1)
+        signal = self.schedule.signal[step][..., None]  # (..., 1)
+        target, epsilon = self.outcome_scaling.standardise(outcome), noise["target"]
+        noisy = signal.sqrt() * target + (1 - signal).sqrt() * epsilon
+        seen = noisy[..., None, :]  # one y_t for all members of a case
+        predicted = self(seen, features, step, noise["members"])
+        denoised = _target_from(predicted, seen, signal[..., None], self.prediction)
+        return TrainingDraw(
+            score_members=predicted,
+            score_outcome=_quantity(target, epsilon, signal, self.prediction),
+            decision_members=self.outcome_scaling.restore(denoised),
+            decision_outcome=outcome,
+            decision_term_weight=self._decision_term_weight(signal[..., 0]),
+        )
+
+    @torch.no_grad()
+    def sample(
+        self,
+        features: Tensor,
+        members: int,
+        generator: torch.Generator | None = None,
+        *,
+        share_noise: bool = False,
+        steps: int | None = None,
+        stochastic: bool = True,
+        memory_budget: int | None = None,
+    ) -> Tensor:
+        """Members (N, M, D) in physical units, by one reverse chain each, computed in chunks of cases.
+
+        The result is deterministic given the generator and the memory budget.
+
+        Args:
+            features: Features (N, F).
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from; None takes torch's global one.
+            share_noise: Whether every case gets the same noise, so that its members do not depend on its neighbours.
+            steps: How many of the T noise levels the chain visits; None visits all.
+            stochastic: Whether every step adds fresh noise; False is DDIM's deterministic step.
+            memory_budget: The memory of a chunk in bytes; None takes 8 MiB on a CPU, what its caches hold, and 1 GiB
+                elsewhere.
+        """
+        require_counts(members=members)
+        if share_noise and generator is None:
+            generator = torch.Generator(features.device).manual_seed(int(torch.randint(2**31, ())))
+        start = None if generator is None else generator.get_state()
+        like = self.outcome_scaling.mean
+        parts = []
+        for part in features.split(cases_at_once(self.network.widest, members, like, memory_budget)):
+            if share_noise and generator is not None and start is not None:
+                generator.set_state(start)
+            parts.append(self._run_chains(part, share_noise, members, generator, steps, stochastic))
+        return torch.cat(parts)
+
+    def _run_chains(
+        self,
+        features: Tensor,
+        share_noise: bool,
+        members: int,
+        generator: torch.Generator | None,
+        steps: int | None,
+        stochastic: bool,
+    ) -> Tensor:
+        like = self.outcome_scaling.mean
+
+        def normal(width: int) -> Tensor:
+            if share_noise:
+                return draw_shared(like, members, width, generator).expand(len(features), -1, -1)
+            return draw_normal(like, len(features), members, width, generator=generator)
+
+        def denoise(noisy: Tensor, step: int) -> Tensor:
+            times = torch.full(features.shape[:1], step, device=like.device)
+            predicted = self(noisy, features, times, normal(self.noise))
+            return _target_from(predicted, noisy, self.schedule.signal[step], self.prediction)
+
+        standardised = reverse_chain(denoise, self.schedule, lambda: normal(self.outcomes), steps, stochastic)
+        return self.outcome_scaling.restore(standardised)
+
+    def _decision_term_weight(self, signal: Tensor) -> Tensor:
+        if self.decision_weighting == "paper":
+            return torch.ones_like(signal)
+        if self.decision_weighting == "signal":
+            return signal
+        return (signal / (1 - signal)).clamp(max=1.0)
+
+
+def reverse_chain(
+    denoise: Callable[[Tensor, int], Tensor],
+    schedule: NoiseSchedule,
+    normal: Callable[[], Tensor],
+    steps: int | None = None,
+    stochastic: bool = True,
+) -> Tensor:
+    """Run the chain from pure noise to y_0.
+
+    From t to s < t, with y_0 drawn and epsilon = (y_t - sqrt(s_t) y_0) / sqrt(1 - s_t):
+    stochastic: the Gaussian q(y_s | y_t, y_0); else y_s = sqrt(s_s) y_0 + sqrt(1 - s_s) epsilon (DDIM).
+    Both keep the distribution of y_s exact for any choice of steps if y_0 comes from the exact posterior, up to the
+    start: pure noise is not quite y_T.
+
+    Args:
+        denoise: From y_t and t to ONE fresh draw of y_0 for every chain.
+        schedule: How much of the target is left at each noise level.
+        normal: Draws standard normal noise of the shape of y_t.
+        steps: How many of the T noise levels the chain visits; None visits all.
+        stochastic: Whether every step adds fresh noise.
+    """
+    steps = schedule.steps if steps is None else steps
+    if not 1 <= steps <= schedule.steps:
+        raise SettingError(f"steps must lie between 1 and the schedule's {schedule.steps}, got {steps}")
+    times = torch.linspace(schedule.steps, 0, steps + 1).round().long().tolist()
+    noisy = normal()
+    for now, following in pairwise(times[:-1]):
+        target = denoise(noisy, now)
+        here, there = schedule.signal[now], schedule.signal[following]
+        epsilon = (noisy - here.sqrt() * target) / (1 - here).sqrt()
+        variance = (1 - there) / (1 - here) * (1 - here / there) if stochastic else torch.zeros_like(here)
+        noisy = there.sqrt() * target + (1 - there - variance).clamp(min=0).sqrt() * epsilon
+        if stochastic:
+            noisy = noisy + variance.sqrt() * normal()
+    return denoise(noisy, times[-2])
+
+
+def _quantity(target: Tensor, epsilon: Tensor, signal: Tensor, prediction: Prediction) -> Tensor:
+    """What the network is to predict."""
+    if prediction == "epsilon":
+        return epsilon
+    if prediction == "target":
+        return target
+    return signal.sqrt() * epsilon - (1 - signal).sqrt() * target
+
+
+def _target_from(predicted: Tensor, noisy: Tensor, signal: Tensor, prediction: Prediction) -> Tensor:
+    """y_0 implied by a prediction at y_t."""
+    if prediction == "epsilon":
+        return (noisy - (1 - signal).sqrt() * predicted) / signal.sqrt()
+    if prediction == "target":
+        return predicted
+    return signal.sqrt() * noisy - (1 - signal).sqrt() * predicted

@@ -1,0 +1,304 @@
+"""The linear model: ridge regression whose noise is its own out-of-fold errors."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from stakes.argument_checks import check_finite, require_count, require_counts
+from stakes.errors import ShapeError
+from stakes.models.sample_model import Scaling, TrainingDraw, TrainingNoise
+
+_BLOCKS = 10
+_PENALTIES = torch.logspace(-6, 2, 17, dtype=torch.float64)  # of a row, for features of variance 1
+_LARGEST_SHARE = 4  # the gap is at most a quarter of the rows
+_FULL_COVARIANCE = 64  # outcomes; beyond, factors and a diagonal
+_FACTORS = 32
+_LEAST_VARIANCE = 1e-6  # of outcomes of variance 1: nobody is surer of anything
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStart:
+    """A linear forecast and what it gets wrong, in the units of what it was fitted to, in float64.
+
+    Attributes:
+        weight: W of y = W x + b, (D, F).
+        bias: b, (D,).
+        penalty: The penalty of |W|^2 that was best out of fold; the sum of squared errors has weight 1.
+        residuals: y less the forecast of each row by a fit that saw neither its block nor the gaps beside it, (N, D).
+    """
+
+    weight: Tensor
+    bias: Tensor
+    penalty: float
+    residuals: Tensor
+
+
+def fit_linear_start(features: Tensor, outcome: Tensor, gap: int = 0) -> LinearStart:
+    """Ridge regression, its penalty and its residuals by cross-validation in blocks of time.
+
+    Args:
+        features: Standardised features (N, F), rows in the order of time.
+        outcome: Outcomes (N, D).
+        gap: How many rows on both sides of a held-out block are left out as well, those of the lead time; at most a
+            quarter of the rows are.
+    """
+    if features.dim() != 2 or outcome.dim() != 2 or len(features) != len(outcome) or not len(outcome):
+        raise ShapeError(
+            "a linear start needs features (N, F) and outcomes (N, D), got "
+            f"{tuple(features.shape)} and {tuple(outcome.shape)}"
+        )
+    require_count("gap", gap, least=0)
+    check_finite(features, "features of the linear start", True)
+    check_finite(outcome, "outcomes of the linear start", True)
+    inputs, target = features.double(), outcome.double()
+    basis = torch.linalg.qr(inputs.mT).Q if len(inputs) < inputs.shape[1] else None  # of all rows: W lies in it
+    inputs = inputs if basis is None else inputs @ basis
+    whole = _Moments.of(inputs, target)
+    blocks = list(time_blocks(len(inputs), gap))
+    held_out = [_Ridge.of(whole.without(inputs[left_out], target[left_out])) for _, left_out in blocks]
+
+    def residuals(share: Tensor) -> Tensor:
+        forecasts = [ridge(inputs[block], share) for (block, _), ridge in zip(blocks, held_out, strict=True)]
+        return target - torch.cat(forecasts)
+
+    errors = torch.stack([residuals(share).square().mean() for share in _PENALTIES.to(inputs.device)])
+    best = _PENALTIES[int(errors.argmin())].to(inputs.device)
+    weight, bias = _Ridge.of(whole).coefficients(best)
+    weight = weight if basis is None else weight @ basis.mT
+    return LinearStart(weight, bias, float(best) * len(inputs), residuals(best))
+
+
+def climatology_start(features: Tensor, outcome: Tensor) -> LinearStart:
+    """What a forecast without features starts from: the mean outcome, around which all outcomes lie.
+
+    Args:
+        features: Features (N, F), of which only the number matters.
+        outcome: Outcomes (N, D).
+    """
+    target = outcome.double()
+    bias = target.mean(0)
+    return LinearStart(target.new_zeros(target.shape[1], features.shape[1]), bias, float("inf"), target - bias)
+
+
+def time_blocks(rows: int, gap: int = 0, blocks: int = _BLOCKS) -> Iterator[tuple[slice, slice]]:
+    """Contiguous blocks of rows, each with what is left out of the fit for it.
+
+    Args:
+        rows: How many rows there are, in the order of time.
+        gap: How many rows on both sides of a block are left out as well; at most a quarter of the rows are.
+        blocks: How many blocks there are; never more than rows.
+
+    >>> list(time_blocks(2))
+    [(slice(0, 1, None), slice(0, 1, None)), (slice(1, 2, None), slice(1, 2, None))]
+    """
+    gap = min(gap, rows // _LARGEST_SHARE)
+    count = min(blocks, rows)
+    for place in range(count):
+        first, end = place * rows // count, (place + 1) * rows // count
+        yield slice(first, end), slice(max(0, first - gap), min(rows, end + gap))
+
+
+def factor_count(outcomes: int) -> int:
+    """How many factors stand for the covariance of so many outcomes; `residual_factors` adds a diagonal to fewer.
+
+    Args:
+        outcomes: D, how many outcomes there are.
+    """
+    return outcomes if outcomes <= _FULL_COVARIANCE else _FACTORS
+
+
+def residual_factors(residuals: Tensor) -> tuple[Tensor, Tensor | None]:
+    """L (K, D) and a diagonal (D,) or None, so that z L + z' diagonal varies as the residuals do, z and z' normal.
+
+    Up to 64 outcomes L is the Cholesky factor of the residuals' second moments and there is no diagonal; beyond, L has
+    their 32 leading factors and the diagonal what these leave of each outcome's variance.
+
+    Args:
+        residuals: Residuals (N, D) of outcomes of variance about 1.
+    """
+    count = factor_count(residuals.shape[1])
+    moments = residuals.double().mT @ residuals.double() / len(residuals)
+    floor = _LEAST_VARIANCE * torch.ones_like(moments[0])
+    if count == len(moments):
+        return torch.linalg.cholesky(moments + floor.diag()).mT, None
+    values, vectors = torch.linalg.eigh(moments)
+    factors = (vectors[:, -count:] * values[-count:].clamp(min=0).sqrt()).mT
+    return factors, (moments.diag() - factors.square().sum(0)).clamp(min=_LEAST_VARIANCE).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Sums over rows of [1, x] and [1, x, y], (1 + F, 1 + F + D): all that ridge regression needs to know of them."""
+
+    sums: Tensor
+    features: int
+
+    @classmethod
+    def of(cls, inputs: Tensor, target: Tensor) -> "_Moments":
+        known = torch.cat([torch.ones_like(inputs[:, :1]), inputs], 1)
+        return cls(known.mT @ torch.cat([known, target], 1), inputs.shape[1])
+
+    def without(self, inputs: Tensor, target: Tensor) -> "_Moments":
+        return _Moments(self.sums - self.of(inputs, target).sums, self.features)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ridge:
+    """Ridge regression for every penalty by one decomposition: centred X'X = V diag(values) V', X'Y = V projected."""
+
+    rows: Tensor  # ()
+    input_mean: Tensor  # (F,)
+    target_mean: Tensor  # (D,)
+    vectors: Tensor  # (F, F)
+    values: Tensor  # (F,)
+    projected: Tensor  # (F, D)
+
+    @classmethod
+    def of(cls, moments: _Moments) -> "_Ridge":
+        rows = moments.sums[0, 0].clamp(min=1)  # without any the forecast is zero, the mean
+        means = moments.sums[0, 1:] / rows
+        centred = moments.sums[1:, 1:] - rows * torch.outer(means[: moments.features], means)
+        gram, products = centred.split([moments.features, len(means) - moments.features], 1)
+        values, vectors = torch.linalg.eigh(gram)
+        input_mean, target_mean = means.split([moments.features, products.shape[1]])
+        return cls(rows, input_mean, target_mean, vectors, values.clamp(min=0), vectors.mT @ products)
+
+    def coefficients(self, share: Tensor) -> tuple[Tensor, Tensor]:
+        """W (D, F) and b (D,) for a penalty of so much a row."""
+        weight = (self.vectors @ (self.projected / (self.values + share * self.rows)[:, None])).mT
+        return weight, self.target_mean - weight @ self.input_mean
+
+    def __call__(self, inputs: Tensor, share: Tensor) -> Tensor:
+        """The forecast (N, D) of rows (N, F)."""
+        weight, bias = self.coefficients(share)
+        return inputs @ weight.mT + bias
+
+
+class LinearModel(nn.Module):
+    """y_m = W x + b + e_m: ridge regression and whole residual vectors e_m, drawn from those of rows it did not see.
+
+    `fit_scaling` fits all of it, in closed form; nothing is trained. Whole vectors keep what the outcomes have to do
+    with each other.
+
+    Args:
+        features: F, how many features a case has.
+        outcomes: D, how many outcomes a case has.
+        residuals: How many residual vectors are kept, a random choice; of fewer rows some are kept more than once.
+        gap: How many rows on both sides of a held-out block the cross-validation leaves out as well: the lead time.
+        constant: Whether the features are left aside: members are drawn from all outcomes alike, which is climatology.
+
+    >>> import torch, stakes
+    >>> features = torch.rand(50, 3)
+    >>> model = stakes.LinearModel(features=3, outcomes=1)
+    >>> model.fit_scaling(features, features.sum(1, keepdim=True))
+    >>> model.sample(features[:4], members=7).shape
+    torch.Size([4, 7, 1])
+    """
+
+    weight: Tensor
+    bias: Tensor
+    residuals: Tensor
+
+    def __init__(
+        self, features: int, outcomes: int, residuals: int = 2000, gap: int = 0, constant: bool = False
+    ) -> None:
+        super().__init__()
+        require_counts(features=features, outcomes=outcomes, residuals=residuals)
+        require_count("gap", gap, least=0)
+        self.gap, self.constant = gap, constant
+        self.feature_scaling = Scaling(features)
+        self.outcome_scaling = Scaling(outcomes)
+        self.register_buffer("weight", torch.zeros(outcomes, features))
+        self.register_buffer("bias", torch.zeros(outcomes))
+        self.register_buffer("residuals", torch.zeros(residuals, outcomes))
+
+    def forward(self, features: Tensor, chosen: Tensor) -> Tensor:
+        """Standardised members (..., M, D).
+
+        Args:
+            features: Features (..., F) in physical units.
+            chosen: Which residual vector each member has, (..., M).
+        """
+        location = linear(self.feature_scaling.standardise(features), self.weight, self.bias)
+        return location[..., None, :] + self.residuals[chosen]
+
+    def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
+        """Fit means, scales, coefficients and residuals to the training split, rows in the order of time.
+
+        Args:
+            features: Features (N, F).
+            outcome: Outcomes (N, D).
+        """
+        self.feature_scaling.fit(features)
+        self.outcome_scaling.fit(outcome)
+        inputs, target = self.feature_scaling.standardise(features), self.outcome_scaling.standardise(outcome)
+        start = climatology_start(inputs, target) if self.constant else fit_linear_start(inputs, target, self.gap)
+        self.weight.copy_(start.weight)
+        self.bias.copy_(start.bias)
+        kept = _each_in_turn(len(target), len(self.residuals), torch.Generator().manual_seed(0))
+        self.residuals.copy_(start.residuals[kept.to(target.device)])
+
+    def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> Mapping[str, Tensor]:
+        """The noise of one training step: "members" (cases, M), which residual vector each member has.
+
+        Args:
+            cases: How many cases the step has.
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
+        """
+        count, device = len(self.residuals), self.residuals.device
+        return {"members": torch.randint(count, (cases, members), generator=generator, device=device)}
+
+    def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
+        """The members of one step: standardised for the score, in physical units for the decision.
+
+        Args:
+            features: Features (..., F).
+            outcome: Outcomes (..., D).
+            noise: What `draw_noise` drew.
+        """
+        standardised = self(features, noise["members"])
+        return TrainingDraw(
+            score_members=standardised,
+            score_outcome=self.outcome_scaling.standardise(outcome),
+            decision_members=self.outcome_scaling.restore(standardised),
+            decision_outcome=outcome,
+            decision_term_weight=torch.ones_like(outcome[..., 0]),
+        )
+
+    @torch.no_grad()
+    def sample(
+        self,
+        features: Tensor,
+        members: int,
+        generator: torch.Generator | None = None,
+        *,
+        share_noise: bool = False,
+    ) -> Tensor:
+        """Members (N, M, D) in physical units.
+
+        Args:
+            features: Features (N, F).
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from; None takes torch's global one.
+            share_noise: Whether every case gets the same residual vectors, so that its members do not depend on its
+                neighbours; none comes a second time before all have come.
+        """
+        require_counts(members=members)
+        if share_noise:
+            chosen = _each_in_turn(len(self.residuals), members, generator, self.residuals.device)
+            chosen = chosen.expand(len(features), -1)
+        else:
+            chosen = self.draw_noise(len(features), members, generator)["members"]
+        return self.outcome_scaling.restore(self(features, chosen))
+
+
+def _each_in_turn(
+    count: int, wanted: int, generator: torch.Generator | None, device: torch.device | None = None
+) -> Tensor:
+    """So many of the numbers below `count`, in random order, none a second time before all have come."""
+    rounds = -(-wanted // count)
+    return torch.cat([torch.randperm(count, generator=generator, device=device) for _ in range(rounds)])[:wanted]

@@ -1,0 +1,189 @@
+"""What a model must offer to be trained with a decision: noise in, members out; and the noise and scales it uses."""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from stakes.argument_checks import check_finite, require_counts
+from stakes.errors import ShapeError
+
+TrainingNoise = Mapping[str, Tensor]
+"""All the randomness of one training step by name; the trainer draws it, so that a step is a pure function."""
+
+
+class TrainingDraw(NamedTuple):
+    """What one training step shows the objective; a tuple, so that it passes through `torch.func.vmap`.
+
+    The score pair lives in the space that the model predicts in (standardised; for a diffusion model epsilon, v or
+    the target), the decision pair in physical units.
+
+    Attributes:
+        score_members: Members (..., M, D) that the score sees.
+        score_outcome: Outcomes (..., D) that it sees.
+        decision_members: Members (..., N, D) that the decision is made from: the same ones, or more.
+        decision_outcome: Outcomes (..., D) that it is paid at.
+        decision_term_weight: What each case's decision term is multiplied by, (...); None leaves it as it is.
+    """
+
+    score_members: Tensor
+    score_outcome: Tensor
+    decision_members: Tensor
+    decision_outcome: Tensor
+    decision_term_weight: Tensor | None = None
+
+    @classmethod
+    def from_samples(cls, samples: Tensor, outcome: Tensor) -> "TrainingDraw":
+        """The draw of a model whose members serve both terms as they are.
+
+        Args:
+            samples: Members (..., M, D) in physical units.
+            outcome: Outcomes (..., D).
+        """
+        return cls(samples, outcome, samples, outcome)
+
+
+@runtime_checkable
+class SampleModel(Protocol):
+    """A module that forecasts by members; features, members and outcomes are in physical units.
+
+    The model owns the mean and scale of features and outcomes as buffers, set once by `fit_scaling`. It may also have
+    `validation_noise`, of the signature of `draw_noise`, for noise that makes validations less noisy.
+    """
+
+    def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
+        """Take means and scales from the training split.
+
+        Args:
+            features: Features (N, F).
+            outcome: Outcomes (N, D).
+        """
+        ...
+
+    def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> TrainingNoise:
+        """The noise of one training step by name, cases on the first axis of each.
+
+        Args:
+            cases: How many cases the step has.
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
+        """
+        ...
+
+    def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
+        """What the objective takes, as a pure function of its arguments.
+
+        Args:
+            features: Features (..., F).
+            outcome: Outcomes (..., D).
+            noise: What `draw_noise` drew.
+        """
+        ...
+
+    def sample(
+        self,
+        features: Tensor,
+        members: int,
+        generator: torch.Generator | None = None,
+        *,
+        share_noise: bool = False,
+    ) -> Tensor:
+        """Members (N, M, D) in physical units.
+
+        Args:
+            features: Features (N, F).
+            members: M, how many members each case gets.
+            generator: What the noise is drawn from; None takes torch's global one.
+            share_noise: Whether every case gets the same noise, so that its members do not depend on its neighbours.
+        """
+        ...
+
+
+_ENOUGH_TO_BALANCE = 4  # members for each dimension of the noise
+_CACHE = 1 << 23  # bytes that the caches of a CPU hold
+_BATCH = 1 << 30  # bytes that fill an accelerator
+
+
+def cases_at_once(width: int, members: int, like: Tensor, memory_budget: int | None) -> int:
+    """How many cases fit the memory if every member needs three times `width` numbers on its way; at least one.
+
+    Args:
+        width: The widest layer of the network.
+        members: How many members each case has.
+        like: The tensor whose type and device the numbers have.
+        memory_budget: The memory in bytes. None takes 8 MiB on a CPU, where chunks that leave its caches take twice as
+            long, and 1 GiB elsewhere.
+    """
+    if memory_budget is None:
+        memory_budget = _CACHE if like.device.type == "cpu" else _BATCH
+    return max(1, memory_budget // (3 * width * members * like.element_size()))
+
+
+def draw_normal(like: Tensor, *shape: int, generator: torch.Generator | None) -> Tensor:
+    """Standard normal numbers of the type and on the device of another tensor.
+
+    Args:
+        like: The tensor whose type and device they have.
+        shape: How many there are along each axis.
+        generator: What they are drawn from; None takes torch's global one.
+    """
+    return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)
+
+
+def draw_shared(like: Tensor, members: int, width: int, generator: torch.Generator | None) -> Tensor:
+    """Normal noise (1, M, K) for all cases alike, made to have mean 0 and covariance 1 where M is at least 4 K.
+
+    Otherwise the sampling error of this one draw would be in every forecast, and in the same direction. With fewer
+    members the noise is left as drawn: forcing it would change more than it mends.
+
+    Args:
+        like: The tensor whose type and device the noise has.
+        members: M, how many members there are.
+        width: K, the width of the noise of a member.
+        generator: What the noise is drawn from; None takes torch's global one.
+    """
+    drawn = draw_normal(like, 1, members, width, generator=generator)
+    if members < _ENOUGH_TO_BALANCE * width:
+        return drawn
+    centred = (drawn - drawn.mean(1, keepdim=True)).double()
+    factor = torch.linalg.cholesky(centred.mT @ centred / members)
+    return torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT.to(like.dtype)
+
+
+class Scaling(nn.Module):
+    """Mean and scale of one kind of quantity, kept as buffers: physical units outside, standardised inside.
+
+    Args:
+        width: How many columns the quantity has.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        require_counts(width=width)
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width))
+
+    @torch.no_grad()
+    def fit(self, values: Tensor) -> None:
+        """Take mean and standard deviation over the rows of values (N, width); a constant column keeps scale 1."""
+        if values.dim() != 2 or values.shape[1] != len(self.mean) or not len(values):
+            raise ShapeError(f"scaling needs values of shape (N, {len(self.mean)}), got {tuple(values.shape)}")
+        check_finite(values, "values for scaling", True)
+        mean, deviation = values.double().mean(0), values.double().std(0, correction=0)
+        constant = deviation <= 8 * torch.finfo(values.dtype).eps * mean.abs()
+        self.mean.copy_(mean)
+        self.scale.copy_(torch.where(constant, 1.0, deviation))
+
+    def standardise(self, values: Tensor) -> Tensor:
+        """Physical values (..., width) less the mean, over the scale."""
+        if values.shape[-1:] != self.mean.shape[-1:]:
+            raise ShapeError(f"expected {self.mean.shape[-1]} columns, (..., columns), got shape {tuple(values.shape)}")
+        return (values - self.mean) / self.scale
+
+    def restore(self, values: Tensor) -> Tensor:
+        """Standardised values (..., width) in physical units."""
+        return values * self.scale + self.mean

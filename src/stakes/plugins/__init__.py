@@ -1,1 +1,0 @@
-"""What brings the decision into other people's training tools; one file for each, which nothing here imports."""

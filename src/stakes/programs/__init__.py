@@ -1,0 +1,1 @@
+"""Vector decisions: schedules, allocation, storage, a modelling language, recourse, CVaR, shadow prices."""

@@ -1,0 +1,749 @@
+"""The modelling language: quantities with bounds and prices, limits as text, recourse; and their matrices."""
+
+import ast
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from numbers import Real
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from stakes.errors import CostError, ShapeError, did_you_mean
+from stakes.programs.scenario_program import ScenarioProgram, warn_of_parameters
+
+_LONGEST = 1000  # characters of a text
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSum:
+    """A constant plus matrices times quantities, in n rows.
+
+    Attributes:
+        constant: What does not depend on any quantity, (n,), in double precision.
+        parts: For each quantity by name what it is multiplied with, (n, size).
+        single: Whether it is one number, for all outcomes alike: its row goes with any number of others.
+    """
+
+    constant: Tensor
+    parts: Mapping[str, Tensor]
+    single: bool = False
+
+    @classmethod
+    def number(cls, value: float | tuple[float, ...]) -> "LinearSum":
+        """A constant.
+
+        Args:
+            value: One number, or one a row.
+        """
+        values = value if isinstance(value, tuple) else (value,)
+        return cls(torch.tensor(values, dtype=torch.float64), {}, single=not isinstance(value, tuple))
+
+    @classmethod
+    def quantity(cls, name: str, size: int, each: bool = True) -> "LinearSum":
+        """A quantity itself.
+
+        Args:
+            name: What it is called.
+            size: How many parts it has.
+            each: Whether it has one for each outcome.
+        """
+        eye = torch.eye(size, dtype=torch.float64)
+        return cls(torch.zeros(size, dtype=torch.float64), {name: eye}, single=not each)
+
+    def __len__(self) -> int:
+        return len(self.constant)
+
+    def negative(self) -> "LinearSum":
+        """With the other sign."""
+        return self.times(-torch.ones(1, dtype=torch.float64))
+
+    def times(self, factors: Tensor) -> "LinearSum":
+        """Each row multiplied with a number.
+
+        Args:
+            factors: The numbers, (n,) or (1,).
+        """
+        parts = {name: factors[:, None] * part for name, part in self.parts.items()}
+        return replace(self, constant=factors * self.constant, parts=parts)
+
+    def mixed(self, matrix: Tensor) -> "LinearSum":
+        """Sums of the rows.
+
+        Args:
+            matrix: How often each row counts in each sum, (sums, n).
+        """
+        parts = {name: matrix @ part for name, part in self.parts.items()}
+        return LinearSum(matrix @ self.constant, parts)
+
+    def plus(self, other: "LinearSum") -> "LinearSum":
+        """The sum, row by row.
+
+        Args:
+            other: What is added, in as many rows or in one.
+        """
+        one, two = _alike(self, other)
+        names = dict.fromkeys((*one.parts, *two.parts))
+        both = {name: [each.parts[name] for each in (one, two) if name in each.parts] for name in names}
+        parts = {name: torch.stack(each).sum(0) for name, each in both.items()}
+        return LinearSum(one.constant + two.constant, parts, single=one.single and two.single)
+
+
+class LimitRow(NamedTuple):
+    """Rows of a limit in words: a linear expression that must not be positive, or must be zero.
+
+    Attributes:
+        expression: The expression.
+        equation: Whether it must be zero.
+        way: Of the two limits that an absolute value makes, "up" or "down"; else empty.
+    """
+
+    expression: LinearSum
+    equation: bool = False
+    way: str = ""
+
+
+def _change(value: LinearSum) -> LinearSum:
+    eye = torch.eye(len(value), dtype=torch.float64)
+    return value.mixed(eye[1:] - eye[:-1])
+
+
+def _so_far(value: LinearSum) -> LinearSum:
+    return value.mixed(torch.tril(torch.ones(2 * [len(value)], dtype=torch.float64)))
+
+
+def _sum(value: LinearSum) -> LinearSum:
+    return replace(value.mixed(torch.ones(1, len(value), dtype=torch.float64)), single=True)
+
+
+FUNCTIONS: Mapping[str, Callable[[LinearSum], LinearSum]] = {
+    "sum": _sum,
+    "change": _change,
+    "so_far": _so_far,
+}
+"""sum(x) adds up all parts, change(x) is each part less the one before, so_far(x) the sum up to and with each part."""
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a quantity or a number.
+
+    Args:
+        text: What came.
+    """
+    return bool(re.fullmatch(r"[A-Za-z]\w{0,79}", text)) and text not in (*FUNCTIONS, "abs", "none")
+
+
+def read_linear(text: str, names: Mapping[str, LinearSum]) -> LinearSum:
+    """The expression that a text states.
+
+    Args:
+        text: Such as "rate * hours + missing".
+        names: What each name in it stands for.
+    """
+    return _value(_tree(text), names)
+
+
+def read_rows(text: str, names: Mapping[str, LinearSum]) -> list[LimitRow]:
+    """The limits that a text states: expressions with <=, >= or = between them.
+
+    Args:
+        text: Such as "0 <= rate * hours <= 40", "sum(hours) = 8" or "abs(change(hours)) <= 2".
+        names: What each name in it stands for.
+    """
+    tree = _tree(re.sub(r"(?<![<>=!])=(?!=)", "==", text))
+    if not isinstance(tree, ast.Compare):
+        raise CostError(f"it must say <=, >= or = between two sides, got {text!r}")
+    sides, rows = [tree.left, *tree.comparators], []
+    for operator, left, right in zip(tree.ops, sides, sides[1:], strict=False):
+        if isinstance(operator, ast.Eq):
+            rows.append(LimitRow(_less(_value(left, names), _value(right, names)), equation=True))
+        elif isinstance(operator, ast.LtE | ast.GtE):
+            rows += _limit(*((left, right) if isinstance(operator, ast.LtE) else (right, left)), names)
+        else:
+            raise CostError(f"it must say <=, >= or = between two sides, got {text!r}")
+    return rows
+
+
+def _limit(small: ast.expr, large: ast.expr, names: Mapping[str, LinearSum]) -> Iterator[LimitRow]:
+    most = _value(large, names)
+    if isinstance(small, ast.Call) and isinstance(small.func, ast.Name) and small.func.id == "abs":
+        inner = _argument(small, names)
+        yield LimitRow(_less(inner, most), way="up")
+        yield LimitRow(_less(inner.negative(), most), way="down")
+    else:
+        yield LimitRow(_less(_value(small, names), most))
+
+
+def _tree(text: str) -> ast.expr:
+    if len(text) > _LONGEST or not text.isprintable():
+        raise CostError(f"it must be one line of at most {_LONGEST} characters, got {text[:40]!r}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError, Warning):
+        raise CostError(f"it must be written like 2 * hours + missing >= outcome, got {text!r}") from None
+
+
+def _value(node: ast.expr, names: Mapping[str, LinearSum]) -> LinearSum:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool) and _is_finite(number):
+            return LinearSum.number(float(number))
+        case ast.Name(id=name):
+            return _named(name, names)
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return _value(inner, names).negative()
+        case ast.BinOp(left=left, op=operator, right=right):
+            return _joined(_value(left, names), operator, _value(right, names), node)
+        case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
+            return FUNCTIONS[name](_of_each_outcome(node, names))
+        case ast.Call(func=ast.Name(id="abs")):
+            raise CostError("abs(...) may only be the whole smaller side, as in abs(change(hours)) <= 2")
+        case _:
+            known = f"numbers, names, + - * / and {', '.join(FUNCTIONS)}"
+            raise CostError(f"it may have {known} only, got {ast.unparse(node)!r}")
+
+
+def _is_finite(number: float) -> bool:
+    """Whether it is a finite float, which a whole number may be too large for."""
+    return abs(number) <= sys.float_info.max
+
+
+def _named(name: str, names: Mapping[str, LinearSum]) -> LinearSum:
+    if name not in names:
+        raise CostError(f"there is no {name!r} here; {did_you_mean(name, tuple(names))}")
+    return names[name]
+
+
+def _argument(node: ast.Call, names: Mapping[str, LinearSum]) -> LinearSum:
+    if len(node.args) != 1 or node.keywords:
+        raise CostError(f"a function takes one expression, got {ast.unparse(node)!r}")
+    return _value(node.args[0], names)
+
+
+def _of_each_outcome(node: ast.Call, names: Mapping[str, LinearSum]) -> LinearSum:
+    value = _argument(node, names)
+    if value.single:
+        raise CostError(
+            f"a function needs one number for each outcome, got one for all of them in {ast.unparse(node)!r}"
+        )
+    return value
+
+
+def _joined(left: LinearSum, operator: ast.operator, right: LinearSum, node: ast.expr) -> LinearSum:
+    match operator:
+        case ast.Add():
+            return left.plus(right)
+        case ast.Sub():
+            return _less(left, right)
+        case ast.Mult() if not left.parts or not right.parts:
+            number, other = (left, right) if not left.parts else (right, left)
+            number, other = _alike(number, other)
+            return replace(other.times(number.constant), single=left.single and right.single)
+        case ast.Div() if not right.parts and bool((right.constant != 0).all()):
+            single, (left, right) = left.single and right.single, _alike(left, right)
+            return replace(left.times(1 / right.constant), single=single)
+    raise CostError(f"quantities may be multiplied with numbers and divided by them only, got {ast.unparse(node)!r}")
+
+
+def _less(one: LinearSum, two: LinearSum) -> LinearSum:
+    return one.plus(two.negative())
+
+
+def _alike(one: LinearSum, two: LinearSum) -> tuple[LinearSum, LinearSum]:
+    """Both in equally many rows: what is one for all outcomes goes with any number of them."""
+    if len(one) != len(two) and not (one.single or two.single):
+        raise CostError(f"{len(one)} numbers and {len(two)} do not go together")
+    rows = len(two) if one.single else len(one)
+    repeated = torch.ones(rows, 1, dtype=torch.float64)
+    first, second = (each if len(each) == rows else each.mixed(repeated) for each in (one, two))
+    return first, second
+
+
+Amount = float | tuple[float, ...] | str
+"""A number, one for each outcome, or an expression of the program's numbers."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity that is decided, for each outcome or once for all.
+
+    An amount is a number, a sequence with one for each outcome, or a text such as "2 * price" about the numbers of the
+    program; that of `cost` may be about the outcome too.
+
+    Attributes:
+        cost: What one unit costs; negative where it earns.
+        lower: What it does not fall below; None, or "none" in a file, for no such bound.
+        upper: What it does not exceed; None for no such bound.
+        square: What the square of it costs, not negative.
+        each: Whether there is one for each outcome; False for a single one.
+
+    >>> print(Quantity(cost=[3, 2], upper="capacity"))
+    one for each outcome, 0 to capacity, at 3/2
+    """
+
+    cost: Amount = 0.0
+    lower: Amount | None = 0.0
+    upper: Amount | None = None
+    square: Amount = 0.0
+    each: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("cost", "lower", "upper", "square"):
+            value = getattr(self, name)
+            unbounded = name in ("lower", "upper") and (value is None or (isinstance(value, str) and value == "none"))
+            object.__setattr__(self, name, None if unbounded else plain_amount(name, value))
+        if not isinstance(self.each, bool):
+            raise CostError(f"each must be True or False, got {self.each!r}")
+
+    def __str__(self) -> str:
+        words = ["one for each outcome" if self.each else "a single one", _range_words(self.lower, self.upper)]
+        words += [f"at {amount_words(self.cost)}"] if self.cost else []
+        words += [f"its square at {amount_words(self.square)}"] if self.square else []
+        return ", ".join(filter(None, words))
+
+    @property
+    def amounts(self) -> dict[str, Amount | None]:
+        """Cost, bounds and square by name."""
+        return {name: getattr(self, name) for name in ("cost", "lower", "upper", "square")}
+
+
+def plain_amount(where: str, value: object) -> Amount:
+    """An amount with plain numbers.
+
+    Args:
+        where: What a message calls it.
+        value: A number, a text, or a sequence, array or tensor of numbers.
+    """
+    warn_of_parameters({where: value})
+    listed: Any = getattr(value, "tolist", lambda: value)()  # of an array or a tensor
+    if isinstance(listed, str) and listed.strip():
+        return listed.strip()
+    if isinstance(listed, Sequence) and not isinstance(listed, str) and listed and all(map(_is_number, listed)):
+        return tuple(map(float, listed))
+    if _is_number(listed):
+        return float(listed)
+    expected, whole = "a finite number, one for each outcome, or a text", type(listed) is int
+    raise CostError(f"{where} must be {expected}, got {'one beyond 1e308' if whole else repr(listed)}")
+
+
+def _is_number(value: object) -> bool:
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return real and bool(-sys.float_info.max <= cast(float, value) <= sys.float_info.max)
+
+
+def amount_words(amount: Amount) -> str:
+    """An amount as people read it, such as 12, 3/2 or price.
+
+    Args:
+        amount: The amount.
+    """
+    if isinstance(amount, tuple):
+        return "/".join(map(amount_words, amount))
+    return amount if isinstance(amount, str) else f"{amount:.12g}"
+
+
+def _range_words(lower: Amount | None, upper: Amount | None) -> str:
+    if lower is None:
+        return "" if upper is None else f"at most {amount_words(upper)}"
+    least = amount_words(lower)
+    return f"at least {least}" if upper is None else f"{least} to {amount_words(upper)}"
+
+
+OUTCOME = "outcome"
+"""The word for the outcomes."""
+
+
+class NamedRow(NamedTuple):
+    """Rows of a limit or a cover.
+
+    Attributes:
+        name: What it is called.
+        row: The rows.
+    """
+
+    name: str
+    row: LimitRow
+
+    def places(self, outcomes: Sequence[str]) -> list[str]:
+        """Where each row holds.
+
+        Args:
+            outcomes: The names of the D outcomes.
+        """
+        count, wide = len(self.row.expression), self.row.expression.parts.values()
+        known = {len(outcomes): list(outcomes)}
+        if all(not matrix.sum(-1).any() for matrix in wide):  # of two outcomes a change has one row, as their sum has
+            known |= {len(outcomes) - 1: [f"{first} to {second}" for first, second in pairwise(outcomes)]}
+        numbered = ["all"] if count == 1 else [str(place) for place in range(1, count + 1)]  # as of changes of changes
+        return [f"{place}, {self.row.way}" if self.row.way else place for place in known.get(count, numbered)]
+
+
+@dataclass(frozen=True)
+class ProgramMatrices:
+    """The words of a program, with as many outcomes as there are.
+
+    Attributes:
+        decide: The quantities that are decided beforehand, by name.
+        recourse: The quantities that are decided once the outcomes are known, by name.
+        covers: What must hold then, by name.
+        limits: What must hold of `decide` alone, by name.
+        numbers: Numbers that have a name.
+        outcomes: D.
+    """
+
+    decide: Mapping[str, Quantity]
+    recourse: Mapping[str, Quantity]
+    covers: Mapping[str, str]
+    limits: Mapping[str, str]
+    numbers: Mapping[str, float | tuple[float, ...]]
+    outcomes: int
+
+    def program(self) -> ScenarioProgram:
+        """All matrices."""
+        p, p_y, squares = self._prices("decide")
+        q, q_y, Q = self._prices("recourse")
+        lower, upper = self.bounds()
+        limits, covers = self.limit_rows(), self._cover_rows()
+        self._require_use(limits, covers, bool(p_y.any() or q_y.any()))
+        sizes, others = self._sizes("decide"), dict[str, Tensor]()
+        if allowed := [each.row.expression for each in limits if not each.row.equation]:
+            others |= {"G": _matrix(allowed, sizes), "g": -_constants(allowed)}
+        if equal := [each.row.expression for each in limits if each.row.equation]:
+            others |= {"E": _matrix(equal, sizes), "e": -_constants(equal)}
+        asked = [each.row.expression for each in (*covers, *self._upper_rows())]
+        rows = {
+            "T": -_matrix(asked, sizes),
+            "W": -_matrix(asked, self._sizes("recourse")),
+            "h_y": _matrix(asked, {OUTCOME: self.outcomes}),
+            "h": _constants(asked),
+        }
+        own = {"p": p, "p_y": p_y, "P": 2 * torch.diag(squares), "lower": lower, "upper": upper}
+        return ScenarioProgram(**_simplest(rows | {"q": q, "q_y": q_y, "Q": 2 * Q}), **own, **others)
+
+    def bounds(self) -> tuple[Tensor, Tensor]:
+        """What each part does not fall below, and not exceed, (A,) each, infinite without such a bound."""
+        each = [self._bounds_of("decide", name) for name in self.decide]
+        lower, upper = (torch.cat(side) for side in zip(*each, strict=True))
+        return lower, upper
+
+    def limit_rows(self) -> list[NamedRow]:
+        """The limits of what is decided beforehand."""
+        rows = [NamedRow(name, row) for name, text in self.limits.items() for row in self._rows("limits", name, text)]
+        for name, row in rows:
+            if others := [word for word in row.expression.parts if word not in self.decide]:
+                raise CostError(f"limits.{name}: it must be about what is decided, got {others[0]!r}; make it a cover")
+        return rows
+
+    def _cover_rows(self) -> list[NamedRow]:
+        """The covers, an equation as two limits."""
+        rows = []
+        for name, text in self.covers.items():
+            for row in self._rows("covers", name, text):
+                both = (row.expression, row.expression.negative()) if row.equation else (row.expression,)
+                rows += [NamedRow(name, LimitRow(expression)) for expression in both]
+        return rows
+
+    def _upper_rows(self) -> Iterator[NamedRow]:
+        """What recourse does not exceed."""
+        for name, size in self._sizes("recourse").items():
+            lower, upper = self._bounds_of("recourse", name)
+            if bool((lower != 0).any()):
+                raise CostError(f"recourse.{name}.lower must be 0: recourse is never negative")
+            if self.recourse[name].upper is not None:
+                yield NamedRow(name, LimitRow(LinearSum.quantity(name, size).plus(LinearSum(-upper, {}))))
+
+    def _rows(self, where: str, name: str, text: str) -> list[LimitRow]:
+        with _naming(f"{where}.{name}"):
+            rows = read_rows(text, self._names)
+            if any(not row.expression.parts for row in rows):
+                raise CostError(f"it must be about some quantity, got {text!r}")
+            return rows
+
+    def _prices(self, where: str) -> tuple[Tensor, Tensor, Tensor]:
+        """What all quantities cost, by the outcome, and their squares: (n,), (n, D), (n,)."""
+        none = torch.zeros(0, dtype=torch.float64)
+        prices, by_outcome, squares = [none], [none.new_zeros(0, self.outcomes)], [none]
+        for name, quantity in self._quantities(where).items():
+            cost = self._amount(f"{where}.{name}.cost", quantity.cost, quantity, (OUTCOME,))
+            square = self._amount(f"{where}.{name}.square", quantity.square, quantity).constant
+            if bool((square < 0).any()):
+                raise CostError(f"{where}.{name}.square must not be negative, got {square.min():g}")
+            prices.append(cost.constant)
+            by_outcome.append(cost.parts.get(OUTCOME, none.new_zeros(len(cost), self.outcomes)))
+            squares.append(square)
+        return torch.cat(prices), torch.cat(by_outcome), torch.cat(squares)
+
+    def _bounds_of(self, where: str, name: str) -> tuple[Tensor, Tensor]:
+        quantity = self._quantities(where)[name]
+        sides = (("lower", quantity.lower, -torch.inf), ("upper", quantity.upper, torch.inf))
+        lower, upper = (
+            self._amount(f"{where}.{name}.{side}", none if bound is None else bound, quantity).constant
+            for side, bound, none in sides
+        )
+        if bool((lower > upper).any()):
+            raise CostError(f"{where}.{name}: lower must not lie above upper")
+        return lower, upper
+
+    def _amount(self, where: str, amount: Amount, quantity: Quantity, about: tuple[str, ...] = ()) -> LinearSum:
+        """An amount of a quantity, one row for each of its parts, that depends on nothing but the words in `about`."""
+        with _naming(where):
+            value = read_linear(amount, self._names) if isinstance(amount, str) else LinearSum.number(amount)
+            if others := [word for word in value.parts if word not in about]:
+                raise CostError(f"it may be about {' and '.join(('numbers', *about))}, got {others[0]!r}")
+            size = self.outcomes if quantity.each else 1
+            if len(value) not in (1, size):
+                raise CostError(f"there are {size} of it, and {len(value)} numbers")
+            return value.mixed(torch.ones(size, 1, dtype=torch.float64)) if len(value) != size else value
+
+    def _quantities(self, where: str) -> Mapping[str, Quantity]:
+        return self.decide if where == "decide" else self.recourse
+
+    def _sizes(self, where: str) -> dict[str, int]:
+        return {name: self.outcomes if of.each else 1 for name, of in self._quantities(where).items()}
+
+    @property
+    def _names(self) -> dict[str, LinearSum]:
+        each = {name: of.each for name, of in (*self.decide.items(), *self.recourse.items())} | {OUTCOME: True}
+        quantities = {name: LinearSum.quantity(name, self.outcomes if own else 1, own) for name, own in each.items()}
+        return quantities | {name: LinearSum.number(value) for name, value in self.numbers.items()}
+
+    def _require_use(self, limits: Sequence[NamedRow], covers: Sequence[NamedRow], priced_by_outcome: bool) -> None:
+        covered = {word for each in covers for word in each.row.expression.parts}
+        used = covered | {word for each in limits for word in each.row.expression.parts}
+        used |= {name for name, of in self.decide.items() if of.cost or of.square}
+        for name in self.decide:
+            if name not in used:
+                raise CostError(f"decide.{name} has neither cost, limit nor cover: nothing says what it should be")
+        for name in self.recourse:
+            if name not in covered:
+                raise CostError(f"recourse.{name} is in no cover: it would do nothing")
+        if OUTCOME not in covered and not priced_by_outcome:
+            raise CostError("the outcome is in no cover and no cost: there is nothing to decide by a forecast")
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """What is wrong in this block is at this place of the program."""
+    try:
+        yield
+    except CostError as error:
+        raise CostError(f"{where}: {error}") from error
+
+
+def _matrix(expressions: Sequence[LinearSum], sizes: Mapping[str, int]) -> Tensor:
+    """What each quantity is multiplied with, all rows of all expressions, (rows, sum of sizes)."""
+    rows = [torch.zeros(0, sum(sizes.values()), dtype=torch.float64)]
+    for each in expressions:
+        blocks = [each.parts.get(name, each.constant.new_zeros(len(each), size)) for name, size in sizes.items()]
+        rows.append(torch.cat(blocks, 1) if blocks else each.constant.new_zeros(len(each), 0))
+    return torch.cat(rows)
+
+
+def _constants(expressions: Sequence[LinearSum]) -> Tensor:
+    return torch.cat([torch.zeros(0, dtype=torch.float64), *(each.constant for each in expressions)])
+
+
+def _simplest(rows: dict[str, Tensor]) -> dict[str, Any]:
+    """The recourse with a diagonal W where each row has a part of its own; without any, one that does nothing."""
+    W = rows["W"]
+    if not len(W):
+        blank = {name: rows[name].new_zeros(1, rows[name].shape[1]) for name in ("T", "h_y")}
+        return blank | {"W": W.new_ones(1), "q": W.new_ones(1)}
+    if not W.shape[1]:
+        return {name: rows[name] for name in ("T", "h_y", "h")} | {"W": W.new_zeros(len(W), 1), "q": W.new_ones(1)}
+    own = len(W) == W.shape[1] and bool(((W != 0).sum(0) == 1).all() and ((W > 0).sum(1) == 1).all())
+    if not own:
+        return rows
+    order = W.argmax(1).argsort()
+    return rows | {name: rows[name][order] for name in ("T", "h_y", "h")} | {"W": W[order].diagonal()}
+
+
+_TRIED = 3  # outcomes with which words are tried where nothing says how many there are
+
+
+@dataclass(frozen=True, repr=False)
+class Program:
+    """A decision with many parts, stated in words; it is a cost like any other.
+
+    `decide` is decided before the outcomes are known and `recourse`, never negative, once they are, as cheaply as
+    `covers` allow. Limits and covers are linear: numbers, names, + - * /, sum(x), change(x), the step from one part to
+    the next, and so_far(x), the sum up to each part; between them <=, >= or =, and abs(x) may be the smaller side. The
+    word `outcome` stands for the outcomes. What there is for each outcome goes part by part.
+
+    Attributes:
+        decide: The quantities that are decided beforehand, by name.
+        recourse: The quantities that are decided once the outcomes are known, by name.
+        covers: What must hold then, by a name of its own.
+        limits: What must hold of `decide` alone, by a name of its own.
+        numbers: Numbers that have a name, each one number or one for each outcome.
+
+    >>> import torch, stakes
+    >>> bakery = stakes.Program(
+    ...     decide={"hours": stakes.Quantity(cost=12, upper=8)},
+    ...     recourse={"missing": stakes.Quantity(cost=[3, 2])},
+    ...     covers={"demand": "rate * hours + missing >= outcome"},
+    ...     limits={"staff": "sum(hours) <= staff"},
+    ...     numbers={"staff": 9, "rate": [10, 20]},
+    ... )
+    >>> bakery
+    Program
+      decide hours: one for each outcome, 0 to 8, at 12
+      recourse missing: one for each outcome, at least 0, at 3/2
+      limit staff: sum(hours) <= staff
+      cover demand: rate * hours + missing >= outcome
+      where staff = 9, rate = 10/20
+    >>> demand = torch.tensor([[[50.0, 90.0], [70.0, 60.0]]])  # one case, two members, two products
+    >>> stakes.optimal_action(bakery, demand).round(decimals=3)
+    tensor([[5., 4.]])
+    """
+
+    decide: Mapping[str, Quantity]
+    recourse: Mapping[str, Quantity] = field(default_factory=dict)
+    covers: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, float | tuple[float, ...]] = field(default_factory=dict)
+    _built: dict[Any, ScenarioProgram] = field(default_factory=dict, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._require_words()
+        numbers = {name: plain_amount(f"numbers.{name}", value) for name, value in self.numbers.items()}
+        if texts := [name for name, value in numbers.items() if isinstance(value, str)]:
+            raise CostError(f"numbers.{texts[0]} must be a number, or one for each outcome, got {numbers[texts[0]]!r}")
+        object.__setattr__(self, "numbers", numbers)
+        self._matrices(self._known_outcomes() or _TRIED).program()  # which refuses what makes no program
+
+    def __repr__(self) -> str:
+        lines = ["Program"]
+        lines += [f"decide {name}: {quantity}" for name, quantity in self.decide.items()]
+        lines += [f"recourse {name}: {quantity}" for name, quantity in self.recourse.items()]
+        lines += [f"limit {name}: {text}" for name, text in self.limits.items()]
+        lines += [f"cover {name}: {text}" for name, text in self.covers.items()]
+        numbers = ", ".join(f"{name} = {amount_words(value)}" for name, value in self.numbers.items())
+        return "\n  ".join([*lines, f"where {numbers}"] if numbers else lines)
+
+    def __hash__(self) -> int:
+        return hash((tuple(sorted(self.decide)), tuple(sorted(self.covers.items()))))
+
+    @property
+    def lower(self) -> float:
+        """The least that any part may be, minus infinity where one has no such bound."""
+        return float(self._matrices(self._known_outcomes() or 1).bounds()[0].min())
+
+    @property
+    def upper(self) -> float | None:
+        """The most that any part may be; None where one has no such bound."""
+        most = float(self._matrices(self._known_outcomes() or 1).bounds()[1].max())
+        return None if most == torch.inf else most
+
+    def part_bounds(self, parts: int) -> tuple[Tensor, Tensor]:
+        """What each part of an action does not fall below, and not exceed, (A,) each, infinite without such a bound.
+
+        Args:
+            parts: A.
+        """
+        each = sum(quantity.each for quantity in self.decide.values())
+        return self._matrices((parts - len(self.decide) + each) // max(each, 1)).bounds()
+
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """The cost of each action, (...), with the best recourse; infinite where there is none.
+
+        Args:
+            action: What was decided, (..., A), the quantities in their order.
+            outcome: Outcomes (..., D) that broadcast against it.
+        """
+        program = self.program(outcome.shape[-1], outcome.device)
+        cost = program.own_cost(action, outcome) + program.recourse_cost(action, outcome)
+        return cost.to(torch.promote_types(action.dtype, outcome.dtype))
+
+    def fixed_cost(self, outcome: Tensor) -> Tensor:
+        """Nothing: all of the cost is that of the program, (...).
+
+        Args:
+            outcome: Outcomes (..., D).
+        """
+        return torch.zeros_like(outcome[..., 0])
+
+    def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
+        """The matrices of the program.
+
+        Args:
+            outcomes: D.
+            device: Where its numbers are; None for the CPU.
+        """
+        for where, size in self._sizes().items():
+            if size != outcomes:
+                raise ShapeError(f"{where} must be one number, or one for each of {outcomes} outcomes, got {size}")
+        key = outcomes, torch.device(device or "cpu")
+        if key not in self._built:
+            with torch.inference_mode(False), torch.no_grad():  # it is kept, for training too
+                self._built[key] = self._matrices(outcomes).program().to(device)
+        return self._built[key]
+
+    def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
+        """What the parts are called: the quantity and the outcome, or the outcome where there is one quantity.
+
+        Args:
+            outcomes: The names of the D outcomes.
+        """
+        if len(self.decide) == 1 and next(iter(self.decide.values())).each:
+            return tuple(outcomes)
+        names = ([f"{name}_{each}" for each in outcomes] if of.each else [name] for name, of in self.decide.items())
+        return tuple(name for several in names for name in several)
+
+    def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """For each limit its name, and where it holds.
+
+        Args:
+            outcomes: The names of the D outcomes.
+        """
+        rows = [each for each in self._matrices(len(outcomes)).limit_rows() if not each.row.equation]
+        return tuple((each.name, place) for each in rows for place in each.places(outcomes))
+
+    def _matrices(self, outcomes: int) -> ProgramMatrices:
+        return ProgramMatrices(self.decide, self.recourse, self.covers, self.limits, self.numbers, outcomes)
+
+    def _known_outcomes(self) -> int | None:
+        """How many outcomes there must be, by the numbers for each of them; None where there are none."""
+        sizes = self._sizes()
+        if len(set(sizes.values())) > 1:
+            counts = ", ".join(f"{where} has {size}" for where, size in sizes.items())
+            raise CostError(f"numbers for each outcome must be equally many, got: {counts}")
+        return next(iter(sizes.values()), None)
+
+    def _sizes(self) -> dict[str, int]:
+        """How many numbers there are for each outcome, by where they stand."""
+        given: dict[str, Any] = {f"numbers.{name}": value for name, value in self.numbers.items()}
+        for where, quantities in (("decide", self.decide), ("recourse", self.recourse)):
+            for name, quantity in quantities.items():
+                given |= {f"{where}.{name}.{key}": amount for key, amount in quantity.amounts.items()}
+        return {where: len(value) for where, value in given.items() if isinstance(value, tuple)}
+
+    def _require_words(self) -> None:
+        for where in ("decide", "recourse", "covers", "limits", "numbers"):
+            words = getattr(self, where)
+            if not isinstance(words, Mapping) or not all(isinstance(name, str) for name in words):
+                raise CostError(f"{where} must be a mapping from names to what they stand for, got {words!r}")
+        if not self.decide:
+            raise CostError("decide must name at least one quantity")
+        seen = {OUTCOME}
+        for where in ("decide", "recourse", "numbers"):
+            for name in getattr(self, where):
+                if not is_name(name):
+                    raise CostError(
+                        f"{where}.{name}: a name must be one word of letters, digits and _, and no function"
+                    )
+                if name in seen:
+                    raise CostError(f"{where}.{name}: the name {name!r} stands for something else already")
+                seen.add(name)
+        for where, kind in (("decide", Quantity), ("recourse", Quantity), ("covers", str), ("limits", str)):
+            for name, value in getattr(self, where).items():
+                if not name.strip() or not name.isprintable():
+                    raise CostError(f"{where}: a name must be printable text, got {name[:40]!r}")
+                if not isinstance(value, kind):
+                    raise CostError(f"{where}.{name} must be a {kind.__name__}, got {type(value).__name__}")

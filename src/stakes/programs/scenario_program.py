@@ -1,0 +1,440 @@
+"""Vector decisions as scenario programs: their matrices, their best action and its gradient."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stakes.argument_checks import check_finite, known_false, shown_numbers
+from stakes.costs.member_weights import counted
+from stakes.errors import CostError, NonFiniteError, ShapeError, StakesWarning
+from stakes.programs.gradient import implicit_change
+from stakes.programs.interior_point import InteriorPoint, ProgramSolution, ScenarioData, recourse_alone, tidied
+from stakes.programs.recourse import Recourse, split
+
+_ROUNDING = 1e-9  # of the largest number of a matrix
+
+
+def require_meaning(numbers: Mapping[str, Tensor | None]) -> None:
+    """Raise where a number would be passed over or give a wrong action; on an accelerator nothing is looked at.
+
+    Args:
+        numbers: W, and Q, P, g, lower and upper where there are such, by these names; see `stakes.ScenarioProgram`.
+    """
+    diagonal = numbers["W"]
+    if diagonal is None or diagonal.device.type != "cpu":
+        return
+    for name in ("g", "upper", "lower"):
+        value = numbers.get(name)
+        if value is not None and known_false((-value if name == "lower" else value) > -torch.inf):
+            none = "infinity" if name == "lower" else "minus infinity"
+            raise NonFiniteError(f"{name} must not be NaN or {none}, got {shown_numbers(value)}")
+    if diagonal.dim() == 1 and known_false(diagonal > 0):
+        raise CostError(f"W must be positive where it is given by its diagonal, got {shown_numbers(diagonal)}")
+    for name in ("P", "Q"):
+        matrix = numbers.get(name)
+        if matrix is not None:
+            _require_curvature(name, torch.diag(matrix) if matrix.dim() == 1 else matrix)
+
+
+def warn_of_parameters(numbers: Mapping[str, object]) -> None:
+    """Say so where a number of a cost has a gradient: solved actions are differentiable in the members alone.
+
+    Args:
+        numbers: The numbers by name; what is no tensor is passed over.
+    """
+    names = [name for name, value in numbers.items() if isinstance(value, Tensor) and value.requires_grad]
+    if names:
+        warnings.warn(
+            f"the action has no gradient by the parameters of this cost ({', '.join(names)}): where it takes a solver, "
+            "it is known by the members alone",
+            StakesWarning,
+            stacklevel=2,
+        )
+
+
+def _require_curvature(name: str, matrix: Tensor) -> None:
+    """Raise unless a matrix (..., n, n) is symmetric and positive semidefinite, but for rounding."""
+    size = _ROUNDING * matrix.abs().amax((-2, -1), keepdim=True)
+    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+    if known_false((matrix - matrix.mT).abs() <= size):
+        raise CostError(f"{name} must be symmetric")
+    others = matrix - torch.diag_embed(diagonal)
+    if not known_false(others == 0):
+        convex: Tensor = diagonal >= -size[..., 0]
+    else:
+        convex = (
+            torch.linalg.cholesky_ex(matrix + torch.diag_embed((size + 1e-300)[..., 0].expand_as(diagonal))).info == 0
+        )
+    if known_false(convex):
+        raise CostError(f"{name} must be positive semidefinite: the cost would not be convex")
+
+
+_MET = 1e-9  # a row that asks for less than that, of what it is made of, is met: an action is known no better
+
+
+class SolvedProgram(NamedTuple):
+    """The best actions of a batch of cases (...).
+
+    Attributes:
+        action: The best action, (..., A), or (n, A) of some cases, in double precision, with its gradient by the
+            members where one was asked for.
+        solution: All that the solver says, with the cases in one axis (B,).
+    """
+
+    action: Tensor
+    solution: ProgramSolution
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioProgram:
+    """The matrices of a decision with A parts about D outcomes, with Z parts of recourse in R rows.
+
+    Vectors may have a batch (...) of their own in front, one for each case; matrices are the same for all cases, but
+    for P and p_y. Whatever is None is zero, or no limit.
+
+    Attributes:
+        T: What the action does in the rows of the recourse, (R, A).
+        W: What the recourse does there: (R, Z), or (R,) where it is diagonal.
+        h_y: What the outcome asks of the rows, (R, D).
+        h: The same, whatever the outcome, (..., R).
+        q: What the recourse costs, (..., Z).
+        q_y: What it costs by the outcome, (Z, D).
+        Q: The curvature of that cost, positive semidefinite: (Z, Z), or (Z,) where it is diagonal.
+        p: What the action costs, (..., A).
+        p_y: What it costs by the mean outcome, (..., A, D).
+        P: The curvature of that cost, (..., A, A), positive semidefinite.
+        G: Limits of the action, (K, A).
+        g: What they allow, (..., K).
+        E: Equations of the action, (J, A).
+        e: What they equal, (..., J).
+        lower: What no part of the action falls below, (..., A).
+        upper: What no part of the action exceeds, (..., A).
+    """
+
+    T: Tensor
+    W: Tensor
+    h_y: Tensor
+    q: Tensor
+    h: Tensor | None = None
+    q_y: Tensor | None = None
+    Q: Tensor | None = None
+    p: Tensor | None = None
+    p_y: Tensor | None = None
+    P: Tensor | None = None
+    G: Tensor | None = None
+    g: Tensor | None = None
+    E: Tensor | None = None
+    e: Tensor | None = None
+    lower: Tensor | None = None
+    upper: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if (value := getattr(self, field.name)) is not None:
+                object.__setattr__(self, field.name, torch.as_tensor(value, dtype=torch.float64))
+        self._require_shapes()
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and field.name not in ("g", "lower", "upper"):
+                check_finite(value, field.name)
+        require_meaning(vars(self))
+
+    @property
+    def parts(self) -> int:
+        """A, how many parts an action has."""
+        return self.T.shape[1]
+
+    @property
+    def outcomes(self) -> int:
+        """D, how many outcomes a case has."""
+        return self.h_y.shape[1]
+
+    @property
+    def limit_rows(self) -> Tensor:
+        """What each of the L limits says of the action, (L, A): the rows of G, those of upper and of lower."""
+        eye = torch.eye(self.parts, dtype=torch.float64, device=self.T.device)
+        rows = ((self.G, self.G), (self.upper, eye), (self.lower, -eye))
+        return torch.cat([eye[:0], *(row for limit, row in rows if limit is not None and row is not None)])
+
+    @property
+    def limit_sizes(self) -> Tensor:
+        """The largest number in the row of each limit, (L,), by which it is divided before it is solved."""
+        return _size_of_rows(self.limit_rows)
+
+    @property
+    def least_curvature(self) -> Tensor:
+        """The smallest curvature of the action's own cost in any direction, (...)."""
+        return self.T.new_zeros(()) if self.P is None else torch.linalg.eigvalsh(self.P)[..., 0]
+
+    @cached_property
+    def recourse(self) -> Recourse:
+        """Q, W and T, in groups of rows where they fall apart."""
+        with torch.inference_mode(False), torch.no_grad():  # it is kept, for training too
+            Q = self.Q if self.Q is not None else self.T.new_zeros(self.W.shape[-1])
+            return split(Recourse(Q, self.W, self.T))
+
+    def to(self, device: torch.device | None) -> "ScenarioProgram":
+        """The same program with its numbers elsewhere.
+
+        Args:
+            device: Where; None for where they are.
+        """
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        moved = type(self)(**{name: value.to(device) for name, value in values.items() if value is not None})
+        vars(moved)["recourse"] = self.recourse.to(device)  # whose groups are seen where numbers may be looked at
+        return moved
+
+    def solve(
+        self,
+        samples: Tensor,
+        weights: Tensor | None = None,
+        solver: InteriorPoint | None = None,
+        *,
+        gradient: bool = False,
+        places: Tensor | None = None,
+    ) -> SolvedProgram:
+        """The best action of each forecast.
+
+        Args:
+            samples: Members (..., M, D).
+            weights: What each member weighs, (..., M), in any unit; None where all count alike.
+            solver: How the program is solved; None for `InteriorPoint()`.
+            gradient: Whether the actions are to be differentiable in the members; those that are not solved have no
+                gradient.
+            places: Of which cases only, (n,), counted in one axis; None for all.
+        """
+        if samples.shape[-1] != self.outcomes:
+            raise ShapeError(f"samples must have {self.outcomes} outcomes, got shape {tuple(samples.shape)}")
+        cases, double = samples.shape[:-2], samples.double()
+        if gradient:
+            warn_of_parameters(vars(self))
+        with torch.no_grad():
+            data = self.data(double.detach(), weights)
+            data = data if places is None else data.rows(places)
+            solver = solver or InteriorPoint()
+            solution = solver.solve(data)
+        action = solution.iterate.a
+        if gradient:
+            change = (double - double.detach()).reshape(cases.numel(), *samples.shape[-2:])
+            p_y = self._batch(self.p_y, cases, 2)
+            if places is not None:
+                change, p_y = change[places], p_y if p_y is None or len(p_y) == 1 else p_y[places]
+            action = action + self._moved(data, solution, solver.smoothing, change, p_y)
+        else:
+            action = torch.where(solution.solved[:, None], tidied(data, action, solver.tolerance), action)
+        return SolvedProgram(action if places is not None else action.reshape(*cases, self.parts), solution)
+
+    def data(self, samples: Tensor, weights: Tensor | None = None) -> ScenarioData:
+        """The programs of a batch of forecasts, cases in one axis.
+
+        Args:
+            samples: Members (..., M, D).
+            weights: What each member weighs, (..., M); None where all count alike.
+        """
+        *cases, members, width = samples.shape
+        shape = torch.Size(cases)
+        y = samples.reshape(-1, members, width)
+        shares = y.new_ones(len(y), members) if weights is None else weights.double().expand(*cases, members)
+        shares = shares.reshape(-1, members) / shares.reshape(-1, members).sum(-1, keepdim=True)
+        y = counted(y, None if weights is None else shares)
+        mean = (shares[:, None] @ y)[:, 0]
+        p = self._vector("p", shape, self.parts) + _by_outcome(self._batch(self.p_y, shape, 2), mean)
+        q = self._vector("q", shape, self.recourse.parts)[:, None]
+        q = q if self.q_y is None else q + y @ self.q_y.mT
+        h = self._vector("h", shape, self.recourse.rows)[:, None] + y @ self.h_y.mT
+        C, d = self._limits(shape)
+        E = y.new_zeros(0, self.parts) if self.E is None else self.E
+        each = _size_of_rows(E)
+        P = self._batch(self.P, shape, 2)
+        return ScenarioData(
+            P=y.new_zeros(1, self.parts, self.parts) if P is None else P,
+            p=p.expand(len(y), -1),
+            C=C,
+            d=d,
+            E=E / each[:, None],
+            e=self._vector("e", shape, len(E)) / each,
+            recourse=self.recourse,
+            q=q,
+            h=h,
+            weights=shares,
+            curvature=y.new_ones(len(y), 1, 1),
+        )
+
+    def unit(self, samples: Tensor, weights: Tensor | None = None) -> Tensor:
+        """How large an action is that matters in each case, (...): what could meet the rows of the recourse.
+
+        Where no action meets any, it is the smallest of the limits.
+
+        Args:
+            samples: Members (..., M, D).
+            weights: What each member weighs, (..., M); None where all count alike. One without weight counts for
+                nothing.
+        """
+        sizes, cases = samples.detach().double().abs(), samples.shape[:-2]
+        most = (sizes if weights is None else torch.where(weights[..., None] > 0, sizes, 0.0)).amax(-2)
+        asked = most @ self.h_y.abs().mT + self._vector("h", cases, len(self.T)).abs().reshape(*cases, len(self.T))
+        does = self.T.abs().amax(-1)
+        met = torch.where(does > 0, asked / torch.where(does > 0, does, 1.0), 0.0).amax(-1)
+        C, d = self._limits(cases)
+        allowed = torch.where(d != 0, d.abs(), torch.inf).reshape(*cases, len(C))
+        least = torch.cat([allowed, torch.full_like(met, torch.inf)[..., None]], -1).amin(-1)
+        return torch.where(met > 0, met, torch.where(least < torch.inf, least, 0.0))
+
+    def slack(
+        self, action: Tensor, samples: Tensor, weights: Tensor | None = None, places: Tensor | None = None
+    ) -> Tensor:
+        """The distance of each action from its nearest limit, relative to its size; infinite without any limit, (...).
+
+        Args:
+            action: Actions (..., A) of all cases, or (n, A) of those at some places.
+            samples: Members (..., M, D) of all cases, which tell what is small there.
+            weights: What each member weighs, (..., M); None where all count alike.
+            places: Which cases, (n,); None for all.
+        """
+        left = self.slacks(action, samples, weights, places)
+        return left.amin(-1) if left.shape[-1] else torch.full_like(action[..., 0], torch.inf)
+
+    def slacks(
+        self, action: Tensor, samples: Tensor, weights: Tensor | None = None, places: Tensor | None = None
+    ) -> Tensor:
+        """The distance of each action from each of its L limits, relative to its size, (..., L): G, upper, lower.
+
+        Args:
+            action: Actions (..., A) of all cases, or (n, A) of those at some places.
+            samples: Members (..., M, D) of all cases, which tell what is small there.
+            weights: What each member weighs, (..., M); None where all count alike.
+            places: Which cases, (n,); None for all.
+        """
+        C, d = self._limits(samples.shape[:-2])
+        flat, unit = action.reshape(-1, self.parts), self.unit(samples, weights).reshape(-1, 1)
+        d, unit = (d, unit) if places is None else (d[places], unit[places])
+        size = torch.maximum(flat.abs().amax(-1, keepdim=True), unit).clamp(min=torch.finfo(flat.dtype).tiny)
+        return ((d - flat @ C.mT) / size).reshape(*action.shape[:-1], len(C))
+
+    def recourse_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """What the best recourse r(a, y) costs, (...), differentiable by its prices.
+
+        It is infinite where there is none, and minus infinity where it pays without end.
+
+        Args:
+            action: Actions (..., A).
+            outcome: Outcomes (..., D).
+        """
+        asked = outcome.double() @ self.h_y.mT - action.double() @ self.T.mT  # (..., R)
+        price = self.q if self.q_y is None else self.q + outcome.double() @ self.q_y.mT
+        asked = asked if self.h is None else asked + self.h
+        recourse = self.recourse
+        if recourse.simple:
+            least = (asked / recourse.W).clamp(min=0.0)
+            curved = recourse.Q > 0
+            own = torch.where(curved, -price / torch.where(curved, recourse.Q, 1.0), 0.0)
+            z = torch.maximum(least, own)
+            endless = (~curved & (price < 0)).any(-1)
+            return torch.where(endless, -torch.inf, ((0.5 * recourse.Q * z + price) * z).sum(-1))
+        size = outcome.double().abs() @ self.h_y.abs().mT + action.double().abs() @ self.T.abs().mT
+        met = (asked > 0) & (asked <= _MET * size)
+        asked = torch.where(met, asked - asked.detach(), asked)
+        cases = asked.shape[:-1]
+        price = price.expand(*cases, recourse.parts)
+        with torch.no_grad():
+            solution = InteriorPoint().solve(recourse_alone(recourse, price.detach(), asked.detach()))
+        z, mu = (part[:, 0].reshape(*cases, part.shape[-1]) for part in (solution.iterate.z, solution.iterate.mu))
+        value = torch.where(solution.unbounded, -torch.inf, torch.where(solution.solved, solution.objective, torch.inf))
+        value = value.reshape(cases)
+        return value + ((price - price.detach()) * z).sum(-1) + ((asked - asked.detach()) * mu).sum(-1)
+
+    def own_cost(self, action: Tensor, outcome: Tensor) -> Tensor:
+        """What the action itself costs, 1/2 a'Pa + p(y)'a, (...).
+
+        Args:
+            action: Actions (..., A).
+            outcome: Outcomes (..., D).
+        """
+        a, y = action.double(), outcome.double()
+        slope = a.new_zeros(()) if self.p is None else self.p
+        slope = slope if self.p_y is None else slope + (self.p_y @ y[..., None])[..., 0]
+        bent = a.new_zeros(()) if self.P is None else 0.5 * (self.P @ a[..., None])[..., 0]
+        return ((slope + bent) * a).sum(-1)
+
+    # Inside
+
+    def _moved(
+        self,
+        data: ScenarioData,
+        solution: ProgramSolution,
+        smoothing: float | None,
+        change: Tensor,
+        p_y: Tensor | None,
+    ) -> Tensor:
+        """How the action moves with the members (B, M, D), (B, A)."""
+        prices = None if self.q_y is None else change @ self.q_y.mT
+        slope = None if p_y is None else (p_y @ (data.weights[:, None] @ change).mT)[..., 0]
+        return implicit_change(data, solution, change @ self.h_y.mT, prices, slope, smoothing)
+
+    def _limits(self, shape: torch.Size) -> tuple[Tensor, Tensor]:
+        """All limits C a <= d, the bounds among them, each over the largest number of its row."""
+        allowed = [self.T.new_zeros(shape.numel(), 0)]
+        if self.G is not None:
+            allowed.append(self._vector("g", shape, len(self.G)))
+        if self.upper is not None:
+            allowed.append(self._vector("upper", shape, self.parts))
+        if self.lower is not None:
+            allowed.append(-self._vector("lower", shape, self.parts))
+        size = self.limit_sizes
+        return self.limit_rows / size[:, None], torch.cat(allowed, -1) / size
+
+    def _vector(self, name: str, shape: torch.Size, size: int) -> Tensor:
+        """A vector of each case, (B, size); zeros where there is none."""
+        value = getattr(self, name)
+        value = self.T.new_zeros(size) if value is None else value
+        _require_batch(name, value.shape[:-1], shape)
+        return value.expand(*shape, size).reshape(shape.numel(), size)
+
+    def _batch(self, value: Tensor | None, shape: torch.Size, axes: int) -> Tensor | None:
+        """A matrix of each case, (B, ...), or (1, ...) where all share it."""
+        if value is None or value.dim() == axes:
+            return None if value is None else value[None]
+        own = value.shape[-axes:]
+        _require_batch("P and p_y", value.shape[:-axes], shape)
+        return value.expand(*shape, *own).reshape(-1, *own)
+
+    def _require_shapes(self) -> None:
+        A, R, D = self.T.shape[-1], self.T.shape[0], self.h_y.shape[-1]
+        Z = self.W.shape[-1]
+        K, J = (0 if each is None else len(each) for each in (self.G, self.E))
+        expected: dict[str, tuple[int, ...]] = {
+            "T": (R, A), "h_y": (R, D), "q": (Z,), "h": (R,), "q_y": (Z, D), "p": (A,), "p_y": (A, D), "P": (A, A),
+            "G": (K, A), "g": (K,), "E": (J, A), "e": (J,), "lower": (A,), "upper": (A,),
+        }  # fmt: skip
+        for name, shape in expected.items():
+            value = getattr(self, name)
+            if value is not None and tuple(value.shape[-len(shape) :]) != shape:
+                raise ShapeError(f"{name} must end in the shape {shape}, got {tuple(value.shape)}")
+        if self.W.dim() not in (1, 2) or self.W.shape[0] != R:
+            raise ShapeError(f"W must have the shape ({R},) or ({R}, Z), got {tuple(self.W.shape)}")
+        if self.Q is not None and tuple(self.Q.shape) not in ((Z,), (Z, Z)):
+            raise ShapeError(f"Q must have the shape ({Z},) or ({Z}, {Z}), got {tuple(self.Q.shape)}")
+        for matrix, vector in (("G", "g"), ("E", "e")):
+            if (getattr(self, matrix) is None) != (getattr(self, vector) is None):
+                raise CostError(f"{matrix} and {vector} go together, got one of them")
+
+
+def _require_batch(name: str, batch: torch.Size, cases: torch.Size) -> None:
+    sizes = zip(reversed(batch), reversed(cases), strict=False)
+    if len(batch) > len(cases) or any(size not in (1, wanted) for size, wanted in sizes):
+        raise CostError(f"{name} must broadcast to the cases {tuple(cases)}, got {tuple(batch)} before its own axes")
+
+
+def _size_of_rows(rows: Tensor) -> Tensor:
+    """The largest number of each row, (L,); 1 of one that has none."""
+    size = rows.abs().amax(-1)
+    return torch.where(size > 0, size, 1.0)
+
+
+def _by_outcome(matrix: Tensor | None, mean: Tensor) -> Tensor | float:
+    return 0.0 if matrix is None else (matrix @ mean[..., None])[..., 0]

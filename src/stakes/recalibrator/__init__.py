@@ -1,1 +1,0 @@
-"""Forecasts that somebody else makes, corrected by their own past errors, rung by rung."""

@@ -1,0 +1,466 @@
+"""Policies that were judged on the same cases, of a fit or of a recalibration: what reports tell of."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.artifacts.fits import AboutFit
+from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import Cost
+from stakes.data.tables.missingness import DataQuality
+from stakes.errors import SettingError
+from stakes.evaluation.case_metrics import WorthAtValue
+from stakes.evaluation.headroom import Headroom
+from stakes.evaluation.intervals import Difference, Resampling, Sampled
+from stakes.evaluation.selection import LEAST_BLOCKS, Frontier, Ladder
+from stakes.evaluation.study import Study
+from stakes.evaluation.vector_cases import JudgedParts
+from stakes.forecasting.recalibration import JudgedCorrection, Version
+from stakes.reports.selection_text import forecast_words, rung_title
+
+Floats = NDArray[np.float64]
+
+
+class WayToDecide(NamedTuple):
+    """A way to decide, and what it cost.
+
+    Attributes:
+        name: What it is called in a table.
+        short: What it is called in a figure.
+        cost: What it cost in each case, (N,); NaN where its action is not known.
+    """
+
+    name: str
+    short: str
+    cost: Floats
+
+
+class JudgedWays(ABC):
+    """A forecast that was taken, judged on test cases beside other ways to decide.
+
+    Attributes:
+        cost: What a decision costs.
+        cost_spec: The same as it was written; None for a cost given in Python.
+        settings: The settings of what is reported, nested by name.
+        judged_parts: What is shown of decisions with many parts; None where they are about one number.
+    """
+
+    cost: Cost
+    cost_spec: CostSpec | None
+    settings: Mapping[str, Any]
+    judged_parts: JudgedParts | None
+
+    @property
+    @abstractmethod
+    def ways(self) -> tuple[WayToDecide, ...]:
+        """All ways to decide that are known, first the plain forecast that others are compared with."""
+
+    @property
+    @abstractmethod
+    def taken(self) -> WayToDecide:
+        """The forecast that was taken, one of the ways."""
+
+    @property
+    @abstractmethod
+    def resampling(self) -> Resampling:
+        """How sure one can be of means over the cases."""
+
+    @property
+    @abstractmethod
+    def times(self) -> NDArray[np.datetime64] | None:
+        """The times of the test cases, (N,); None where they have none."""
+
+    @property
+    @abstractmethod
+    def case_table(self) -> pd.DataFrame:
+        """What is drawn of every case, by time or number.
+
+        That is its `outcome`, and where they are known the actions of the plain forecast, of the one that was taken and
+        of today (`plain`, `taken`, `today`), and the quantiles at 0.1 and 0.9 of the one taken (`low`, `high`). An
+        action with a part for each outcome is shown by their mean, and one with other parts is not.
+        """
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts of an action with several; none for a single number."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> Mapping[str, str]:
+        """What the plain forecast and the one that was taken are called in a figure, by `plain` and `taken`."""
+
+    @property
+    @abstractmethod
+    def who_saves(self) -> tuple[str, str]:
+        """What the forecast that was taken and the plain one are called where savings are told."""
+
+    @property
+    def cases(self) -> int:
+        """How many test cases there are."""
+        return len(self.ways[0].cost)
+
+    @property
+    def believed(self) -> bool:
+        """Whether there are so many blocks of neighbouring cases that an interval says anything."""
+        return self.cases >= LEAST_BLOCKS * self.resampling.block
+
+    @property
+    def unit(self) -> str:
+        """The unit of the cost; empty where it is not known."""
+        return self.cost_spec.unit if self.cost_spec else ""
+
+    @property
+    def action_unit(self) -> str:
+        """The unit of the action; empty where it is not known."""
+        return self.cost_spec.action_unit if self.cost_spec else ""
+
+    @property
+    def has_left_plain(self) -> bool:
+        """Whether another forecast was taken than the plain one."""
+        return self.taken is not self.ways[0]
+
+    def way(self, short: str) -> WayToDecide | None:
+        """The way to decide of this short name; None where it is not known."""
+        return next((way for way in self.ways if way.short == short), None)
+
+    def pair(self, way: WayToDecide, other: WayToDecide) -> tuple[Sampled, Sampled]:
+        """The mean costs of two ways over the cases in which both are known."""
+        return self.resampling.pair(way.cost[None, None], other.cost[None, None])
+
+    def change(self, way: WayToDecide, other: WayToDecide | None = None) -> Difference:
+        """What a way costs a case less what another does, by default the first of all ways."""
+        rival = other or self.ways[0]
+        ours, baseline = self.pair(way, rival)
+        return self.stated(ours - baseline, np.isfinite(way.cost + rival.cost))
+
+    def stated(self, statistic: Sampled | Difference, known: NDArray[np.bool_] | None = None) -> Difference:
+        """With its interval, unless there are too few blocks of cases, all or those known, to believe it."""
+        difference = statistic.interval() if isinstance(statistic, Sampled) else statistic
+        touched = LEAST_BLOCKS if known is None else len(np.unique(np.flatnonzero(known) // self.resampling.block))
+        enough = self.believed and touched >= LEAST_BLOCKS
+        return difference if enough else Difference(difference.mean, float("nan"), float("nan"))
+
+    def mean_of(self, values: Floats) -> Difference:
+        """The mean of some values (N,) with its interval, where there are cases enough for one."""
+        return self.stated(self.resampling.mean(values[None, None]))
+
+
+_LOW, _HIGH = 0.1, 0.9  # quantiles of the forecast
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedFit(JudgedWays):
+    """All that the report of a fit tells of: its forecast judged on held-out test cases, and what it came from.
+
+    Attributes:
+        study: The test cases in time order, with the weights 0 and the one that was taken, or 0 alone, and one
+            parameter, group and seed.
+        cost: What a decision costs.
+        cost_spec: The same as it was written; None for a cost given in Python.
+        frontier: How the weight was chosen; None where it was given.
+        headroom: What a policy trained on the cost alone gains; None where none was trained.
+        quality: What the table of the fit was like; None where there was none.
+        settings: The settings of the fit, nested by name.
+        provenance: What the fit was made with and from, by name.
+        outcomes: Some of the training outcomes, (N, D).
+        ladder: How the forecast was chosen rung by rung, each judged on the test cases too; None where it was not.
+        judged_parts: What is shown of decisions with many parts; None where they are about one number.
+        by_parameter: What it is worth at some values of the cost's range; none where the cost has no range.
+        leaks: A sentence for each outcome that features reproduce almost exactly.
+    """
+
+    study: Study
+    cost: Cost
+    cost_spec: CostSpec | None
+    frontier: Frontier | None
+    headroom: Headroom | None
+    quality: DataQuality | None
+    settings: Mapping[str, Any]
+    provenance: Mapping[str, str]
+    outcomes: Floats
+    ladder: Ladder | None = None
+    judged_parts: JudgedParts | None = None
+    by_parameter: tuple[WorthAtValue, ...] = ()
+    leaks: tuple[str, ...] = ()
+
+    @classmethod
+    def from_about(
+        cls,
+        study: Study,
+        cost: Cost,
+        cost_spec: CostSpec | None,
+        frontier: Frontier | None,
+        about: Mapping[str, Any],
+        ladder: Ladder | None = None,
+    ) -> Self:
+        """With what a bundle keeps beside the forecaster, `stakes.artifacts.fits.Bundle.about`."""
+        known = AboutFit.read(about)
+        targets = len(study.about.get("targets", ()))
+        if not known.outcomes or {len(row) for row in known.outcomes} != {targets}:
+            raise SettingError(f"about.outcomes must be rows of one number for each of the {targets} targets")
+        return cls(
+            study=study,
+            cost=cost,
+            cost_spec=cost_spec,
+            frontier=frontier,
+            headroom=known.headroom,
+            quality=known.quality,
+            settings=known.settings,
+            provenance=known.provenance,
+            outcomes=np.array(known.outcomes),
+            ladder=ladder if ladder is not None and ladder.tested else None,
+            judged_parts=known.parts,
+            by_parameter=known.by_parameter,
+            leaks=known.leaks,
+        )
+
+    @property
+    def weight(self) -> float:
+        """The decision weight that was taken."""
+        return max(self.study.weights)
+
+    @property
+    def weights(self) -> list[float]:
+        """Weight 0 and, where it is another, the weight that was taken."""
+        return sorted({0.0, self.weight})
+
+    @property
+    def resampling(self) -> Resampling:
+        """How sure one can be of means over the cases."""
+        return self.study.resampling
+
+    @property
+    def targets(self) -> list[str]:
+        """The names of the target columns."""
+        return [str(target) for target in self.study.about.get("targets", ())]
+
+    @property
+    def times(self) -> NDArray[np.datetime64] | None:
+        """The times of the test cases, (N,); None where they have none."""
+        return self.study.case_values("time")[0] if "time" in self.study.cases else None
+
+    def values(self, metric: str, weight: float) -> Floats:
+        """A metric of each case, (N,)."""
+        return self.study.values(metric, weight)[0, 0]
+
+    def of_cases(self, name: str) -> Floats | None:
+        """What does not depend on the forecast, (N,); None where it is not known."""
+        if name not in self.study.cases:
+            return None
+        values = self.study.case_values(name)[0].astype(np.float64)
+        return values if np.isfinite(values).any() else None
+
+    @cached_property
+    def ways(self) -> tuple[WayToDecide, ...]:
+        """All ways to decide that are known, the forecast of weight 0 first."""
+        plain, name = self.values("cost", 0.0), "forecast trained on its score alone (weight 0)"
+        if self.ladder is not None and self.weightless:
+            name = forecast_words(self.ladder)
+        ways = [WayToDecide(name, self.label(0.0), plain)]
+        if self.weight:
+            name = f"weight {self.weight:g}"
+            ways.append(WayToDecide(f"decision-aware forecast ({name})", name, self.values("cost", self.weight)))
+        today, climatology = self.of_cases("baseline_cost"), self.of_cases("climatology_cost")
+        if today is not None:
+            ways.append(WayToDecide("today's action", "today", today))
+        if climatology is not None:
+            ways.append(WayToDecide("one action for all cases (climatology)", "climatology", climatology))
+        return (*ways, WayToDecide("perfect foresight", "foresight", plain - self.values("foresight_regret", 0.0)))
+
+    @property
+    def weightless(self) -> bool:
+        """Whether a ladder took a forecast below the decision weights, so that none is spoken of."""
+        return self.ladder is not None and not self.weight
+
+    def label(self, weight: float) -> str:
+        """What the forecast of a weight is called in a figure."""
+        return "forecast" if self.weightless else f"weight {weight:g}"
+
+    @property
+    def taken(self) -> WayToDecide:
+        """The forecast that was taken."""
+        return self.ways[1 if self.weight else 0]
+
+    @property
+    def case_table(self) -> pd.DataFrame:
+        """What is drawn of every case, by time or number."""
+        columns = {"outcome": self.of_cases("outcome"), "plain": self._actions(0.0)}
+        if self.weight:
+            columns["taken"] = self._actions(self.weight)
+        columns["today"] = self._todays_actions
+        if "quantile" in self.study.forecasts:
+            levels = (("low", _LOW), ("high", _HIGH))
+            columns |= {name: self.study.quantile(level, self.weight)[0, 0] for name, level in levels}
+        index = np.arange(1, self.cases + 1) if self.times is None else pd.DatetimeIndex(self.times)
+        return pd.DataFrame({name: values for name, values in columns.items() if values is not None}, index=index)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts of an action with several."""
+        names = (str(name) for name in self.study.forecasts.data_vars)
+        return tuple(name.removeprefix("action_") for name in names if name.startswith("action_"))
+
+    def _actions(self, weight: float) -> Floats | None:
+        """The action of each case, (N,), or the mean of its parts, where each outcome has one."""
+        if not self.parts:
+            return self.values("action", weight)
+        every = [self.values(f"action_{part}", weight) for part in self.parts]
+        return np.mean(every, axis=0) if len(every) == len(self.targets) else None
+
+    @property
+    def _todays_actions(self) -> Floats | None:
+        if not self.parts:
+            return self.of_cases("baseline_action")
+        every = [self.of_cases(f"baseline_action_{part}") for part in self.parts]
+        known = [values for values in every if values is not None]
+        return np.mean(known, axis=0) if len(known) == len(self.targets) else None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What the forecasts are called in a figure."""
+        return {"plain": self.label(0.0), "taken": self.label(self.weight)}
+
+    @property
+    def who_saves(self) -> tuple[str, str]:
+        """What the forecast that was taken and that of weight 0 are called where savings are told."""
+        return "the forecast" if self.weightless else self.taken.short, "weight 0"
+
+
+_YEAR = np.timedelta64(31_557_600, "s")
+
+
+class YearlyCases(NamedTuple):
+    """How many cases a year has.
+
+    Attributes:
+        cases: How many, if all of it were like the test cases.
+        whole: Whether the test cases span a year, and so all its seasons.
+    """
+
+    cases: float
+    whole: bool
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRecalibration(JudgedWays):
+    """All that the report of a recalibration tells of.
+
+    Attributes:
+        judged: The test cases in the order of time.
+        ladder: How the correction was chosen rung by rung, each judged on the test cases too.
+        form: Whether the forecast came as members, quantiles or points.
+        targets: The names of the outcomes.
+        cost: What a decision costs.
+        cost_spec: The same as it was written; None for a cost given in Python.
+        settings: The settings of the recalibration, nested by name.
+        provenance: What it was made with and from, by name.
+        notes: What the user was told of the past cases.
+    """
+
+    judged: JudgedCorrection
+    ladder: Ladder
+    form: Literal["members", "quantiles", "points"]
+    targets: tuple[str, ...]
+    cost: Cost
+    cost_spec: CostSpec | None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def judged_parts(self) -> JudgedParts | None:  # type: ignore[override]
+        """What is shown of decisions with many parts; None where they are about one number."""
+        return self.judged.parts
+
+    @cached_property
+    def ways(self) -> tuple[WayToDecide, ...]:
+        """All ways to decide that are known, the raw forecast first."""
+        values = self.judged.values
+        ways = [WayToDecide("raw forecast", "raw", values("cost", "raw"))]
+        if self.ladder.taken.name != "raw":
+            name = f"corrected forecast ({rung_title(self.ladder.taken.name)})"
+            ways.append(WayToDecide(name, "corrected", values("cost", "corrected")))
+        if "today_cost" in self.judged.cases:
+            ways.append(WayToDecide("today's action", "today", values("today_cost")))
+        return (*ways, WayToDecide("perfect foresight", "foresight", values("foresight_cost")))
+
+    @property
+    def taken(self) -> WayToDecide:
+        """The forecast that was taken."""
+        return self.way("corrected") or self.ways[0]
+
+    @cached_property
+    def resampling(self) -> Resampling:
+        """How sure one can be of means over the cases."""
+        return Resampling(len(self.judged), block=min(self.judged.block, len(self.judged)))
+
+    @property
+    def times(self) -> NDArray[np.datetime64] | None:
+        """The times of the test cases, (N,); None where they have none."""
+        return self.judged.times
+
+    @property
+    def outcomes(self) -> Floats | None:
+        """The outcomes of the test cases, (N, 1); None where a decision is about several, whose sum alone is kept."""
+        return self.judged.values("outcome")[:, None] if len(self.targets) == 1 else None
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """The raw forecast and, where that was left, the corrected one."""
+        return ("raw", "corrected") if self.has_left_plain else ("raw",)
+
+    @property
+    def version(self) -> Version:
+        """Which of them was taken."""
+        return self.versions[-1]
+
+    @property
+    def case_table(self) -> pd.DataFrame:
+        """What is drawn of every time or case; means where a time has several cases."""
+        columns = {"outcome": self.judged.values("outcome")}
+        if len(self.parts) in (0, len(self.targets)):
+            columns["plain"] = self._actions("raw")
+            columns |= {"taken": self._actions("corrected")} if self.has_left_plain else {}
+        todays = [name for name in self.judged.cases if str(name).startswith("today_action")]
+        if todays and len(todays) in (1, len(self.targets)):
+            columns["today"] = self.judged.cases[todays].mean(axis=1).to_numpy(np.float64)
+        columns |= {name: self.judged.values(name, self.version) for name in ("low", "high")}
+        if self.times is None:
+            return pd.DataFrame(columns, index=np.arange(1, self.cases + 1))
+        return pd.DataFrame(columns).groupby(pd.DatetimeIndex(self.times)).mean()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts of an action with several."""
+        start = "raw_action_"
+        return tuple(str(name).removeprefix(start) for name in self.judged.cases if str(name).startswith(start))
+
+    def _actions(self, version: Version) -> Floats:
+        """The action of each case, (N,), or the mean of its parts."""
+        names = [f"action_{part}" for part in self.parts] or ["action"]
+        return np.mean([self.judged.values(name, version) for name in names], axis=0)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What the forecasts are called in a figure."""
+        return {"plain": "raw", "taken": "corrected"}
+
+    @property
+    def who_saves(self) -> tuple[str, str]:
+        """What the forecasts are called where savings are told."""
+        return "the corrected forecast" if self.has_left_plain else "the raw forecast", "the raw forecast"
+
+    @property
+    def yearly(self) -> YearlyCases | None:
+        """How many cases a year has; None where they have no times, or all the same."""
+        if self.times is None or len(moments := np.unique(self.times)) < 2:
+            return None
+        span = moments[-1] - moments[0] + np.median(np.diff(moments).astype(np.int64)).astype(np.int64)
+        return YearlyCases(self.cases * float(_YEAR / span), bool(span >= 0.95 * _YEAR))

@@ -1,0 +1,1 @@
+"""Scoring rules, the decision score, and the objective made of both."""

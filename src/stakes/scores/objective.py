@@ -1,0 +1,337 @@
+"""The decision-aware mixture of two scoring rules, its loss scales, and the same as a torch module."""
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as processes
+
+from stakes.argument_checks import (
+    check_outcome,
+    check_samples,
+    known_false,
+    known_on_host,
+    require_decision_weight,
+    require_positive,
+    shown_numbers,
+)
+from stakes.costs.cost import Parameter
+from stakes.errors import NonFiniteError, ShapeError, StakesWarning
+from stakes.models.sample_model import TrainingDraw
+from stakes.scores.decision_score import DecisionScore
+from stakes.scores.mixture import score_of_draw
+from stakes.scores.scoring_rules import ScoringRule
+
+
+def process_count() -> int:
+    """How many processes there are: 1 without a process group."""
+    return processes.get_world_size() if processes.is_available() and processes.is_initialized() else 1
+
+
+def sum_over_processes(values: Tensor) -> Tensor:
+    """The sum of the values of all processes, without gradients; every process must call it.
+
+    Args:
+        values: What this process has, of one shape in all of them.
+    """
+    total = values.detach().clone()
+    if process_count() > 1:
+        processes.all_reduce(total)
+    return total
+
+
+def mean_over_processes(values: Tensor, dim: int | None = None) -> Tensor:
+    """The mean over the values of all processes, whose numbers of values may differ; every process must call it.
+
+    Args:
+        values: What this process has.
+        dim: The axis that the mean is taken over, kept with length 1; None takes it over all of them.
+    """
+    total = values.sum() if dim is None else values.sum(dim, keepdim=True)
+    count = torch.full_like(total, values.numel() / total.numel())
+    return sum_over_processes(total) / sum_over_processes(count)
+
+
+@dataclass(frozen=True)
+class ObjectiveTerms:
+    """The objective case by case, (...): the total, and both terms in their own units before scaling.
+
+    `mean()` is the loss: unlike `total.mean()` it heeds mask and weights of the cases.
+
+    Attributes:
+        total: The mixture of both scaled terms, (...).
+        score: The score, (...), in its own unit.
+        decision: The cost of the decision, (...), in its own unit; None where the weight is the number 0 and no action
+            is solved.
+        case_weight: What each case counts in the mean, (...); None counts all alike.
+    """
+
+    total: Tensor
+    score: Tensor
+    decision: Tensor | None
+    case_weight: Tensor | None = None
+
+    def mean(self, dim: int | None = None) -> "ObjectiveTerms":
+        """The weighted mean of every term.
+
+        Args:
+            dim: The axis of the cases that the mean is taken over; None takes it over all of them.
+        """
+        decision = None if self.decision is None else self._mean(self.decision, dim)
+        return ObjectiveTerms(self._mean(self.total, dim), self._mean(self.score, dim), decision)
+
+    def share_of_mean(self) -> "ObjectiveTerms":
+        """The share that this process has in the mean over a batch split over W processes of `torch.distributed`:
+
+            W sum_i w_i L_i / sum_j w_j        with i over the cases of this process, and j over those of all.
+
+        The average of the shares, which DistributedDataParallel takes of their gradients, is the mean, however many
+        cases each process has. Without a process group it is `mean()`.
+        """
+        weight = torch.ones_like(self.total) if self.case_weight is None else self.case_weight
+        factor = process_count() / sum_over_processes(weight.sum())
+        decision = None if self.decision is None else (self.decision * weight).sum() * factor
+        return ObjectiveTerms((self.total * weight).sum() * factor, (self.score * weight).sum() * factor, decision)
+
+    def _mean(self, values: Tensor, dim: int | None) -> Tensor:
+        if self.case_weight is None:
+            return values.mean(dim)
+        return (values * self.case_weight).sum(dim) / self.case_weight.sum(dim)
+
+
+@dataclass(frozen=True)
+class DecisionAwareObjective:
+    """L = (1 - w_d) score / score_scale + w_d decision / decision_scale                        (eq. combined)
+
+    A mixture of a strictly proper and a proper scoring rule is strictly proper for w_d < 1 (the Lemma), which is why
+    `decision_weight` 1 only comes with a warning. Weight and scales are numbers or tensors that broadcast against the
+    cases (...), (R, 1) for a stack of R models.
+
+    Attributes:
+        score: The strictly proper rule, or a `ScoreMixture`; it sees the members in the space that the model predicts
+            in, `TotalCRPS` those in physical units.
+        decision: The cost of the decision, a `DecisionScore`, or another rule in its place; it sees the members in
+            physical units.
+        decision_weight: w_d, the share of the decision, from 0 to 1.
+        score_scale: What the score is divided by; positive.
+        decision_scale: What the decision's cost is divided by; positive. See `estimate_scales`.
+
+    >>> import torch, stakes
+    >>> objective = stakes.DecisionAwareObjective(
+    ...     stakes.EnergyScore(), stakes.DecisionScore(stakes.ShortfallCost(5.0)), decision_weight=0.5)
+    >>> samples = torch.rand(32, 10, 1, requires_grad=True)
+    >>> loss = objective.from_samples(samples, torch.rand(32, 1)).mean().total
+    >>> loss.backward()
+    """
+
+    score: ScoringRule
+    decision: ScoringRule
+    decision_weight: Parameter
+    score_scale: Parameter = 1.0
+    decision_scale: Parameter = 1.0
+
+    def __post_init__(self) -> None:
+        weight = self.decision_weight
+        require_decision_weight(weight, expected="lie in [0, 1)")
+        if known_false(weight < 1):
+            warnings.warn(
+                "decision_weight 1 leaves the forecast without a strictly proper score: it may degenerate wherever "
+                "the decision does not look",
+                StakesWarning,
+                stacklevel=3,
+            )
+        require_positive("score_scale", self.score_scale)
+        require_positive("decision_scale", self.decision_scale)
+
+    def __call__(self, draw: TrainingDraw) -> ObjectiveTerms:
+        """Both terms and their mixture, case by case.
+
+        Args:
+            draw: Members and outcomes that a model shows for one training step.
+        """
+        score = score_of_draw(self.score, draw)
+        if self._ignores_decision:
+            return ObjectiveTerms(score / self.score_scale, score, None)
+        decision = self._decision_term(draw)
+        anchor = (1 - self.decision_weight) * score / self.score_scale
+        total = anchor + self.decision_weight * decision / self.decision_scale
+        cases = draw.decision_members.shape[:-2]
+        if total.shape != cases:
+            raise ShapeError(
+                f"score, decision_weight, both scales and decision_term_weight must fit the cases {tuple(cases)}; "
+                f"together they give shape {tuple(total.shape)}"
+            )
+        return ObjectiveTerms(total, score, decision)
+
+    def from_samples(
+        self,
+        samples: Tensor,
+        outcome: Tensor,
+        *,
+        member_dim: int = -2,
+        case_weight: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> ObjectiveTerms:
+        """Both terms and their mixture, case by case, for the members of any model.
+
+        Args:
+            samples: Members, (..., M, D) unless `member_dim` says otherwise, in physical units.
+            outcome: Outcomes (..., D).
+            member_dim: The axis of the samples that the members lie on.
+            case_weight: What each case counts in `mean()`, (...), finite and not negative; None counts all alike.
+            mask: True where the outcome is known, (...), bool; the other cases count nothing, and their outcome may be
+                NaN. None takes all as known.
+        """
+        if not isinstance(samples, Tensor) or not -samples.dim() <= member_dim < samples.dim():
+            raise ShapeError(f"samples must be a tensor with an axis {member_dim}, its member_dim")
+        samples = samples.movedim(member_dim, -2)
+        check_samples(samples)
+        check_outcome(outcome, samples)
+        _check_cases("mask", mask, samples.shape[:-2])
+        _check_cases("case_weight", case_weight, samples.shape[:-2])
+        if case_weight is not None and known_false((case_weight >= 0) & (case_weight < float("inf"))):
+            raise NonFiniteError("case_weight must be finite and not negative")
+        if mask is None:
+            return replace(self(TrainingDraw.from_samples(samples, outcome)), case_weight=case_weight)
+        if mask.dtype != torch.bool:
+            raise ShapeError(f"mask must hold booleans, got {mask.dtype}")
+        if known_on_host(mask.any()) is False:
+            raise ShapeError("mask leaves no case: it must be True where the outcome is known")
+        known = torch.where(mask[..., None], outcome, samples.detach().mean(-2).to(outcome.dtype))
+        terms = self(TrainingDraw.from_samples(samples, known))
+        return ObjectiveTerms(
+            total=torch.where(mask, terms.total, 0.0),
+            score=torch.where(mask, terms.score, 0.0),
+            decision=None if terms.decision is None else torch.where(mask, terms.decision, 0.0),
+            case_weight=mask.to(samples.dtype) if case_weight is None else mask * case_weight,
+        )
+
+    @torch.no_grad()
+    def estimate_scales(
+        self, draws: TrainingDraw | Iterable[TrainingDraw], dim: int | None = None, *, across_processes: bool = False
+    ) -> "DecisionAwareObjective":
+        """The same objective with both terms scaled to one: by the mean score and mean |decision cost| of these draws.
+
+        Done once before training, on training data (appendix B), after the weighting of the decision term; the
+        decision cost is the plain one, whatever the estimator.
+
+        Args:
+            draws: One draw or several; `TrainingDraw.from_samples` makes one of the members of any model.
+            dim: None gives one pair of scales; -1 gives a stack of cases (R, B) one pair per model, (R, 1).
+            across_processes: Whether to take the means over the draws of all processes of `torch.distributed`, each of
+                which must call this, so that all have the same scales.
+        """
+        draws = [draws] if isinstance(draws, TrainingDraw) else list(draws)
+        if not draws:
+            raise ShapeError("estimate_scales needs at least one draw, got none")
+        plain = self.plain
+        terms = [(score_of_draw(self.score, draw), plain._decision_term(draw).abs()) for draw in draws]
+        scales = []
+        for name, values in zip(("score", "decision"), zip(*terms, strict=True), strict=True):
+            cases = torch.cat([torch.atleast_1d(value) for value in values], -1)
+            if across_processes:
+                scale = mean_over_processes(cases, dim)
+            else:
+                scale = cases.mean() if dim is None else cases.mean(dim, keepdim=True)
+            if not bool(((scale > 0) & torch.isfinite(scale)).all()):
+                came = shown_numbers(scale)
+                raise NonFiniteError(f"the mean {name} term of these draws must be positive and finite, got {came}")
+            scales.append(scale.item() if dim is None else scale)
+        return replace(self, score_scale=scales[0], decision_scale=scales[1])
+
+    @property
+    def plain(self) -> "DecisionAwareObjective":
+        """The same objective with the plain decision cost, whatever the estimator."""
+        if not isinstance(self.decision, DecisionScore):
+            return self
+        return replace(self, decision=replace(self.decision, estimator="plain"))
+
+    @property
+    def _ignores_decision(self) -> bool:
+        return not isinstance(self.decision_weight, Tensor) and self.decision_weight == 0
+
+    def _decision_term(self, draw: TrainingDraw) -> Tensor:
+        decision = self.decision(draw.decision_members, draw.decision_outcome)
+        return decision if draw.decision_term_weight is None else decision * draw.decision_term_weight
+
+
+def _check_cases(name: str, values: Tensor | None, cases: torch.Size) -> None:
+    if values is not None and (not isinstance(values, Tensor) or values.shape != cases):
+        shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise ShapeError(f"{name} must be a tensor with the shape of the cases {tuple(cases)}, got {shape}")
+
+
+class DecisionAwareLoss(nn.Module):
+    """A `DecisionAwareObjective` as a loss module: samples and outcome in, one number out.
+
+    Its scales are buffers: `estimate_scales`, called once before training, sets them, they move with the module and
+    are saved with it. `terms` holds the means of the last call, detached, for logging.
+
+    Args:
+        objective: The mixture whose mean is the loss.
+        member_dim: The axis of the samples that the members lie on.
+        across_processes: For a batch that is split over the processes of `torch.distributed`, each of which gives its
+            part: the scales are then those of all parts, and the loss of a process is its share of the mean over all
+            cases, whose average over the processes, which DistributedDataParallel takes of gradients, is that mean.
+
+    >>> import torch, stakes
+    >>> objective = stakes.DecisionAwareObjective(
+    ...     stakes.EnergyScore(), stakes.DecisionScore(stakes.ShortfallCost(5.0)), decision_weight=0.3)
+    >>> loss = stakes.DecisionAwareLoss(objective)
+    >>> samples, outcome = torch.rand(32, 10, 1), torch.rand(32, 1)
+    >>> loss.estimate_scales(samples, outcome)
+    >>> loss(samples, outcome).shape
+    torch.Size([])
+    """
+
+    score_scale: Tensor
+    decision_scale: Tensor
+
+    def __init__(
+        self, objective: DecisionAwareObjective, member_dim: int = -2, *, across_processes: bool = False
+    ) -> None:
+        super().__init__()
+        self.objective = objective
+        self.member_dim = member_dim
+        self.across_processes = across_processes
+        for name in ("score_scale", "decision_scale"):
+            scale = torch.as_tensor(getattr(objective, name), dtype=torch.get_default_dtype())
+            self.register_buffer(name, scale.clone())
+        self.terms: ObjectiveTerms | None = None
+
+    def estimate_scales(self, samples: Tensor, outcome: Tensor) -> None:
+        """Set both scales so that each term is one on average for these samples.
+
+        Args:
+            samples: Members (..., M, D) of training cases, or with the members on `member_dim`.
+            outcome: Their outcomes (..., D).
+        """
+        draw = TrainingDraw.from_samples(samples.detach().movedim(self.member_dim, -2), outcome)
+        scaled = self.objective.estimate_scales(draw, across_processes=self.across_processes)
+        self.score_scale.fill_(scaled.score_scale)
+        self.decision_scale.fill_(scaled.decision_scale)
+
+    def forward(
+        self,
+        samples: Tensor,
+        outcome: Tensor,
+        *,
+        case_weight: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """The mean objective of a batch, one number.
+
+        Args:
+            samples: Members (..., M, D), or with the members on `member_dim`, in physical units.
+            outcome: Outcomes (..., D).
+            case_weight: What each case counts, (...); None counts all alike.
+            mask: True where the outcome is known, (...), bool; the other cases count nothing. None takes all as known.
+        """
+        scaled = replace(self.objective, score_scale=self.score_scale, decision_scale=self.decision_scale)
+        cases = scaled.from_samples(samples, outcome, member_dim=self.member_dim, case_weight=case_weight, mask=mask)
+        terms = cases.share_of_mean() if self.across_processes else cases.mean()
+        decision = None if terms.decision is None else terms.decision.detach()
+        self.terms = ObjectiveTerms(terms.total.detach(), terms.score.detach(), decision)
+        return terms.total

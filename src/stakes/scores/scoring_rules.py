@@ -1,0 +1,388 @@
+"""Scoring rules: what a forecast of members is worth once the outcome is known; lower is better."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from stakes.argument_checks import prepared_pair, require_finite, require_one_of, require_positive
+from stakes.costs.cost import TotalCost
+from stakes.costs.derivatives import with_gradient
+from stakes.costs.member_weights import (
+    mean_of_members,
+    rank_balance,
+    refuse_weights,
+    register_operator,
+    relative_weights,
+    weight_balance,
+)
+from stakes.errors import SettingError, ShapeError
+
+_FEW_PAIRS = 1 << 17  # on a CPU all pairs at once beat sorting up to about this many
+_FEW_MEMBERS = 16  # the same on an accelerator, where a kernel's launch counts for more than its work
+_PAIRS_AT_ONCE = 1 << 24  # distances held at one time for D > 1: 64 MiB in float32
+
+
+def pair_distance_sum(samples: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The sum of all distances between two members, sum_{m<j} |y_m - y_j|, (...), differentiable once.
+
+    The sum is homogeneous of degree one, so with g_m = sum_j (y_m - y_j) / |y_m - y_j| it equals sum_m <g_m, y_m>,
+    and g is its gradient; tied members push each other nowhere. For D = 1, g_m is a matter of ranks: O(M log M).
+
+    Args:
+        samples: Members (..., M, D).
+        weights: What each member weighs, (..., M): a distance counts w_m w_j times. None where all count once.
+    """
+    if weights is not None:
+        return _weighted_sum(samples, weights)
+    if samples.shape[-1] > 1 and samples.dtype == torch.float32 and not torch.is_grad_enabled():
+        return _distance_sum(samples)
+    if samples.shape[-1] > 1:
+        distance_sum, gradient = _pair_distances(samples.detach())
+        return with_gradient(distance_sum, samples, gradient)
+    values = samples.squeeze(-1)
+    if _few(values):
+        fixed = values.detach()
+        balance = torch.sign(fixed[..., :, None] - fixed[..., None, :]).sum(-1)
+    else:
+        balance = rank_balance(values)
+    return (balance * values).sum(-1)
+
+
+def _weighted_sum(samples: Tensor, weights: Tensor) -> Tensor:
+    if samples.shape[-1] > 1:
+        distance_sum, gradient = _weighted_pair_distances(torch.cat([samples.detach(), weights[..., None]], -1))
+        return with_gradient(distance_sum, samples, gradient)
+    values = samples.squeeze(-1)
+    return (weight_balance(values, weights) * values).sum(-1)
+
+
+def _few(values: Tensor) -> bool:
+    members = values.shape[-1]
+    return values.numel() * members <= _FEW_PAIRS if values.device.type == "cpu" else members <= _FEW_MEMBERS
+
+
+def _distance_sum(samples: Tensor) -> Tensor:
+    """The sum (...) alone, by |a - b|^2 = |a|^2 + |b|^2 - 2 ab; twice the digits make up for the cancellation."""
+    members, dimensions = samples.shape[-2:]
+    cases = max(1, _PAIRS_AT_ONCE // members**2)
+    sums = []
+    for part in samples.reshape(-1, members, dimensions).split(cases):
+        centred = (part - part.mean(-2, keepdim=True)).double()
+        sums.append(torch.cdist(centred, centred, compute_mode="use_mm_for_euclid_dist").sum((-2, -1)) / 2)
+    return torch.cat(sums).to(samples.dtype).reshape(samples.shape[:-2])
+
+
+def _sum_and_gradient(samples: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The sum (...) and its gradient (..., M, D), a few cases, or a few members of one case, at a time."""
+    members, dimensions = samples.shape[-2:]
+    flat = samples.reshape(-1, members, dimensions).contiguous()
+    count = None if weights is None else weights.reshape(-1, members)
+    sums = flat.new_zeros(flat.shape[0])
+    gradient = torch.empty_like(flat)
+    cases = max(1, _PAIRS_AT_ONCE // members**2)
+    rows = max(1, _PAIRS_AT_ONCE // (cases * members))
+    for case in range(0, flat.shape[0], cases):
+        some = flat[case : case + cases]
+        for row in range(0, members, rows):
+            part = some[:, row : row + rows].contiguous()
+            distances = torch.cdist(part, some, compute_mode="donot_use_mm_for_euclid_dist")  # exact for near ties
+            pairs = torch.ones_like(distances)
+            if count is not None:
+                of_case = count[case : case + cases]
+                pairs = of_case[:, row : row + rows, None] * of_case[:, None, :]
+            sums[case : case + cases] += (distances if count is None else distances * pairs).sum((-2, -1)) / 2
+            gradient[case : case + cases, row : row + rows] = torch.ops.aten._cdist_backward(
+                pairs, part, some, 2.0, distances
+            )
+    return sums.reshape(samples.shape[:-2]), gradient.reshape(samples.shape)
+
+
+def _empty(samples: Tensor) -> tuple[Tensor, Tensor]:
+    return samples.new_empty(samples.shape[:-2]), torch.empty_like(samples, memory_format=torch.contiguous_format)
+
+
+_pair_distances = register_operator("pair_distances", "(Tensor samples) -> (Tensor, Tensor)", _sum_and_gradient, _empty)
+
+
+def _split_sum_and_gradient(samples_and_weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The same of weighted members, whose weight stands behind their D values: (..., M, D + 1)."""
+    return _sum_and_gradient(samples_and_weights[..., :-1], samples_and_weights[..., -1])
+
+
+def _empty_of_split(samples_and_weights: Tensor) -> tuple[Tensor, Tensor]:
+    return _empty(samples_and_weights[..., :-1])
+
+
+_weighted_pair_distances = register_operator(
+    "weighted_pair_distances",
+    "(Tensor samples_and_weights) -> (Tensor, Tensor)",
+    _split_sum_and_gradient,
+    _empty_of_split,
+)
+
+
+Estimator = Literal["fair", "biased", "almost_fair"]
+"""How the distances between members are weighted; see `energy_score`."""
+
+
+@runtime_checkable
+class ScoringRule(Protocol):
+    """What a forecast of members is worth once the outcome is known; lower is better."""
+
+    def __call__(self, samples: Tensor, outcome: Tensor) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+        """
+        ...
+
+
+def energy_score(
+    samples: Tensor,
+    outcome: Tensor,
+    estimator: Estimator = "fair",
+    alpha: float = 0.95,
+    *,
+    weights: Tensor | None = None,
+) -> Tensor:
+    """Energy score of each case, (...); for D = 1 the CRPS. Differentiable once in the members.
+
+    ES = 1/M sum_m |y_m - y| - k sum_{m<j} |y_m - y_j|                                    (eq. energy_score)
+
+    k = 1/(M (M - 1)) is the fair estimator, whose mean does not depend on M; k = 1/M^2 the biased one, the score of
+    the empirical distribution; "almost_fair" mixes them, alpha fair + (1 - alpha) biased (Lang et al. 2024), so that
+    no member can run away while the others hold.
+
+    Args:
+        samples: Members (..., M, D).
+        outcome: Outcomes (..., D).
+        estimator: "fair", "biased" or "almost_fair", which sets k; only "biased" takes a single member.
+        alpha: Share of the fair estimator in "almost_fair", from 0 to 1; the others ignore it.
+        weights: w_m, what each member weighs, (..., M), not negative; only ratios matter. The score is then that of
+            the weighted distribution, sum_m w_m |y_m - y| - sum_{m<j} w_m w_j |y_m - y_j|, and the estimator must be
+            "biased". None where all count alike.
+
+    >>> import torch, stakes
+    >>> members = torch.tensor([[0.0], [1.0], [2.0]])  # (M, D)
+    >>> stakes.energy_score(members, torch.tensor([1.0]))
+    tensor(0.)
+    """
+    samples, outcome = prepared_pair(samples, outcome)
+    if estimator != "biased":
+        refuse_weights(weights, estimator, "biased")
+    weights = relative_weights(weights, samples)
+    deviations = samples - outcome[..., None, :]
+    accuracy = mean_of_members(_norm(deviations), weights, -1)
+    return accuracy - _distance_weight(samples.shape[-2], estimator, alpha) * pair_distance_sum(deviations, weights)
+
+
+@dataclass(frozen=True)
+class EnergyScore:
+    """`energy_score` with its settings, as a scoring rule.
+
+    Attributes:
+        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
+    """
+
+    estimator: Estimator = "fair"
+    alpha: float = 0.95
+
+    def __post_init__(self) -> None:
+        _require_estimator(self.estimator, self.alpha)
+
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
+        """
+        return energy_score(samples, outcome, self.estimator, self.alpha, weights=weights)
+
+
+@dataclass(frozen=True)
+class PointwiseCRPS:
+    """The mean of the outcomes' own CRPS, each by itself: what models are trained with that draw point by point.
+
+    S(F, y) = 1/D sum_d CRPS(F_d, y_d), with F_d the members' values at outcome d. It is proper, and strictly so for the
+    distribution of each outcome; how outcomes move together it does not see: members of an outcome may change places.
+    For D = 1 it is the energy score. The outcomes should be of one scale, as those that a model standardises are.
+
+    Attributes:
+        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
+    """
+
+    estimator: Estimator = "fair"
+    alpha: float = 0.95
+
+    def __post_init__(self) -> None:
+        _require_estimator(self.estimator, self.alpha)
+
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
+        """
+        samples, outcome = prepared_pair(samples, outcome)
+        alone = samples.transpose(-1, -2)[..., None]  # (..., D, M, 1)
+        each = None if weights is None else weights[..., None, :]  # (..., 1, M)
+        return energy_score(alone, outcome[..., None], self.estimator, self.alpha, weights=each).mean(-1)
+
+
+@dataclass(frozen=True)
+class ThresholdWeightedCRPS:
+    """The CRPS of what lies beyond a threshold: members and outcome are first moved up (or down) to it.
+
+    twCRPS(F, y) = CRPS(v(F), v(y)), v(z) = max(z, threshold) for side "above", min for "below". It is proper, so it
+    can reward skill in extremes without rewarding exaggeration. For D > 1 it is the energy score after v has moved
+    every site.
+
+    Attributes:
+        threshold: Where the extremes begin, in the outcome's unit.
+        side: Whether they lie "above" the threshold or "below" it.
+        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
+    """
+
+    threshold: float
+    side: Literal["above", "below"] = "above"
+    estimator: Estimator = "fair"
+    alpha: float = 0.95
+
+    def __post_init__(self) -> None:
+        _require_estimator(self.estimator, self.alpha)
+        require_one_of("side", self.side, ("above", "below"))
+        require_finite("threshold", self.threshold)
+
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
+        """
+        samples, outcome = prepared_pair(samples, outcome)
+        beyond = self._beyond(samples), self._beyond(outcome)
+        return energy_score(*beyond, self.estimator, self.alpha, weights=weights)
+
+    def _beyond(self, values: Tensor) -> Tensor:
+        return values.clamp(min=self.threshold) if self.side == "above" else values.clamp(max=self.threshold)
+
+
+@dataclass(frozen=True)
+class VariogramScore:
+    """VS = sum_{i,j} (|y_i - y_j|^p - 1/M sum_m |y_mi - y_mj|^p)^2 over pairs of sites (Scheuerer and Hamill 2015).
+
+    It sees the dependence between sites, which the energy score hardly does, and nothing else. D >= 2.
+
+    Attributes:
+        power: p, the power of the differences between sites; positive.
+    """
+
+    power: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_positive("power", self.power)
+
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D).
+            outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M); None where all count alike.
+        """
+        samples, outcome = prepared_pair(samples, outcome)
+        if samples.shape[-1] < 2:
+            raise ShapeError(f"the variogram score needs at least two sites, got samples {tuple(samples.shape)}")
+        weights = relative_weights(weights, samples)
+        forecast = self._mean_variogram(samples, None if weights is None else weights[..., None])  # (..., pairs)
+        observed = self._mean_variogram(outcome[..., None, :], None)
+        return 2 * ((observed - forecast) ** 2).sum(-1)
+
+    def _mean_variogram(self, samples: Tensor, weights: Tensor | None) -> Tensor:
+        """1/M sum_m |y_mi - y_mj|^p of every pair of sites, (..., M, D) to (..., D (D - 1) / 2)."""
+        steps = range(1, samples.shape[-1])
+        # Slices rather than indices: their gradient is as cheap, and sums in one order on every device.
+        apart_by = (samples[..., step:] - samples[..., :-step] for step in steps)
+        if not torch.is_grad_enabled():  # a few pairs at a time, in place
+            return torch.cat([mean_of_members(each.abs_().pow_(self.power), weights, -2) for each in apart_by], -1)
+        distance = torch.cat(list(apart_by), -1).abs()  # (..., M, pairs)
+        apart = distance > 0  # the power's derivative at zero is infinite; tied sites get none
+        powers = torch.where(apart, torch.where(apart, distance, 1.0) ** self.power, 0.0)
+        return mean_of_members(powers, weights, -2)
+
+
+@dataclass(frozen=True)
+class TotalCRPS:
+    """The CRPS of what a decision is about, `cost.total`: the power or the need of all sites as one number.
+
+    It is proper and asks for the whole distribution of the total, the decision score only for its best action. It says
+    nothing about how the total is divided among the sites. Members and outcomes are in physical units, those of the
+    cost.
+
+    Attributes:
+        cost: The cost whose `total(outcome)` is scored; one that has none is refused.
+        estimator: "fair", "biased" or "almost_fair", as in `energy_score`.
+        alpha: Share of the fair estimator in "almost_fair", from 0 to 1.
+    """
+
+    cost: TotalCost
+    estimator: Estimator = "fair"
+    alpha: float = 0.95
+
+    def __post_init__(self) -> None:
+        _require_estimator(self.estimator, self.alpha)
+        if not isinstance(self.cost, TotalCost):
+            name = type(self.cost).__name__
+            raise SettingError(
+                f"cost must decide on one number, its total(outcome), for the CRPS of it; {name} has none"
+            )
+
+    def __call__(self, samples: Tensor, outcome: Tensor, *, weights: Tensor | None = None) -> Tensor:
+        """The score of each case, (...).
+
+        Args:
+            samples: Members (..., M, D) in physical units.
+            outcome: Outcomes (..., D).
+            weights: What each member weighs, (..., M), for the estimator "biased" only; None where all count alike.
+        """
+        samples, outcome = prepared_pair(samples, outcome)
+        totals, total = (self.cost.total(values)[..., None] for values in (samples, outcome))
+        return energy_score(totals, total, self.estimator, self.alpha, weights=weights)
+
+
+def _norm(deviations: Tensor) -> Tensor:
+    """Euclidean norm over D with derivative zero at zero, (..., M, D) to (..., M)."""
+    if deviations.shape[-1] == 1:
+        return deviations.squeeze(-1).abs()
+    return torch.linalg.vector_norm(deviations, dim=-1)
+
+
+def _distance_weight(members: int, estimator: Estimator, alpha: float) -> float:
+    """k, what the sum of the distances between members is multiplied by."""
+    _require_estimator(estimator, alpha)
+    biased = 1 / members**2
+    if estimator == "biased":
+        return biased
+    if members == 1:
+        raise ShapeError(f'the "{estimator}" energy score needs at least two members, got M = 1; "biased" takes one')
+    fair = 1 / (members * (members - 1))
+    return fair if estimator == "fair" else alpha * fair + (1 - alpha) * biased
+
+
+def _require_estimator(estimator: str, alpha: float) -> None:
+    require_one_of("estimator", estimator, get_args(Estimator))
+    if not 0 <= alpha <= 1:
+        raise SettingError(f"alpha must lie between 0 and 1, got {alpha}")

@@ -1,0 +1,1 @@
+"""The web service: decisions and forecasts over HTTP, and a page; needs the extra `serve`."""

@@ -1,0 +1,269 @@
+"""The cost that is decided for, and the same with other numbers."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import torch
+
+from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.library import cost_names
+from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import Cost
+from stakes.costs.parameter_range import parameter_value, with_parameter
+from stakes.errors import StakesError, did_you_mean
+from stakes.programs.vector_actions import action_parts, part_names
+from stakes.service.refusals import RefusedError
+from stakes.service.schemas import CostAnswer, ParameterAnswer
+
+_PRICES: tuple[str, ...] = ("penalty", "short", "long", "underage", "overage", "false_alarm_ratio", "sharpness")
+_PRICES += ("price", "quadratic", "ramp", "budget", "power", "energy")  # limits too are of interest on a wide range
+_ON_THE_SCALE_OF_OUTCOMES = ("shortfall", "newsvendor", "imbalance", "schedule", "allocation", "storage")
+_BOUNDS = ("lower", "upper")
+_WORDS = {
+    "penalty": "price of a shortfall, squared",
+    "short": "price of too little, squared",
+    "long": "price of too much, squared",
+    "underage": "price of each unit too little",
+    "overage": "price of each unit too much",
+    "threshold": "outcome where the hazard begins",
+    "false_alarm_ratio": "price of a false alarm; damage costs 1",
+    "sharpness": "how sharply it begins",
+    "exposure_power": "how damage grows with what is left unprotected",
+    "protection_power": "how protecting in vain grows with its level",
+    "ramp_speed": "wind at hub height for half the power, m/s",
+    "ramp_sharpness": "how steeply power rises there",
+    "cutoff_speed": "storm at hub height that halves the power, m/s",
+    "cutoff_sharpness": "how steeply power falls there",
+    "hub_height": "in m",
+    "reference_height": "of the wind that is forecast, in m",
+    "shear": "exponent by which wind grows with height",
+    "cvar_level": "share of the outcomes that are not the worst",
+    "cvar_mix": "how much the worst outcomes count, beside the mean",
+}
+_WORDS_OF_PARTS = {
+    "short": "price of each unit too little",
+    "long": "price of each unit too much",
+    "quadratic": "twice the price of the square of a unit",
+    "ramp": "by how much neighbours may differ",
+    "budget": "what there is to share out",
+    "price": "what each unit sold ahead earns",
+    "power": "the most that is charged or discharged at once",
+    "energy": "the most that the battery holds",
+    "efficiency": "share of what is charged that comes out again",
+    "start": "what the battery holds at first",
+}
+_RANGES = {"efficiency": (0.05, 1.0), "cvar_level": (0.05, 0.99), "cvar_mix": (0.05, 1.0)}
+_TIMES = 10.0  # a price may be so many times higher or lower
+_KEPT = 64  # costs with other numbers
+_LARGEST = float(torch.finfo(torch.float32).max)
+
+
+@dataclass(frozen=True)
+class PricedCost:
+    """The served cost with the numbers that a request asks for.
+
+    Attributes:
+        spec: The cost in words.
+        cost: The cost itself.
+        values: The parameter that is a range, for each row of the request; none where all rows pay alike.
+    """
+
+    spec: CostSpec
+    cost: Cost
+    values: tuple[float, ...] = ()
+
+    def of(self, rows: slice, dtype: torch.dtype) -> "PricedCost":
+        """The cost that some rows of the request pay.
+
+        Args:
+            rows: Which rows.
+            dtype: The type of their members.
+        """
+        ranged = self.spec.ranged
+        if not self.values or ranged is None:
+            return self
+        values = self.values[rows]
+        own = with_parameter(self.cost, ranged.name, torch.tensor(values, dtype=dtype))
+        return replace(self, cost=own, values=values)
+
+    def parameter(self, name: str) -> float | tuple[float, ...] | None:
+        """What the request says of a parameter: one number, or one for each row; None where the cost has none such.
+
+        Args:
+            name: The name of the parameter.
+        """
+        return self.values or parameter_value(self.cost, name)
+
+    @property
+    def text(self) -> str:
+        """The words of the cost, of a user's own without the folder of its file."""
+        if not self.spec.is_own:
+            return str(self.spec)
+        return str(replace(self.spec, name=f"{self.spec.path.name}:{self.spec.function}", recorded=True))
+
+    @contextmanager
+    def naming_field(self, field: str) -> Iterator[None]:
+        """What goes wrong inside is about this field of the request; where a user's own file lies is not told."""
+        try:
+            with naming_own_cost(self.cost):
+                yield
+        except StakesError as error:
+            raise RefusedError(field, _said(self.spec, error)) from error
+
+
+class ServedCost:
+    """The cost of a bundle, or the one given in its place.
+
+    Args:
+        spec: The cost in words.
+        cost: The cost itself.
+        outcome_scale: By how much an outcome differs from another, in its unit; sliders reach twice as far.
+        outcomes: The names of the D outcomes.
+    """
+
+    def __init__(self, spec: CostSpec, cost: Cost, outcome_scale: float, outcomes: Sequence[str]) -> None:
+        self._spec, self._outcome_scale = spec, outcome_scale
+        count = action_parts(cost, len(outcomes))
+        self.parts = () if count == 1 else part_names(cost, outcomes, count)
+        self._given = PricedCost(spec, cost)
+        self._priced = lru_cache(_KEPT)(self._build)
+
+    def priced(self, parameters: Mapping[str, float | Sequence[float] | None], rows: int | None = None) -> PricedCost:
+        """The cost with these numbers in place of its own, or numbers for each outcome; None for no such number.
+
+        Args:
+            parameters: Numbers by name. A parameter that is a range must be among them: one of its values, or one for
+                each row.
+            rows: How many rows the request has; None where it is about one case.
+        """
+        each, ranged = self._of_range(parameters, rows), self._spec.ranged
+        if not each or ranged is None:
+            return self.priced_for_all(parameters)
+        others = {name: value for name, value in parameters.items() if name != ranged.name}
+        return replace(self.priced_for_all(others), values=each)
+
+    def _of_range(
+        self, parameters: Mapping[str, float | Sequence[float] | None], rows: int | None
+    ) -> tuple[float, ...]:
+        """The value of each row, where the request lists them; one beyond the range, or none at all, is refused."""
+        if (ranged := self._spec.ranged) is None:
+            return ()
+        field, value = f"cost.{ranged.name}", parameters.get(ranged.name)
+        known = self._spec.at().parameters
+        for name in parameters:
+            if name not in known and not self._spec.is_own:
+                raise RefusedError(
+                    f"cost.{name}", f"the cost has no parameter {name!r}; {did_you_mean(name, tuple(known))}"
+                )
+        if value is None:
+            told = f"{ranged.name} from {ranged.range.low:g} to {ranged.range.high:g}"
+            raise RefusedError(field, f"the cost has {told}: say which one, as in {ranged.range.middle:.3g}")
+        if isinstance(value, Sequence) and len(value) != rows:
+            wanted = "one number" if rows is None else f"one number, or one for each of the {rows} rows"
+            raise RefusedError(field, f"{ranged.name} must be {wanted}, got {len(value)}")
+        numbers = _numbers(value)
+        try:
+            ranged.require_inside(min(numbers), max(numbers))
+        except StakesError as error:
+            raise RefusedError(field, str(error)) from error
+        return tuple(numbers) if isinstance(value, Sequence) else ()
+
+    def priced_for_all(self, parameters: Mapping[str, float | Sequence[float] | None]) -> PricedCost:
+        """The cost with these numbers in place of its own, the same for all rows.
+
+        Args:
+            parameters: Numbers by name; a parameter that is a range need not be among them.
+        """
+        if not parameters:
+            return self._given
+        for name, value in parameters.items():
+            if isinstance(self._spec.parameters.get(name), str):
+                raise RefusedError(f"cost.{name}", f"the parameter {name} of the cost is text, which stays as it is")
+            if isinstance(value, Sequence) and self._spec.is_own:
+                raise RefusedError(f"cost.{name}", f"{name} must be a number, as the cost is a user's own, got a list")
+            for number in _numbers(value):
+                if abs(number) > _LARGEST:
+                    raise RefusedError(f"cost.{name}", f"{name} must fit into single precision, got {number:g}")
+        try:
+            return self._priced(tuple((name, _hashable(parameters[name])) for name in sorted(parameters)))
+        except StakesError as error:
+            said = _said(self._spec, error)
+            named = [
+                name for name in parameters if any(words in said for words in (f"{name!r}", f" {name} ", f" {name},"))
+            ]
+            raise RefusedError(f"cost.{(named or list(parameters))[0]}", said) from error
+
+    @property
+    def action_is_outcome(self) -> bool:
+        """Whether action and outcome are on one scale."""
+        return self._spec.name in _ON_THE_SCALE_OF_OUTCOMES
+
+    def require_one_number(self) -> None:
+        """Raise where an action has several parts, of which no curve can be drawn."""
+        if self.parts:
+            raise RefusedError(
+                "", f"the action has {len(self.parts)} parts, over which no curve can be drawn; /v1/parts shows them"
+            )
+
+    def require_parts(self) -> None:
+        """Raise where an action is one number."""
+        if not self.parts:
+            raise RefusedError("", "the action is one number, without parts; /v1/curve shows it")
+
+    def answer(self) -> CostAnswer:
+        """What clients may know of it."""
+        spec, cost = self._given.spec, self._given.cost
+        values = {name: value for name, value in spec.at().parameters.items() if isinstance(value, float)}
+        return CostAnswer(
+            text=self._given.text,
+            about=cost_names().get(spec.name, ""),
+            unit=spec.unit,
+            action_unit=spec.action_unit,
+            lower=_number(cost.lower),
+            upper=_number(cost.upper),
+            parts=list(self.parts),
+            action_is_outcome=self.action_is_outcome,
+            parameters=[self._parameter(name, float(value)) for name, value in values.items()],
+        )
+
+    def _parameter(self, name: str, value: float) -> ParameterAnswer:
+        ranged = self._spec.ranged
+        if ranged is not None and ranged.name == name:
+            low, high, scale = ranged.range.low, ranged.range.high, "log" if ranged.range.log else "linear"
+            value = min(max(float(f"{value:.3g}"), low), high)  # to begin with
+        elif value > 0 and (name in _PRICES or self._spec.is_own):
+            low, high, scale = value / _TIMES, value * _TIMES, "log"
+        else:
+            reach = 2 * self._outcome_scale if name == "threshold" or not value else abs(value) / 2
+            low, high, scale = value - reach, value + reach, "linear"
+            least, most = _RANGES.get(name, (0.0 if self.parts else -math.inf, math.inf))  # of parts none is negative
+            low, high = max(low, least), min(high, most)
+        words = _WORDS | (_WORDS_OF_PARTS if self.parts else {})
+        about = "" if self._spec.is_own else words.get(name, "")
+        known = {"name": name, "about": about, "value": value, "low": low, "high": high, "scale": scale}
+        return ParameterAnswer.model_validate({**known, "slider": name not in _BOUNDS})
+
+    def _build(self, parameters: tuple[tuple[str, float | tuple[float, ...] | None], ...]) -> PricedCost:
+        given = {**self._spec.parameters, **dict(parameters)}
+        spec = replace(self._spec, parameters={name: value for name, value in given.items() if value is not None})
+        return PricedCost(spec, spec.build())
+
+
+def _numbers(value: float | Sequence[float] | None) -> Sequence[float]:
+    return () if value is None else value if isinstance(value, Sequence) else (value,)
+
+
+def _hashable(value: float | Sequence[float] | None) -> float | tuple[float, ...] | None:
+    return tuple(value) if isinstance(value, Sequence) else value
+
+
+def _number(bound: object) -> float | None:
+    """A bound that is one number; None for any other."""
+    return float(bound) if isinstance(bound, int | float) else None
+
+
+def _said(spec: CostSpec, error: Exception) -> str:
+    return str(error).replace(str(spec.path), spec.path.name) if spec.is_own else str(error)

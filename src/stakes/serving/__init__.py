@@ -1,1 +1,0 @@
-"""The web service: decisions, forecasts and the page of a fitted forecaster over HTTP; needs the extra `serve`."""

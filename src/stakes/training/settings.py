@@ -1,0 +1,201 @@
+"""What a training run is: frozen dataclasses that are its settings, its JSON record and its command-line flags."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol, get_args
+
+from torch import nn
+
+from stakes.argument_checks import require_count, require_finite, require_one_of, require_positive
+from stakes.errors import SettingError
+from stakes.models.diffusion import DecisionWeighting, DiffusionModel, NoiseSchedule, Prediction
+from stakes.models.implicit import ImplicitModel
+from stakes.models.linear import LinearModel
+from stakes.scores.mixture import score_weights
+
+Companion = Literal["decision", "crps_of_total", "variogram"]
+"""What the score is mixed with; see `TrainingSettings`."""
+
+_LATER = {"later": True}  # than runs that are kept: left out of what is written where it has its default
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a model is trained; the defaults are the paper's (appendix B), where it states them.
+
+    Attributes:
+        epochs: The largest number of epochs. An epoch is as many full batches of a fresh shuffle as the cases give;
+            what is left over waits for the next one.
+        pretraining_epochs: Epochs on the score alone that come first. They are not counted in `epochs` and end with
+            fresh loss scales and a fresh optimiser.
+        batch: Cases per training step.
+        members: Members per case in training.
+        learning_rate: Adam's, at the start.
+        validate_every: Every so many epochs the objective is taken on the validation cases, with the same noise every
+            time.
+        validation_members: Members per case in validation.
+        patience: After so many epochs without a better validation training stops; the best weights are restored.
+        gradient_clip: The largest norm of a step's gradient; None does not clip.
+        weight_decay: Decay of the weights, decoupled from the gradient as in AdamW.
+        schedule: Of the learning rate: "constant", or "cosine", which falls to zero at the last epoch.
+        score_estimator: "fair" or "biased", as in `energy_score`.
+        decision_estimator: "plain" or "debiased", as in `DecisionScore`.
+        companion: What the score is mixed with: the cost of the "decision" or, as its rivals, "crps_of_total", the CRPS
+            of what the decision is about, and "variogram", the variogram score of the sites.
+        score: "energy", "pointwise" or "total" (`EnergyScore`, `PointwiseCRPS`, `TotalCRPS` of the cost), or a mixture,
+            such as "energy=1,total=0.5", whose parts are each divided by what climatology scores on the training cases.
+        decision_member_count: Members per case that the decision is made from, at least `members`, of which the score
+            sees the first; in validation `validation_members` at least. None is as many as the score has.
+    """
+
+    epochs: int = 2000
+    pretraining_epochs: int = 0
+    batch: int = 256
+    members: int = 10
+    learning_rate: float = 1e-3
+    validate_every: int = 10
+    validation_members: int = 50
+    patience: int = 600
+    gradient_clip: float | None = None
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "cosine"] = "constant"
+    score_estimator: Literal["fair", "biased"] = "fair"
+    decision_estimator: Literal["plain", "debiased"] = "plain"
+    companion: Companion = "decision"
+    score: str = field(default="energy", metadata=_LATER)
+    decision_member_count: int | None = field(default=None, metadata=_LATER)
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "members", "validate_every", "validation_members", "patience"):
+            require_count(name, getattr(self, name))
+        require_count("pretraining_epochs", self.pretraining_epochs, least=0)
+        require_positive("learning_rate", self.learning_rate)
+        if self.gradient_clip is not None:
+            require_positive("gradient_clip", self.gradient_clip)
+        require_finite("weight_decay", self.weight_decay)
+        if self.weight_decay < 0:
+            raise SettingError(f"weight_decay must not be negative, got {self.weight_decay}")
+        require_one_of("schedule", self.schedule, ("constant", "cosine"))
+        require_one_of("score_estimator", self.score_estimator, ("fair", "biased"))
+        require_one_of("decision_estimator", self.decision_estimator, ("plain", "debiased"))
+        require_one_of("companion", self.companion, get_args(Companion))
+        score_weights(self.score)  # which checks it
+        if self.decision_member_count is not None:
+            require_count("decision_member_count", self.decision_member_count, self.members)
+        for name in ("members", "validation_members", "decision_member_count"):
+            count = getattr(self, name)
+            if count is None:
+                continue
+            if self.decision_estimator == "debiased" and (count < 4 or count % 2):
+                raise SettingError(f"{name} must be even and at least 4 for the debiased estimator, got {count}")
+            if self.score_estimator == "fair" and count < 2:
+                raise SettingError(f"{name} must be at least 2 for the fair estimator, got {count}")
+
+
+class ModelSettings(Protocol):
+    """A model before it knows the number of features and outcomes."""
+
+    name: ClassVar[str]
+
+    def build(self, features: int, outcomes: int) -> nn.Module:
+        """A fresh model, its weights drawn from torch's global generator.
+
+        Args:
+            features: F, how many features a case has.
+            outcomes: D, how many outcomes a case has.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ImplicitSettings:
+    """The implicit generative model (appendix B: 5 x 50).
+
+    Attributes:
+        noise: Width of the noise vector of a member.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
+        linear: Whether training starts from a linear forecast, as in `ImplicitModel`.
+        gap: How many rows the cross-validation of the linear forecast leaves out beside a block, as in `ImplicitModel`.
+    """
+
+    name: ClassVar[str] = "implicit"
+    noise: int = 8
+    hidden: int = 50
+    layers: int = 5
+    linear: bool = field(default=False, metadata=_LATER)
+    gap: int = field(default=0, metadata=_LATER)
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "hidden", "layers"):
+            require_count(name, getattr(self, name))
+        require_count("gap", self.gap, least=0)
+
+    def build(self, features: int, outcomes: int) -> ImplicitModel:
+        return ImplicitModel(features, outcomes, self.noise, self.hidden, self.layers, self.linear, self.gap)
+
+
+@dataclass(frozen=True)
+class LinearSettings:
+    """Ridge regression with resampled residual vectors, which needs no training.
+
+    Attributes:
+        residuals: How many residual vectors are kept.
+        gap: How many rows the cross-validation leaves out beside a block, as in `LinearModel`.
+        constant: Whether the features are left aside, which makes it climatology.
+    """
+
+    name: ClassVar[str] = "linear"
+    residuals: int = 2000
+    gap: int = 0
+    constant: bool = field(default=False, metadata=_LATER)
+
+    def __post_init__(self) -> None:
+        require_count("residuals", self.residuals)
+        require_count("gap", self.gap, least=0)
+
+    def build(self, features: int, outcomes: int) -> LinearModel:
+        return LinearModel(features, outcomes, self.residuals, self.gap, self.constant)
+
+
+@dataclass(frozen=True)
+class DiffusionSettings:
+    """The distributional diffusion model (appendix B: 5 x 50, 100 steps).
+
+    Attributes:
+        noise: Width of the noise vector of a member.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
+        steps: How many noise levels the chain has.
+        endpoints: "scaled" or "raw", as in `NoiseSchedule`.
+        prediction: What the network emits, as in `DiffusionModel`.
+        decision_weighting: How much the decision term counts at each noise level, as in `DiffusionModel`.
+    """
+
+    name: ClassVar[str] = "diffusion"
+    noise: int = 8
+    hidden: int = 50
+    layers: int = 5
+    steps: int = 100
+    endpoints: Literal["scaled", "raw"] = "scaled"
+    prediction: Prediction = "v"
+    decision_weighting: DecisionWeighting = "paper"
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "hidden", "layers", "steps"):
+            require_count(name, getattr(self, name))
+        NoiseSchedule(self.steps, self.endpoints)  # which checks both
+        require_one_of("prediction", self.prediction, get_args(Prediction))
+        require_one_of("decision_weighting", self.decision_weighting, get_args(DecisionWeighting))
+
+    def build(self, features: int, outcomes: int) -> DiffusionModel:
+        return DiffusionModel(
+            features,
+            outcomes,
+            self.noise,
+            self.hidden,
+            self.layers,
+            self.steps,
+            self.endpoints,
+            self.prediction,
+            self.decision_weighting,
+        )

@@ -1,0 +1,453 @@
+"""From cases and a cost to trained models at several decision weights, in one process or in many."""
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stakes.actions.solve import optimal_action
+from stakes.argument_checks import require_count, require_decision_weight
+from stakes.costs.cost import Cost
+from stakes.costs.parameter_range import ParameterColumn
+from stakes.data.cases import Cases
+from stakes.data.forecasts.outcome_bounds import OutcomeBounds, within_bounds
+from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning
+from stakes.models.ensemble import pooled_parts
+from stakes.models.sample_model import SampleModel
+from stakes.scores.scoring_rules import energy_score
+from stakes.training.execution import stop_on_interrupt
+from stakes.training.processes import outcomes, stop_asked
+from stakes.training.progress import Display, Observer, StackDisplay, Trained, ValidationHistory
+from stakes.training.replicas import Replica
+from stakes.training.settings import (
+    DiffusionSettings,
+    ImplicitSettings,
+    LinearSettings,
+    ModelSettings,
+    TrainingSettings,
+)
+from stakes.training.trainer import train
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute with one thread meanwhile; the user's setting comes back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+ModelFactory = Callable[[int, int], nn.Module]
+Floats = NDArray[np.float64]
+
+ESTIMATOR_MODELS: Mapping[str, ModelSettings] = {
+    "implicit": ImplicitSettings(noise=16, hidden=64, layers=3),
+    "diffusion": DiffusionSettings(noise=16, hidden=64, layers=3),
+    "linear": LinearSettings(),
+}
+"""What the estimator takes by name: wider than the paper's models, with fewer layers."""
+
+_STEPS = 1000  # of the optimiser, at least
+_LEARNING_RATE = 2e-3
+_WEIGHT_DECAY = 0.1  # where there is a linear forecast to decay to
+_EPOCHS = 15  # at least
+_PRETRAINING = 0.3  # of the epochs, before them
+_PATIENCE = 0.3  # of the epochs
+_VALIDATIONS = 40
+
+
+def automatic_settings(cases: int, epochs: int | None = None, linear: bool = False) -> TrainingSettings:
+    """How long to train on so many cases, in batches of 256, unless the number of epochs is given.
+
+    Trained on its score alone, a model of two features was at its best after 300 to 650 steps, one of the French load's
+    88 features not before 1,000. Pre-training, which cannot be taken back, ends before that; many cases get more steps.
+
+    Args:
+        cases: How many cases there are to train on.
+        epochs: How many epochs to train; None is enough for 1,000 steps, and at least 15.
+        linear: Whether training starts from a linear forecast: then there is no pre-training, so that early stopping
+            may come back to it, and weights decay.
+
+    >>> automatic_settings(3750).epochs, automatic_settings(40000).epochs
+    (72, 15)
+    """
+    if epochs is None:
+        epochs = max(_EPOCHS, math.ceil(_STEPS / max(1, cases // TrainingSettings.batch)))
+    every = max(1, epochs // _VALIDATIONS)
+    return TrainingSettings(
+        epochs=epochs,
+        pretraining_epochs=0 if linear else math.ceil(_PRETRAINING * epochs),
+        learning_rate=_LEARNING_RATE,
+        weight_decay=_WEIGHT_DECAY if linear else 0.0,
+        validate_every=every,
+        validation_members=20,
+        patience=max(every, round(_PATIENCE * epochs)),
+    )
+
+
+def model_factory(model: str | ModelSettings | ModelFactory) -> ModelFactory:
+    """What makes a model from the numbers of features and outcomes.
+
+    Args:
+        model: A name of `ESTIMATOR_MODELS`, settings, or the user's own function.
+    """
+    if isinstance(model, str) and model in ESTIMATOR_MODELS:
+        model = ESTIMATOR_MODELS[model]
+    if hasattr(model, "build"):
+        return cast(ModelSettings, model).build
+    if not callable(model):
+        raise SettingError(f"model must be {' or '.join(ESTIMATOR_MODELS)}, settings or a function, got {model!r}")
+    return model
+
+
+def resolved_device(device: str) -> str:
+    """A device as torch names it.
+
+    Args:
+        device: Its name; "auto" is the GPU where there is one.
+    """
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return str(torch.device(device))
+    except (RuntimeError, TypeError) as error:
+        raise SettingError(f'device must be "auto" or a device of torch, got {device!r}') from error
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingPlan:
+    """All that trained models depend on.
+
+    Attributes:
+        cost: What decisions cost.
+        factory: Makes a model from the numbers of features and outcomes.
+        settings: How all models are trained.
+        weights: The decision weights.
+        seeds: The seeds; each weight gets one model per seed.
+        train: The cases they are trained on.
+        stopping: The cases that say which epoch is the best, and when to stop.
+        judged: The cases on which the pooled forecast of each weight is judged; None judges nothing.
+        members: How many members that forecast has.
+        noise_seed: What the noise of that forecast depends on.
+        device: Where models are trained.
+        start: The weights that each seed starts from; empty where all start afresh.
+        bounds: What the members of that forecast are drawn to; None where there are no bounds.
+        epochs: For how many epochs the models of each weight are trained, one number per seed, without validation, the
+            last weights being kept; None leaves out a model. None for all stops each one by the stopping cases.
+        conditioned: Whether models see the parameter of the cost that is a range, which is the last feature of all
+            cases then.
+    """
+
+    cost: Cost
+    factory: ModelFactory
+    settings: TrainingSettings
+    weights: tuple[float, ...]
+    seeds: tuple[int, ...]
+    train: Cases
+    stopping: Cases
+    judged: Cases | None
+    members: int
+    noise_seed: int
+    device: str
+    start: tuple[dict[str, Tensor], ...] = ()
+    bounds: OutcomeBounds | None = None
+    epochs: Mapping[float, tuple[int | None, ...]] | None = None
+    conditioned: bool = False
+
+    def replicas(self) -> list[Replica]:
+        """One for each weight and seed; those of one seed start alike and share their pre-training."""
+        models = [self.model(place) for place in range(len(self.seeds))]
+        return [
+            Replica(
+                models[place],
+                self.train,
+                self.stopping,
+                self.cost,
+                weight,
+                seed,
+                f"weight {weight:g}, seed {place}",
+                None if self.epochs is None else self.epochs[weight][place],
+                self.conditioned,
+            )
+            for weight in self.weights
+            for place, seed in enumerate(self.seeds)
+            if self.epochs is None or self.epochs[weight][place] is not None
+        ]
+
+    @property
+    def column(self) -> ParameterColumn:
+        """Where each case has the parameter of its cost."""
+        return ParameterColumn.of(self.cost, self.conditioned)
+
+    def model(self, place: int) -> nn.Module:
+        """An untrained model of one of the seeds with its scaling fitted, or what it starts from."""
+        features, outcomes = self.column.unmoved(self.train.features), self.train.outcome
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seeds[place])
+            model = self.factory(features.shape[1], outcomes.shape[1])
+        if not isinstance(model, nn.Module) or not isinstance(model, SampleModel):
+            raise SettingError(f"model must make a torch module with the methods of SampleModel, got {type(model)}")
+        model.fit_scaling(features, outcomes)
+        if self.start:
+            try:
+                model.load_state_dict(self.start[place])
+            except RuntimeError as error:  # which lists every tensor
+                raise SettingError(
+                    "with warm_start the model and the numbers of features and outcomes must be those of the fit before"
+                ) from error
+        return model
+
+
+@dataclass(frozen=True, eq=False)
+class FittedWeight:
+    """The models of one weight, and what they are worth.
+
+    Attributes:
+        weight: The decision weight.
+        models: Those that did not fail.
+        records: How each model trained, those that failed as well.
+        cost: The realised cost of the pooled forecast on each judged case, (N,); NaN where all models failed.
+        score: Its energy score on each judged case, (N,).
+    """
+
+    weight: float
+    models: list[nn.Module]
+    records: list[dict[str, Any]]
+    cost: Floats
+    score: Floats
+
+
+def train_weights(
+    plan: TrainingPlan,
+    processes: int = 1,
+    *,
+    checkpoints: Path | None = None,
+    stop: Callable[[], bool] | None = None,
+    quiet: bool = True,
+    about: str = "",
+) -> list[FittedWeight]:
+    """Train all weights and seeds, from one pre-training per seed.
+
+    Args:
+        plan: All that the result depends on.
+        processes: How many processes share the weights; the result does not depend on it. In several of them Ctrl-C
+            ends each one after its epoch.
+        checkpoints: A folder in which each group of weights has its own, where a second call goes on after a kill, or
+            takes what is trained; None keeps nothing.
+        stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`. None never stops.
+        quiet: Show no progress.
+        about: A sentence about what is trained, shown with the progress; empty for none.
+    """
+    groups = [plan.weights[place::processes] for place in range(min(processes, len(plan.weights)))]
+    plans = {place: replace(plan, weights=group) for place, group in enumerate(groups)}
+    folders = [None if checkpoints is None else Path(checkpoints) / f"{place + 1}-of-{len(groups)}" for place in plans]
+    if len(groups) == 1:
+        with Display(quiet) as display, one_thread():
+            if about:
+                display.note(about)
+            fitted = _trained(plans[0], folders[0], stop or (lambda: False), [StackDisplay(display)])
+    else:
+        fitted = _in_processes(plans, folders, stop, quiet)
+    return sorted(fitted, key=lambda each: each.weight)
+
+
+def without_failures(fitted: Sequence[FittedWeight]) -> list[FittedWeight]:
+    """The weights with a model that did not fail; a warning names each one that did.
+
+    Args:
+        fitted: All weights.
+    """
+    failed = [record for each in fitted for record in each.records if record["status"] == "failed"]
+    sound = [each for each in fitted if each.models]
+    if not sound:
+        raise StakesError(f"all models failed: {failed[0]['failure']}")
+    for record in failed:
+        sentence = f"a model of weight {record['decision_weight']:g} failed and is left out: {record['failure']}"
+        warnings.warn(sentence, StakesWarning, stacklevel=3)
+    return sound
+
+
+def _trained(
+    plan: TrainingPlan, folder: Path | None, stop: Callable[[], bool], observers: Sequence[Observer] = ()
+) -> list[FittedWeight]:
+    history = ValidationHistory(folder)
+    trained = train(
+        plan.replicas(),
+        plan.settings,
+        device=plan.device,
+        checkpoints=folder,
+        observers=[history, *observers],
+        stop=stop,
+    )
+    told = [(each, history.lines[replica]) for replica, each in enumerate(trained)]
+    return [
+        _fitted(plan, weight, [pair for pair in told if pair[0].replica.decision_weight == weight])
+        for weight in plan.weights
+    ]
+
+
+def _fitted(plan: TrainingPlan, weight: float, trained: Sequence[tuple[Trained, list[Any]]]) -> FittedWeight:
+    models = []
+    for each, _ in trained:
+        if each.status != "failed":
+            model = copy.deepcopy(each.replica.model)
+            model.load_state_dict(each.weights)
+            models.append(model.requires_grad_(False).eval())
+    records = [_record(each, lines) for each, lines in trained]
+    return FittedWeight(weight, models, records, *_judged(plan, models))
+
+
+def _record(trained: Trained, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "decision_weight": trained.replica.decision_weight,
+        "seed": trained.replica.seed,
+        **asdict(trained.record()),
+        "score_scale": trained.score_scale,
+        "decision_scale": trained.decision_scale,
+        "history": lines,
+    }
+
+
+def _judged(plan: TrainingPlan, models: Sequence[nn.Module]) -> tuple[Floats, Floats]:
+    """Realised cost and energy score of the pooled forecast on the judged cases, (N,).
+
+    Each case has its own noise, so that the choice of a weight does not depend on one draw for all of them.
+    """
+    if plan.judged is None:
+        return np.empty(0), np.empty(0)
+    features, outcome, column = plan.judged.features, plan.judged.outcome, plan.column
+    cost, score = np.full((2, len(outcome)), np.nan)
+    with torch.no_grad():
+        for rows, members in pooled_parts(
+            models, column.seen(features), plan.members, plan.noise_seed, plan.device, share_noise=False
+        ):
+            if bool(torch.isfinite(members).all()):
+                members = within_bounds(members, plan.bounds)
+                own = column.cost(plan.cost, features[rows])
+                action = optimal_action(own, members, thorough=True)
+                cost[rows] = own(action, outcome[rows]).numpy()
+                score[rows] = energy_score(members, outcome[rows]).numpy()
+    return cost, score
+
+
+# Several processes
+
+
+def _in_processes(
+    plans: dict[int, TrainingPlan], folders: Sequence[Path | None], stop: Callable[[], bool] | None, quiet: bool
+) -> list[FittedWeight]:
+    fitted: list[FittedWeight] = []
+    errors: list[BaseException] = []
+    calls = {place: (plan, folders[place]) for place, plan in plans.items()}
+    weights, begun = sum(len(plan.weights) for plan in plans.values()), monotonic()
+    with stop_on_interrupt() as interrupted, Display(quiet) as display:
+
+        def asked() -> bool:
+            """Without one part the others are of no use."""
+            display.beat(f"{weights} weights in {len(plans)} processes, since {monotonic() - begun:.0f} s")
+            return bool(errors) or interrupted() or (stop is not None and stop())
+
+        for _, outcome in outcomes(_trained_apart, calls, len(plans), asked):
+            if outcome.error is None:
+                fitted += outcome.unwrap()
+            else:
+                errors.append(outcome.error)
+    if len(fitted) == weights:
+        return fitted
+    for error in errors:
+        if not isinstance(error, InterruptedTraining):
+            raise error
+    if interrupted() and stop is None:
+        raise KeyboardInterrupt
+    raise errors[0] if errors else InterruptedTraining("interrupted before training began")
+
+
+def _trained_apart(plan: TrainingPlan, folder: Path | None) -> list[FittedWeight]:
+    """What a process does with its weights."""
+    with stop_on_interrupt() as interrupted:
+        return _trained(plan, folder, lambda: interrupted() or stop_asked())
+
+
+@dataclass(frozen=True)
+class FoundTraining:
+    """How long the models that a search has chosen are to be trained.
+
+    Attributes:
+        settings: How the models of the search were trained.
+        weights: The decision weights that are kept.
+        epochs: The best epochs of the models of each of these weights, one per seed; None where the model failed.
+    """
+
+    settings: TrainingSettings
+    weights: tuple[float, ...]
+    epochs: tuple[tuple[int | None, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.weights or len(self.weights) != len(self.epochs):
+            raise SettingError(
+                f"weights and epochs must be as many, at least one, got {len(self.weights)} and {len(self.epochs)}"
+            )
+        for weight in self.weights:
+            require_decision_weight(weight, "weights")
+        for each in (epochs for row in self.epochs for epochs in row if epochs is not None):
+            require_count("epochs", each, least=0)
+
+    @classmethod
+    def of(
+        cls, settings: TrainingSettings, records: Sequence[Mapping[str, Any]], weights: Sequence[float]
+    ) -> "FoundTraining":
+        """What the records of a search say of these weights."""
+        own = [[record for record in records if record["decision_weight"] == weight] for weight in weights]
+        return cls(settings, tuple(weights), tuple(tuple(map(_epochs, each)) for each in own))
+
+
+def train_on_all_rows(
+    plan: TrainingPlan,
+    training: FoundTraining,
+    processes: int = 1,
+    *,
+    checkpoints: Path | None = None,
+    stop: Callable[[], bool] | None = None,
+    quiet: bool = True,
+) -> list[FittedWeight]:
+    """Train the chosen models without early stopping; nothing is judged.
+
+    An epoch is one of the rows there are now. Rate, pre-training and batches are those of the search.
+
+    Args:
+        plan: What the models depend on but for their weights and how long they are trained; it trains on all cases.
+        training: Which weights to train, and how long, as the search has found it.
+        processes: How many processes share the weights.
+        checkpoints: A folder where a second call goes on after a kill; None keeps nothing.
+        stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`. None never stops.
+        quiet: Show no progress.
+    """
+    if widths := {len(each) for each in training.epochs} - {len(plan.seeds)}:
+        raise SettingError(f"ensemble must be the {widths.pop()} of the search, got {len(plan.seeds)}")
+    pretraining = 0 if plan.start else training.settings.pretraining_epochs
+    again = replace(
+        plan,
+        settings=replace(training.settings, validate_every=training.settings.epochs, pretraining_epochs=pretraining),
+        weights=training.weights,
+        judged=None,
+        epochs=dict(zip(training.weights, training.epochs, strict=True)),
+    )
+    about = f"training again on {len(plan.train)} cases"
+    return train_weights(again, processes, checkpoints=checkpoints, stop=stop, quiet=quiet, about=about)
+
+
+def _epochs(record: Mapping[str, Any]) -> int | None:
+    return None if record["status"] == "failed" else int(record["best_epoch"])

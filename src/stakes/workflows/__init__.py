@@ -1,0 +1,1 @@
+"""What the commands do, from files to files."""

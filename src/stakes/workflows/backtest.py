@@ -1,0 +1,234 @@
+"""`stakes backtest`: fitted again and again as time goes on, and judged each time on what came next."""
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import stakes
+from stakes.argument_checks import require_count
+from stakes.console import StatusLines
+from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.spec import cost_again
+from stakes.data.tables.layout import TableCases
+from stakes.data.tables.tables import read_table, write_table
+from stakes.errors import InterruptedTraining, SettingError
+from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.intervals import Difference, paired_difference
+from stakes.files import locked, write_atomically
+from stakes.reports.backtest_report import build_backtest_report
+from stakes.reports.fit_report import REPORT
+from stakes.reports.page import Report, write_report
+from stakes.settings import from_plain, json_value, to_plain
+from stakes.text import change_text, number_text
+from stakes.training.execution import Execution, stop_on_interrupt
+from stakes.workflows.evaluate import judge_forecaster
+from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record, some_cases
+
+SETTINGS = "backtest.json"
+_SHOWN: tuple[str, ...] = (
+    "origin",
+    "first",
+    "cases",
+    "rung",
+    "decision_weight",
+    "cost",
+    "weight_0_cost",
+    "weight_0_change",
+    "weight_0_low",
+)
+_SHOWN += ("weight_0_high", "climatology_cost", "today_cost")  # to people; the files have all of the table
+_TABLE, _RESULTS, _CHECKPOINTS = "table.csv", "results.json", "checkpoints"
+_FITTED, _WEIGHT, _RUNG = "fitted_cases", "decision_weight", "rung"  # columns of the judged cases
+_RIVALS = {"weight_0": "weight 0", "climatology": "the best constant action", "today": "today"}
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """What a backtest leaves.
+
+    Attributes:
+        folder: Where it was made.
+        table: One row per origin and one for all.
+        unit: Of the cost.
+    """
+
+    folder: Path
+    table: pd.DataFrame
+    unit: str
+
+    @property
+    def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
+        """What people are shown, with its title."""
+        title = f"mean costs{f' in {self.unit}' if self.unit else ''}; changes with their 95 % intervals"
+        return ((title, self.table[[name for name in _SHOWN if name in self.table]]),)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What all origins say together."""
+        overall = self.table.iloc[-1]
+        known = {rival: words for rival, words in _RIVALS.items() if overall.get(f"{rival}_cases")}
+        if _RUNG in self.table and not self.table["weight_0_change"].any():  # no decision weight was ever taken
+            known.pop("weight_0", None)
+        compared = (self._against(overall, rival, words) for rival, words in known.items())
+        return (*compared, f"Report: {self.folder / REPORT}")
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        return {"folder": str(self.folder), "unit": self.unit, "sentences": self.sentences, "origins": self.table}
+
+    def _against(self, row: "pd.Series[Any]", rival: str, words: str) -> str:
+        difference = Difference(*(float(row[f"{rival}_{name}"]) for name in ("change", "low", "high")))
+        verdict = "cost less than" if difference.mean < 0 else "cost more than"
+        if not difference.significant:
+            verdict = "cannot be told apart by their cost from"
+        count = row[f"{rival}_cases"]
+        where = f"all {count} cases" if count == row["cases"] else f"the {count} cases in which they are known"
+        return (
+            f"Over {where} the actions {verdict} those of {words}: {number_text(row[f'cost_beside_{rival}'])} against "
+            f"{number_text(row[f'{rival}_cost'])} (change {change_text(difference)})."
+        )
+
+
+def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execution) -> Backtest:
+    """Fit before each origin and judge after it; a second call goes on with the origins that are not done.
+
+    Args:
+        request: What is fitted, and how; its last `test_fraction` of the cases is judged.
+        out: The folder to make.
+        origins: Into how many parts these cases are divided; each is forecast from all cases known before it.
+        execution: Where and how the models are trained.
+    """
+    require_count("origins", origins)
+    inputs, say = FitInputs.read(request), StatusLines(execution.quiet)
+    starts = _starts(inputs, origins)
+    record = request_record(request, inputs.spec, inputs.sha256) | {"origins": origins}
+    inputs.known_at(starts[0])  # there must be some
+    notes = inputs.notes  # an own cost may fail for them, before there is a folder
+    with locked(out), naming_own_cost(inputs.cost):
+        claim_folder(out / SETTINGS, record, "backtest")
+        for note in notes:
+            say(f"note: {note}")
+        parts = [
+            _origin(inputs, out, place, starts[place - 1 : place + 1], execution, say)
+            for place in range(1, origins + 1)
+        ]
+        shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
+        result = Backtest(out, _summary(parts, inputs), inputs.spec.unit)
+        write_table(result.table, out / _TABLE)
+        write_atomically(out / _RESULTS, f"{json.dumps(json_value(result.record()), allow_nan=False)}\n".encode())
+        write_report(_report(result, inputs, record), out / REPORT)
+    return result
+
+
+def resume_backtest(folder: Path, execution: Execution, cost: str | None = None) -> Backtest:
+    """Go on with a backtest that was interrupted.
+
+    Args:
+        folder: Where it was made.
+        execution: Where and how the models are trained.
+        cost: The user's own cost, again; None for one of the library.
+    """
+    request, kept, record = read_request(folder / SETTINGS)
+    origins = from_plain(int, record.get("origins"), "origins")
+    return run_backtest(replace(request, cost=cost_again(kept, cost)), folder, origins, execution)
+
+
+def _report(result: Backtest, inputs: FitInputs, record: dict[str, Any]) -> Report:
+    request = {name: value for name, value in record["request"].items() if name not in ("data", "cost", "layout")}
+    settings = {"cost": str(inputs.spec.kept()), "origins": record["origins"], **request, **to_plain(inputs.layout)}
+    provenance = {
+        "data": f"{Path(inputs.request.data).name}, SHA-256 {inputs.sha256}",
+        "stakes": stakes.__version__,
+    }
+    *sentences, _ = result.sentences  # the last one says where the report is
+    return build_backtest_report(result.table, sentences, _RIVALS, result.unit, settings, provenance)
+
+
+def _starts(inputs: FitInputs, origins: int) -> list[int]:
+    """Where the judged parts begin, and where the last one ends."""
+    cases = len(inputs.cases)
+    held = round(inputs.request.test_fraction * cases)
+    if held < 2 * origins:
+        raise SettingError(
+            f"test_fraction must leave at least 2 cases for each of {origins} origins, got {held} of {cases} cases"
+        )
+    return [round(start) for start in np.linspace(cases - held, cases, origins + 1)]
+
+
+def _origin(
+    inputs: FitInputs, out: Path, place: int, rows: list[int], execution: Execution, say: StatusLines
+) -> pd.DataFrame:
+    """The judged cases of one origin, fitted now or before."""
+    file, checkpoints = out / f"origin-{place}.csv", out / _CHECKPOINTS / str(place)
+    if not file.exists():
+        fitted, later = inputs.known_at(rows[0]), some_cases(inputs.cases, slice(*rows))
+        say(f"origin {place}: fitting on {len(fitted)} cases, judging on {len(later)}")
+        write_table(_judged(inputs, fitted, later, checkpoints, out, execution), file)
+    shutil.rmtree(checkpoints, ignore_errors=True)
+    return read_table(file)
+
+
+def _judged(
+    inputs: FitInputs, fitted: TableCases, later: TableCases, checkpoints: Path, out: Path, execution: Execution
+) -> pd.DataFrame:
+    forecaster = inputs.forecaster(execution)
+    with stop_on_interrupt() as stop:
+        try:
+            forecaster.fit(fitted.features, fitted.outcomes, times=fitted.times, checkpoints=checkpoints, stop=stop)
+        except (InterruptedTraining, KeyboardInterrupt):
+            raise InterruptedTraining(
+                f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on"
+            ) from None
+    metrics = judge_forecaster(forecaster, later).metrics
+    if metrics.weight_0 is None:  # it was chosen
+        metrics = replace(metrics, weight_0=metrics.chosen)
+    ladder, facts = forecaster.ladder_, {_WEIGHT: forecaster.decision_weight_, _FITTED: len(fitted)}
+    return metrics.table().assign(**facts, **({} if ladder is None else {_RUNG: ladder.taken.name}))
+
+
+def _summary(parts: list[pd.DataFrame], inputs: FitInputs) -> pd.DataFrame:
+    rows = [_row(str(place), part, inputs) for place, part in enumerate(parts, start=1)]
+    return pd.DataFrame([*rows, _row("all", pd.concat(parts, ignore_index=True), inputs)])
+
+
+def _row(name: str, part: pd.DataFrame, inputs: FitInputs) -> dict[str, Any]:
+    labels = part.iloc[:, 0]
+    times = pd.to_datetime(labels).to_numpy() if inputs.layout.time else None
+    block = resolved_block(inputs.request.block or "auto", len(part), times)
+    weights = part[_WEIGHT].unique()
+    row = {
+        "origin": name,
+        "first": str(labels.iloc[0]),
+        "last": str(labels.iloc[-1]),
+        _FITTED: int(part[_FITTED].iloc[0]) if part[_FITTED].nunique() == 1 else None,
+        "cases": len(part),
+        **({_RUNG: ", ".join(part[_RUNG].unique())} if _RUNG in part else {}),
+        _WEIGHT: float(weights[0]) if len(weights) == 1 else float("nan"),
+        "cost": float(part["cost"].mean()),
+    }
+    for rival in _RIVALS:
+        if f"{rival}_cost" in part:
+            row |= _change(part, rival, block)
+    scores = [float(part[column].mean()) for column in ("energy_score", "weight_0_energy_score")]
+    return row | {"energy_score": scores[0], "weight_0_energy_score": scores[1]}
+
+
+def _change(part: pd.DataFrame, rival: str, block: int) -> dict[str, float]:
+    """What a rival costs, in so many cases, and the forecast's actions in the same ones; and their difference."""
+    values, other = (part[column].to_numpy(np.float64) for column in ("cost", f"{rival}_cost"))
+    known = np.isfinite(other)
+    difference, means = Difference(*[float("nan")] * 3), [float("nan")] * 2
+    if known.any():
+        difference = paired_difference(values[None], other[None], block)
+        means = [float(each[known].mean()) for each in (values, other)]
+    return {
+        f"{rival}_cases": int(known.sum()),
+        f"cost_beside_{rival}": means[0],
+        f"{rival}_cost": means[1],
+        **{f"{rival}_{name}": value for name, value in zip(("change", "low", "high"), difference, strict=True)},
+    }

@@ -1,0 +1,362 @@
+"""From new data and a fitted forecaster, or an ensemble and a cost, to the action of every case."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from stakes.artifacts.fits import AboutFit, FittedSpan
+from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import Cost
+from stakes.costs.parameter_range import RangedParameter, ranged_parameter
+from stakes.data.cases import case_labels, in_utc, newest_cases
+from stakes.data.forecasts.grids import GridPoint
+from stakes.data.forecasts.members import MembersFile
+from stakes.data.forecasts.outcome_bounds import Pair
+from stakes.data.forecasts.quantiles import TailShape
+from stakes.data.tables.columns import column_numbers, column_times, zone_notes
+from stakes.data.tables.files import open_dataset
+from stakes.data.tables.layout import TableCases, TableLayout
+from stakes.data.tables.missingness import DataQuality, left_out_notes
+from stakes.data.tables.time_axis import Times
+from stakes.errors import CostError, SettingError, TableError, did_you_mean
+from stakes.forecasting.decisions import UNANSWERED, decision_notes, decision_table
+from stakes.text import number_text
+
+if TYPE_CHECKING:
+    from xarray import Dataset
+
+
+_RANGES = 3.0  # so many times the range of a column away from it is far
+_SHARE = 1 / 3  # of the smallest value: a column that stays below may be in another unit
+
+
+def part_of_fit_notes(about: Mapping[str, Any], cases: TableCases, sha256: str | None) -> tuple[str, ...]:
+    """A sentence where the fit saw these cases, or others of the same times.
+
+    Args:
+        about: What the bundle of the fit keeps, `stakes.artifacts.fits.Bundle.about`.
+        cases: The cases that the forecaster is used on.
+        sha256: Of the file of their table; None where there is none.
+    """
+    known = AboutFit.read(about)
+    if known.data is None:
+        return ()
+    fitted = known.fitted or FittedSpan(len(cases))
+    return overlap_notes(fitted, cases.times, len(cases), known.data.sha256 == sha256)
+
+
+def overlap_notes(fitted: FittedSpan, times: Times | None, cases: int, same: bool) -> tuple[str, ...]:
+    """A sentence where cases, or others of the same times, were learned from.
+
+    Args:
+        fitted: Which cases were learned from.
+        times: The times of the cases, (N,); None where they have none.
+        cases: How many cases there are.
+        same: Whether they come from the very file that was learned from.
+    """
+    if times is None or fitted.first is None or fitted.last is None:
+        count = min(fitted.cases, cases) if same else 0
+    else:
+        count = int(((times >= np.datetime64(fitted.first)) & (times <= np.datetime64(fitted.last))).sum())
+    if not count:
+        return ()
+    if same:
+        return (
+            f"this is the table of the fit: {count} of {cases} cases were part of the fit, and what they cost "
+            "says little about new cases",
+        )
+    return (
+        f"{count} of {cases} cases lie in the time of the fit, {fitted.first} to {fitted.last}; what they "
+        "cost says little about new cases if they were part of the fit",
+    )
+
+
+def unlike_fit_notes(about: Mapping[str, Any], layout: TableLayout, quality: DataQuality) -> tuple[str, ...]:
+    """A sentence for each column of features with values far from those of the fit, as in another unit.
+
+    Args:
+        about: What the bundle of the fit keeps, `stakes.artifacts.fits.Bundle.about`.
+        layout: What the columns of the table are.
+        quality: The range of each column of the table that the forecaster is used on.
+    """
+    fitted = AboutFit.read(about).quality
+    before = {} if fitted is None else fitted.columns
+    doubts = (
+        _doubt(name, before[name], quality.columns[name])
+        for name in dict.fromkeys((*layout.features, *layout.known))
+        if all({"min", "max"} <= known.get(name, {}).keys() for known in (before, quality.columns))
+    )
+    return tuple(filter(None, doubts))
+
+
+def _doubt(name: str, before: Mapping[str, float], now: Mapping[str, float]) -> str:
+    low, high = before["min"], before["max"]
+    far = _RANGES * (high - low)
+    if now["max"] - high > max(far, low - now["min"]) or _smaller(-high, -now["min"]):
+        value = now["max"]
+    elif low - now["min"] > far or _smaller(low, now["max"]):
+        value = now["min"]
+    else:
+        return ""
+    value_text, low_text, high_text = (number_text(each, 6) for each in (value, low, high))
+    return f"{name}: {value_text} where the fit saw {low_text} to {high_text}: another unit?"
+
+
+def _smaller(least: float, most: float) -> bool:
+    """Whether numbers up to `most` are small beside those from `least` on, all of one sign."""
+    return least > 0 and most < _SHARE * least
+
+
+Floats = NDArray[np.float64]
+
+
+def case_parameters(
+    cost: Cost, told: str | None, table: pd.DataFrame, layout: TableLayout, index: "pd.Index[Any]", *, needed: bool
+) -> dict[str, Floats] | None:
+    """The parameter of each case, (N,), by its name; None where nothing is told, and need not be.
+
+    A column holds the parameter in the row of a case, or, with lags, in that of the time when its forecast is issued.
+
+    Args:
+        cost: What is decided for.
+        told: "penalty=5", or "penalty=COLUMN"; None for nothing.
+        table: The table of the cases.
+        layout: What its columns are.
+        index: The cases, by their target time or data row.
+        needed: Whether a cost with a range is refused where nothing is told.
+    """
+    ranged = ranged_parameter(cost)
+    if ranged is None:
+        if told is not None:
+            raise SettingError(f"--cost-parameter is for a cost with a range, got {told!r}; --cost gives other numbers")
+        return None
+    if told is None:
+        if needed:
+            raise SettingError(
+                f"the cost has {_from_to(ranged)}: say which one, as in --cost-parameter {ranged.name}="
+                f"{ranged.range.middle:.3g}, or --cost-parameter {ranged.name}=COLUMN for a column of the table"
+            )
+        return None
+    name, sign, word = (part.strip() for part in told.partition("="))
+    if name != ranged.name or not sign or not word:
+        raise SettingError(f"--cost-parameter must be {ranged.name}=NUMBER or {ranged.name}=COLUMN, got {told!r}")
+    return {name: _values(ranged, word, table, layout, index)}
+
+
+def spread_note(cost: Cost) -> tuple[str, ...]:
+    """A sentence about cases of which nobody said to which decision maker they belong.
+
+    Args:
+        cost: What was decided for.
+    """
+    ranged = ranged_parameter(cost)
+    if ranged is None:
+        return ()
+    return (
+        f"the cost has {_from_to(ranged)}: the cases are spread evenly over that range, one decision maker each, see "
+        f"the column {ranged.name} of the cases; --cost-parameter {ranged.name}=... says which one",
+    )
+
+
+def _values(
+    ranged: RangedParameter, word: str, table: pd.DataFrame, layout: TableLayout, index: "pd.Index[Any]"
+) -> Floats:
+    try:
+        values = np.full(len(index), float(word))
+    except ValueError:
+        values = _column(word, table, layout, index)
+    if len(values):
+        ranged.require_inside(float(values.min()), float(values.max()))
+    return values
+
+
+def _column(name: str, table: pd.DataFrame, layout: TableLayout, index: "pd.Index[Any]") -> Floats:
+    known = [str(column) for column in table.columns]
+    if name not in known:
+        raise TableError(
+            f"--cost-parameter names the column {name!r}, which the table lacks; {did_you_mean(name, known)}"
+        )
+    numbers = column_numbers(table, [name], "--cost-parameter")[:, 0]
+    if layout.time is None:
+        values = numbers[index.to_numpy(np.int64) - 1]  # data rows count from 1
+    else:
+        times = pd.DatetimeIndex(index)
+        times = times - pd.Timedelta(hours=layout.lead or 0.0) if layout.lags else times
+        known_at = pd.DatetimeIndex(column_times(table, layout.time))
+        values = np.asarray(pd.Series(numbers, known_at).reindex(times), dtype=np.float64)
+    if len(lacking := np.flatnonzero(~np.isfinite(values))):
+        raise TableError(f"--cost-parameter: column {name!r} has no value for the case {index[int(lacking[0])]}")
+    return values
+
+
+def _from_to(ranged: RangedParameter) -> str:
+    return f"{ranged.name} from {ranged.range.low:g} to {ranged.range.high:g}"
+
+
+@dataclass(frozen=True, eq=False)
+class DecidedCases:
+    """The decisions of a run of `stakes decide`.
+
+    Attributes:
+        table: One row per case, its time or row first; see `stakes.forecasting.decisions.decision_table`.
+        cost: The cost that is decided for, in words; None where the fit kept none.
+        notes: Sentences for the user about the data and the decisions.
+    """
+
+    table: pd.DataFrame
+    cost: CostSpec | None
+    notes: tuple[str, ...] = ()
+
+    def require_an_answer(self) -> None:
+        """Raise where no case at all has a best action."""
+        status = self.table["status"] if "status" in self.table else pd.Series(dtype=object)
+        counts = status[status.isin(UNANSWERED)].value_counts()
+        if len(status) and counts.sum() == len(status):
+            words = " and ".join(f"{count} {word}" for word, count in counts.items())
+            raise CostError(f"none of {len(status)} decisions has a best action, see the column status: {words}")
+
+    def record(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it."""
+        unit, action_unit = (self.cost.unit, self.cost.action_unit) if self.cost else ("", "")
+        return {
+            "cost": None if self.cost is None else str(self.cost),
+            "unit": unit,
+            "action_unit": action_unit,
+            "cases": len(self.table),
+            "uncertified": int((~self.table["certified"]).sum()),
+            "notes": self.notes,
+            "rows": self.table,
+        }
+
+
+def decide_folder(
+    folder: Path,
+    table: pd.DataFrame,
+    cost: str | None,
+    levels: Sequence[float],
+    last: bool = False,
+    cost_parameter: str | None = None,
+) -> DecidedCases:
+    """The actions of a fitted forecaster for every row, or target time, whose features are there or can be drawn.
+
+    Args:
+        folder: Of the fit.
+        table: What is known now, with the columns of the fit.
+        cost: The cost in words; None takes that of the fit.
+        levels: Levels of the quantiles in the table, between 0 and 1.
+        last: Whether only the newest time, or the last row, is decided for.
+        cost_parameter: Which decision maker each case belongs to, where the cost has a range: "penalty=5", or
+            "penalty=COLUMN"; None where it has none.
+    """
+    from stakes.artifacts.fits import layout_of, open_folder  # not needed where there are members already
+    from stakes.workflows.missing_features import decidable_rows
+
+    bundle = open_folder(folder, cost)
+    layout = layout_of(bundle, folder)
+    rows = decidable_rows(folder, bundle, layout, table, last)
+    forecaster, index = bundle.forecaster, rows.features.index
+    given = case_parameters(forecaster.cost, cost_parameter, table, layout, index, needed=True)
+    (parameter,) = given.values() if given else (None,)
+    members = rows.sample(forecaster, given)
+    decided = decision_table(forecaster.cost, members, index, levels, outcomes=layout.targets, parameter=parameter)
+    if rows.moments is not None:
+        decided["missing_features"] = rows.missing
+    told = bundle.cost_spec.outcome_notes(forecaster.cost, layout.targets) if cost and bundle.cost_spec else ()
+    notes = (
+        *told,
+        *table_notes(bundle.about, layout, table, rows.quality),
+        *decision_notes(forecaster.cost, decided, members),
+    )
+    return DecidedCases(in_utc(decided), bundle.cost_spec, (*bundle.notes, *rows.notes, *notes))
+
+
+def table_notes(
+    about: Mapping[str, Any], layout: TableLayout, table: pd.DataFrame, quality: DataQuality
+) -> tuple[str, ...]:
+    """Sentences for the user about a table that a fit has decided for: its zone, its rows, its values.
+
+    Args:
+        about: What the bundle of the fit keeps, `stakes.artifacts.fits.Bundle.about`.
+        layout: What the columns of the table are.
+        table: The table as it was given.
+        quality: What was left out of the table, and the range of each of its columns.
+    """
+    return (
+        *zone_notes(table, layout.time),
+        *left_out_notes(quality),
+        *unlike_fit_notes(about, layout, quality),
+    )
+
+
+def decide_grid(
+    path: Path,
+    spec: CostSpec,
+    levels: Sequence[float],
+    *,
+    variable: str | None = None,
+    dimension: str | None = None,
+    points: Sequence[GridPoint] = (),
+    unit: str | None = None,
+    site: str | None = None,
+    together: bool = True,
+    tails: TailShape = "exponential",
+    bounds: Pair | Literal["auto"] | None = "auto",
+) -> "tuple[Dataset, tuple[str, ...]]":
+    """The actions for every time and place of a gridded file, on its own dimensions, and sentences for the user.
+
+    Args:
+        path: A NetCDF or GRIB file or a Zarr store.
+        spec: The cost in words.
+        levels: Levels of the quantiles, between 0 and 1.
+        variable: The variable, or several, separated by commas; None takes the only one with members.
+        dimension: The dimension of the members; None looks for the usual names.
+        points: The points of a grid that are wanted, each the nearest to it; none for the whole grid.
+        unit: The unit that is wanted; None takes that of the file.
+        site: The dimension of the sites, or hours, that one decision is about; None looks for the usual names.
+        together: Whether one decision is about all sites; otherwise each site has one of its own.
+        tails: What lies beyond the outermost quantiles.
+        bounds: What outcomes cannot cross, for the tails of quantiles.
+    """
+    from stakes.data.forecasts.grids import forecast_array, require_parts, site_dimension, sites_by_number
+    from stakes.forecasting.decisions import decide_array
+
+    with open_dataset(str(path)) as dataset:
+        name, cost = repr(str(path)), spec.build()
+        array, member = forecast_array(dataset, name, variable, dimension, points, unit)
+        along = site_dimension(array, member, name, site) if together else None
+        if along is None and together:
+            require_parts(array, member, name, cost)
+        notes: tuple[str, ...] = ()
+        if along is not None:
+            array, sites, notes = sites_by_number(array, along, name, site, bool(points))
+            notes += tuple(spec.outcome_notes(cost, sites))
+        with naming_own_cost(cost):
+            decided = decide_array(array.load(), cost, levels, member=member, site=along, tails=tails, bounds=bounds)
+        return decided, notes
+
+
+def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float], last: bool = False) -> DecidedCases:
+    """The actions of least expected cost over the members, without any fitting.
+
+    Args:
+        ensemble: The members of every case.
+        spec: The cost in words.
+        levels: Levels of the quantiles in the table, between 0 and 1.
+        last: Whether only the newest time, or the last row, is decided for.
+    """
+    doubts = spec.doubts(ensemble.equal_members.reshape(-1, ensemble.members.shape[2]), ensemble.targets)
+    rows = newest_cases(ensemble.index) if last else slice(None)
+    labels = case_labels(ensemble.index)[rows]
+    cost = spec.build()
+    members = ensemble.members[rows]
+    decided = decision_table(cost, members, labels, levels, ensemble.weights, ensemble.targets)
+    if ensemble.horizon is not None:
+        decided.insert(labels.nlevels, "horizon", ensemble.horizon[rows])
+    notes = decision_notes(cost, decided, members, ensemble.weights)
+    return DecidedCases(in_utc(decided), spec, (*ensemble.notes, *doubts, *notes))

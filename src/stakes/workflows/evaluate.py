@@ -1,0 +1,373 @@
+"""What a forecaster, or an ensemble, was worth where the outcomes are known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+
+from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.spec import CostSpec
+from stakes.costs.parameter_range import ranged_parameter, with_parameter
+from stakes.data.cases import case_labels, in_utc, told_labels
+from stakes.data.forecasts.members import MembersFile
+from stakes.data.tables.columns import zone_notes
+from stakes.data.tables.layout import TableCases
+from stakes.data.tables.missingness import left_out_notes
+from stakes.evaluation.case_metrics import (
+    VALUES_SHOWN,
+    CaseMetrics,
+    WorthAtValue,
+    constant_notes,
+    hindsight_note,
+    part_by_part,
+    todays_cost,
+    todays_notes,
+    unpaid_notes,
+    unpaid_today_notes,
+)
+from stakes.evaluation.headroom import automatic_block, resolved_block
+from stakes.evaluation.intervals import Resampling, paired_difference
+from stakes.evaluation.metrics import LEVELS, Assessor, Region, region_between
+from stakes.evaluation.selection import LEAST_BLOCKS
+from stakes.evaluation.study import AXES, Study
+from stakes.evaluation.vector_cases import JudgedParts, judged_parts
+from stakes.forecasting.answers import Which
+from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.reports.fit_sentences import cheaper_sentence
+from stakes.workflows.decide import part_of_fit_notes, unlike_fit_notes
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ForecasterJudgement:
+    """A fitted forecaster, and weight 0 where there is another, judged on the same cases.
+
+    Attributes:
+        forecaster: The fitted forecaster.
+        cases: The cases it was judged on, with their outcomes.
+        metrics: What was measured of every case.
+        regions: Thirds of the outcomes by name, for the metrics of these alone.
+        parts: What is shown of decisions with many parts; None where they are about one number.
+    """
+
+    forecaster: DecisionAwareForecaster
+    cases: TableCases
+    metrics: CaseMetrics
+    regions: Mapping[str, Region]
+    parts: JudgedParts | None = None
+
+    @property
+    def block(self) -> int:
+        """How many neighbouring cases belong together: as the forecaster has it, or by their times."""
+        return resolved_block(self.forecaster.block, len(self.cases), self.cases.times)
+
+    def table(self, block: int | None = None) -> pd.DataFrame:
+        """One row per metric; see `stakes.evaluation.case_metrics` and `CaseMetrics.summary`."""
+        return self.metrics.summary(block or self.block)
+
+    def study(self) -> Study:
+        """The judgement as a study, with the lower, middle and upper third of the outcomes as its regions."""
+        described = {
+            "members": int(self.forecaster.members),
+            "decision_weight": self.forecaster.decision_weight_,
+            "targets": list(self.forecaster.target_names_),
+        }
+        judged = {self.forecaster.decision_weight_: self.metrics.chosen}
+        if self.metrics.weight_0 is not None:
+            judged[0.0] = self.metrics.weight_0
+        return Study(_forecasts(judged), _cases(self), described, self.block)
+
+
+def judge_forecaster(
+    forecaster: DecisionAwareForecaster, cases: TableCases, cost_parameters: Mapping[str, Floats] | None = None
+) -> ForecasterJudgement:
+    """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case.
+
+    Args:
+        forecaster: A fitted one.
+        cases: With outcomes, in time order; today's action where it is known.
+        cost_parameters: The parameter of each case, (N,), where the cost has a range; None spreads them over it.
+    """
+    regions = _thirds(Assessor(forecaster.cost), _outcome(cases))
+    assert cases.outcomes is not None
+    whose = forecaster.decision_makers(len(cases), cost_parameters)
+
+    def assessed(which: Which) -> dict[str, Floats]:
+        metrics = forecaster.assess(cases.features, cases.outcomes, which, regions, cost_parameters=whose or None)
+        return {**whose, **part_by_part(metrics, forecaster.cost, forecaster.target_names_)}
+
+    chosen = assessed("chosen")
+    weight_0 = assessed("baseline") if forecaster.baseline_models_ else None
+    today = _today(forecaster, cases, whose)
+    metrics = CaseMetrics(cases.outcomes, chosen, int(forecaster.members), weight_0, today)
+    return ForecasterJudgement(forecaster, cases, metrics, regions, _parts(forecaster, cases, chosen["cost"]))
+
+
+def judge_by_parameter(forecaster: DecisionAwareForecaster, cases: TableCases, block: int) -> tuple[WorthAtValue, ...]:
+    """What all cases cost at some values of the cost's range; nothing where it has none.
+
+    Args:
+        forecaster: A fitted one.
+        cases: With outcomes, in time order.
+        block: How many neighbouring cases belong together.
+    """
+    ranged = ranged_parameter(forecaster.cost)
+    if ranged is None:
+        return ()
+    told = []
+    for value in ranged.range.points(VALUES_SHOWN):
+        costs = partial(forecaster.realised_cost, cases.features, cases.outcomes, cost_parameters={ranged.name: value})
+        paid, constant = costs(), costs("climatology")
+        worth = WorthAtValue(value, float(paid.mean()), float(constant.mean()))
+        if forecaster.baseline_models_:
+            plain = costs("baseline")
+            mean, low, high = paired_difference(paid[None], plain[None], block)
+            worth = replace(worth, weight_0_cost=float(plain.mean()), change=(mean, low, high))
+        told.append(worth)
+    return tuple(told)
+
+
+def _parts(forecaster: DecisionAwareForecaster, cases: TableCases, paid: Floats) -> JudgedParts | None:
+    """A few cases part by part, and what limits cost."""
+
+    def draw(rows: NDArray[np.int64], most: int | None) -> torch.Tensor:
+        count = int(forecaster.members) if most is None else min(most, int(forecaster.members))
+        return torch.from_numpy(forecaster.sample(cases.features.iloc[rows], count))
+
+    return judged_parts(forecaster.cost, forecaster.target_names_, _outcome(cases).numpy(), paid, draw)
+
+
+def _today(
+    forecaster: DecisionAwareForecaster, cases: TableCases, whose: Mapping[str, Floats]
+) -> dict[str, Floats] | None:
+    """Today's action and what it costs."""
+    if cases.baseline_action is None:
+        return None
+    cost = forecaster.cost
+    for name, values in whose.items():
+        cost = with_parameter(cost, name, torch.from_numpy(values))
+    paid = todays_cost(cost, cases.baseline_action, _outcome(cases))
+    today = {"action": cases.baseline_action, "cost": paid}
+    return part_by_part(today, forecaster.cost, forecaster.target_names_)
+
+
+def _outcome(cases: TableCases) -> torch.Tensor:
+    assert cases.outcomes is not None
+    return torch.from_numpy(cases.outcomes.to_numpy(np.float64, copy=True))
+
+
+def _thirds(assessor: Assessor, outcome: torch.Tensor) -> dict[str, Region]:
+    lower, upper = np.quantile(assessor.total(outcome).numpy(), [1 / 3, 2 / 3])
+    return {
+        "low": region_between(assessor.total, upper=lower),
+        "middle": region_between(assessor.total, lower=lower, upper=upper),
+        "high": region_between(assessor.total, lower=upper),
+    }
+
+
+def _forecasts(judged: Mapping[float, Mapping[str, Floats]]) -> xr.Dataset:
+    weights = sorted(judged)
+    first = judged[weights[0]]
+    variables = {}
+    for name in first:
+        if name == "climatology_cost":
+            continue
+        values = np.stack([judged[weight][name] for weight in weights])[None, None, :, None]
+        variables[name] = ((*AXES, "level") if name == "quantile" else AXES, values.astype(np.float32))
+    coordinates = {"parameter": [0.0], "group": [0.0], "decision_weight": weights, "seed": [0.0]}
+    return xr.Dataset(variables, {**coordinates, "case": np.arange(len(first["cost"])), "level": list(LEVELS)})
+
+
+def _cases(judgement: ForecasterJudgement) -> xr.Dataset:
+    """What does not depend on the forecast: the outcome, the best constant action's cost, and today's action's."""
+    outcome = _outcome(judgement.cases)
+    columns: dict[str, NDArray[Any]] = {
+        "outcome": Assessor(judgement.forecaster.cost).total(outcome).numpy(),
+        "climatology_cost": judgement.metrics.chosen["climatology_cost"],
+        **{f"observed_{name}": region(outcome).numpy() for name, region in judgement.regions.items()},
+    }
+    if judgement.cases.times is not None:
+        columns["time"] = judgement.cases.times
+    today = judgement.metrics.today or {}
+    columns |= {f"baseline_{name}": values for name, values in today.items()}
+    variables = {name: (("parameter", "group", "case"), values[None, None]) for name, values in columns.items()}
+    return xr.Dataset(variables, {"parameter": [0.0], "group": [0.0], "case": np.arange(len(judgement.cases))})
+
+
+_ROUNDING = 1e-9  # of the cost
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Metrics with their 95 % intervals, and every case.
+
+    Attributes:
+        table: One row per metric.
+        cases: One row per case.
+        cost: The cost in words; None where the fit kept none.
+        block: How many neighbouring cases depend on each other.
+        notes: Sentences for the user about the cases and the cost.
+        subject: What was judged, where its folder alone does not say it; empty otherwise.
+        unpaid: The times or names of cases that are not judged, because their cost is infinite.
+        alarms: Sentences about simple ways to decide that would have been cheaper.
+    """
+
+    table: pd.DataFrame
+    cases: pd.DataFrame
+    cost: CostSpec | None
+    block: int
+    notes: tuple[str, ...] = ()
+    subject: str = ""
+    unpaid: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What the table is of."""
+        unit = f", cost in {self.cost.unit}" if self.cost is not None and self.cost.unit else ""
+        drawn = f"blocks of {self.block} neighbours" if self.block > 1 else "single cases"
+        subject = f"{self.subject}: " if self.subject else ""
+        judged = f"{len(self.cases)} case{'s' if len(self.cases) > 1 else ''}"
+        if self.unpaid:
+            judged = f"means of the {len(self.cases)} of {len(self.cases) + len(self.unpaid)} cases of finite cost"
+        intervals = f"95 % intervals from {drawn}" if len(self.cases) > 1 else "too few for intervals"
+        return f"{subject}{judged}, {intervals}{unit}"
+
+    def record(self) -> dict[str, Any]:
+        """The table for machines."""
+        return {
+            "subject": self.subject,
+            "cost": None if self.cost is None else str(self.cost),
+            "unit": self.cost.unit if self.cost is not None else "",
+            "cases": len(self.cases),
+            "unpaid_cases": self.unpaid,
+            "block": self.block,
+            "notes": self.notes,
+            "alarms": self.alarms,
+            "metrics": self.table,
+        }
+
+
+def alarms_of(cases: CaseMetrics, block: int, spec: CostSpec | None, each_site: bool = False) -> tuple[str, ...]:
+    """Why not to follow the forecast: climatology was cheaper, even if by chance, or today's actions beyond doubt.
+
+    Args:
+        cases: What was measured of every case.
+        block: How many neighbouring cases depend on each other.
+        spec: The cost in words; None where it is not known.
+        each_site: Whether each site has a constant action of its own.
+    """
+    cost, unit = cases.chosen["cost"], "" if spec is None else spec.unit
+    resampling = Resampling(len(cost), block=min(block, len(cost)))
+    constant = "one action per site for all its cases" if each_site else "one action for all cases"
+    rivals = {"today's actions": None if cases.today is None else cases.today["cost"]}
+    rivals[constant] = cases.chosen["climatology_cost"]
+    said = []
+    for who, rival in rivals.items():
+        if rival is None or not np.isfinite(rival).any():
+            continue
+        ours, theirs = sides = resampling.pair(cost[None, None], rival[None, None])
+        change = (ours - theirs).interval()
+        proven = change.low > 0 and np.isfinite(rival).sum() >= LEAST_BLOCKS * resampling.block
+        if proven or (who == constant and change.mean > _ROUNDING * abs(ours.estimate)):
+            said.append(cheaper_sentence(who, "these cases", sides, unit, bool(proven)))
+    return tuple(said)
+
+
+def evaluate_folder(
+    folder: Path,
+    table: pd.DataFrame,
+    cost: str | None,
+    block: int | None = None,
+    sha256: str | None = None,
+    baseline_action: str | None = None,
+    cost_parameter: str | None = None,
+) -> Evaluation:
+    """A fitted forecaster on a table with outcomes; weight 0 and today's action beside it where they are known.
+
+    Args:
+        folder: Of the fit.
+        table: With the columns of the fit, and the outcomes.
+        cost: The cost in words; None takes that of the fit.
+        block: How many neighbouring cases depend on each other; None tells by their times.
+        sha256: Of the table's file, by which the table of the fit itself is known.
+        baseline_action: The column of today's action; None takes that of the fit.
+        cost_parameter: Which decision maker each case belongs to, where the cost has a range: "penalty=5", or
+            "penalty=COLUMN"; None spreads the cases over the range.
+    """
+    from stakes.artifacts.fits import layout_of, open_folder
+    from stakes.workflows.decide import case_parameters, spread_note
+
+    bundle = open_folder(folder, cost)
+    layout = layout_of(bundle, folder)
+    layout = replace(layout, baseline_action=baseline_action or layout.baseline_action)
+    cases = layout.cases(table)
+    cost_of_fit = bundle.forecaster.cost
+    given = case_parameters(cost_of_fit, cost_parameter, table, layout, cases.features.index, needed=False)
+    with naming_own_cost(cost_of_fit):
+        judgement = judge_forecaster(bundle.forecaster, cases, given)
+    block = block or judgement.block
+    told = bundle.cost_spec.outcome_notes(cost_of_fit, layout.targets) if cost and bundle.cost_spec else ()
+    notes = (
+        *bundle.notes,
+        *told,
+        *(spread_note(cost_of_fit) if given is None else ()),
+        *zone_notes(table, layout.time),
+        *left_out_notes(cases.quality),
+        *part_of_fit_notes(bundle.about, cases, sha256),
+        *unlike_fit_notes(bundle.about, layout, cases.quality),
+        *todays_notes(cost_of_fit, cases.baseline_action, len(layout.targets)),
+    )
+    metrics = judgement.metrics
+    alarms = alarms_of(metrics, block, bundle.cost_spec)
+    return Evaluation(judgement.table(block), in_utc(metrics.table()), bundle.cost_spec, block, notes, alarms=alarms)
+
+
+def evaluate_members(
+    ensemble: MembersFile,
+    outcomes: pd.DataFrame,
+    spec: CostSpec,
+    block: int | None = None,
+    baseline_action: NDArray[np.float64] | None = None,
+) -> Evaluation:
+    """An ensemble of at least two members on the outcomes of its cases, of which some are known.
+
+    Args:
+        ensemble: The members of each case.
+        outcomes: The outcomes of the same cases, NaN where they are not known.
+        spec: The cost.
+        block: How many neighbouring cases depend on each other; None for as many as depend on each other.
+        baseline_action: Today's action (N,), NaN where it is not known; None where it never is.
+    """
+    order = np.argsort(ensemble.index.get_level_values(0), kind="stable")
+    sites = None if ensemble.site_of_case is None else ensemble.site_of_case[order]
+    seen = pd.DataFrame(outcomes.to_numpy()[order], case_labels(ensemble.index[order]), outcomes.columns)
+    action = None if baseline_action is None else baseline_action[order]
+    cost = spec.build()
+    with naming_own_cost(cost):
+        cases = CaseMetrics.of_ensemble(ensemble.members[order], seen, cost, action, ensemble.weights, sites)
+    index = cases.outcomes.index
+    unpaid = told_labels(cases.unpaid.index[cases.unpaid])
+    left_out = len(order) - len(cases.unpaid)
+    missing = (f"{left_out} of {len(order)} cases have no outcome and are left out",) if left_out else ()
+    moments = index.get_level_values(0)
+    block = block or automatic_block(moments.to_numpy() if isinstance(moments, pd.DatetimeIndex) else len(index))
+    notes = (
+        *ensemble.notes,
+        *missing,
+        *unpaid_notes(unpaid, len(index)),
+        *spec.doubts(cases.outcomes.to_numpy(), list(cases.outcomes.columns)),
+        *todays_notes(cost, action, len(outcomes.columns)),
+        *unpaid_today_notes(None if cases.today is None else cases.today["cost"]),
+        *(constant_notes(cases.chosen["climatology_cost"]) or (hindsight_note(sites is not None),)),
+    )
+    alarms = alarms_of(cases, block, spec, sites is not None)
+    return Evaluation(cases.summary(block), in_utc(cases.table()), spec, block, notes, unpaid=unpaid, alarms=alarms)

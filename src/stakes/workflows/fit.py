@@ -1,0 +1,406 @@
+"""From a table and a cost to a fitted forecaster, judged on held-out rows; and the same again on new data."""
+
+import json
+import platform
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+import stakes
+from stakes.artifacts.cost import chosen_cost
+from stakes.artifacts.fits import AboutFit, layout_of, load_bundle, open_folder, save_bundle
+from stakes.artifacts.manifest import bundle_files, errors_name, is_bundle, record_file
+from stakes.console import StatusLines
+from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.spec import cost_again
+from stakes.costs.parameter_range import ranged_parameter
+from stakes.data.cases import save_cases
+from stakes.data.tables.layout import TableCases
+from stakes.data.tables.tables import read_table, without_noise
+from stakes.errors import InterruptedTraining, SettingError, StakesError
+from stakes.evaluation.case_metrics import WorthAtValue, summary_table
+from stakes.evaluation.headroom import Headroom
+from stakes.evaluation.intervals import paired_difference
+from stakes.evaluation.selection import Ladder
+from stakes.evaluation.study import Study
+from stakes.files import locked, read_json, write_json
+from stakes.forecasting.answers import require_one_decision_maker
+from stakes.forecasting.corrections import correction_sentence
+from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.reports.comparison import JudgedFit
+from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
+from stakes.reports.fit_sentences import alarm_sentences, today_sentence, verdict
+from stakes.reports.selection_text import CHANGES, shown_ladder
+from stakes.settings import from_plain, json_value, to_plain
+from stakes.text import amount_text, change_text, count_text
+from stakes.training.checkpoints import MANIFEST
+from stakes.training.execution import Execution, stop_on_interrupt
+from stakes.training.policy import require_one_action
+from stakes.workflows.evaluate import judge_by_parameter, judge_forecaster
+from stakes.workflows.fit_settings import FitSettings
+from stakes.workflows.inputs import FitInputs, FitRequest, claim_folder, read_request, request_record
+from stakes.workflows.missing_features import FEATURE_MOMENTS, save_moments
+
+FIT = "fit.json"
+"""What was asked, in the folder of a fit."""
+
+_HEADROOM, _LADDER = "headroom.json", "ladder.json"
+_CHECKPOINTS, _SERVICE_CHECKPOINTS = "checkpoints", "checkpoints/service"
+_OUTCOMES_KEPT = 2000  # of the training outcomes, for the figure of the cost
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """What a fit leaves.
+
+    Attributes:
+        folder: Where it was made.
+        table: What it was worth on the test cases, one row per metric.
+        sentences: What to know about it.
+        decision_weight: The weight that was taken; None where nothing was trained.
+        unit: Of the cost.
+        ladder: What each rung was worth; None where the ladder was not climbed.
+        by_parameter: What the forecast was worth at some values of the cost's range, one row each; None without one.
+    """
+
+    folder: Path
+    table: pd.DataFrame
+    sentences: tuple[str, ...]
+    decision_weight: float | None
+    unit: str = ""
+    ladder: Ladder | None = None
+    by_parameter: pd.DataFrame | None = None
+
+    @property
+    def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
+        """What people are shown, each with its title."""
+        judged = (f"costs in {self.unit}" if self.unit else "", self.table)
+        many = (
+            () if self.by_parameter is None else (("all test cases, for one decision maker each", self.by_parameter),)
+        )
+        if self.ladder is None:
+            return (judged, *many)
+        title = f"the ladder on {self.ladder.cases:,} validation cases: {CHANGES}"
+        return ((title, shown_ladder(self.ladder, self.unit, refitted=True)), judged, *many)
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "folder": str(self.folder),
+            "decision_weight": self.decision_weight,
+            "rung": None if self.ladder is None else self.ladder.taken.name,
+            "unit": self.unit,
+            "sentences": list(self.sentences),
+            "ladder": None if self.ladder is None else self.ladder.record(),
+            "evaluation": without_noise(self.table),
+            **({} if self.by_parameter is None else {"by_parameter": without_noise(self.by_parameter)}),
+        }
+
+
+def run_fit(
+    request: FitRequest,
+    out: Path,
+    *,
+    device: str = "auto",
+    workers: int | None = None,
+    quiet: bool = False,
+    headroom: bool = True,
+    headroom_only: bool = False,
+) -> FitResult:
+    """Fit, judge and report; a second call with the same request goes on where the first was interrupted.
+
+    Args:
+        request: What is fitted, and how.
+        out: The folder to make.
+        device: "cpu", "cuda", or "auto": the GPU where there is one.
+        workers: Processes at once; None for one per core, or one on a GPU.
+        quiet: Whether nothing is told meanwhile.
+        headroom: Whether to ask first whether there is anything to gain.
+        headroom_only: Whether to ask only that.
+    """
+    inputs, execution, say = FitInputs.read(request), Execution(device, workers, quiet), StatusLines(quiet)
+    record = request_record(request, inputs.spec, inputs.sha256)
+    if headroom_only:
+        require_one_action(inputs.cost)
+        require_one_decision_maker(inputs.cost)
+    many = isinstance(inputs.cost, ProgramCost | PartsCost) or inputs.spec.ranged is not None
+    headroom = headroom and not many  # parts, or decision makers, of which it is not known
+    _, notes = inputs.split, inputs.notes  # there must be a split, and a cost that works, before there is a folder
+    with locked(out), naming_own_cost(inputs.cost):
+        claim_folder(out / FIT, record, "fit")
+        for note in notes:
+            say(f"note: {note}")
+        if is_bundle(out):
+            return _kept(inputs, out)
+        for note in inputs.too_few_notes:
+            say(f"note: {note}")
+        gain = _headroom(inputs, out, execution, say) if headroom or headroom_only else None
+        if headroom_only:
+            assert gain is not None
+            return FitResult(out, _headroom_table(gain), (gain.sentence,), None, inputs.spec.unit)
+        return _fit(inputs, out, execution, say, gain)
+
+
+def resume_fit(folder: Path, execution: Execution, cost: str | None = None) -> FitResult:
+    """Go on with a fit that was interrupted, with the data it was asked for.
+
+    Args:
+        folder: Where it was made.
+        execution: Where and how the models are trained.
+        cost: The user's own cost, again; None for one of the library.
+    """
+    request, kept, _ = read_request(folder / FIT)
+    request = replace(request, cost=cost_again(kept, cost))
+    headroom = (folder / _HEADROOM).exists() or not (folder / _CHECKPOINTS).exists()  # else it was not wanted
+    device, workers, quiet = execution.device, execution.workers, execution.quiet
+    return run_fit(request, folder, device=device, workers=workers, quiet=quiet, headroom=headroom)
+
+
+def _headroom(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines) -> Headroom:
+    file = out / _HEADROOM
+    if file.exists():
+        return from_plain(Headroom, read_json(file))
+    say("asking whether there is anything to gain: training a forecast on its score alone")
+    cases, _ = inputs.split
+    forecaster = inputs.forecaster(execution)
+    headroom = forecaster.headroom(cases.features, cases.outcomes, times=cases.times)
+    write_json(file, to_plain(headroom))
+    return headroom
+
+
+def _headroom_table(headroom: Headroom) -> pd.DataFrame:
+    costs = {"forecast": headroom.forecast_cost, "policy": headroom.policy_cost}
+    costs |= {"climatology": headroom.climatology_cost, "foresight": headroom.foresight_cost}
+    return pd.DataFrame({"decided by": list(costs), "mean cost": list(costs.values())})
+
+
+def _fit(inputs: FitInputs, out: Path, execution: Execution, say: StatusLines, headroom: Headroom | None) -> FitResult:
+    cases, test = inputs.split
+    forecaster = inputs.forecaster(execution)
+    say(f"training on {len(cases)} cases")
+    _trained(forecaster.fit, cases, out, _CHECKPOINTS)
+    metrics, study, parts = {}, None, None
+    by_parameter: tuple[WorthAtValue, ...] = ()
+    if test is not None:
+        say(f"judging on the last {len(test)} cases")
+        judgement = judge_forecaster(forecaster, test)
+        rows = judgement.table().to_dict("records")
+        metrics = {row["metric"]: {key: row[key] for key in row if key != "metric"} for row in rows}
+        study, parts = judgement.study(), judgement.parts
+        by_parameter = judge_by_parameter(forecaster, test, judgement.block)
+        study.save(out / "evaluation")
+        save_cases(out, test)
+        forecaster.ladder_ = forecaster.tested_ladder(test.features, test.outcomes, times=test.times)
+        if not inputs.request.hold_test:
+            say(f"training on all {len(inputs.cases)} cases, those to judge by included, for service")
+            _trained(forecaster.refit, inputs.cases, out, _SERVICE_CHECKPOINTS)
+    about = _about(inputs, headroom, metrics, forecaster, execution) | {"parts": to_plain(parts) if parts else None}
+    about |= {"by_parameter": [to_plain(each) for each in by_parameter]} if by_parameter else {}
+    save_moments(out, inputs.served.features)
+    if forecaster.ladder_ is not None:
+        write_json(out / _LADDER, forecaster.ladder_.record())
+    kept = json.loads(json.dumps(json_value(about), sort_keys=True))  # in the order in which the bundle has it
+    judged = None
+    if study is not None:
+        _, words, _ = chosen_cost(inputs.spec.record(), inputs.cost)
+        judged = JudgedFit.from_about(study, inputs.cost, words, forecaster.frontier_, kept, forecaster.ladder_)
+        about |= {"alarms": alarm_sentences(judged)}
+    save_bundle(out, forecaster, cost_spec=inputs.spec, layout=inputs.layout, about=about)
+    return _finished(inputs, out, AboutFit.read(kept), judged, forecaster)
+
+
+def _kept(inputs: FitInputs, out: Path) -> FitResult:
+    """What a finished fit said."""
+    bundle = load_bundle(out, cost=inputs.cost)
+    with errors_name(out / MANIFEST):
+        about = AboutFit.read(bundle.about)
+    judged = judged_fit_of(bundle, out) if about.metrics else None
+    return _finished(inputs, out, about, judged, bundle.forecaster)
+
+
+def _finished(
+    inputs: FitInputs, out: Path, about: AboutFit, judged: JudgedFit | None, forecaster: DecisionAwareForecaster
+) -> FitResult:
+    """What is left to do once the bundle is saved, and what the fit says."""
+    shutil.rmtree(out / _CHECKPOINTS, ignore_errors=True)
+    recorded = bundle_files(out)
+    evaluation = sorted(str(path.relative_to(out)) for path in out.glob("evaluation/*") if path.is_file())
+    others = [name for name in (FEATURE_MOMENTS, _LADDER) if (out / name).is_file()]
+    if fresh := [name for name in (*evaluation, *others) if name not in recorded]:
+        record_file(out, *fresh)
+    if judged is not None and not (out / REPORT).exists():
+        write_fit_report(judged, out)
+    said, weight, unit = _sentences(about, judged, out), forecaster.decision_weight_, inputs.spec.unit
+    by_parameter = _by_parameter(inputs, about)
+    return FitResult(out, summary_table(about.metrics), said, weight, unit, forecaster.ladder_, by_parameter)
+
+
+def _by_parameter(inputs: FitInputs, about: AboutFit) -> pd.DataFrame | None:
+    if inputs.spec.ranged is None or not about.by_parameter:
+        return None
+    rows = []
+    for each in about.by_parameter:
+        row = {inputs.spec.ranged.name: each.value, "cost": each.cost, "climatology_cost": each.climatology_cost}
+        if each.change is not None and each.weight_0_cost is not None:
+            names = ("difference", "difference_low", "difference_high")
+            row |= {"weight_0_cost": each.weight_0_cost, **dict(zip(names, each.change, strict=True))}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _trained(fit: Callable[..., DecisionAwareForecaster], cases: TableCases, out: Path, checkpoints: str) -> None:
+    with stop_on_interrupt() as stop:
+        try:
+            fit(cases.features, cases.outcomes, times=cases.times, checkpoints=out / checkpoints, stop=stop)
+        except (InterruptedTraining, KeyboardInterrupt):
+            raise InterruptedTraining(
+                f"interrupted; everything is saved, the same command or `stakes resume {out}` goes on from there"
+            ) from None
+
+
+def _about(
+    inputs: FitInputs,
+    headroom: Headroom | None,
+    metrics: Mapping[str, Any],
+    forecaster: DecisionAwareForecaster,
+    execution: Execution,
+) -> dict[str, Any]:
+    quality = inputs.cases.quality
+    before_test, _ = inputs.split
+    assert before_test.outcomes is not None
+    outcomes = before_test.outcomes.to_numpy(np.float64)
+    every = -(-len(outcomes) // _OUTCOMES_KEPT)
+    settings = {field.name: to_plain(getattr(inputs.request, field.name)) for field in fields(FitSettings)}
+    return {
+        "data": {
+            "file": Path(inputs.request.data).name,
+            "rows": quality.rows,
+            "sha256": inputs.sha256,
+            "first": quality.first,
+            "last": quality.last,
+        },
+        "metrics": metrics,
+        "headroom": None if headroom is None else to_plain(headroom),
+        "quality": to_plain(quality),
+        "outcomes": outcomes[::every].tolist(),
+        "reason": _reason(forecaster),
+        "bounds": _bounds(forecaster),
+        "leaks": forecaster.leaks_,
+        "correction": _correction(forecaster),
+        "fitted": _fitted(inputs.served),
+        "settings": {"cost": str(inputs.spec.kept()), **settings, **to_plain(inputs.layout)},
+        "provenance": {
+            "data": Path(inputs.request.data).name,
+            "stakes": stakes.__version__,
+            "torch, numpy, pandas": f"{torch.__version__}, {np.__version__}, {pd.__version__}",
+            "python": platform.python_version(),
+            "trained on": execution.resolved_device,
+            **({"fitted on": inputs.served_sentence} if metrics else {}),
+        },
+    }
+
+
+def _fitted(cases: TableCases) -> dict[str, Any]:
+    """How many cases the fit saw, and from when to when."""
+    first, last = (None, None) if cases.times is None else (str(cases.times[0]), str(cases.times[-1]))
+    return {"cases": len(cases), "first": first, "last": last}
+
+
+def _reason(forecaster: DecisionAwareForecaster) -> str:
+    chosen = forecaster.ladder_ or forecaster.frontier_
+    return f"Decision weight {forecaster.decision_weight_:g}, as given." if chosen is None else chosen.reason
+
+
+def _bounds(forecaster: DecisionAwareForecaster) -> tuple[str, ...]:
+    """A sentence for each bound of an outcome that nobody gave."""
+    bounds = forecaster.outcome_bounds_
+    return () if bounds is None else bounds.sentences(forecaster.target_names_)
+
+
+def _correction(forecaster: DecisionAwareForecaster) -> str:
+    correction = forecaster.correction_
+    return "" if correction is None else correction_sentence(correction, forecaster.target_names_)
+
+
+def _sentences(about: AboutFit, judged: JudgedFit | None, out: Path) -> tuple[str, ...]:
+    """What speaks against the forecast, what was taken and why, and how it did on the test cases."""
+    sentences = [*([] if about.headroom is None else [about.headroom.sentence]), about.reason, *about.bounds]
+    sentences += [about.correction] if about.correction else []
+    if judged is None:
+        return (*about.leaks, *sentences, "No case was kept to judge by: no report.")
+    if judged.ladder is not None or judged.weight or judged.frontier is None:  # else the verdict is the reason
+        sentences.append(verdict(judged)[0])
+    seen = judged.provenance.get("fitted on", "")  # not in folders of earlier versions
+    others = (*today_sentence(judged), *([seen] if seen else []))
+    return (*alarm_sentences(judged), *sentences, *others, f"Report: {out / REPORT}")
+
+
+_NOT_COMPARED = "The old forecast and the new one are not compared"
+
+
+def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: Execution) -> FitResult:
+    """Fit again, to new data, what was asked for before, and compare both on cases that neither has seen.
+
+    Args:
+        folder: Of the old fit.
+        data: The file of the new table.
+        out: The folder to make.
+        cost: Takes the place of the old cost; None for the old one, if it is of the library.
+        execution: Where and how the models are trained.
+    """
+    if out.resolve() == folder.resolve():
+        raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old fit")
+    if not (folder / FIT).is_file():
+        raise SettingError(f"{folder} is no folder of a fit: there is no {FIT}")
+    request, kept, _ = read_request(folder / FIT)
+    wanted = cost_again(kept, None) if cost is None else cost
+    request = replace(request, data=str(data), cost=wanted)
+    result = run_fit(
+        request, out, device=execution.device, workers=execution.workers, quiet=execution.quiet, headroom=False
+    )
+    try:
+        sentence = _compared(folder, request, result)
+    except StakesError as error:
+        sentence = f"{_NOT_COMPARED}: {error}."
+    return replace(result, sentences=(*result.sentences, sentence))
+
+
+def _compared(folder: Path, request: FitRequest, result: FitResult) -> str:
+    """What both cost on those test cases of the new fit that are newer than the old one."""
+    if not (result.folder / "evaluation").is_dir() or result.decision_weight is None:
+        return f"{_NOT_COMPARED}: no case was kept to judge by."
+    old = open_folder(folder, request.cost)
+    fitted, study = AboutFit.read(old.about).fitted, Study.load(result.folder / "evaluation")
+    if fitted is None or fitted.last is None or "time" not in study.cases:
+        return f"{_NOT_COMPARED}: without times nobody knows which cases are newer than the old fit."
+    table = read_table(Path(request.data), separator=request.separator, encoding=request.encoding)
+    cases = layout_of(old, folder).cases(table)
+    times = pd.DatetimeIndex(study.case_values("time")[0])
+    newer = times[times > np.datetime64(fitted.last)].intersection(pd.DatetimeIndex(cases.features.index))
+    if not len(newer):
+        return f"{_NOT_COMPARED}: no test case is newer than the old fit, which has seen all up to {fitted.last}."
+    assert cases.outcomes is not None
+    places, weight = times.get_indexer(newer), result.decision_weight
+    ranged = ranged_parameter(old.forecaster.cost)
+    whose = None
+    if ranged is not None:  # the decision makers that the new fit was judged for
+        values = study.values(ranged.name, weight)[0, 0, places].astype(np.float64)
+        whose = {ranged.name: values.clip(ranged.range.low, ranged.range.high)}
+    paid = old.forecaster.assess(cases.features.loc[newer], cases.outcomes.loc[newer], cost_parameters=whose)["cost"]
+    new = study.values("cost", weight)[0, 0, places]
+    change = paired_difference(new[None], paid[None], study.block)
+    verdict = "costs less than" if change.mean < 0 else "costs more than"
+    if not change.significant:
+        verdict = "cannot be told apart by its cost from"
+    costs = [amount_text(float(each.mean()), result.unit) for each in (new, paid)]
+    return (
+        f"On the {count_text(len(newer), 'test case')} newer than the old fit the new forecast {verdict} the old one: "
+        f"{costs[0]} against {costs[1]} per case (change {change_text(change)})."
+    )

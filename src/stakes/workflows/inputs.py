@@ -1,0 +1,295 @@
+"""What is asked of a fit, and the data read: the cases to fit on, those to judge by, and what to know about them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+
+from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import Cost
+from stakes.costs.parameter_range import ParameterColumn
+from stakes.data.forecasts.outcome_bounds import written_pair
+from stakes.data.tables.columns import likely_directions
+from stakes.data.tables.layout import TableCases, TableLayout
+from stakes.data.tables.missingness import left_out_notes
+from stakes.data.tables.tables import read_table
+from stakes.errors import SettingError, StakesError, TableError
+from stakes.evaluation.case_metrics import todays_cost, todays_notes
+from stakes.evaluation.selection import too_few_to_choose
+from stakes.files import content_digest, read_json, write_json
+from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.forecasting.plan import divided_rows
+from stakes.settings import canonical_text, from_plain, shown, to_plain
+from stakes.training.execution import Execution
+from stakes.workflows.fit_settings import FitSettings
+
+_SHARED = (
+    *("model", "base", "decision_weight", "conditioned", "members", "ensemble", "ladder", "fresh_errors"),
+    *("epochs", "validation_fraction", "tolerance"),
+)
+_OLDEST = {"base": "none"}  # of requests from before there was a choice
+_KEPT_BESIDE = ("data", "cost")  # of a request: told by SHA-256 or in full, not by words or places
+_FORMER = ("start_from", "start_sha256")  # of folders from when a refit could start from the weights of the fit before
+
+
+@dataclass(frozen=True)
+class FitRequest(FitSettings):
+    """What is to be fitted, and how.
+
+    Attributes:
+        data: The file of the table.
+        cost: The cost in words, as in --cost, or as a record has it.
+        layout: What the columns of the table are.
+        hold_test: Whether the forecaster that is saved is the one that was judged, which has not seen the test cases.
+    """
+
+    data: str
+    cost: str | CostSpec
+    layout: TableLayout
+    hold_test: bool = field(default=False, metadata={"later": True})
+
+    def forecaster(self, cost: Cost, execution: Execution) -> DecisionAwareForecaster:
+        """An untrained one."""
+        parameters: dict[str, Any] = {
+            **{name: getattr(self, name) for name in _SHARED},
+            "cost": cost,
+            "outcome_bounds": written_pair(self.outcome_bounds),
+            "scoring_rule": self.score,
+            "decision_member_count": self.decision_member_count,
+            "baseline": True,
+            "block": "auto" if self.block is None else self.block,
+            "device": execution.resolved_device,
+            "n_jobs": execution.processes,
+            "random_state": self.seed,
+            "verbose": 0 if execution.quiet else 1,
+        }
+        if self.weights is not None:
+            parameters["weights"] = self.weights
+        return DecisionAwareForecaster(**parameters)
+
+
+def request_record(request: FitRequest, spec: CostSpec, sha256: str) -> dict[str, Any]:
+    """What a folder keeps of a request.
+
+    Args:
+        request: What is asked.
+        spec: Its cost.
+        sha256: Of the file of its data.
+    """
+    placed = replace(request, data=str(Path(request.data).resolve()), cost=str(spec.kept()))
+    return {"request": to_plain(placed), "sha256": sha256, "cost": spec.record()}
+
+
+def read_request(file: Path) -> tuple[FitRequest, CostSpec, Mapping[str, Any]]:
+    """The request that a folder keeps, its cost as recorded, and all else that the file says.
+
+    Args:
+        file: Where `claim_folder` wrote it.
+    """
+    record = read_json(file)
+    try:
+        asked = record["request"]
+        known = _OLDEST | _without(asked, _FORMER) if isinstance(asked, dict) else asked
+        request = from_plain(FitRequest, known, "request")
+        spec = CostSpec.from_record(record["cost"])
+    except (KeyError, TypeError, StakesError) as error:
+        raise SettingError(f"{file} does not say what was to be fitted: {error}") from error
+    if not spec.is_own and ".py:" in str(spec):
+        raise SettingError(f"{file} does not say what was to be fitted: the cost {spec.name} names a file of code")
+    return request, spec, record
+
+
+def claim_folder(file: Path, record: Mapping[str, Any], what: str) -> None:
+    """Write what is asked, or see that the folder was made for the same; where nothing was done yet it may change.
+
+    Args:
+        file: Where the folder keeps it.
+        record: What is asked, as `request_record` has it.
+        what: What the folder holds, for the messages: a fit or a backtest.
+    """
+    out = file.parent
+    if not file.exists():
+        if any(path.name != ".lock" for path in out.iterdir()):
+            raise SettingError(f"{out} is not empty; choose another folder for the {what}")
+    elif canonical_text(_essential(read_json(file))) == canonical_text(_essential(record)):
+        return
+    elif any(path not in (file, out / ".lock") for path in out.rglob("*") if path.is_symlink() or not path.is_dir()):
+        raise SettingError(f"{out} holds a {what} of other data or settings; choose another folder")
+    write_json(file, record)
+
+
+def _essential(record: Any) -> Any:
+    """Without the places of files, which do not change a fit."""
+    if not isinstance(record, dict) or not isinstance(record.get("request"), dict):
+        return record
+    return {**_without(record, _FORMER), "request": _without(record["request"], (*_KEPT_BESIDE, *_FORMER))}
+
+
+def _without(table: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in keys}
+
+
+_TIMES = ("time", "times", "date", "datetime", "timestamp", "day", "valid_time")  # columns that tell a time, by name
+_SAME_TIME = (
+    "the features are of the same time as the target: this is no forecast unless they are known beforehand, as weather "
+    "forecasts are; --lags and --lead take them from earlier times"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class FitInputs:
+    """A request with its table read and its cost built.
+
+    Attributes:
+        request: What is asked.
+        spec: The cost in words.
+        cost: The cost itself.
+        layout: What the columns of the table are, with all features named.
+        cases: All cases of the table, in time order.
+        sha256: Of the file of the table.
+        not_numbers: Columns that might have been features, but hold no numbers.
+    """
+
+    request: FitRequest
+    spec: CostSpec
+    cost: Cost
+    layout: TableLayout
+    cases: TableCases
+    sha256: str
+    not_numbers: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, request: FitRequest) -> "FitInputs":
+        """Read the table and build the cost."""
+        spec = CostSpec.given(request.cost)
+        cost = spec.build()
+        ParameterColumn.of(cost, request.conditioned)  # which checks that there is a range to see
+        path = Path(request.data)
+        table = read_table(path, separator=request.separator, encoding=request.encoding)
+        layout = _with_directions(request.layout.resolved(table), request.directions, table)
+        not_numbers = () if request.layout.features else layout.unused(table)
+        cases = layout.cases(table)
+        if cases.baseline_action is not None:  # which must be an action of this cost, before anything is trained
+            assert cases.outcomes is not None
+            todays_cost(
+                spec.at().build(), cases.baseline_action[:1], torch.tensor(cases.outcomes.to_numpy(np.float64)[:1])
+            )
+        return cls(request, spec, cost, layout, cases, content_digest(path), not_numbers)
+
+    @property
+    def split(self) -> tuple[TableCases, TableCases | None]:
+        """The cases to fit on, and those to judge by; what lies between is not known when the first one is issued."""
+        held = round(self.request.test_fraction * len(self.cases))
+        if not held:
+            return self.cases, None
+        return self.known_at(len(self.cases) - held), some_cases(self.cases, slice(-held, None))
+
+    @property
+    def served(self) -> TableCases:
+        """The cases that the forecaster is fitted on which is saved."""
+        return self.split[0] if self.request.hold_test else self.cases
+
+    @property
+    def served_sentence(self) -> str:
+        """Which cases the saved forecaster has seen, and which the one that is judged."""
+        judged, all_cases = len(self.split[0]), len(self.cases)
+        if self.request.hold_test:
+            return f"The forecast in the folder is the one that was judged, fitted on the {judged:,} cases before."
+        return (
+            f"The forecast in the folder is fitted on all {all_cases:,} cases, the test cases included; all figures "
+            f"are of the same fit on the {judged:,} cases before them."
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before any training: of the features, of rows left out, and what is doubtful about the cost."""
+        names = ", ".join(map(shown, self.not_numbers))
+        not_numbers = (f"columns without numbers are no features: {names}",) if names else ()
+        assert self.cases.outcomes is not None
+        doubts = self.spec.doubts(self.cases.outcomes.to_numpy(np.float64), self.layout.targets)
+        same_time = (_SAME_TIME,) if self._features_of_the_same_time else ()
+        today = todays_notes(self.cost, self.cases.baseline_action, len(self.layout.targets))
+        return (*not_numbers, *self._direction_notes, *same_time, *left_out_notes(self.cases.quality), *doubts, *today)
+
+    @property
+    def _direction_notes(self) -> tuple[str, ...]:
+        """A sentence where directions were recognised by themselves."""
+        if self.request.directions != "auto" or not self.layout.directions:
+            return ()
+        names = ", ".join(map(shown, self.layout.directions))
+        return (f"taken as directions in degrees, features are their sine and cosine: {names} (--directions none)",)
+
+    @property
+    def _features_of_the_same_time(self) -> bool:
+        """Whether rows have a time, and their columns are the features as they stand."""
+        timed = self.layout.time is not None or any(name.lower() in _TIMES for name in self.not_numbers)
+        return timed and not self.layout.lags and bool(self.layout.features)
+
+    @property
+    def gap(self) -> int:
+        """How many cases the lead time spans, by the usual step from one case to the next."""
+        times, lead = self.cases.times, self.layout.lead
+        if times is None or not lead or len(times) < 2:
+            return 0
+        step = np.median(np.diff(times) / np.timedelta64(1, "h"))
+        return min(len(times), math.ceil(lead / step)) if step else 0
+
+    def forecaster(self, execution: Execution) -> DecisionAwareForecaster:
+        """An untrained forecaster that knows the lead time."""
+        return self.request.forecaster(self.cost, execution).set_params(gap=self.gap)
+
+    @property
+    def too_few_notes(self) -> tuple[str, ...]:
+        """A sentence where a fit to all but the cases to judge by is to choose a rung or a weight, and cannot."""
+        request, (cases, _) = self.request, self.split
+        if request.decision_weight != "auto":
+            return ()
+        divided = divided_rows(request.validation_fraction, request.block or "auto", len(cases), cases.times)
+        few = too_few_to_choose(len(divided.judged), divided.block)
+        taken = "the linear forecast" if request.ladder else "weight 0"
+        return (f"of the validation rows {few}: {taken} will be taken, whatever the others cost",) if few else ()
+
+    def known_at(self, start: int) -> TableCases:
+        """The cases whose outcomes are known when the forecast of case `start` is issued, `lead` before its time."""
+        times, lead, end = self.cases.times, self.layout.lead, start
+        if times is not None and lead is not None:
+            issued = times[start] - np.timedelta64(round(lead * 3600), "s")
+            end = int(np.searchsorted(times, issued, side="right"))
+        if end < 2:
+            raise TableError(
+                f"only {end} cases are known when the first forecast to be judged is issued; a smaller test_fraction "
+                "leaves more"
+            )
+        return some_cases(self.cases, slice(None, end))
+
+
+def _with_directions(
+    layout: TableLayout, wanted: tuple[str, ...] | Literal["auto"], table: pd.DataFrame
+) -> TableLayout:
+    """The layout with the directions that are wanted, or with those that the table seems to have."""
+    if wanted != "auto":
+        return replace(layout, directions=wanted)
+    likely = likely_directions(table, (*layout.features, *layout.known))
+    return layout if layout.directions else replace(layout, directions=likely)
+
+
+def some_cases(cases: TableCases, rows: slice) -> TableCases:
+    """Some of the cases, with their outcomes.
+
+    Args:
+        cases: The cases of a table.
+        rows: Which of them.
+    """
+    assert cases.outcomes is not None
+    return replace(
+        cases,
+        features=cases.features.iloc[rows],
+        outcomes=cases.outcomes.iloc[rows],
+        times=None if cases.times is None else cases.times[rows],
+        baseline_action=None if cases.baseline_action is None else cases.baseline_action[rows],
+    )

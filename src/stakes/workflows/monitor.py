@@ -1,0 +1,199 @@
+"""Whether the errors of a recalibrated forecast have left what was learned, as `stakes monitor` tells it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stakes.artifacts.recalibrations import Recalibration
+from stakes.cost_spec.files import naming_own_cost
+from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.past_forecasts import read_new
+from stakes.data.tables.time_axis import Times
+from stakes.errors import SettingError
+from stakes.evaluation.drift import (
+    ENOUGH_BLOCKS,
+    STRONG_CORRELATION,
+    ErrorWatch,
+    QuestionAnswered,
+    SeenErrors,
+    watch_errors,
+)
+from stakes.forecasting.recalibration import judge_correction
+from stakes.text import amount_text, count_text, fixed_text, number_text
+from stakes.workflows.recalibrate import opened_for_its_cost
+
+
+@dataclass(frozen=True, eq=False)
+class Monitored:
+    """What a look at new cases says.
+
+    Attributes:
+        folder: Of the recalibration.
+        watch: What the test says.
+        times: When the outcomes of the new cases happened, in order, (N,); None where it is not known.
+        unit: The unit of the cost; empty where it has none.
+        notes: Sentences for the user about the new cases.
+    """
+
+    folder: Path
+    watch: ErrorWatch
+    times: Times | None
+    unit: str
+    notes: tuple[str, ...]
+
+    @property
+    def cases(self) -> int:
+        """How many new cases there are."""
+        return self.watch.new_blocks * self.watch.block + self.watch.waiting
+
+    @property
+    def sentence(self) -> str:
+        """What is to be known, in one sentence."""
+        watch, left = self.watch, self.watch.left
+        if not self.cases:
+            return "There is no new case with an outcome, and so nothing to judge yet."
+        risk = f"false in at most {number_text(100 * watch.alpha)} % of all forecasts that stay as they were"
+        if not left:
+            most = max(answer.evidence for answer in watch.answers)
+            waiting = f", {watch.waiting} waiting for their block to fill" if watch.waiting else ""
+            return (
+                f"The errors are as they were learned, as far as {count_text(self.cases, 'new case')} tell{waiting}: "
+                f"the strongest evidence against that is {number_text(most, 2)}, and {number_text(watch.enough)} would "
+                f"be an alarm, {risk}."
+            )
+        changes = ", and ".join(map(self._words, left))
+        return f"The errors have left what was learned: {changes}. That alarm is {risk}."
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        watch = self.watch
+        return {
+            "folder": str(self.folder),
+            "left": bool(watch.left),
+            "sentence": self.sentence,
+            "alpha": watch.alpha,
+            "cases": self.cases,
+            "block": watch.block,
+            "past_blocks": watch.past_blocks,
+            "new_blocks": watch.new_blocks,
+            "waiting": watch.waiting,
+            "unit": self.unit,
+            "enough": watch.enough,
+            "questions": [
+                {
+                    "question": answer.name,
+                    "past": answer.past,
+                    "new": answer.new,
+                    "evidence": answer.evidence,
+                    "correlation": answer.correlation,
+                    "left": answer.noticed is not None,
+                    "noticed_after": answer.noticed,
+                    "noticed_at": self._moment(answer),
+                }
+                for answer in watch.answers
+            ],
+            "notes": list(self.notes),
+        }
+
+    def _words(self, answer: QuestionAnswered) -> str:
+        moment = self._moment(answer)
+        when = f"noticed after {count_text(answer.noticed or 0, 'new case')}{f', at {moment}' if moment else ''}"
+        return f"{self._change(answer)} ({when})"
+
+    def _change(self, answer: QuestionAnswered) -> str:
+        if answer.name == "bias":
+            new, past = (fixed_text(value, 2) for value in (answer.new, answer.past))
+            side = "higher" if answer.new > answer.past else "lower"
+            return f"outcomes lie {side} among the members, at a mean level of {new} instead of {past}"
+        if answer.name == "spread":
+            ratio = number_text(answer.new / answer.past, 2)
+            side = "farther from" if answer.new > answer.past else "closer to"
+            return f"outcomes lie {side} the middle of the members, {ratio} times as far as before"
+        new, past = (
+            amount_text(value, self.unit, beside=(answer.new, answer.past)) for value in (answer.new, answer.past)
+        )
+        return f"decisions cost {new} per case more than expected, instead of {past}"
+
+    def _moment(self, answer: QuestionAnswered) -> str | None:
+        """The time of the case by which it was noticed."""
+        if answer.noticed is None or self.times is None:
+            return None
+        return f"{np.datetime_as_string(self.times[answer.noticed - 1], 's')}Z"
+
+
+def monitor_folder(
+    folder: Path,
+    new: Path,
+    forecasts: Path | None = None,
+    *,
+    alpha: float = 0.05,
+    cost: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> Monitored:
+    """Hold the errors of new cases against those of the test cases of a recalibration.
+
+    Args:
+        folder: Of the recalibration.
+        new: The table of the new outcomes, and of the forecasts where these have no file of their own. Cases that were
+            learned from are left out, so that it may be the table of the past, grown longer.
+        forecasts: The file of the forecasts; None where they stand in `new`.
+        alpha: The most likely a false alarm may be, ever, between 0 and 1.
+        cost: The user's own cost, again, and no other; None takes the one on record.
+        separator: The character between the fields of text files; None finds it out.
+        encoding: The encoding of text files; None finds it out.
+    """
+    opened = opened_for_its_cost(folder, cost)
+    if opened.judged is None:
+        raise SettingError(
+            f"{folder} has no test cases that new ones could be held against; recalibrate with more past cases, or "
+            "with a larger --test-fraction"
+        )
+    _require_same_files(opened, folder, forecasts)
+    files = (new, None) if forecasts is None else (forecasts, new)
+    given = read_new(opened.layout, *files, judged=True, separator=separator, encoding=encoding)
+    newer, said = _newer(given, opened.fitted.last)
+    past, errors = opened.judged, _errors(opened, given, newer)
+    watch = watch_errors(past.errors, errors, block=min(past.block, len(past)), alpha=alpha)
+    if watch.past_blocks < ENOUGH_BLOCKS:
+        blocks = count_text(watch.past_blocks, "block")
+        said = (*said, f"past cases make only {blocks} of {watch.block}: only large changes are noticed")
+    correlation = max(answer.correlation for answer in watch.answers)
+    if correlation > STRONG_CORRELATION:
+        said = (
+            *said,
+            f"past errors are strongly correlated, {number_text(correlation, 2)} between neighbouring blocks of "
+            f"{count_text(watch.block, 'case')}: small changes take long to show, and false alarms may exceed alpha",
+        )
+    times = None if given.times is None else given.times[newer]
+    return Monitored(folder, watch, times, opened.cost_spec.unit, (*opened.notes, *given.notes, *said))
+
+
+def _require_same_files(opened: Recalibration, folder: Path, forecasts: Path | None) -> None:
+    if opened.layout.own_file and forecasts is None:
+        raise SettingError(f"{folder} has learned from a file of forecasts; --forecast names the new one")
+    if forecasts is not None and not opened.layout.own_file:
+        raise SettingError(f"{folder} has learned from one table of both, got --forecast {str(forecasts)!r} besides")
+
+
+def _newer(given: GivenForecasts, last: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Which cases come after those that were learned from, in the order of their outcomes, and what to say of that."""
+    if given.times is None or last is None:
+        return np.arange(len(given)), ("without times nobody knows which cases are new: all are taken to be",)
+    later = given.times > np.datetime64(last)
+    known = int((~later).sum())
+    said = (f"{count_text(known, 'case')} up to {last} were learned from and are left out",) if known else ()
+    order = np.argsort(given.times, kind="stable")
+    return order[later[order]], said
+
+
+def _errors(opened: Recalibration, given: GivenForecasts, newer: NDArray[np.int64]) -> SeenErrors:
+    if not len(newer):
+        return SeenErrors(np.empty(0), np.empty(0))
+    chosen, cost = given.rows(newer), opened.recalibrator.cost
+    members, weights = opened.recalibrator.state_.apply(chosen)
+    with naming_own_cost(cost):
+        return judge_correction(chosen, members, cost, weights=weights).errors

@@ -1,0 +1,422 @@
+"""From past forecasts and what happened to a corrected forecast in a folder, and what it decides for new ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from stakes.artifacts.fits import FittedSpan
+from stakes.artifacts.manifest import DataFingerprint, is_recalibration
+from stakes.artifacts.recalibrations import (
+    Recalibration,
+    RecalibratorSettings,
+    load_recalibration,
+    recorded_cost,
+    save_recalibration,
+)
+from stakes.console import StatusLines
+from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.spec import CostSpec, cost_again
+from stakes.data.cases import case_labels, in_utc, newest_cases, told_labels
+from stakes.data.forecasts.forecast_set import ForecastLayout, GivenForecasts
+from stakes.data.forecasts.past_forecasts import read_new, read_past, with_todays_parts
+from stakes.errors import SettingError, StakesError, names_text
+from stakes.evaluation.case_metrics import (
+    CaseMetrics,
+    constant_notes,
+    ensemble_metrics,
+    hindsight_note,
+    part_by_part,
+    todays_cost,
+    todays_notes,
+    unpaid_notes,
+)
+from stakes.evaluation.headroom import resolved_block
+from stakes.evaluation.intervals import paired_difference
+from stakes.evaluation.selection import Ladder
+from stakes.files import content_digest
+from stakes.forecasting.decisions import decision_notes, decision_table
+from stakes.forecasting.selection import past_parts
+from stakes.reports.recalibration_report import (
+    judged_recalibration_of,
+    recalibration_alarms,
+    summary_sentences,
+    taken_sentences,
+    write_recalibration_report,
+)
+from stakes.reports.selection_text import CHANGES, shown_ladder
+from stakes.settings import to_plain
+from stakes.text import amount_text, change_text, count_text, number_text
+from stakes.workflows.decide import DecidedCases, overlap_notes
+from stakes.workflows.evaluate import Evaluation, alarms_of
+
+
+@dataclass(frozen=True)
+class RecalibrateRequest:
+    """What is to be recalibrated, and how.
+
+    Attributes:
+        past: The table of the outcomes, and of the forecasts where these have no file of their own.
+        cost: The cost in words, as in --cost, or as a record has it.
+        layout: What the columns are.
+        forecasts: The file of the forecasts; None where they stand in `past`.
+        settings: The parameters of the recalibrator.
+        separator: The character between the fields of text files; None finds it out.
+        encoding: The encoding of text files; None finds it out.
+    """
+
+    past: Path
+    cost: str | CostSpec
+    layout: ForecastLayout
+    forecasts: Path | None = None
+    settings: RecalibratorSettings = field(default_factory=RecalibratorSettings)
+    separator: str | None = None
+    encoding: str | None = None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that is read."""
+        return (self.past,) if self.forecasts is None else (self.past, self.forecasts)
+
+
+@dataclass(frozen=True, eq=False)
+class RecalibrateResult:
+    """What a recalibration leaves.
+
+    Attributes:
+        folder: Where it was made.
+        recalibration: The corrected forecast.
+        sentences: What to know about it.
+    """
+
+    folder: Path
+    recalibration: Recalibration
+    sentences: tuple[str, ...]
+
+    @property
+    def ladder(self) -> Ladder:
+        """What each rung was worth."""
+        return self.recalibration.recalibrator.ladder_
+
+    @property
+    def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
+        """What people are shown, each with its title."""
+        title = f"the ladder on {self.ladder.cases:,} past cases: {CHANGES}"
+        return ((title, shown_ladder(self.ladder, self.recalibration.cost_spec.unit)),)
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "folder": str(self.folder),
+            "rung": self.ladder.taken.name,
+            "unit": self.recalibration.cost_spec.unit,
+            "sentences": list(self.sentences),
+            "ladder": to_plain(self.ladder),
+        }
+
+
+def run_recalibrate(
+    request: RecalibrateRequest, out: Path, *, force: bool = False, quiet: bool = False
+) -> RecalibrateResult:
+    """Learn from past forecasts, judge, and write the folder; nothing is written where anything goes wrong.
+
+    Args:
+        request: What is asked.
+        out: The folder to make.
+        force: Whether a recalibration that is there already may be replaced.
+        quiet: Whether nothing is told meanwhile.
+    """
+    return _made(request, out, force, quiet)[0]
+
+
+def recalibrate_again(
+    folder: Path,
+    past: Path,
+    out: Path,
+    *,
+    forecasts: Path | None = None,
+    cost: str | None = None,
+    quiet: bool = False,
+) -> RecalibrateResult:
+    """Learn again, from newer forecasts, what was asked for before, and compare both where neither has learned.
+
+    Args:
+        folder: Of the old recalibration, whose layout and settings are kept.
+        past: The newer table of outcomes.
+        out: The folder to make.
+        forecasts: The newer file of forecasts; None where they stand in `past`.
+        cost: Takes the place of the old cost; None for the old one, if it is of the library.
+        quiet: Whether nothing is told meanwhile.
+    """
+    if out.resolve() == folder.resolve():
+        raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old one")
+    old = load_recalibration(folder, None if cost is None else CostSpec.parse(cost))
+    if old.layout.own_file and forecasts is None:
+        raise SettingError(f"{folder} has learned from a file of forecasts; --forecast names a newer one")
+    if forecasts is not None and not old.layout.own_file:
+        raise SettingError(f"{folder} has learned from one table of both, got --forecast {str(forecasts)!r} besides")
+    words = cost_again(old.cost_spec, None) if cost is None else cost
+    request = RecalibrateRequest(past, words, old.layout, forecasts, old.settings)
+    result, given = _made(request, out, False, quiet)
+    try:
+        sentence = _compared(old, result, given)
+    except StakesError as error:
+        sentence = f"{_NOT_COMPARED}: {error}."
+    return replace(result, sentences=(*result.sentences, sentence))
+
+
+_NOT_COMPARED = "The old correction and the new one are not compared"
+
+
+def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> tuple[RecalibrateResult, GivenForecasts]:
+    _require_free(out, force)
+    say = StatusLines(quiet)
+    spec = CostSpec.given(request.cost)
+    cost = spec.build()
+    given, layout = read_past(
+        request.layout,
+        request.past,
+        request.forecasts,
+        cost=cost,
+        bounds=request.settings.outcome_bounds,
+        separator=request.separator,
+        encoding=request.encoding,
+    )
+    assert given.outcomes is not None
+    past_parts(given, request.settings.test_fraction, request.settings.gap)  # too few are refused before all else
+    if given.today is not None:  # which must be an action of this cost, before anything is learned
+        todays_cost(cost, given.today[:1], torch.from_numpy(given.outcomes[:1]))
+    broken = todays_notes(cost, given.today, len(given.targets))
+    notes = (*given.notes, *spec.doubts(given.outcomes, given.targets), *broken)
+    for note in notes:
+        say(f"note: {note}")
+    recalibrator = request.settings.recalibrator(cost)
+    sentence = f"learning from the errors of {len(given):,} past forecasts, each of {_form(given, layout)}"
+    with naming_own_cost(cost), say.counting(sentence) as progress:
+        recalibrator.fit(given, progress=progress)
+    new_notes = tuple(note for note in recalibrator.notes_ if note not in given.notes)
+    recalibration = Recalibration(
+        recalibrator,
+        spec,
+        layout,
+        request.settings,
+        tuple(_fingerprint(path, given) for path in request.files),
+        _span(given),
+        recalibrator.judged_,
+        said=(*notes, *new_notes),
+    )
+    if recalibration.judged is not None:
+        alarms = recalibration_alarms(judged_recalibration_of(recalibration))
+        recalibration = replace(recalibration, alarms=tuple(sentence.removesuffix(".") for sentence in alarms))
+    save_recalibration(out, recalibration)
+    sentences = (*_worth(recalibration, out), *taken_sentences(recalibrator.ladder_), *new_notes)
+    return RecalibrateResult(out, recalibration, sentences), given
+
+
+def _form(given: GivenForecasts, layout: ForecastLayout) -> str:
+    """As what a forecast was read."""
+    targets = f" a target ({names_text(given.targets)})" if len(given.targets) > 1 else ""
+    if layout.levels:
+        levels = f"levels {number_text(layout.levels[0])} to {number_text(layout.levels[-1])}"
+        return f"{count_text(len(layout.levels), 'quantile')}{targets}, {levels}"
+    if given.is_point:
+        return f"one number{targets}, a point forecast"
+    return f"{count_text(given.members.shape[1], 'member')}{targets}"
+
+
+def _worth(recalibration: Recalibration, out: Path) -> tuple[str, ...]:
+    """What the test cases say, which the report tells at length; it is written here."""
+    if recalibration.judged is None:
+        return (
+            "There are too few past cases to put any aside: nobody knows what this is worth, and there is no report.",
+        )
+    write_recalibration_report(recalibration, out)
+    return summary_sentences(judged_recalibration_of(recalibration))
+
+
+def _require_free(out: Path, force: bool) -> None:
+    if out.is_file():
+        raise SettingError(f"the folder to make, {str(out)!r}, is a file")
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    if not is_recalibration(out):
+        raise SettingError(f"{out} is not empty; choose another folder")
+    if not force:
+        raise SettingError(f"{out} holds a recalibration already; --force replaces it, another folder keeps both")
+
+
+def _fingerprint(path: Path, given: GivenForecasts) -> DataFingerprint:
+    span = _span(given)
+    return DataFingerprint(path.name, len(given), content_digest(path), span.first, span.last)
+
+
+def _span(given: GivenForecasts) -> FittedSpan:
+    if given.times is None:
+        return FittedSpan(len(given))
+    return FittedSpan(len(given), str(given.times.min()), str(given.times.max()))
+
+
+def _compared(old: Recalibration, result: RecalibrateResult, given: GivenForecasts) -> str:
+    """What both cost on those test cases of the new one that are newer than all that the old one knew."""
+    judged = result.recalibration.judged
+    if judged is None or judged.times is None or old.fitted.last is None or given.index is None:
+        return f"{_NOT_COMPARED}: without test cases and times nobody knows which cases are newer."
+    newer = np.flatnonzero(judged.times > np.datetime64(old.fitted.last))
+    if not len(newer):
+        return f"{_NOT_COMPARED}: no test case is newer than the old one, which has seen all up to {old.fitted.last}."
+    places = given.index.get_indexer(judged.cases.index[newer])
+    paid = old.recalibrator.judge(given.rows(places)).values("cost", "corrected")
+    new = judged.values("cost", "corrected")[newer]
+    change = paired_difference(new[None], paid[None], min(judged.block, len(newer)))
+    verdict = "costs less than" if change.mean < 0 else "costs more than"
+    if not change.significant:
+        verdict = "cannot be told apart by its cost from"
+    costs = [amount_text(float(each.mean()), result.recalibration.cost_spec.unit) for each in (new, paid)]
+    return (
+        f"On the {count_text(len(newer), 'test case')} newer than the old correction the new one {verdict} the old "
+        f"one: {costs[0]} against {costs[1]} per case (change {change_text(change)})."
+    )
+
+
+Floats = NDArray[np.float64]
+
+
+def decide_recalibrated(
+    folder: Path,
+    forecasts: Path,
+    cost: str | None,
+    levels: Sequence[float],
+    last: bool = False,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> DecidedCases:
+    """The actions for new forecasts, corrected by what was learned from past ones.
+
+    Args:
+        folder: Of the recalibration.
+        forecasts: The file of the new forecasts, as those of the past were given.
+        cost: The cost in words; None takes that of the recalibration.
+        levels: Levels of the quantiles in the table, between 0 and 1.
+        last: Whether only the newest time, or the last row, is decided for.
+        separator: The character between the fields of text files; None finds it out.
+        encoding: The encoding of text files; None finds it out.
+    """
+    opened = _opened(folder, cost)
+    given = read_new(opened.layout, forecasts, separator=separator, encoding=encoding)
+    given = given.rows(newest_cases(given.index)) if last and given.index is not None else given
+    assert given.index is not None
+    members, weights = opened.recalibrator.state_.apply(given)
+    decided = decision_table(
+        opened.recalibrator.cost, members, case_labels(given.index), levels, weights, given.targets
+    )
+    if given.horizon is not None and "horizon" not in decided:
+        decided.insert(given.index.nlevels, "horizon", given.horizon)
+    told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
+    notes = (*opened.notes, *given.notes, *told, *decision_notes(opened.recalibrator.cost, decided, members, weights))
+    return DecidedCases(in_utc(decided), opened.cost_spec, notes)
+
+
+def evaluate_recalibrated(
+    folder: Path,
+    forecasts: Path,
+    outcomes: Path | None,
+    cost: str | None,
+    block: int | None = None,
+    baseline_action: str | None = None,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> Evaluation:
+    """What the corrected forecasts were worth, the forecasts as they came and today's action beside them.
+
+    Args:
+        folder: Of the recalibration.
+        forecasts: The file of the forecasts, and of their outcomes where they share a table.
+        outcomes: The table of the outcomes where forecasts have a file of their own; None otherwise.
+        cost: The cost in words; None takes that of the recalibration.
+        block: How many neighbouring cases depend on each other; None tells by their times.
+        baseline_action: The column of today's action; None takes that of the recalibration.
+        separator: The character between the fields of text files; None finds it out.
+        encoding: The encoding of text files; None finds it out.
+    """
+    opened = _opened(folder, cost)
+    layout = replace(opened.layout, today=baseline_action or opened.layout.today)
+    layout = with_todays_parts(layout, opened.recalibrator.cost, layout.targets)
+    given = read_new(layout, forecasts, outcomes, judged=True, separator=separator, encoding=encoding)
+    metrics = _metrics(opened, given)
+    block = block or resolved_block(opened.settings.block, len(given), given.times)
+    known = {each.sha256 for each in opened.data}
+    same = any(content_digest(path) in known for path in (forecasts, outcomes) if path is not None)
+    told = () if cost is None else opened.cost_spec.outcome_notes(opened.recalibrator.cost, given.targets)
+    notes = (*opened.notes, *given.notes, *told, *overlap_notes(opened.fitted, given.times, len(given), same))
+    unpaid = told_labels(metrics.unpaid.index[metrics.unpaid])
+    notes = (*notes, *unpaid_notes(unpaid, len(metrics.outcomes)), _baseline_note(given.sites is not None))
+    notes = (*notes, *constant_notes(metrics.chosen["climatology_cost"]))
+    cases = metrics.table().rename(columns=lambda name: str(name).replace("weight_0_", "raw_"))
+    alarms = alarms_of(metrics, block, opened.cost_spec, given.sites is not None)
+    return Evaluation(
+        metrics.summary(block), in_utc(cases), opened.cost_spec, block, notes, unpaid=unpaid, alarms=alarms
+    )
+
+
+def report_recalibrated(folder: Path, cost: str | None, out: Path | None = None) -> Path:
+    """Write the report of a recalibration again; returns where it is.
+
+    Args:
+        folder: Of the recalibration.
+        cost: The user's own cost, again, and no other; None takes the one on record.
+        out: Another file than FOLDER/report.html; None for that.
+    """
+    from stakes.reports.recalibration_report import write_recalibration_report
+
+    opened = opened_for_its_cost(folder, cost)
+    with naming_own_cost(opened.recalibrator.cost):
+        return write_recalibration_report(opened, folder, out)
+
+
+def opened_for_its_cost(folder: Path, cost: str | None) -> Recalibration:
+    """A recalibration with the cost that it was judged with.
+
+    Args:
+        folder: Of the recalibration.
+        cost: The user's own cost, again, and no other; None takes the one on record.
+    """
+    return load_recalibration(folder, cost_again(recorded_cost(folder), cost))
+
+
+def _baseline_note(each_site: bool) -> str:
+    return f"baseline is the forecast as it came; {hindsight_note(each_site)}"
+
+
+def _opened(folder: Path, cost: str | None) -> Recalibration:
+    return load_recalibration(folder, None if cost is None else CostSpec.parse(cost))
+
+
+def _metrics(opened: Recalibration, given: GivenForecasts) -> CaseMetrics:
+    """Of the corrected forecasts, with those as they came in the place of weight 0."""
+    assert given.index is not None
+    assert given.outcomes is not None
+    cost = opened.recalibrator.cost
+    seen = pd.DataFrame(given.outcomes, case_labels(given.index), list(given.targets))
+    members, weights = opened.recalibrator.state_.apply(given)
+    raw_weights = np.ones(1) if given.is_point else given.weights
+    with naming_own_cost(cost):
+        corrected = CaseMetrics.of_ensemble(
+            members, seen, cost, given.today, _weights_of(members, weights), given.sites
+        )
+        raw, _ = ensemble_metrics(given.members, given.outcomes, cost, weights=raw_weights)
+    raw = {name: values[~corrected.unpaid.to_numpy()] for name, values in raw.items()}
+    ratio = np.sqrt((1 + 1 / given.members.shape[1]) / (1 + 1 / members.shape[1]))  # comparable with so many members
+    beside = {"climatology_cost": corrected.chosen["climatology_cost"], "spread": ratio * raw["spread"]}
+    return replace(corrected, weight_0=part_by_part(raw, cost, given.targets) | beside)
+
+
+def _weights_of(members: Floats, weights: Floats | None) -> Floats | None:
+    """Those of the members; a single one, of which nothing else has a score, weighs all."""
+    return np.ones(1) if weights is None and members.shape[1] == 1 else weights

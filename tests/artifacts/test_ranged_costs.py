@@ -1,0 +1,88 @@
+"""A forecaster for a range of decision makers, saved and loaded again."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stakes import Cost, CVaRCost, DecisionAwareForecaster, ParameterRange, ShortfallCost
+from stakes.artifacts.cost import words_for
+from stakes.artifacts.fits import load_bundle, save_bundle
+from stakes.artifacts.fitted_state import estimator_settings, fitted_state, restored_forecaster
+from stakes.errors import SettingError
+from stakes.settings import to_plain
+from stakes.training.settings import ImplicitSettings
+
+RANGE = ParameterRange(1, 50)
+RANGED = ShortfallCost(RANGE)
+
+
+def fitted(conditioned: bool, cost: Cost = RANGED) -> DecisionAwareForecaster:
+    random = np.random.default_rng(0)
+    features = random.uniform(size=(80, 2))
+    forecaster = DecisionAwareForecaster(
+        cost,
+        conditioned=conditioned,
+        model=ImplicitSettings(noise=2, hidden=5, layers=1),
+        decision_weight=0.3,
+        baseline=True,
+        fresh_errors=False,
+        epochs=1,
+        members=20,
+        device="cpu",
+        random_state=0,
+    )
+    return forecaster.fit(features, features.mean(1) + 0.1 * random.normal(size=80))
+
+
+X = np.random.default_rng(1).uniform(size=(6, 2))
+WHOSE = {"penalty": [1, 2, 5, 10, 20, 50]}
+
+
+@pytest.mark.parametrize("conditioned", [True, False])
+def test_decisions_are_the_same_after_a_round_trip(conditioned: bool, tmp_path: Path) -> None:
+    forecaster = fitted(conditioned)
+    bundle = load_bundle(save_bundle(tmp_path / "fit", forecaster))
+    again = bundle.forecaster
+    assert again.cost == ShortfallCost(RANGE)
+    assert str(bundle.cost_spec) == "shortfall:penalty=1..50"
+    assert (again.ranged_, again.conditioned) == (forecaster.ranged_, conditioned)
+    expected = forecaster.decide(X, cost_parameters=WHOSE)
+    assert np.array_equal(again.decide(X, cost_parameters=WHOSE), expected)
+    assert again.climatology_action_ == forecaster.climatology_action_
+    number = load_bundle(tmp_path / "fit", cost=ShortfallCost(5.0))
+    assert not number.notes
+    assert number.forecaster.decide(X)[2] == pytest.approx(expected[2], rel=1e-6)
+    beyond = load_bundle(tmp_path / "fit", cost=ShortfallCost(80.0))
+    assert "was fitted for the cost 'shortfall:penalty=1..50'" in beyond.notes[0]
+    with pytest.raises(SettingError, match="say which one"):
+        again.decide(X)
+
+
+def test_forecasters_without_a_range_are_saved_as_before() -> None:
+    forecaster = fitted(False, ShortfallCost(5.0))
+    assert "ranged" not in to_plain(fitted_state(forecaster))
+    assert "conditioned" not in to_plain(estimator_settings(forecaster))
+
+
+def test_models_that_see_a_parameter_need_its_range(tmp_path: Path) -> None:
+    folder = save_bundle(tmp_path / "fit", fitted(True))
+    forecaster = load_bundle(folder).forecaster
+    settings, state = estimator_settings(forecaster), replace(fitted_state(forecaster), ranged=None)
+    with pytest.raises(SettingError, match="conditioned is for a cost with a range"):
+        restored_forecaster(settings, state, folder / "weights.safetensors", "", ShortfallCost(5.0))
+
+
+def test_a_range_has_words() -> None:
+    for cost, words in (
+        (ShortfallCost(RANGE), "shortfall:penalty=1..50"),
+        (ShortfallCost(ParameterRange(1, 50, log=False)), "shortfall:penalty=1..50:linear"),
+        (CVaRCost(ShortfallCost(RANGE), level=0.5), "shortfall:penalty=1..50,cvar_level=0.5,cvar_mix=1"),
+    ):
+        spec = words_for(cost)
+        assert spec is not None
+        assert str(spec) == words
+        assert type(spec).parse(words).build() == cost
+        assert type(spec).from_record(json.loads(json.dumps(spec.record()))).build() == cost

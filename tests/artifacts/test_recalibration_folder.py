@@ -1,0 +1,123 @@
+"""A recalibrated forecast on disk: as it was, or refused by the name of a file; never half of it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from user_files import past_forecasts, recalibrated  # noqa: F401  a fixture
+
+from stakes.artifacts import recalibrations as recalibration_folder
+from stakes.artifacts.manifest import RECALIBRATION, file_digest, is_recalibration
+from stakes.artifacts.recalibrations import Recalibration, load_recalibration, save_recalibration
+from stakes.cost_spec.spec import CostSpec
+from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.errors import BundleError, StakesError
+from stakes.files import read_json, write_json
+
+
+@pytest.fixture
+def opened(recalibrated: Path) -> Recalibration:  # noqa: F811
+    return load_recalibration(recalibrated)
+
+
+def changed(folder: Path, name: str, **values: Any) -> None:
+    """The file with other values, recorded as if it had always had them."""
+    write_json(folder / name, read_json(folder / name) | values)
+    if name != RECALIBRATION:
+        manifest = read_json(folder / RECALIBRATION)
+        manifest["files"][name] = file_digest(folder, name)
+        write_json(folder / RECALIBRATION, manifest)
+
+
+def test_all_comes_back(opened: Recalibration, tmp_path: Path) -> None:
+    save_recalibration(tmp_path / "again", opened)
+    again = load_recalibration(tmp_path / "again")
+    assert again.recalibrator.state_ == opened.recalibrator.state_
+    assert again.recalibrator.ladder_ == opened.recalibrator.ladder_
+    assert again.recalibrator.get_params() == opened.recalibrator.get_params()
+    for name in ("layout", "settings", "data", "fitted", "said", "cost_spec"):
+        assert getattr(again, name) == getattr(opened, name)
+    assert again.judged is not None
+    assert opened.judged is not None
+    assert again.judged.block == opened.judged.block
+    pd.testing.assert_frame_equal(again.judged.cases, opened.judged.cases)
+    given = GivenForecasts(past_forecasts().filter(regex="^m").to_numpy()[..., None])
+    ours, theirs = (each.recalibrator.state_.apply(given).members for each in (again, opened))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_save_that_fails_leaves_what_was_there(
+    opened: Recalibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_recalibration(tmp_path / "kept", opened)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def refused(path: Path, value: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(recalibration_folder, "write_json", refused)
+    with pytest.raises(OSError, match="No space left"):
+        save_recalibration(folder, replace(opened, said=("other",)))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    with pytest.raises(OSError, match="No space left"):
+        save_recalibration(tmp_path / "none", opened)
+    assert not is_recalibration(tmp_path / "none")
+
+
+def test_a_folder_of_something_else_is_kept(opened: Recalibration, tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text("mine")
+    with pytest.raises(BundleError, match=r"holds state\.json of something else than a recalibration"):
+        save_recalibration(tmp_path, opened)
+    assert (tmp_path / "state.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        (RECALIBRATION, {"format": 2}, "was made by a newer version of stakes"),
+        (RECALIBRATION, {"format": 0}, "format must be 1"),
+        (RECALIBRATION, {"cost": None}, "cost a table"),
+        (RECALIBRATION, {"cost": {"name": "x.py:f", "parameters": {}}}, "cost"),
+        (RECALIBRATION, {"files": {}}, r"files must name state\.json"),
+        (RECALIBRATION, {"files": {"../state.json": "0" * 64}}, "plain relative paths"),
+        (RECALIBRATION, {"layout": {}}, "outcomes"),
+        (RECALIBRATION, {"unheard": 1}, "unheard"),
+        (RECALIBRATION, {"block": 0}, "block"),
+        ("state.json", {"rung": "magic"}, "rung must be"),
+        ("state.json", {"targets": []}, "state.json"),
+        ("state.json", {"models": "none"}, "models must be"),
+        ("ladder.json", {"rungs": []}, "ladder.json"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(
+    opened: Recalibration, tmp_path: Path, name: str, values: dict[str, Any], said: str
+) -> None:
+    folder = save_recalibration(tmp_path / "copy", opened)
+    changed(folder, name, **values)
+    with pytest.raises(StakesError, match=said):
+        load_recalibration(folder)
+
+
+def test_a_users_own_cost_is_not_in_the_folder(opened: Recalibration, tmp_path: Path) -> None:
+    file = tmp_path / "costs.py"
+    file.write_text("def mine(action, outcome):\n    return (action - outcome) ** 2\n")
+    spec = CostSpec.parse(f"{file}:mine:lower=0,upper=30,convex=yes")
+    folder = save_recalibration(tmp_path / "own", replace(opened, cost_spec=spec))
+    assert str(tmp_path) not in (folder / RECALIBRATION).read_text()
+    with pytest.raises(StakesError, match="only its name was kept; give the file again"):
+        load_recalibration(folder)
+    assert load_recalibration(folder, spec).cost_spec == spec
+
+
+def test_a_report_that_was_changed_is_told(opened: Recalibration, tmp_path: Path) -> None:
+    folder = save_recalibration(tmp_path / "copy", opened)
+    (folder / "report.html").write_text("page")
+    recalibration_folder.record_in_recalibration(folder, "report.html")
+    assert load_recalibration(folder).notes == ()
+    (folder / "report.html").write_text("other")
+    assert load_recalibration(folder).notes == (
+        f"{folder / 'report.html'} is not the file that was recorded with the bundle",
+    )

@@ -1,0 +1,110 @@
+"""`stakes monitor`: exit codes, sentences and JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import called, complaint
+from scipy.special import ndtr
+from user_files import past_forecasts
+
+from stakes.console import ALARM
+from stakes.evaluation.drift import SeenErrors
+from stakes.forecasting.recalibration import JudgedCorrection
+
+
+def grown(shift: float = 0.0, wider: float = 1.0, cases: int = 90) -> None:
+    """The past, and new cases whose outcomes lie higher or farther out than the past teaches."""
+    past = past_forecasts()
+    new = past_forecasts(cases, start="2020-06-09")
+    middle = new.filter(regex="^m").mean(axis=1) + 2
+    new["power"] = middle + shift + wider * (new["power"] - middle)
+    pd.concat([past, new]).to_csv("longer.csv", index=False)
+
+
+def test_errors_that_stayed_are_no_alarm(recalibrated: Path) -> None:
+    grown()
+    code, output, errors = called("monitor", str(recalibrated), "longer.csv")
+    assert code == 0
+    assert output.startswith(
+        "The errors are as they were learned, as far as 90 new cases tell: the strongest evidence "
+    )
+    assert output.endswith("60 would be an alarm, false in at most 5 % of all forecasts that stay as they were.\n")
+    assert "note: 160 cases up to 2020-06-08T00:00:00 were learned from and are left out" in errors
+    assert "only large changes are noticed" in errors
+
+
+@pytest.mark.parametrize(("change", "words"), [({"shift": 4.0}, "higher among"), ({"shift": -4.0}, "lower among")])
+def test_errors_that_left_are_an_alarm(recalibrated: Path, change: dict[str, float], words: str) -> None:
+    grown(**change)
+    code, output, errors = called("monitor", str(recalibrated), "longer.csv", "--quiet")
+    assert (code, errors) == (ALARM, "")
+    assert output.startswith("The errors have left what was learned: ")
+    assert words in output
+    assert output.count("\n") == 1
+
+
+def test_machines_get_every_question(recalibrated: Path) -> None:
+    grown(wider=6.0)
+    code, output, _ = called("monitor", str(recalibrated), "longer.csv", "--json", "--alpha", "0.2")
+    record = json.loads(output)
+    assert (code, record["left"], record["alpha"], record["enough"]) == (ALARM, True, 0.2, pytest.approx(15))
+    assert (record["cases"], record["new_blocks"] * record["block"] + record["waiting"]) == (90, 90)
+    questions = {each["question"]: each for each in record["questions"]}
+    assert list(questions) == ["bias", "spread", "cost"]
+    spread = questions["spread"]
+    assert spread["left"]
+    assert spread["new"] > spread["past"]
+    assert spread["evidence"] >= record["enough"]
+    assert spread["noticed_at"].startswith("2020-0")
+
+
+def test_a_later_look_says_the_same_of_what_came_before(recalibrated: Path) -> None:
+    looks = []
+    for cases in (60, 90):
+        generated = past_forecasts(90, start="2020-06-09").iloc[:cases]
+        generated.assign(power=lambda table: table["power"] + 4).to_csv("new.csv", index=False)
+        looks.append(json.loads(called("monitor", str(recalibrated), "new.csv", "--json")[1])["questions"][0])
+    assert looks[0]["noticed_after"] == looks[1]["noticed_after"] is not None
+
+
+def test_past_errors_that_stay_correlated_are_told(recalibrated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown()
+    path = np.cumsum(np.random.default_rng(0).normal(size=160)) / 5
+    lasting = property(lambda judged: SeenErrors(ndtr(path[: len(judged)]), path[: len(judged)]))
+    record, errors = _look(recalibrated)
+    assert "strongly correlated" not in errors
+    assert all(0 <= each["correlation"] <= 0.5 for each in record["questions"])
+    monkeypatch.setattr(JudgedCorrection, "errors", lasting)
+    record, errors = _look(recalibrated)
+    assert max(each["correlation"] for each in record["questions"]) > 0.5
+    assert "past errors are strongly correlated" in errors
+    assert "false alarms may exceed alpha" in errors
+
+
+def _look(folder: Path) -> tuple[Any, str]:
+    _, output, errors = called("monitor", str(folder), "longer.csv", "--json")
+    return json.loads(output), errors
+
+
+def test_before_anything_has_happened_nothing_is_said(recalibrated: Path) -> None:
+    past_forecasts().to_csv("past.csv", index=False)
+    code, output, _ = called("monitor", str(recalibrated), "past.csv", "--json")
+    record = json.loads(output)
+    assert (code, record["left"], record["cases"]) == (0, False, 0)
+    assert record["questions"][0]["new"] is None
+    assert record["sentence"] == "There is no new case with an outcome, and so nothing to judge yet."
+
+
+def test_what_cannot_be_done_is_named(recalibrated: Path) -> None:
+    grown()
+    words = ("monitor", str(recalibrated), "longer.csv")
+    assert complaint(*words, "--alpha", "1.5") == "alpha must lie between 0 and 1, got 1.5"
+    assert "has learned from one table of both" in complaint(*words, "--forecast", "longer.csv")
+    assert complaint(*words, "--cost", "newsvendor:underage=1,overage=1,upper=30").startswith(
+        "the cost must be that of"
+    )
+    assert "recalibration.json" in complaint("monitor", ".", "longer.csv")

@@ -1,0 +1,308 @@
+"""`stakes recalibrate`, and the other commands on its folder."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from calls import called, complaint
+from user_files import past_forecasts
+
+import stakes
+from stakes.artifacts.recalibrations import load_recalibration
+from stakes.errors import SettingError
+from stakes.files import read_json, write_json
+
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
+COST = "newsvendor:underage=9,overage=1,upper=30,unit=EUR"
+ASKED = ("--forecast", "m1:m8", "--outcome", "power", "--cost", COST, "--decision-weights", "none")
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(recalibrated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder that all tests read has a report; to draw one for each folder that they make would take seconds."""
+    assert (recalibrated / "report.html").is_file()
+    monkeypatch.setattr("stakes.workflows.recalibrate.write_recalibration_report", lambda *_: None)
+
+
+def kept(past: Path | str = "past.csv", **columns: object) -> Path:
+    past_forecasts().assign(**columns).to_csv(past, index=False)
+    return Path(past)
+
+
+def test_a_folder_is_made_and_told_of() -> None:
+    kept()
+    code, output, errors = called("recalibrate", "past.csv", *ASKED, "--lead", "24", "--out", "wind")
+    assert code == 0
+    assert output.startswith("the ladder on ")
+    assert output.splitlines()[-1] == "wind"
+    assert "\nraw " in output
+    assert "bias and spread" in output
+    assert "following the raw forecast cost" in output
+    assert errors == "learning from the errors of 160 past forecasts, each of 8 members\n"
+    names = {path.name for path in Path("wind").iterdir()}
+    assert {"recalibration.json", "state.json", "ladder.json", "judged.parquet"} <= names
+    again = complaint("recalibrate", "past.csv", *ASKED, "--out", "wind")
+    assert again == "wind holds a recalibration already; --force replaces it, another folder keeps both"
+    code, output, errors = called(
+        "recalibrate", "past.csv", *ASKED, "--today", "done", "--out", "wind", "--force", "--json", "--quiet"
+    )
+    assert (code, errors) == (0, "")
+    record = json.loads(output)
+    assert record["rung"] in ("bias_and_spread", "linear")
+    assert load_recalibration(Path("wind")).layout.today == "done"
+
+
+def test_what_is_saved_decides_as_what_was_fitted(recalibrated: Path) -> None:
+    opened = load_recalibration(recalibrated)
+    table = past_forecasts()
+    fresh = stakes.Recalibrator(opened.recalibrator.cost, decision_weights=())
+    fresh.fit(table.filter(like="m").drop(columns="time"), table["power"], times=table["time"], leads=24.0)
+    table.drop(columns=["power", "done"]).to_csv("new.csv", index=False)
+    code, _, errors = called("decide", str(recalibrated), "new.csv", "--out", "actions.csv")
+    assert (code, errors) == (0, "")
+    found = pd.read_csv("actions.csv")
+    expected = fresh.decide(table.filter(regex="^m"), times=table["time"], leads=24.0)
+    np.testing.assert_allclose(found["action"], expected, rtol=1e-9)
+    assert found["time"][0] == "2020-01-01T00:00:00Z"
+
+
+def test_the_newest_case_for_another_cost(recalibrated: Path) -> None:
+    past_forecasts().to_csv("new.csv", index=False)
+    words = ("decide", str(recalibrated), "new.csv", "--last")
+    code, output, _ = called(*words)
+    assert (code, len(output.splitlines())) == (0, 2)
+    other = called(*words, "--cost", "newsvendor:underage=1,overage=9,upper=30")
+    assert "it now decides for newsvendor:underage=1" in other[2]
+    action = [float(text.splitlines()[1].split(",")[1]) for text in (output, other[1])]
+    assert action[1] < action[0]
+
+
+def test_evaluation_beside_the_forecast_as_it_came_and_today(recalibrated: Path) -> None:
+    past_forecasts(90, "2021-01-01").to_csv("later.csv", index=False)
+    code, output, errors = called("evaluate", str(recalibrated), "later.csv", "--json", "--cases", "cases.csv")
+    assert (code, errors[:36]) == (0, "note: baseline is the forecast as it")
+    rows = {row["metric"]: row for row in json.loads(output)["metrics"]}
+    assert rows["cost"]["value"] < rows["cost"]["baseline"]
+    assert rows["spread_skill"]["baseline"] < 0.5 < rows["spread_skill"]["value"]
+    cases = pd.read_csv("cases.csv")
+    members = past_forecasts(90, "2021-01-01")
+    highest = np.sort(members.filter(regex="^m"), axis=1)[:, 7]  # 9 : 1 takes the eighth of eight
+    np.testing.assert_allclose(cases["raw_action"], highest)
+    assert {"today_cost", "raw_cost", "cost", "power"} <= set(cases.columns)
+    shutil.copy(recalibrated.parent / "past.csv", "past.csv")
+    assert "this is the table of the fit" in called("evaluate", str(recalibrated), "past.csv")[2]
+
+
+def test_a_corrected_forecast_that_is_worse_than_one_action_is_told(recalibrated: Path) -> None:
+    past_forecasts(90, "2021-01-01").assign(power=5.0).to_csv("later.csv", index=False)
+    code, output, _ = called("evaluate", str(recalibrated), "later.csv")
+    assert code == 0
+    assert "\nTake care: one action for all cases would have been cheaper on these cases" in output
+
+
+def test_climatology_of_many_sites_has_an_action_for_each() -> None:
+    small, large = past_forecasts(120), past_forecasts(120)
+    large[large.columns.drop("time")] += 20.0
+    both = pd.concat([small.assign(site="small"), large.assign(site="large")]).drop(columns="done")
+    both.to_csv("past.csv", index=False)
+    asked = ("--forecast", "m1:m8", "--outcome", "power", "--decision-weights", "none", "--sites", "each")
+    cost = "newsvendor:underage=9,overage=1,upper=90"
+    assert called("recalibrate", "past.csv", *asked, "--cost", cost, "--out", "sites", "--quiet")[0] == 0
+    code, output, errors = called("evaluate", "sites", "past.csv", "--json")
+    assert (code, "the constant action of each site which was best" in errors) == (0, True)
+    found = {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}
+    seen = small["power"].to_numpy()
+    stock = np.quantile(seen, 0.9, method="inverted_cdf")
+    of_each = np.where(seen > stock, 9 * (seen - stock), stock - seen).mean()  # the same at both, 20 apart
+    assert found["climatology_cost"] == pytest.approx(of_each)
+
+
+def test_a_case_without_recourse_is_left_out_of_both_forecasts(recalibrated: Path) -> None:
+    bounded = (
+        '[decide.plan]\nupper = 30\n[recourse.bought]\ncost = 5\nupper = 20\n[covers]\nc = "plan + bought >= outcome"'
+    )
+    Path("bounded.toml").write_text(bounded)
+    past_forecasts().assign(power=lambda table: table["power"].mask(table.index == 7, 90.0)).to_csv(
+        "new.csv", index=False
+    )
+    code, output, errors = called("evaluate", str(recalibrated), "new.csv", "--cost", "bounded.toml", "--json")
+    assert code == 0, errors
+    assert "1 of 160 cases cost infinitely much" in errors
+    found = json.loads(output)
+    assert (found["cases"], len(found["unpaid_cases"])) == (159, 1)
+    assert all(row["baseline"] is not None for row in found["metrics"] if row["metric"] == "cost")
+
+
+def test_a_refit_is_compared_with_the_former(recalibrated: Path) -> None:
+    longer = pd.concat([past_forecasts(), past_forecasts(120, "2020-06-09")])
+    longer.to_csv("longer.csv", index=False)
+    code, output, _ = called("refit", str(recalibrated), "longer.csv", "--out", "newer", "--quiet")
+    assert code == 0
+    assert "newer than the old correction the new one" in output
+    assert load_recalibration(Path("newer")).fitted.cases == 280
+    assert "needs a folder of its own" in complaint(
+        "refit", str(recalibrated), "longer.csv", "--out", str(recalibrated)
+    )
+
+
+def test_a_file_of_forecasts_beside_outcomes() -> None:
+    table = past_forecasts()
+    table[["time", "power"]].to_csv("seen.csv", index=False)
+    table.drop(columns=["power", "done"]).melt("time", var_name="member", value_name="ahead").to_csv(
+        "f.csv", index=False
+    )
+    asked = ("--forecast", "f.csv", *ASKED[2:])
+    assert called("recalibrate", "seen.csv", *asked, "--out", "wind", "--quiet")[0] == 0
+    assert called("decide", "wind", "f.csv", "--out", "a.csv", "--quiet")[0] == 0
+    assert len(pd.read_csv("a.csv")) == 160
+    assert "--outcomes names it" in complaint("evaluate", "wind", "f.csv")
+    assert called("evaluate", "wind", "f.csv", "--outcomes", "seen.csv", "--quiet")[0] == 0
+    assert "--forecast names a newer one" in complaint("refit", "wind", "seen.csv", "--out", "newer")
+    assert called("monitor", "wind", "seen.csv", "--forecast", "f.csv", "--quiet")[0] == 0
+    assert "--forecast names the new one" in complaint("monitor", "wind", "seen.csv")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--forecast", "m1:m99"), "has no column 'm99'"),
+        (("--forecast", "none.csv"), "there is no file 'none.csv'"),
+        (("--forecast", "m1:m8", "--columns", "m1"), "--columns are those of a file of forecasts"),
+        (("--outcome", "powr"), "did you mean 'power'?"),
+        (("--lead", "-3"), "leads must not be negative"),
+        (("--lead", "ahead"), "no column 'ahead'"),
+        (("--cost", "nonsense"), "nonsense"),
+        (("--decision-weights", "a"), "decision_weights must be numbers"),
+        (("--decision-weights", "1.5"), "decision_weight must lie in [0, 1), got 1.5"),
+        (("--test-fraction", "2"), "test_fraction"),
+        (("--outcome-bounds", "0,5"), "outcome_bounds must hold all outcomes"),
+        (("--read-as", "quantiles"), "quantile"),
+        (("--sites", "north"), "has no site 'north'"),
+        (("--out", "past.csv"), "is a file"),
+        (("--out", "."), "is not empty; choose another folder"),
+    ],
+)
+def test_what_cannot_be_recalibrated_is_one_line_and_leaves_nothing(words: tuple[str, ...], said: str) -> None:
+    kept()
+    before = sorted(path.name for path in Path().iterdir())
+    pairs = [*zip(ASKED[::2], ASKED[1::2], strict=True), ("--out", "wind"), *zip(words[::2], words[1::2], strict=True)]
+    flat = [word for pair in dict(pairs).items() for word in pair]
+    assert said in complaint("recalibrate", "past.csv", *flat, "--quiet")
+    assert sorted(path.name for path in Path().iterdir()) == before
+
+
+def test_damaged_folders_are_refused_by_name(recalibrated: Path) -> None:
+    past_forecasts().to_csv("new.csv", index=False)
+    for name in ("state.json", "ladder.json", "recalibration.json", "judged.parquet"):
+        shutil.rmtree("copy", ignore_errors=True)
+        shutil.copytree(recalibrated, "copy")
+        content = (Path("copy") / name).read_bytes()
+        (Path("copy") / name).write_bytes(content[:-40] + b"0" * 40)
+        assert f"copy/{name}" in complaint("decide", "copy", "new.csv")
+    shutil.copytree(recalibrated, "newer")
+    manifest = Path("newer/recalibration.json")
+    write_json(manifest, read_json(manifest) | {"format": 99})
+    assert "was made by a newer version of stakes" in complaint("decide", "newer", "new.csv")
+
+
+def test_the_report_is_written_again(recalibrated: Path) -> None:
+    page = (recalibrated / "report.html").read_text("utf-8")
+    assert "Decisions on power with a recalibrated forecast" in page
+    code, output, _ = called("report", str(recalibrated), "--out", "again.html")
+    assert (code, output.strip()) == (0, "again.html")
+    assert "following the raw forecast cost" in Path("again.html").read_text("utf-8")
+    other = complaint("report", str(recalibrated), "--cost", "newsvendor:underage=1,overage=1,upper=30")
+    assert other.startswith("the cost must be that of the fit")
+
+
+def test_another_unit_than_that_of_the_past_is_noticed(recalibrated: Path) -> None:
+    later = past_forecasts(90, "2021-01-01")
+    members = [f"m{place}" for place in range(1, 9)]
+    later.assign(**{name: later[name] / 1000 for name in members}).to_csv("later.csv", index=False)
+    for command in ("decide", "evaluate", "monitor"):
+        assert "note: forecasts reach 0.00" in called(command, str(recalibrated), "later.csv")[2]
+
+
+def test_a_grid_in_another_unit_is_turned_into_that_of_the_past() -> None:
+    table = past_forecasts()
+    table[["time", "power"]].to_csv("seen.csv", index=False)
+    grid = xr.DataArray(
+        table.filter(regex="^m").to_numpy(),
+        {"time": table["time"].to_numpy("datetime64[ns]")},
+        ("time", "number"),
+        "tp",
+        attrs={"units": "mm"},
+    )
+    grid.to_netcdf("mm.nc", engine="h5netcdf")
+    (grid / 1000).assign_attrs(units="m").to_netcdf("m.nc", engine="h5netcdf")
+    asked = ("--forecast", "mm.nc", *ASKED[2:])
+    assert called("recalibrate", "seen.csv", *asked, "--out", "rain", "--quiet")[0] == 0
+    assert called("decide", "rain", "mm.nc", "--out", "mm.csv")[0] == 0
+    code, _, errors = called("decide", "rain", "m.nc", "--out", "m.csv")
+    assert code == 0
+    assert "note: the forecasts in 'm.nc' are turned from m into mm, the unit of the past ones" in errors
+    np.testing.assert_allclose(pd.read_csv("m.csv")["action"], pd.read_csv("mm.csv")["action"], rtol=1e-9)
+    manifest = read_json(Path("rain/recalibration.json"))
+    del manifest["layout"]["learned"]  # as folders were before
+    write_json(Path("rain/recalibration.json"), manifest)
+    assert called("decide", "rain", "mm.nc", "--out", "old.csv")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [("m1", "one number, a point forecast"), ("q10:q90", "3 quantiles, levels 0.1 to 0.9")],
+)
+def test_as_what_forecasts_were_read_is_told(columns: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = past_forecasts()
+    kept(q10=table["m1"] - 1, q50=table["m1"], q90=table["m1"] + 1)
+
+    def unlearned(*_: object, **__: object) -> None:
+        raise SettingError("enough")
+
+    monkeypatch.setattr("stakes.forecasting.recalibrator.Recalibrator.fit", unlearned)
+    words = ("--forecast", columns, *ASKED[2:], "--lead", "24", "--out", "wind")
+    code, _, errors = called("recalibrate", "past.csv", *words)
+    assert code == 2
+    assert f"learning from the errors of 160 past forecasts, each of {said}\n" in errors
+
+
+def test_the_quantiles_that_decide_writes_are_taken_as_a_range_and_as_a_list() -> None:
+    levels = [f"{number / 20:g}" for number in range(1, 20)]
+    past_forecasts().drop(columns=["power", "done"]).to_csv("new.csv", index=False)
+    words = ("decide", "--members", "new.csv", "--cost", COST, "--quantiles", ",".join(levels), "--out", "decided.csv")
+    assert called(*words)[0] == 0
+    decided = pd.read_csv("decided.csv").assign(power=past_forecasts()["power"])
+    decided.to_csv("past.csv", index=False)
+    names = [f"quantile_{level}" for level in levels]
+    for asked in (f"{names[0]}:{names[-1]}", ",".join(names)):
+        words = ("recalibrate", "past.csv", "--forecast", asked, *ASKED[2:], "--lead", "24", "--out", "wind", "--force")
+        code, _, errors = called(*words)
+        assert code == 0, errors
+        assert load_recalibration(Path("wind")).layout.levels == tuple(map(float, levels))
+
+
+@pytest.mark.filterwarnings("always::stakes.errors.StakesWarning")
+def test_a_leak_is_told_and_kept() -> None:
+    kept(copy=past_forecasts()["power"])
+    for forecast, features, name in (("m1:m8", "copy", "'copy' reproduces"), ("copy", "m1", "the forecast reproduces")):
+        words = ("--forecast", forecast, "--features", features, *ASKED[2:], "--lead", "24", "--out", "wind", "--force")
+        code, output, errors = called("recalibrate", "past.csv", *words)
+        assert code == 0, errors
+        assert name in errors
+        assert name in output
+        assert any(name in note for note in load_recalibration(Path("wind")).said)
+
+
+def test_one_code_among_the_outcomes_is_told_with_its_row_and_refuses_nothing() -> None:
+    generator = np.random.default_rng(0)
+    power = 20 + generator.normal(size=160)
+    kept(power=np.where(np.arange(160) == 70, -999, power), **{f"m{one}": power - 0.5 for one in range(1, 9)})
+    code, _, errors = called("recalibrate", "past.csv", *ASKED, "--lead", "24", "--out", "wind")
+    assert code == 0, errors
+    assert "-999 in 'power', data row 71," in errors
+    assert any("data row 71" in note for note in load_recalibration(Path("wind")).said)

@@ -1,0 +1,226 @@
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from scipy.stats import ks_2samp
+from torch import Tensor
+
+from stakes import DiffusionModel
+from stakes.errors import SettingError
+from stakes.models.diffusion import NoiseSchedule, _quantity, _target_from, reverse_chain
+from stakes.models.networks import sinusoidal_embedding
+
+CHAINS = 20_000
+WEIGHTS, MEANS, DEVIATIONS = (0.6, 0.4), (-0.8, 1.2), (0.2, 0.4)
+
+
+def test_scaled_schedule_ends_in_noise() -> None:
+    signal = NoiseSchedule(100).signal
+    assert signal.shape == (101,)
+    assert signal[0] == 1
+    assert (signal.diff() < 0).all()
+    assert 0 < signal[-1] < 1e-4
+
+
+def test_raw_schedule_keeps_a_third_of_the_signal() -> None:
+    assert NoiseSchedule(100, "raw").signal[-1].item() == pytest.approx(0.364, abs=0.002)
+    assert NoiseSchedule(1000, "raw").signal[-1].item() == pytest.approx(4.0e-5, rel=0.02)
+
+
+def test_schedule_equals_its_formula() -> None:
+    signal = 1.0
+    for step in range(50):
+        signal *= 1 - (1e-4 + (0.02 - 1e-4) * step / 49) * 20
+    assert NoiseSchedule(50).signal[-1].item() == pytest.approx(signal, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("steps", "endpoints"), [(20, "scaled"), (1, "raw"), (0, "raw"), (0, "scaled"), (-5, "raw"), (100, "other")]
+)
+def test_bad_schedules_are_refused(steps: int, endpoints: Any) -> None:
+    with pytest.raises(SettingError, match=r"steps|endpoints"):
+        NoiseSchedule(steps, endpoints)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"prediction": "noise"}, "prediction"),
+        ({"decision_weighting": "none"}, "decision_weighting"),
+        ({"endpoints": "linear"}, "endpoints"),
+        ({"steps": 3}, "steps"),
+    ],
+)
+def test_bad_settings_are_named(settings: dict[str, Any], field: str) -> None:
+    with pytest.raises(SettingError, match=field):
+        DiffusionModel(2, 1, **settings)
+
+
+@pytest.mark.parametrize("steps", [0, -1, 101])
+def test_bad_chain_lengths_are_named(steps: int) -> None:
+    with pytest.raises(SettingError, match="steps must lie between 1 and the schedule's 100"):
+        DiffusionModel(2, 1).sample(torch.zeros(1, 2), 1, steps=steps)
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "target", "v"])
+@pytest.mark.parametrize("step", [1, 50, 100])
+def test_predictions_convert_back_to_the_target(prediction: Any, step: int) -> None:
+    signal = NoiseSchedule(100).double().signal[step]
+    target, epsilon = torch.randn(2, 50, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    noisy = signal.sqrt() * target + (1 - signal).sqrt() * epsilon
+    predicted = _quantity(target, epsilon, signal, prediction)
+    torch.testing.assert_close(_target_from(predicted, noisy, signal, prediction), target, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "target", "v"])
+def test_training_draw_offers_the_predicted_quantity(prediction: Any) -> None:
+    model = DiffusionModel(2, 1, prediction=prediction).double()
+    features, outcome = torch.randn(2, 40, 2, dtype=torch.float64)[:, :, :2]
+    outcome = outcome[:, :1]
+    noise = model.draw_noise(40, 3)
+    draw = model.training_draw(features, outcome, noise)
+    step = 1 + (noise["time"] * 100).long()
+    signal = model.schedule.signal[step][:, None]
+    assert torch.equal(draw.score_outcome, _quantity(outcome, noise["target"], signal, prediction))
+    noisy = signal.sqrt() * outcome + (1 - signal).sqrt() * noise["target"]
+    exact = _target_from(draw.score_members, noisy[:, None], signal[:, None], prediction)
+    torch.testing.assert_close(draw.decision_members, exact)
+
+
+@pytest.mark.parametrize(
+    ("weighting", "formula"),
+    [
+        ("paper", lambda signal: torch.ones_like(signal)),
+        ("signal", lambda signal: signal),
+        ("snr", lambda signal: torch.minimum(signal / (1 - signal), torch.tensor(1.0))),
+    ],
+)
+def test_decision_term_weight(weighting: Any, formula: Callable[[Tensor], Tensor]) -> None:
+    model = DiffusionModel(2, 1, decision_weighting=weighting)
+    noise = model.draw_noise(100, 3)
+    draw = model.training_draw(torch.zeros(100, 2), torch.zeros(100, 1), noise)
+    signal = model.schedule.signal[1 + (noise["time"] * 100).long()]
+    torch.testing.assert_close(draw.decision_term_weight, formula(signal))
+
+
+def test_every_noise_level_is_drawn() -> None:
+    model = DiffusionModel(1, 1, steps=50, hidden=2, layers=1, decision_weighting="signal")
+    noise = dict(model.draw_noise(5000, 1, torch.Generator().manual_seed(0)))
+    noise["time"][:2] = torch.tensor([0.0, 1.0])
+    weight = model.training_draw(torch.zeros(5000, 1), torch.zeros(5000, 1), noise).decision_term_weight
+    assert torch.equal(weight.unique(), model.schedule.signal[1:].sort().values)
+
+
+def test_time_embedding() -> None:
+    embedding = sinusoidal_embedding(torch.tensor([0.0, 0.5]), 16)
+    assert embedding.shape == (2, 16)
+    assert embedding[0].tolist() == [0.0] * 8 + [1.0] * 8
+    assert embedding[1, 0].item() == pytest.approx(math.sin(0.5))
+    assert embedding[1, 7].item() == pytest.approx(math.sin(500.0), abs=1e-3)
+
+
+def mixture(generator: torch.Generator, count: int) -> Tensor:
+    noise = torch.randn(count, 1, dtype=torch.float64, generator=generator)
+    second = torch.rand(count, 1, dtype=torch.float64, generator=generator) < WEIGHTS[1]
+    return torch.where(second, MEANS[1] + DEVIATIONS[1] * noise, MEANS[0] + DEVIATIONS[0] * noise)
+
+
+def exact_posterior(
+    schedule: NoiseSchedule, generator: torch.Generator, weights: tuple[float, float] = WEIGHTS
+) -> Callable[[Tensor, int], Tensor]:
+    """Draws from p(y_0 | y_t) of the Gaussian mixture: again a mixture, with new weights, means and variances."""
+
+    def denoise(noisy: Tensor, step: int) -> Tensor:
+        signal = schedule.signal[step]
+        log_weights, means, deviations = [], [], []
+        for weight, mean, deviation in zip(weights, MEANS, DEVIATIONS, strict=True):
+            variance = signal * deviation**2 + 1 - signal
+            log_weights.append(
+                math.log(weight) - variance.log() / 2 - (noisy - signal.sqrt() * mean) ** 2 / (2 * variance)
+            )
+            means.append(mean + signal.sqrt() * deviation**2 / variance * (noisy - signal.sqrt() * mean))
+            deviations.append((deviation**2 * (1 - signal) / variance).sqrt())
+        second = torch.sigmoid(log_weights[1] - log_weights[0])
+        chosen = torch.rand(noisy.shape, dtype=noisy.dtype, generator=generator) < second
+        noise = torch.randn(noisy.shape, dtype=noisy.dtype, generator=generator)
+        return torch.where(chosen, means[1] + deviations[1] * noise, means[0] + deviations[0] * noise)
+
+    return denoise
+
+
+def equal_modes(schedule: NoiseSchedule, generator: torch.Generator) -> Callable[[Tensor, int], Tensor]:
+    """A wrong denoiser: the posterior of a mixture whose modes weigh the same."""
+    return exact_posterior(schedule, generator, (0.5, 0.5))
+
+
+def significance(make: Callable[..., Any], steps: int, stochastic: bool, seed: int) -> float:
+    """p-value of the chain's end against fresh draws of the target."""
+    generator = torch.Generator().manual_seed(seed)
+    schedule = NoiseSchedule(100).double()
+
+    def normal() -> Tensor:
+        return torch.randn(CHAINS, 1, dtype=torch.float64, generator=generator)
+
+    ends = reverse_chain(make(schedule, generator), schedule, normal, steps, stochastic)
+    return float(ks_2samp(ends[:, 0].numpy(), mixture(generator, CHAINS)[:, 0].numpy()).pvalue)
+
+
+@pytest.mark.parametrize("steps", [100, 20, 5])
+@pytest.mark.parametrize("stochastic", [True, False])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_exact_denoiser_recovers_the_target(steps: int, stochastic: bool, seed: int) -> None:
+    assert significance(exact_posterior, steps, stochastic, seed) > 0.01
+
+
+@pytest.mark.parametrize("steps", [100, 20, 5])
+@pytest.mark.parametrize("stochastic", [True, False])
+def test_wrong_denoiser_is_detected(steps: int, stochastic: bool) -> None:
+    assert significance(equal_modes, steps, stochastic, 1) < 1e-6
+
+
+def test_chain_is_deterministic_given_its_noise() -> None:
+    model = DiffusionModel(2, 1, hidden=8, layers=2)
+    features = torch.zeros(3, 2)
+    for options in ({}, {"steps": 5}, {"steps": 5, "stochastic": False}):
+        first, again = (
+            model.sample(features, 4, torch.Generator().manual_seed(1), **options)  # type: ignore[arg-type]
+            for _ in range(2)
+        )
+        assert torch.equal(first, again)
+
+
+def test_single_step_returns_the_denoised_target() -> None:
+    schedule = NoiseSchedule(100)
+    seen: list[int] = []
+
+    def denoise(noisy: Tensor, step: int) -> Tensor:
+        seen.append(step)
+        return noisy + 1
+
+    assert torch.equal(reverse_chain(denoise, schedule, lambda: torch.zeros(3, 1), 1), torch.ones(3, 1))
+    assert seen == [100]
+
+
+@pytest.mark.parametrize("steps", [2, 7, 20, 99, 100, None])
+def test_chain_visits_falling_levels_from_the_noisiest(steps: int | None) -> None:
+    seen: list[int] = []
+
+    def denoise(noisy: Tensor, step: int) -> Tensor:
+        seen.append(step)
+        return noisy
+
+    reverse_chain(denoise, NoiseSchedule(100), lambda: torch.zeros(3, 1), steps)
+    assert len(seen) == len(set(seen)) == (steps or 100)
+    assert seen[0] == 100
+    assert seen == sorted(seen, reverse=True)
+    assert seen[-1] >= 1
+
+
+def test_validation_noise_of_diffusion_spreads_the_levels_evenly() -> None:
+    model = DiffusionModel(1, 1)
+    first, second = (model.validation_noise(50, 3, torch.Generator().manual_seed(0)) for _ in range(2))
+    assert torch.equal(first["time"], second["time"])
+    torch.testing.assert_close(first["time"].sort().values, (torch.arange(50) + 0.5) / 50)
+    assert not torch.equal(first["time"], first["time"].sort().values)

@@ -1,0 +1,68 @@
+"""Sums and means over processes: two of them have the gradient of one."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from distributed_children import CASES, PARTS, WAYS, be_one_of_two, gradients
+from forked_processes import forked
+
+import stakes
+from stakes.scores.objective import mean_over_processes, process_count, sum_over_processes
+
+
+def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
+    import torch._dynamo
+
+    both = [forked(partial(be_one_of_two, rank, tmp_path)) for rank in range(2)]
+    for rank, process in enumerate(both):
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+        shared = torch.load(tmp_path / f"process {rank}")
+        assert list(shared) == list(WAYS)
+        for way in WAYS:
+            torch.testing.assert_close(shared[way], gradients(way, slice(0, CASES)), rtol=1e-10, atol=1e-12)
+
+
+def test_a_part_alone_has_another_gradient() -> None:
+    whole, part = (gradients("objective", rows) for rows in (slice(0, CASES), PARTS[0]))
+    assert not torch.allclose(whole["network.0.weight"], part["network.0.weight"], rtol=1e-2)
+    assert not torch.allclose(whole["scales"], part["scales"], rtol=1e-3)
+
+
+def test_one_process_is_the_whole() -> None:
+    values = torch.rand(3, 4)
+    assert process_count() == 1
+    assert torch.equal(sum_over_processes(values), values)
+    torch.testing.assert_close(mean_over_processes(values), values.mean())
+    torch.testing.assert_close(mean_over_processes(values, -1), values.mean(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("weight", [None, torch.rand(8)])
+def test_the_share_of_one_process_is_the_mean(weight: torch.Tensor | None) -> None:
+    decision = stakes.DecisionScore(stakes.ShortfallCost(5.0))
+    objective = stakes.DecisionAwareObjective(stakes.EnergyScore(), decision, decision_weight=0.4)
+    for each in (objective, stakes.DecisionAwareObjective(stakes.EnergyScore(), decision, decision_weight=0)):
+        terms = each.from_samples(torch.rand(8, 5, 1), torch.rand(8, 1), case_weight=weight)
+        share, mean = terms.share_of_mean(), terms.mean()
+        torch.testing.assert_close((share.total, share.score), (mean.total, mean.score))
+        assert (share.decision is None) == (mean.decision is None)
+        if mean.decision is not None:
+            torch.testing.assert_close(share.decision, mean.decision)
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1, -1])
+def test_means_keep_the_axis_and_have_no_gradient(dim: int | None) -> None:
+    values = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    mean = mean_over_processes(values, dim)
+    expected = values.mean() if dim is None else values.mean(dim, keepdim=True)
+    torch.testing.assert_close(mean, expected.detach())
+    assert not mean.requires_grad
+
+
+def test_a_sum_is_a_copy() -> None:
+    values = torch.rand(3)
+    total = sum_over_processes(values)
+    total += 1
+    assert not torch.equal(total, values)

@@ -1,0 +1,105 @@
+"""Actions between walls: their gradient is that of their own differences, and they come to the exact ones."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from method.random_programs import random_scenario_program
+from torch import Tensor
+
+from stakes import ArbitrageCost, CVaRCost, InteriorPoint, ScenarioProgram, ScheduleCost, StorageCost, optimal_action
+from stakes.errors import SettingError
+from stakes.programs.gradient import central_point
+
+MEMBERS = 2 + torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+COSTS = {
+    "schedule": ScheduleCost(4.0, 1.0, ramp=0.3),
+    "quadratic schedule": ScheduleCost(4.0, 1.0, quadratic=0.5, ramp=0.3, upper=2.5),
+    "storage": StorageCost(1.0, 3.0, 0.1, power=0.8, energy=1.5),
+    "arbitrage": ArbitrageCost(power=0.5, energy=1.2, efficiency=0.9),
+}
+
+
+def smooth_action(program: ScenarioProgram, samples: Tensor, smoothing: float) -> Tensor:
+    return central_point(program.data(samples), smoothing).iterate.a
+
+
+def difference(program: ScenarioProgram, samples: Tensor, direction: Tensor, smoothing: float) -> Tensor:
+    """Of actions between walls; the unit, that of the largest outcome, must not change."""
+    before, after = (smooth_action(program, samples + step * direction, smoothing) for step in (-1e-5, 1e-5))
+    return (after - before) / 2e-5
+
+
+def slope_along(action: Callable[[Tensor], Tensor], samples: Tensor, direction: Tensor) -> Tensor:
+    """How actions (B, A) move along a direction of the members, (B, A)."""
+    jacobian = torch.autograd.functional.jacobian(action, samples)
+    return torch.einsum("bacmd,cmd->ba", jacobian, direction)  # type: ignore[no-any-return]
+
+
+def small_direction(samples: Tensor) -> Tensor:
+    """A random direction of all hours but that of the largest outcomes and prices."""
+    direction = torch.randn(samples.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    hours = torch.cat([samples.abs().amax((0, 1)).topk(1).indices, samples.mean(1).amax(0).topk(1).indices])
+    largest = samples.abs() == samples.abs().amax((1, 2), keepdim=True)
+    places = largest.any(1, keepdim=True) | torch.isin(torch.arange(samples.shape[-1]), hours)
+    return torch.where(places, 0.0, direction)
+
+
+@pytest.mark.parametrize("smoothing", [1e-3, 1e-1])
+@pytest.mark.parametrize("kind", COSTS)
+def test_the_smoothed_gradient_is_that_of_the_action_between_walls(kind: str, smoothing: float) -> None:
+    cost, direction = COSTS[kind], small_direction(MEMBERS)
+    solver = InteriorPoint(smoothing=smoothing)
+    slope = slope_along(lambda each: optimal_action(cost, each, solver), MEMBERS, direction)
+    expected = difference(cost.program(5), MEMBERS, direction, smoothing)
+    assert float(expected.abs().max()) > 1e-4
+    torch.testing.assert_close(slope, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_of_any_program() -> None:
+    program, samples = random_scenario_program(torch.Generator().manual_seed(4))
+    large = torch.cat([samples, 50 * torch.ones_like(samples[:, :1])], 1)  # sets the unit
+    direction = torch.randn(large.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    direction[:, -1] = 0.0
+    solver = InteriorPoint(smoothing=0.01)
+    slope = slope_along(lambda each: program.solve(each, None, solver, gradient=True).action, large, direction)
+    torch.testing.assert_close(slope, difference(program, large, direction, 0.01), rtol=1e-4, atol=1e-7)
+
+
+def test_walls_that_are_low_leave_the_exact_action() -> None:
+    program = COSTS["quadratic schedule"].program(5)
+    exact = program.solve(MEMBERS).action
+    far = [float((smooth_action(program, MEMBERS, each) - exact).abs().max()) for each in (1e-1, 1e-3, 1e-8)]
+    assert far[0] > far[1] > far[2]
+    assert far[2] < 1e-4
+
+
+def test_a_linear_program_has_a_gradient_by_its_prices() -> None:
+    members = MEMBERS.clone().requires_grad_()
+    exact, smooth = (
+        optimal_action(COSTS["arbitrage"], members, each) for each in (None, InteriorPoint(smoothing=0.01))
+    )
+    assert torch.equal(exact.detach(), smooth.detach())
+    of_exact, of_smooth = (torch.autograd.grad(each.square().sum(), members)[0] for each in (exact, smooth))
+    assert float(of_exact.abs().max()) < 1e-4
+    assert float(of_smooth.abs().max()) > 1e-2
+
+
+def test_no_case_depends_on_another_and_what_has_no_inside_has_no_gradient() -> None:
+    eye = torch.eye(2, dtype=torch.float64)
+    upper = torch.tensor([[1.0, 1.0], [1.0, -1.0]])  # the second case has bounds that cross
+    program = ScenarioProgram(T=eye, W=torch.ones(2), h_y=eye, q=2 * torch.ones(2), P=eye, lower=0 * upper, upper=upper)
+    members = MEMBERS[..., :2].clone().requires_grad_()
+    centre = central_point(program.data(members.detach()), 0.01)
+    assert centre.reached.tolist() == [True, False]
+    action = program.solve(members, None, InteriorPoint(smoothing=0.01), gradient=True).action
+    (gradient,) = torch.autograd.grad(action.sum(), members)
+    assert bool((gradient[0] != 0).any())
+    assert bool((gradient[1] == 0).all())
+
+
+def test_wrong_smoothing() -> None:
+    with pytest.raises(SettingError, match="smoothing must be positive"):
+        InteriorPoint(smoothing=0.0)
+    with pytest.raises(SettingError, match="smoothing must be None for a conditional value at risk"):
+        optimal_action(CVaRCost(COSTS["storage"], 0.5), MEMBERS.repeat(1, 3, 1), InteriorPoint(smoothing=0.1))

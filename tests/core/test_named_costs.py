@@ -1,0 +1,269 @@
+"""The values, best actions and refusals of the costs that have a name."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from stakes import (
+    Cost,
+    ImbalanceCost,
+    NewsvendorCost,
+    PowerCurve,
+    ProtectionCost,
+    ShortfallCost,
+    StakesError,
+    WindDispatchCost,
+    optimal_action,
+    solve_action,
+)
+from stakes.costs.cost import ClosedFormCost, TotalCost
+from stakes.errors import CostError
+
+DOUBLE = torch.float64
+
+
+def price(cost: Cost, action: float, *outcome: float) -> float:
+    return cost(torch.tensor([action], dtype=DOUBLE), torch.tensor(outcome, dtype=DOUBLE)).item()
+
+
+def sigmoid(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+@pytest.mark.parametrize(
+    ("action", "power", "expected"),
+    [(0.5, 0.7, -0.5), (0.5, 0.5, -0.5), (0.5, 0.3, -0.5 + 5 * 0.04), (1.0, 0.0, 4.0), (0.0, 0.0, 0.0)],
+)
+def test_shortfall_values(action: float, power: float, expected: float) -> None:
+    assert price(ShortfallCost(5.0), action, power) == pytest.approx(expected, abs=1e-15)
+
+
+def test_shortfall_counts_the_mean_power_of_the_sites() -> None:
+    assert price(ShortfallCost(5.0), 0.6, 0.1, 0.2, 0.6) == pytest.approx(-0.6 + 5 * 0.3**2)
+
+
+def test_shortfall_best_action_by_hand() -> None:
+    members = torch.tensor([[0.2], [0.4], [0.9]], dtype=DOUBLE)
+    action = ShortfallCost(5.0).best_action(members)
+    assert action.tolist() == pytest.approx([(3 / 10 + 0.2 + 0.4) / 2])
+
+
+def test_wind_is_shortfall_of_the_mean_power() -> None:
+    curve = PowerCurve()
+    speeds = torch.tensor([6.0, 9.0, 25.0], dtype=DOUBLE)
+    expected = price(ShortfallCost(7.0), 0.8, *curve(speeds).tolist())
+    assert price(WindDispatchCost(7.0, curve), 0.8, *speeds.tolist()) == pytest.approx(expected, rel=1e-14)
+    members = torch.rand(4, 6, 3, dtype=DOUBLE) * 20
+    torch.testing.assert_close(
+        WindDispatchCost(7.0, curve).best_action(members), ShortfallCost(7.0).best_action(curve(members))
+    )
+
+
+@pytest.mark.parametrize(("hazard", "sign"), [("above", 1), ("below", -1)])
+@pytest.mark.parametrize(("exposure", "protection"), [(2.0, 1.0), (1.0, 2.0), (3.0, 1.5)])
+def test_protection_values(hazard: Any, sign: int, exposure: float, protection: float) -> None:
+    cost = ProtectionCost(1.0, 0.3, hazard, sharpness=2.0, exposure_power=exposure, protection_power=protection)
+    severity = sigmoid(sign * 2.0 * (1.7 - 1.0))
+    expected = severity * 0.6**exposure + 0.3 * (1 - severity) * 0.4**protection
+    assert price(cost, 0.4, 1.7) == pytest.approx(expected, rel=1e-14)
+
+
+def test_protection_severity_is_the_mean_over_the_sites() -> None:
+    cost = ProtectionCost(1.0, 0.3, sharpness=2.0)
+    severity = (sigmoid(-2.0) + sigmoid(4.0)) / 2
+    assert price(cost, 0.4, 0.0, 3.0) == pytest.approx(severity * 0.36 + 0.3 * (1 - severity) * 0.4, rel=1e-14)
+
+
+def test_protection_best_action_by_hand() -> None:
+    members = torch.tensor([[0.2], [1.1], [1.4]], dtype=DOUBLE)
+    mean = (sigmoid(-8.0) + sigmoid(1.0) + sigmoid(4.0)) / 3
+    action = ProtectionCost(1.0, 0.5).best_action(members)
+    assert action is not None
+    assert action.tolist() == pytest.approx([1 - 0.5 * (1 - mean) / (2 * mean)])
+
+
+def test_protection_has_no_formula_for_other_powers() -> None:
+    assert ProtectionCost(1.0, 0.5, exposure_power=2.0, protection_power=2.0).best_action(torch.zeros(3, 1)) is None
+
+
+@pytest.mark.parametrize(("action", "demand", "expected"), [(3.0, 5.0, 8.0), (5.0, 3.0, 2.0), (4.0, 4.0, 0.0)])
+def test_newsvendor_values(action: float, demand: float, expected: float) -> None:
+    assert price(NewsvendorCost(4.0, 1.0, 0.0, 10.0), action, demand) == expected
+    assert price(NewsvendorCost(4.0, 1.0, 0.0, 10.0), action, demand - 1, 0.5, 0.5) == expected
+
+
+@pytest.mark.parametrize(("action", "need", "expected"), [(3.0, 5.0, 16.0), (5.0, 3.0, 4.0), (4.0, 4.0, 0.0)])
+def test_imbalance_values(action: float, need: float, expected: float) -> None:
+    assert price(ImbalanceCost(4.0, 1.0, 0.0, 10.0), action, need) == expected
+    assert price(ImbalanceCost(4.0, 1.0, 0.0, 10.0), action, need - 1, 0.5, 0.5) == expected
+
+
+@pytest.mark.parametrize(
+    ("underage", "overage", "rank"), [(1.0, 1.0, 2), (3.0, 1.0, 3), (3.01, 1.0, 4), (1.0, 99.0, 1), (99.0, 1.0, 4)]
+)
+def test_newsvendor_takes_an_order_statistic(underage: float, overage: float, rank: int) -> None:
+    members = torch.tensor([[7.0], [1.0], [3.0], [5.0]], requires_grad=True)
+    action = NewsvendorCost(underage, overage, 0.0, 10.0).best_action(members)
+    assert action.item() == [1.0, 3.0, 5.0, 7.0][rank - 1]
+    (gradient,) = torch.autograd.grad(action.sum(), members)
+    assert torch.equal(gradient, (members.detach() == action.detach()).float())
+
+
+@pytest.mark.parametrize("members", [10, 20, 30, 50, 70, 100, 300])
+def test_newsvendor_rank_is_exact_at_whole_numbers(members: int) -> None:
+    ladder = torch.arange(1.0, members + 1)[:, None]
+    for tenths in range(1, 10):
+        action = NewsvendorCost(tenths / 10, 1 - tenths / 10, 0.0, 1000.0).best_action(ladder)
+        assert action.item() == members * tenths // 10
+
+
+def test_newsvendor_gradient_of_tied_members_goes_to_one() -> None:
+    members = torch.tensor([[2.0], [2.0], [2.0]], requires_grad=True)
+    action = NewsvendorCost(1.0, 1.0, 0.0, 10.0).best_action(members)
+    (gradient,) = torch.autograd.grad(action.sum(), members)
+    assert sorted(gradient.flatten().tolist()) == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(("short", "long"), [(3.0, 1.0), (1.0, 3.0), (2.0, 2.0)])
+def test_imbalance_action_balances_the_sides(short: float, long: float) -> None:
+    members = torch.tensor([[7.0], [1.0], [3.0], [5.0]], dtype=DOUBLE)
+    action = ImbalanceCost(short, long, 0.0, 10.0).best_action(members).item()
+    gaps = [member - action for member in members.flatten().tolist()]
+    assert short * sum(gap for gap in gaps if gap > 0) == pytest.approx(-long * sum(gap for gap in gaps if gap < 0))
+
+
+PARAMETERS = torch.tensor([2.0, 5.0, 20.0], dtype=DOUBLE)
+MAKERS: dict[str, Callable[[Any], Cost]] = {
+    "shortfall": ShortfallCost,
+    "wind": WindDispatchCost,
+    "protection_threshold": lambda p: ProtectionCost(p / 10, 0.5),
+    "protection_ratio": lambda p: ProtectionCost(0.5, p / 10, "below"),
+    "protection_sharpness": lambda p: ProtectionCost(0.5, 0.5, sharpness=p),
+    "newsvendor_underage": lambda p: NewsvendorCost(p, 3.0, 0.0, 10.0),
+    "newsvendor_overage": lambda p: NewsvendorCost(3.0, p, 0.0, 10.0),
+    "newsvendor_bounds": lambda p: NewsvendorCost(2.0, 3.0, p / 10, p),
+    "imbalance_short": lambda p: ImbalanceCost(p, 3.0, 0.0, 10.0),
+    "imbalance_long": lambda p: ImbalanceCost(3.0, p, 0.0, 10.0),
+    "imbalance_bounds": lambda p: ImbalanceCost(2.0, 3.0, p / 10, p),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("sites", [1, 3])
+def test_tensor_parameters_equal_a_loop_over_floats(name: str, sites: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    members = torch.rand(3, 9, sites, dtype=DOUBLE, generator=generator)
+    actions = torch.rand(3, 1, dtype=DOUBLE, generator=generator)
+    together, apart = MAKERS[name](PARAMETERS), [MAKERS[name](value) for value in PARAMETERS.tolist()]
+    outcomes = members.movedim(-2, 0)
+    torch.testing.assert_close(
+        together(actions, outcomes),
+        torch.stack([cost(actions[row], members[row]) for row, cost in enumerate(apart)], -1),
+    )
+    torch.testing.assert_close(
+        best(together, members), torch.stack([best(cost, members[row]) for row, cost in enumerate(apart)])
+    )
+
+
+def best(cost: Cost, members: Tensor) -> Tensor:
+    assert isinstance(cost, ClosedFormCost)
+    action = cost.best_action(members)
+    assert action is not None
+    return action
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_parameters_of_a_stack_broadcast(name: str) -> None:
+    members = torch.rand(3, 4, 9, 1, dtype=DOUBLE, generator=torch.Generator().manual_seed(2))
+    stacked = best(MAKERS[name](PARAMETERS[:, None]), members)
+    assert stacked.shape == (3, 4, 1)
+    single = [best(MAKERS[name](value), members[row]) for row, value in enumerate(PARAMETERS.tolist())]
+    torch.testing.assert_close(stacked, torch.stack(single))
+
+
+NOT_POSITIVE: tuple[Any, ...] = (0.0, -1.0, math.nan, math.inf, torch.tensor([1.0, -1.0]), torch.tensor(math.nan))
+NOT_FINITE: tuple[Any, ...] = (math.nan, math.inf, -math.inf, torch.tensor([0.0, math.nan]))
+BAD: list[tuple[str, Callable[[Any], Cost], tuple[Any, ...]]] = [
+    ("penalty", lambda bad: ShortfallCost(bad), NOT_POSITIVE),
+    ("penalty", lambda bad: WindDispatchCost(bad), NOT_POSITIVE),
+    ("threshold", lambda bad: ProtectionCost(bad, 0.5), NOT_FINITE),
+    ("false_alarm_ratio", lambda bad: ProtectionCost(0.0, bad), NOT_POSITIVE),
+    ("sharpness", lambda bad: ProtectionCost(0.0, 0.5, sharpness=bad), NOT_POSITIVE),
+    ("hazard", lambda bad: ProtectionCost(0.0, 0.5, hazard=bad), ("sideways", "", None)),
+    ("exposure_power", lambda bad: ProtectionCost(0.0, 0.5, exposure_power=bad), (0.5, 1.0, -1.0, math.nan, math.inf)),
+    ("protection_power", lambda bad: ProtectionCost(0.0, 0.5, protection_power=bad), (0.5, -1.0, math.nan, math.inf)),
+    ("underage", lambda bad: NewsvendorCost(bad, 1.0, 0.0, 1.0), NOT_POSITIVE),
+    ("overage", lambda bad: NewsvendorCost(1.0, bad, 0.0, 1.0), NOT_POSITIVE),
+    ("lower", lambda bad: NewsvendorCost(1.0, 1.0, bad, 1.0), (*NOT_FINITE, 1.0, 2.0)),
+    ("upper", lambda bad: NewsvendorCost(1.0, 1.0, 0.0, bad), (*NOT_FINITE, 0.0, -2.0)),
+    ("short", lambda bad: ImbalanceCost(bad, 1.0, 0.0, 1.0), NOT_POSITIVE),
+    ("long", lambda bad: ImbalanceCost(1.0, bad, 0.0, 1.0), NOT_POSITIVE),
+    ("lower", lambda bad: ImbalanceCost(1.0, 1.0, bad, 1.0), (*NOT_FINITE, 1.0, 2.0)),
+    ("upper", lambda bad: ImbalanceCost(1.0, 1.0, 0.0, bad), (*NOT_FINITE, 0.0, -2.0)),
+]
+
+
+@pytest.mark.parametrize(("field", "make", "bad_ones"), BAD)
+def test_bad_parameter_is_named(field: str, make: Callable[[Any], Cost], bad_ones: tuple[Any, ...]) -> None:
+    for bad in bad_ones:
+        with pytest.raises(CostError, match=rf"\b{field}\b") as caught:
+            make(bad)
+        assert isinstance(caught.value, StakesError)
+        assert isinstance(caught.value, ValueError)
+
+
+def test_bounds_may_be_tensors_where_every_row_is_ordered() -> None:
+    with pytest.raises(CostError, match="lower must be below upper"):
+        NewsvendorCost(1.0, 1.0, torch.tensor([0.0, 2.0]), torch.tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_built_in_costs_meet_the_protocols(name: str) -> None:
+    cost = MAKERS[name](2.0)
+    assert isinstance(cost, Cost)
+    assert isinstance(cost, ClosedFormCost)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_cost_is_a_function_of_its_total(name: str) -> None:
+    """Sites count by their total alone. Protection has none: it adds up severities, and not those of the members."""
+    cost = MAKERS[name](1.5)
+    assert isinstance(cost, TotalCost) is not name.startswith("protection")
+    if not isinstance(cost, TotalCost):
+        return
+    outcome, action = 6 * torch.rand(20, 3, dtype=DOUBLE), torch.rand(20, 1, dtype=DOUBLE)
+    seen = cost.power_curve(outcome) if isinstance(cost, WindDispatchCost) else outcome
+    expected = seen.mean(-1) if isinstance(cost, ShortfallCost) else seen.sum(-1)
+    torch.testing.assert_close(cost.total(outcome), expected)
+    plain = ShortfallCost(cost.penalty) if isinstance(cost, WindDispatchCost) else cost
+    torch.testing.assert_close(cost(action, outcome), plain(action, expected[..., None]))
+
+
+@pytest.mark.parametrize("name", [*MAKERS, "protection_powers"])
+def test_costs_are_convex_in_the_action(name: str) -> None:
+    """On which it rests that a certified action of theirs is the best one."""
+    powers = lambda p: ProtectionCost(0.5, 0.5, exposure_power=p, protection_power=1.5)
+    cost = (MAKERS | {"protection_powers": powers})[name](2.0)
+    generator = torch.Generator().manual_seed(0)
+    outcome = 12 * torch.rand(500, 2, dtype=DOUBLE, generator=generator)
+    width = cost.upper - cost.lower
+    first, second = (cost.lower + width * torch.rand(500, 1, dtype=DOUBLE, generator=generator) for _ in range(2))
+    share = torch.rand(500, 1, dtype=DOUBLE, generator=generator)
+    chord = share[:, 0] * cost(first, outcome) + (1 - share[:, 0]) * cost(second, outcome)
+    assert (cost(share * first + (1 - share) * second, outcome) <= chord + 1e-12 * chord.abs()).all()
+
+
+@pytest.mark.parametrize("solve", [optimal_action, lambda cost, samples: solve_action(cost, samples).action])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("outcome", [-3.0, -300.0])
+def test_a_hazard_far_rarer_than_a_false_alarm_is_dear_is_not_protected_against(
+    solve: Callable[[ProtectionCost, Tensor], Tensor], dtype: torch.dtype, outcome: float
+) -> None:
+    samples = torch.full((10, 1), outcome, dtype=dtype, requires_grad=True)
+    assert solve(ProtectionCost(0.0, 1e-9), samples).item() == 0.0
+    (gradient,) = torch.autograd.grad(optimal_action(ProtectionCost(0.0, 1e-9), samples).sum(), samples)
+    assert not gradient.any()

@@ -1,0 +1,179 @@
+"""A parameter that is a range: its words, its values, and that nothing is reckoned with it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import stakes
+from stakes import CVaRCost, ImbalanceCost, NewsvendorCost, ParameterRange, ProtectionCost, ShortfallCost
+from stakes.costs.parameter_range import parameter_value, ranged_parameter, refuse_range, with_parameter
+from stakes.errors import CostError
+
+RANGE = ParameterRange(1, 50)
+SHARES = torch.linspace(0, 1, 1001, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("text", ["1..50", "0.05..0.2", "-5..5:linear", "1..50:linear", "1e-06..1000000"])
+def test_words_are_read_and_written(text: str) -> None:
+    read = ParameterRange.parse(text)
+    assert ParameterRange.parse(str(read)) == read
+    assert read.log == (not text.endswith("linear"))
+
+
+@pytest.mark.parametrize("text", ["1..", "..5", "1.5", "a..b", "1..2..3", ""])
+def test_what_is_no_range_is_refused(text: str) -> None:
+    with pytest.raises(CostError, match=r"LOW\.\.HIGH"):
+        ParameterRange.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log", "said"),
+    [
+        (5, 5, True, "larger one"),
+        (6, 5, False, "larger one"),
+        (0, 5, True, "positive"),
+        (-1, 5, True, "0..5|-1..5:linear"),
+        (math.nan, 5, True, "finite"),
+        (1, math.inf, True, "finite"),
+        (True, 5, True, "finite number"),
+        ("1", 5, True, "finite number"),
+    ],
+)
+def test_ends_that_make_no_range_are_refused(low: float, high: float, log: bool, said: str) -> None:
+    with pytest.raises(CostError, match=said):
+        ParameterRange(low, high, log)
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_values_go_from_end_to_end_evenly(log: bool) -> None:
+    spread = replace(RANGE, log=log)
+    values = spread.at(SHARES)
+    assert values[[0, -1]].tolist() == pytest.approx([1, 50], rel=1e-15)
+    assert 1 <= values.min() <= values.max() <= 50
+    steps = (values.log() if log else values).diff()
+    torch.testing.assert_close(steps, steps.mean().expand(1000), rtol=1e-9, atol=0)
+    assert values[500] == pytest.approx(spread.middle)
+    assert spread.points(3) == pytest.approx((1, spread.middle, 50))
+    assert spread.points(2) == (1, 50)
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_what_a_model_sees_has_mean_0_and_scale_1_over_the_range(log: bool) -> None:
+    spread = replace(RANGE, log=log)
+    seen = spread.standardised(spread.at((SHARES[:-1] + SHARES[1:]) / 2))
+    assert seen.mean() == pytest.approx(0, abs=1e-9)
+    assert seen.std(correction=0) == pytest.approx(1, abs=1e-5)
+    assert (seen.diff() > 0).all()
+
+
+@pytest.mark.parametrize(
+    "reckon",
+    [
+        lambda cost: cost(torch.rand(3, 1), torch.rand(3, 2)),
+        lambda cost: stakes.optimal_action(cost, torch.rand(3, 5, 2)),
+        lambda cost: stakes.solve_action(cost, torch.rand(3, 5, 2)),
+        lambda cost: stakes.DecisionScore(cost)(torch.rand(3, 5, 2), torch.rand(3, 2)),
+        lambda cost: stakes.check_cost(cost, torch.rand(3, 5, 2)),
+    ],
+)
+@pytest.mark.parametrize(
+    "cost",
+    [
+        ShortfallCost(RANGE),
+        stakes.WindDispatchCost(RANGE),
+        ProtectionCost(0.5, RANGE),
+        ProtectionCost(ParameterRange(-1, 1, log=False), 0.5),
+        ProtectionCost(0.5, 0.5, sharpness=RANGE),
+        NewsvendorCost(RANGE, 1.0, 0.0, 2.0),
+        NewsvendorCost(1.0, RANGE, 0.0, 2.0),
+        ImbalanceCost(RANGE, 1.0, 0.0, 2.0),
+        ImbalanceCost(1.0, RANGE, 0.0, 2.0),
+    ],
+)
+def test_nothing_is_decided_or_paid_with_a_range(cost: stakes.Cost, reckon: Callable[[stakes.Cost], object]) -> None:
+    with pytest.raises(CostError, match="is the range"):
+        reckon(cost)
+
+
+def test_nor_with_one_inside_an_aversion_to_risk() -> None:
+    cost = CVaRCost(ShortfallCost(RANGE), level=0.5)
+    with pytest.raises(CostError, match="is the range"):
+        stakes.optimal_action(cost, torch.rand(3, 50, 2))
+    with pytest.raises(CostError, match="is the range"):
+        cost(torch.rand(3, 2), torch.rand(3, 2))
+
+
+def test_where_all_cases_belong_to_one_decision_maker_a_range_is_refused_at_once() -> None:
+    members, outcome = np.random.default_rng(0).uniform(size=(2, 60, 20, 1))
+    with pytest.raises(CostError, match="is the range"):
+        stakes.Recalibrator(ShortfallCost(RANGE)).fit(members, outcome[:, 0])
+    refuse_range(ShortfallCost(5.0))
+
+
+def test_a_cost_must_be_one_at_both_ends() -> None:
+    with pytest.raises(CostError, match="penalty must be positive and finite, got -1"):
+        ShortfallCost(ParameterRange(-1, 5, log=False))
+    with pytest.raises(CostError, match="lower must be below upper"):
+        NewsvendorCost(RANGE, 1.0, 2.0, 1.0)
+    with pytest.raises(CostError, match=r"one parameter .* short 1..50 and long 1..50"):
+        ImbalanceCost(RANGE, RANGE, 0.0, 1.0)
+    for bounds in ((RANGE, 99.0), (0.0, RANGE)):
+        with pytest.raises(CostError, match=r"er cannot be a range, got 1\.\.50"):
+            NewsvendorCost(3.0, 1.0, *bounds)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: stakes.ScheduleCost(RANGE, 1.0), lambda: stakes.AllocationCost(RANGE, 1.0, budget=3.0)]
+)
+def test_programs_take_none(make: Callable[[], object]) -> None:
+    with pytest.raises(CostError, match="must be a number or a tensor, got ParameterRange"):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("cost", "name"),
+    [
+        (ShortfallCost(RANGE), "penalty"),
+        (ProtectionCost(0.5, RANGE), "false_alarm_ratio"),
+        (NewsvendorCost(2.0, RANGE, 0.0, 2.0), "overage"),
+        (ImbalanceCost(RANGE, 1.0, 0.0, 2.0), "short"),
+        (CVaRCost(ShortfallCost(RANGE), level=0.5), "penalty"),
+    ],
+)
+def test_a_value_for_each_case_is_the_loop_over_the_cases(cost: stakes.Cost, name: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    members = torch.rand(6, 40, 2, generator=generator, dtype=torch.float64)
+    outcome = torch.rand(6, 2, generator=generator, dtype=torch.float64)
+    values = RANGE.at(torch.rand(6, generator=generator, dtype=torch.float64))
+    assert ranged_parameter(cost) is not None
+    together = with_parameter(cost, name, values)
+    action = stakes.optimal_action(together, members)
+    paid = together(action, outcome)
+    for place, value in enumerate(values.tolist()):
+        alone = with_parameter(cost, name, value)
+        assert parameter_value(alone, name) == value
+        own = stakes.optimal_action(alone, members[place : place + 1])
+        torch.testing.assert_close(action[place : place + 1], own, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(paid[place : place + 1], alone(own, outcome[place : place + 1]), rtol=1e-8, atol=0)
+
+
+def test_costs_without_a_range_have_none() -> None:
+    assert ranged_parameter(ShortfallCost(5.0)) is None
+    assert ranged_parameter(stakes.cost_function(lambda a, y: (a - y) ** 2, 0.0, 1.0)) is None
+    assert parameter_value(ShortfallCost(5.0), "penalty") == 5.0
+    assert parameter_value(ShortfallCost(torch.tensor([1.0, 2.0])), "penalty") is None
+    assert parameter_value(NewsvendorCost(1.0, 1.0, 0.0, 2.0), "penalty") is None
+
+
+def test_values_beyond_the_range_are_named() -> None:
+    ranged = ranged_parameter(ShortfallCost(RANGE))
+    assert ranged is not None
+    assert str(ranged) == "penalty 1..50"
+    ranged.require_inside(1, 50)
+    for least, most, named in ((0.5, 3, "0.5"), (3, np.nextafter(50.0, 51), "50"), (math.nan, 2, "nan")):
+        with pytest.raises(CostError, match=f"penalty must lie in 1 to 50.* got {named}"):
+            ranged.require_inside(least, most)

@@ -1,0 +1,243 @@
+"""Decisions that are averse to risk: closed forms, one number against programs, scores, refusals."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import norm
+from torch import Tensor
+
+from stakes import (
+    AllocationCost,
+    ArbitrageCost,
+    CVaRCost,
+    DecisionScore,
+    InteriorPoint,
+    NewsvendorCost,
+    NewtonBisection,
+    Program,
+    Quantity,
+    ScheduleCost,
+    ShortfallCost,
+    cost_function,
+    optimal_action,
+    solve_action,
+)
+from stakes.actions.cvar import plain_cost_of, risk_of
+from stakes.cost_spec.spec import CostSpec
+from stakes.errors import CostError, SettingError, ShapeError, StakesWarning
+from stakes.evaluation.case_metrics import forecast_table, todays_cost
+from stakes.evaluation.metrics import Assessor
+from stakes.forecasting.decisions import decision_table, solve_decisions
+
+NEWSVENDOR = NewsvendorCost(3.0, 1.0, -9.0, 9.0)
+SCHEDULE = CVaRCost(ScheduleCost(4.0, 1.0, ramp=0.3), level=0.5)
+NUMBER = CVaRCost(ShortfallCost(20.0), level=0.6, mix=0.7)
+both_kinds = pytest.mark.parametrize("cost", [SCHEDULE, NUMBER], ids=["program", "number"])
+
+
+def members(cost: CVaRCost, *shape: int, seed: int = 0) -> Tensor:
+    drawn = torch.rand(*shape, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return drawn.cumsum(-1) if cost is SCHEDULE else drawn
+
+
+@pytest.mark.parametrize("level", [0.6, 0.9])
+@pytest.mark.parametrize("uniform", [False, True])
+def test_a_newsvendor_in_closed_form(level: float, uniform: bool) -> None:
+    """Both ends of the tail are paid alike at the margin: F(a - t / o) = (1 - level) u / (u + o), the rest above."""
+    under, over = 3.0, 1.0
+    places = (np.arange(10000) + 0.5) / 10000
+    values = places if uniform else norm.ppf(places)
+    quantile = (lambda share: share) if uniform else norm.ppf
+    low, high = quantile((1 - level) * under / (under + over)), quantile(1 - (1 - level) * over / (under + over))
+    solution = solve_action(CVaRCost(NEWSVENDOR, level), torch.from_numpy(values)[:, None])
+    best = (over * low + under * high) / (under + over), (high - low) * under * over / (under + over)
+    assert solution.action.tolist() == pytest.approx(best, abs=2e-3)
+    assert bool(solution.certified)
+
+
+def test_one_number_and_a_program_of_one_part_agree() -> None:
+    samples = torch.randn(4, 13, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights = torch.rand(4, 13, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for level, mix in ((0.55, 1.0), (0.3, 0.5)):
+        number = optimal_action(CVaRCost(NEWSVENDOR, level, mix), samples, weights=weights)
+        program = CVaRCost(ScheduleCost(3.0, 1.0, lower=-9.0, upper=9.0), level, mix)
+        torch.testing.assert_close(number, optimal_action(program, samples, weights=weights), rtol=0.0, atol=1e-6)
+
+
+def test_a_program_in_words() -> None:
+    words = Program(
+        decide={"plan": Quantity()},
+        recourse={"missing": Quantity(cost=4), "surplus": Quantity(cost=1)},
+        covers={"demand": "plan + missing >= outcome", "supply": "surplus >= plan - outcome"},
+        limits={"ramp": "abs(change(plan)) <= 0.3"},
+    )
+    samples = members(SCHEDULE, 1, 13)
+    one, other = (solve_action(cost, samples) for cost in (CVaRCost(words, 0.5), SCHEDULE))
+    torch.testing.assert_close(one.expected_cost, other.expected_cost, rtol=0.0, atol=1e-7)
+
+
+def test_gradient_of_a_program_in_words_with_limits_that_bind() -> None:
+    bakery = Program(
+        decide={"hours": Quantity(cost=12, upper=10)},
+        recourse={"missing": Quantity(cost="margin")},
+        covers={"demand": "rate * hours + missing >= outcome"},
+        limits={"staff": "sum(hours) <= 14"},
+        numbers={"rate": (30, 20, 10), "margin": (1, 2, 3)},
+    )
+    noise = torch.randn(4, 31, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    demand, step = torch.tensor([200.0, 100.0, 60.0]) + 20 * noise, 1e-4
+    score = DecisionScore(CVaRCost(bakery, 0.8))
+    demand.requires_grad_()
+    (gradient,) = torch.autograd.grad(score(demand, demand.detach()[:, 0]).sum(), demand)
+    assert bool(torch.isfinite(gradient).all())
+    assert bool((gradient != 0).any())
+    with torch.no_grad():
+        sides = (score(demand + way * step * noise, demand[:, 0]).sum() for way in (1, -1))
+        ahead, behind = sides
+    assert float((gradient * noise).sum()) == pytest.approx(float(ahead - behind) / (2 * step), rel=1e-3)
+
+
+@both_kinds
+def test_weights_are_members_that_come_more_often(cost: CVaRCost) -> None:
+    samples = members(cost, 2, 13)
+    counts = torch.tensor([1, 2, 1, 3, 1, 1, 2, 1, 1, 1, 3, 1, 1])
+    weighted = solve_action(cost, samples, weights=counts.double())
+    repeated = solve_action(cost, samples.repeat_interleave(counts, -2))
+    torch.testing.assert_close(weighted.action, repeated.action, rtol=0.0, atol=1e-6)
+    torch.testing.assert_close(weighted.expected_cost, repeated.expected_cost, rtol=0.0, atol=1e-7)
+
+
+@both_kinds
+def test_the_mean_charge_is_the_mean_of_the_worst(cost: CVaRCost) -> None:
+    samples = members(cost, 2, 20)
+    solution = solve_action(cost, samples)
+    plain = cost.plain_cost(solution.action, samples.movedim(-2, 0))
+    ordered, below = plain.sort(0).values, round(20 * cost.level)
+    torch.testing.assert_close(solution.action[:, -1], ordered[below - 1])  # the lowest of the best thresholds
+    worst = ordered[below:].mean(0)
+    mixed = cost.mix * worst + (1 - cost.mix) * plain.mean(0)
+    torch.testing.assert_close(solution.expected_cost, mixed, rtol=0.0, atol=1e-7)
+
+
+@both_kinds
+def test_the_score_charges_the_action_and_teaches_the_members(cost: CVaRCost) -> None:
+    samples, outcome = members(cost, 3, 13).requires_grad_(), members(cost, 3, seed=5)
+    score = DecisionScore(cost)(samples, outcome)
+    torch.testing.assert_close(score, cost(optimal_action(cost, samples), outcome))
+    (gradient,) = torch.autograd.grad(score.sum(), samples)
+    assert bool((gradient != 0).any())
+    assert bool(torch.isfinite(gradient).all())
+
+
+def test_a_tail_of_few_members_is_warned_of_and_known_outcomes_are_not() -> None:
+    samples = members(NUMBER, 2, 20)
+    with pytest.warns(StakesWarning, match=r"holds 2 of 20 members: take at least 50"):
+        solve_action(CVaRCost(ShortfallCost(5.0), 0.9), samples)
+    assert bool(solve_action(CVaRCost(ShortfallCost(5.0), 0.9), samples[:, :1]).certified.all())
+
+
+@both_kinds
+def test_plain_cost_and_its_signed_gap_stand_beside_the_charge(cost: CVaRCost) -> None:
+    samples, outcome = members(cost, 8, 13), members(cost, 8, seed=3)
+    metrics = Assessor(cost)(samples, outcome)
+    solution = solve_action(cost, samples)
+    expected = cost.plain_cost(solution.action, samples.movedim(-2, 0)).mean(0)
+    torch.testing.assert_close(metrics["cost"], cost(solution.action, outcome), rtol=0.0, atol=1e-6)
+    torch.testing.assert_close(metrics["plain_cost"], cost.cost(solution.action[:, :-1], outcome), rtol=0, atol=1e-6)
+    torch.testing.assert_close(metrics["plain_gap"], expected - metrics["plain_cost"], rtol=0.0, atol=1e-6)
+    shown = solution.action[:, :-1] if cost is SCHEDULE else solution.action[:, 0]
+    torch.testing.assert_close(metrics["action"], shown, rtol=0.0, atol=1e-6)
+    arrays = {name: values.numpy() for name, values in metrics.items() if values.dim() == 1}
+    table = forecast_table(arrays | {"climatology_cost": arrays["cost"]}, None, 13, 1)
+    assert table.loc["plain_gap", "value"] == pytest.approx(float(metrics["plain_gap"].mean()))
+
+
+def test_decisions_hide_the_threshold() -> None:
+    index = pd.RangeIndex(2, name="row")
+    table = decision_table(SCHEDULE, members(SCHEDULE, 2, 13), index, [0.5], outcomes=["h1", "h2", "h3"])
+    assert list(table.columns[:5]) == ["row", "action_h1", "action_h2", "action_h3", "expected_cost"]
+    one = decision_table(NUMBER, members(NUMBER, 2, 13), index, [0.5])
+    assert list(one.columns[:3]) == ["row", "action", "expected_cost"]
+    battery = CVaRCost(ArbitrageCost(1.0, 2.0), 0.5)
+    assert battery.part_names(["1", "2"]) == ("charge_1", "charge_2", "discharge_1", "discharge_2")
+
+
+class Unfit:
+    """A program that does not say what it leaves out."""
+
+    lower, upper = 0.0, None
+
+    def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
+        return (action - outcome).abs().sum(-1)
+
+    def program(self, outcomes: int, device: torch.device | None = None) -> Any:
+        return AllocationCost(1.0, 1.0, 1.0).program(outcomes, device)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"level": 1.0}, "level must be a number above 0 and below 1, got 1.0"),
+        ({"level": 0.0}, "level"),
+        ({"level": torch.tensor(0.5)}, "level"),
+        ({"mix": 0.0}, "mix must be a number above 0 and at most 1, got 0.0"),
+        ({"cost": cost_function(lambda a, y: (a - y) ** 2, 0.0, 1.0)}, "convex=True"),
+        ({"cost": SCHEDULE}, "linear recourse"),
+        ({"cost": Unfit()}, "fixed_cost"),
+        ({"cost": 5.0}, "cost must have lower, upper"),
+    ],
+)
+def test_wrong_parameters(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(CostError, match=said):
+        CVaRCost(**{"cost": NEWSVENDOR, "level": 0.5} | wrong)
+
+
+def test_wrong_solvers_and_actions() -> None:
+    with pytest.raises(SettingError, match="must be an InteriorPoint"):
+        optimal_action(SCHEDULE, members(SCHEDULE, 2, 13), NewtonBisection())
+    with pytest.raises(SettingError, match="such as NewtonBisection"):
+        optimal_action(NUMBER, members(NUMBER, 2, 13), InteriorPoint())
+    with pytest.raises(ShapeError, match="an action and its threshold"):
+        NUMBER(torch.zeros(2, 1), torch.zeros(2, 1))
+
+
+def test_it_is_printed_as_it_is_made() -> None:
+    assert repr(CVaRCost(ShortfallCost(5.0), 0.9)) == "CVaRCost(cost=ShortfallCost(penalty=5.0), level=0.9, mix=1.0)"
+
+
+def test_the_risk_inside_a_cost_of_a_users_file_is_found(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from stakes import CVaRCost, ScheduleCost\n"
+        "def averse():\n    return CVaRCost(ScheduleCost(short=1.0, long=10.0, ramp=0.3), 0.5)\n"
+    )
+    own = CostSpec.parse(f"{tmp_path / 'own.py'}:averse").build()
+    stated = CVaRCost(ScheduleCost(short=1.0, long=10.0, ramp=0.3), 0.5)
+    assert risk_of(own) == stated
+    assert plain_cost_of(own) == stated.cost
+    outcome, action = torch.rand(30, 2, dtype=torch.float64), np.full((30, 2), 0.4)
+    assert todays_cost(own, action, outcome).tolist() == todays_cost(stated, action, outcome).tolist()
+    members = torch.zeros(1, 12, 2, dtype=torch.float64)
+    members[:, 0] = 1.0
+    assert solve_decisions(own, [members]).at_lower_bound.tolist() == [True]
+    assert solve_decisions(stated, [members]).at_lower_bound.tolist() == [True]
+
+
+def test_a_square_of_the_recourse_is_named() -> None:
+    recourse = {"free": Quantity(cost=9), "missing": Quantity(cost=4, square="wear")}
+    words = {"decide": {"plan": Quantity()}, "covers": {"c": "plan + missing + free >= outcome"}}
+    smooth = CVaRCost(Program(**words, recourse=recourse, numbers={"wear": 0.1}), 0.5)
+    with pytest.raises(CostError, match=r"^recourse.missing.square must be 0 for an aversion to risk .*, got wear$"):
+        optimal_action(smooth, torch.rand(1, 10, 2))
+    linear = CVaRCost(Program(**words, recourse=recourse, numbers={"wear": 0.0}), 0.5)
+    assert optimal_action(linear, torch.rand(1, 10, 2)).isfinite().all()
+
+
+def test_an_outcome_without_recourse_is_charged_infinitely_much() -> None:
+    plan = Program({"plan": Quantity(cost=1, upper=2)}, covers={"need": "plan >= outcome"})
+    action, outcome = torch.tensor([1.0, 1.0, 2.0]), torch.tensor([0.5, 1.5])
+    for mix in (1.0, 0.5):
+        assert float(CVaRCost(plan, 0.5, mix)(action, outcome)) == torch.inf

@@ -1,0 +1,194 @@
+"""Scores by name, and mixtures of them: what each part sees, and what its weight means."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from stakes import (
+    DecisionAwareObjective,
+    DecisionScore,
+    EnergyScore,
+    ImbalanceCost,
+    PointwiseCRPS,
+    ProtectionCost,
+    ScoreMixture,
+    ShortfallCost,
+    TotalCRPS,
+    TrainingDraw,
+    WindDispatchCost,
+)
+from stakes.errors import SettingError, ShapeError
+from stakes.scores.mixture import named_score, score_of_draw, score_weights
+
+COST = ImbalanceCost(2.0, 1.0, -9.0, 9.0)
+PARTS = (EnergyScore(), TotalCRPS(COST))
+
+
+def some_draw(cases: int = 5, score: int = 4, decision: int = 7, sites: int = 3) -> TrainingDraw:
+    """A model that predicts in another space than that of the cost, with more members for the decision."""
+    generator = torch.Generator().manual_seed(0)
+    members, outcome = (torch.randn(cases, *shape, sites, generator=generator) for shape in ((decision,), ()))
+    weight = torch.rand(cases, generator=generator)
+    return TrainingDraw(members[..., :score, :], outcome, 100 + 10 * members, 100 + 10 * outcome, weight)
+
+
+def test_a_rule_sees_the_space_of_the_model_and_the_total_physical_units() -> None:
+    draw = some_draw()
+    for rule in (EnergyScore(), PointwiseCRPS()):
+        assert torch.equal(score_of_draw(rule, draw), rule(draw.score_members, draw.score_outcome))
+    total = TotalCRPS(COST)(draw.decision_members[:, :4], draw.decision_outcome)
+    assert torch.equal(score_of_draw(TotalCRPS(COST), draw), total * draw.decision_term_weight)
+    unweighted = draw._replace(decision_term_weight=None)
+    assert torch.equal(score_of_draw(TotalCRPS(COST), unweighted), total)
+
+
+@pytest.mark.parametrize("scales", [None, (2.0, 30.0), (torch.rand(5) + 1, torch.rand(5) + 1)])
+def test_a_mixture_by_hand(scales: Any) -> None:
+    draw = some_draw()
+    energy, total = (score_of_draw(part, draw) for part in PARTS)
+    first, second = scales or (1.0, 1.0)
+    expected = (1.5 * energy / first + 0.5 * total / second) / 2.0
+    torch.testing.assert_close(score_of_draw(ScoreMixture(PARTS, (1.5, 0.5), scales), draw), expected)
+
+
+def test_only_the_ratios_of_the_weights_matter() -> None:
+    draw = some_draw()
+    ones, tens = (ScoreMixture(PARTS, weights)(draw.decision_members, draw.decision_outcome)
+                  for weights in ((1.0, 2.0), (10.0, 20.0)))  # fmt: skip
+    torch.testing.assert_close(ones, tens)
+
+
+def test_the_objective_takes_a_mixture_as_its_score() -> None:
+    draw = some_draw()
+    mixture = ScoreMixture(PARTS, (1.0, 1.0), (2.0, 30.0))
+    terms = DecisionAwareObjective(mixture, DecisionScore(COST), 0.25, 3.0, 50.0)(draw)
+    torch.testing.assert_close(terms.score, mixture.of_draw(draw))
+    decision = DecisionScore(COST)(draw.decision_members, draw.decision_outcome) * draw.decision_term_weight
+    torch.testing.assert_close(terms.total, 0.75 * mixture.of_draw(draw) / 3.0 + 0.25 * decision / 50.0)
+    scaled = DecisionAwareObjective(mixture, DecisionScore(COST), 0.25).estimate_scales(draw)
+    assert scaled.score_scale == pytest.approx(mixture.of_draw(draw).mean().item())
+
+
+def test_standardised_parts_are_one_for_climatology_whatever_their_unit() -> None:
+    generator = torch.Generator().manual_seed(1)
+    outcome = 50 + 20 * torch.randn(4000, 2, dtype=torch.float64, generator=generator)
+    rules = (EnergyScore(), PointwiseCRPS(), TotalCRPS(COST))
+    found = ScoreMixture(rules, (1.0, 1.0, 1.0)).standardised(outcome).scales
+    assert found is not None
+    # E|y - y'| / 2 of normal numbers; in two dimensions |y - y'| has a Rayleigh distribution
+    crps = 20 / math.sqrt(math.pi)
+    expected = (20 * math.sqrt(math.pi) / 2, crps, crps * math.sqrt(2))
+    assert found == pytest.approx(expected, rel=0.03)
+    thousandfold = ScoreMixture(rules, (1.0, 1.0, 1.0)).standardised(1000 * outcome)
+    truth = 50 + 20 * torch.randn(40, 10, 2, dtype=torch.float64, generator=generator)
+    scaled = ScoreMixture(rules, (1.0, 1.0, 1.0), found)
+    torch.testing.assert_close(thousandfold(1000 * truth, 1000 * outcome[:40]), scaled(truth, outcome[:40]))
+
+
+def test_scales_by_a_double_loop() -> None:
+    outcome = torch.rand(3, 2, dtype=torch.float64)
+    mixture = ScoreMixture(PARTS, (1.0, 1.0)).standardised(outcome)
+    others = torch.stack([outcome[[1, 2]], outcome[[2, 0]], outcome[[0, 1]]])
+    assert mixture.scales == pytest.approx(tuple(part(others, outcome).mean().item() for part in PARTS))
+
+
+def test_constant_outcomes_give_no_scale() -> None:
+    with pytest.raises(SettingError, match=r"the EnergyScore of a forecast by climatology must be positive.*got 0$"):
+        ScoreMixture(PARTS, (1.0, 1.0)).standardised(torch.ones(10, 2))
+    with pytest.raises(ShapeError, match="at least three cases, got 2"):
+        ScoreMixture(PARTS, (1.0, 1.0)).standardised(torch.rand(2, 2))
+
+
+def test_a_mixture_is_proper_by_simulation() -> None:
+    generator = torch.Generator().manual_seed(2)
+    truth, outcome = (torch.randn(20_000, *shape, 2, generator=generator) for shape in ((10,), ()))
+    mixture = ScoreMixture((PointwiseCRPS(), TotalCRPS(COST)), (1.0, 1.0))
+    best = mixture(truth, outcome)
+    torn = torch.stack([truth[..., 0], truth[..., 0]], -1)  # each site is right, their sum is too wide
+    for rival in (truth + 0.3, 1.3 * truth, 0.7 * truth, torn):
+        worse = mixture(rival, outcome) - best
+        assert worse.mean() > 4 * worse.std() / math.sqrt(len(worse))
+
+
+def test_gradcheck() -> None:
+    generator = torch.Generator().manual_seed(3)
+    samples = torch.randn(2, 5, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    outcome = torch.randn(2, 3, dtype=torch.float64, generator=generator)
+    mixture = ScoreMixture((*PARTS, PointwiseCRPS()), (1.0, 0.5, 2.0), (0.3, 4.0, 1.0))
+    assert torch.autograd.gradcheck(lambda y: mixture(y, outcome), samples)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("energy", {"energy": 1.0}),
+        ("pointwise", {"pointwise": 1.0}),
+        ("total", {"total": 1.0}),
+        ("energy=1,total=0.5", {"energy": 1.0, "total": 0.5}),
+        (" pointwise = 2 , energy ", {"pointwise": 2.0, "energy": 1.0}),
+    ],
+)
+def test_scores_in_words(text: str, expected: dict[str, float]) -> None:
+    assert score_weights(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "crps", "energy=", "energy=x", "energy=0", "energy=-1", "energy=inf", "energy=nan"]
+)
+@pytest.mark.parametrize("more", ["", "total=1,"])
+def test_words_that_are_no_score(text: str, more: str) -> None:
+    with pytest.raises(
+        SettingError, match=r"^score must be energy, pointwise, total or a mixture such as energy=1,total"
+    ):
+        score_weights(more + text)
+
+
+@pytest.mark.parametrize("value", ["energy,energy", None, 1.0, {"energy": 1.0}])
+def test_other_things_that_are_no_score(value: Any) -> None:
+    with pytest.raises(SettingError, match=r"^score must be energy, pointwise, total or a mixture"):
+        score_weights(value)
+
+
+def test_scores_by_name() -> None:
+    cost = WindDispatchCost(5.0)
+    assert named_score({"energy": 2.0}, cost) == EnergyScore()
+    assert named_score({"pointwise": 1.0}, cost, "biased") == PointwiseCRPS("biased")
+    assert named_score({"total": 1.0}, cost) == TotalCRPS(cost)
+    mixed = named_score({"energy": 1.0, "total": 0.5}, cost, "biased")
+    assert mixed == ScoreMixture((EnergyScore("biased"), TotalCRPS(cost, "biased")), (1.0, 0.5))
+
+
+def test_a_cost_without_a_total_is_refused_only_where_the_total_is_scored() -> None:
+    cost = ProtectionCost(0.5, 0.5)
+    assert named_score({"energy": 1.0}, cost) == EnergyScore()
+    with pytest.raises(SettingError, match="ProtectionCost has none"):
+        named_score({"energy": 1.0, "total": 0.5}, cost)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((), ()), "at least one part"),
+        ((PARTS, (1.0,)), "as many weights and scales as parts"),
+        ((PARTS, (1.0, 1.0), (1.0,)), "as many weights and scales as parts"),
+        ((PARTS, (1.0, 0.0)), "weights must be positive"),
+        ((PARTS, (1.0, 1.0), (1.0, -1.0)), "scales must be positive"),
+        ((PARTS, (1.0, 1.0), (1.0, torch.zeros(3))), "scales must be positive"),
+    ],
+)
+def test_bad_mixtures_are_named(arguments: Any, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        ScoreMixture(*arguments)
+
+
+def test_a_mixture_with_masks_and_weights_of_cases() -> None:
+    samples, outcome = torch.rand(6, 8, 2), torch.rand(6, 2)
+    mixture = ScoreMixture((EnergyScore(), TotalCRPS(ShortfallCost(5.0))), (1.0, 1.0), (0.5, 0.2))
+    objective = DecisionAwareObjective(mixture, DecisionScore(ShortfallCost(5.0)), 0.3)
+    mask = torch.tensor([True, True, False, True, False, True])
+    spoiled: Tensor = torch.where(mask[:, None], outcome, torch.nan)
+    found = objective.from_samples(samples, spoiled, mask=mask).mean()
+    torch.testing.assert_close(found.total, objective.from_samples(samples[mask], outcome[mask]).mean().total)

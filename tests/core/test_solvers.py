@@ -1,0 +1,183 @@
+"""The solvers alone: functions of a scalar action whose minimum is known, many rows at once."""
+
+import math
+from collections.abc import Callable
+
+import hypothesis
+import pytest
+import torch
+from example_counts import examples
+from hypothesis import strategies
+from torch import Tensor
+
+from stakes import NewtonBisection, ProjectedGradient, Solver
+from stakes.actions.scalar_solvers import Located
+from stakes.errors import SettingError
+
+DOUBLE = torch.float64
+SOLVERS: dict[str, Solver] = {"newton": NewtonBisection(), "projected": ProjectedGradient(steps=400, step_size=0.1)}
+every_solver = pytest.mark.parametrize("name", SOLVERS)
+
+
+def solve(solver: Solver, f: Callable[[Tensor], Tensor], lower: Tensor, upper: Tensor) -> Located:
+    with torch.no_grad():
+        return solver(f, lower, upper)
+
+
+def bounds(rows: int, lower: float = 0.0, upper: float = 1.0, dtype: torch.dtype = DOUBLE) -> tuple[Tensor, Tensor]:
+    return torch.full((rows,), lower, dtype=dtype), torch.full((rows,), upper, dtype=dtype)
+
+
+# -- where the minimum is known
+
+
+@every_solver
+def test_every_row_has_a_parabola_of_its_own(name: str) -> None:
+    lowest, steepness = torch.linspace(-0.5, 1.5, 21, dtype=DOUBLE), torch.linspace(0.5, 4.0, 21, dtype=DOUBLE)
+    located = solve(SOLVERS[name], lambda a: steepness * (a - lowest) ** 2, *bounds(21))
+    torch.testing.assert_close(located.action, lowest.clamp(0, 1), rtol=0.0, atol=1e-9)
+    assert located.sound.all()
+
+
+@every_solver
+def test_typical_curvature_is_in_proportion_to_that_of_a_parabola(name: str) -> None:
+    """An eighth of it: the rise to the scanned neighbours over the square of the distance between them."""
+    steepness = torch.tensor([1.0, 3.0], dtype=DOUBLE)
+    located = solve(SOLVERS[name], lambda a: steepness * (a - 0.5) ** 2 / 2, *bounds(2))
+    torch.testing.assert_close(located.typical_curvature, steepness / 8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_newton_is_exact_to_rounding_for_smooth_functions(dtype: torch.dtype) -> None:
+    rate = torch.linspace(1.0, 8.0, 30, dtype=dtype)
+    located = solve(NewtonBisection(), lambda a: torch.exp(rate * a) - 10 * a, *bounds(30, -2, 5, dtype))
+    exact = (torch.log(10 / rate.double()) / rate.double()).to(dtype)
+    torch.testing.assert_close(located.action, exact, rtol=0.0, atol=16 * torch.finfo(dtype).eps)
+
+
+def test_newton_bisects_where_there_is_no_curvature_to_go_by() -> None:
+    lowest = torch.tensor([0.3, 0.61, 0.875], dtype=DOUBLE)
+    located = solve(NewtonBisection(iterations=60), lambda a: (a - lowest).abs(), *bounds(3))
+    torch.testing.assert_close(located.action, lowest, rtol=0.0, atol=1e-12)
+
+
+@examples(80)
+@hypothesis.given(
+    lowest=strategies.floats(-2.0, 3.0),
+    centre=strategies.floats(-1e3, 1e3),
+    width=strategies.floats(1e-3, 1e3),
+    steepness=strategies.floats(1e-3, 1e3),
+)
+def test_newton_scales_with_the_bounds(lowest: float, centre: float, width: float, steepness: float) -> None:
+    """A convex function, shifted and stretched in action and cost: the relative place of its minimum stays."""
+
+    def f(action: Tensor) -> Tensor:
+        place = (action - centre) / width - lowest
+        return steepness * (torch.cosh(place) + 0.1 * place**2)
+
+    located = solve(NewtonBisection(), f, *bounds(1, centre, centre + width))
+    place = (located.action.item() - centre) / width
+    assert place == pytest.approx(min(max(lowest, 0.0), 1.0), abs=1e-6)
+    assert located.sound.all()
+
+
+@every_solver
+def test_minimum_at_a_bound(name: str) -> None:
+    slope = torch.tensor([3.0, -3.0], dtype=DOUBLE)
+    located = solve(SOLVERS[name], lambda a: slope * a, *bounds(2))
+    assert located.action.tolist() == [0.0, 1.0]
+    assert located.sound.all()
+
+
+@every_solver
+def test_rows_do_not_influence_each_other(name: str) -> None:
+    lowest = torch.tensor([0.2, 0.5, 0.77], dtype=DOUBLE)
+    together = solve(SOLVERS[name], lambda a: (a - lowest) ** 2 + (a - lowest) ** 4, *bounds(3))
+    for row, value in enumerate(lowest):
+        alone = solve(SOLVERS[name], lambda a, v=value: (a - v) ** 2 + (a - v) ** 4, *bounds(1))
+        torch.testing.assert_close(alone.action[0], together.action[row], rtol=0.0, atol=1e-12)
+
+
+@every_solver
+def test_solvers_work_under_vmap(name: str) -> None:
+    lowest = torch.tensor([[0.2, 0.5], [0.4, 0.9]], dtype=DOUBLE)
+    lower, upper = bounds(2)
+
+    def one(row: Tensor) -> Tensor:
+        return SOLVERS[name](lambda a: torch.cosh(a - row), lower, upper).action
+
+    torch.testing.assert_close(torch.func.vmap(one)(lowest), lowest, rtol=0.0, atol=1e-8)
+
+
+# -- what a scan sees, and what it does not
+
+
+def dip(place: float, width: float) -> Callable[[Tensor], Tensor]:
+    """A parabola with its minimum at 0.25, and a narrow dip below it."""
+    return lambda a: (a - 0.25) ** 2 - 2 * torch.exp(-(((a - place) / width) ** 2))
+
+
+@every_solver
+def test_a_function_that_rises_and_falls_again_is_not_sound(name: str) -> None:
+    two_valleys = solve(SOLVERS[name], lambda a: torch.cos(4 * math.pi * a), *bounds(1))
+    assert not two_valleys.sound.any()
+    assert not solve(SOLVERS[name], dip(0.75, 0.02), *bounds(1)).sound.any()  # at one of the nine actions
+
+
+@every_solver
+@pytest.mark.parametrize("flat", [torch.zeros_like, lambda a: torch.full_like(a, 1e6), lambda a: 1e6 + 1e-11 * a])
+def test_a_flat_function_is_not_sound(name: str, flat: Callable[[Tensor], Tensor]) -> None:
+    assert not solve(SOLVERS[name], flat, *bounds(3)).sound.any()
+
+
+@every_solver
+def test_a_dip_between_two_scanned_actions_goes_unseen(name: str) -> None:
+    """Which is why the certificate of a cost that is not convex says less than that of one that is."""
+    located = solve(SOLVERS[name], dip(0.8125, 0.005), *bounds(1))
+    assert located.sound.all()
+    assert located.action.item() == pytest.approx(0.25, abs=1e-6)
+
+
+def test_a_finer_scan_sees_narrower_dips() -> None:
+    located = solve(NewtonBisection(intervals=64), dip(0.8125, 0.005), *bounds(1))
+    assert not located.sound.any()
+    assert located.action.item() == pytest.approx(0.8125, abs=1e-3)
+
+
+# -- settings
+
+
+def test_projected_gradient_takes_its_steps_and_no_more() -> None:
+    lower, upper = bounds(1)
+    located = solve(ProjectedGradient(steps=3, step_size=0.1), lambda a: (a - 0.9) ** 2, lower, upper)
+    assert located.action.item() == pytest.approx(0.9 - 0.4 * 0.8**3)  # from the middle, each step a fifth of the way
+
+
+def test_projected_gradient_diverges_beyond_the_largest_step() -> None:
+    located = solve(ProjectedGradient(steps=51, step_size=1.1), lambda a: (a - 0.4) ** 2, *bounds(1))
+    assert located.action.item() in (0.0, 1.0)
+
+
+@every_solver
+def test_solvers_are_values(name: str) -> None:
+    solver = SOLVERS[name]
+    assert solver == type(solver)(**vars(solver))
+    assert hash(solver) == hash(type(solver)(**vars(solver)))
+    assert isinstance(solver.tolerance, float)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: NewtonBisection(iterations=0), "iterations"),
+        (lambda: NewtonBisection(intervals=1), "intervals"),
+        (lambda: NewtonBisection(tolerance=0.0), "tolerance"),
+        (lambda: NewtonBisection(tolerance=math.nan), "tolerance"),
+        (lambda: ProjectedGradient(steps=0), "steps"),
+        (lambda: ProjectedGradient(step_size=-1.0), "step_size"),
+        (lambda: ProjectedGradient(tolerance=math.inf), "tolerance"),
+    ],
+)
+def test_bad_solver_settings_are_named(make: Callable[[], Solver], field: str) -> None:
+    with pytest.raises(SettingError, match=field):
+        make()

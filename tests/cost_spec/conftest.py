@@ -1,0 +1,66 @@
+"""A user's file with costs of every kind, and what is said about a text that makes none."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stakes.cost_spec.spec import CostSpec
+from stakes.errors import StakesError
+
+OWN = """
+from dataclasses import dataclass
+import stakes
+
+def profit(action, outcome):
+    return (action - outcome) ** 2
+
+def priced(action, outcome, price, kind="linear"):
+    return price * (action - outcome) ** 2
+
+ready = stakes.NewsvendorCost(4.0, 1.0, 0.0, 50.0)
+hidden = stakes.cost_function(lambda a, y: (a - y) ** 2, 0.0, 5.0)
+
+def factory(penalty, upper=9.0):
+    return stakes.ImbalanceCost(penalty, 1.0, 0.0, upper)
+
+@dataclass(frozen=True)
+class Tracking:
+    weight: float
+    lower: float = 0.0
+    upper: float = 3.0
+
+    def __call__(self, action, outcome):
+        return self.weight * (action - outcome).squeeze(-1) ** 2
+
+def nothing():
+    return 5
+
+def wrong(penalty):
+    raise KeyError("no such\\nplace")
+
+number = 5
+
+def with_math(action, outcome):
+    import math
+    return math.exp(action)
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    (tmp_path / "costs.py").write_text(OWN, encoding="utf-8")
+    return str(tmp_path / "costs.py")
+
+
+@pytest.fixture(scope="session")
+def refusal() -> Callable[[str], str]:
+    """What is said, in one line, about a text that makes no cost."""
+
+    def said(text: str) -> str:
+        with pytest.raises(StakesError) as caught:
+            CostSpec.parse(text).build()
+        assert len(str(caught.value).splitlines()) == 1
+        return str(caught.value)
+
+    return said

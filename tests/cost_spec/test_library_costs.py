@@ -1,0 +1,37 @@
+import subprocess
+import sys
+
+import pytest
+
+import stakes
+from stakes.cost_spec.library import _KINDS, cost_names, library_cost, with_defaults
+from stakes.cost_spec.spec import CostSpec
+from stakes.errors import CostError
+
+
+def test_every_cost_has_a_line_and_its_example_is_a_cost() -> None:
+    assert list(cost_names()) == list(_KINDS)
+    for kind in _KINDS.values():
+        CostSpec.parse(kind.example).build()
+
+
+def test_names_come_without_torch() -> None:
+    code = (
+        "import sys; from stakes.cost_spec import library_costs, written_cost; library_costs.cost_names(); "
+        "print('torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+
+
+def test_a_cost_from_its_parameters() -> None:
+    parameters = {"penalty": 5.0, "shear": 0.0}
+    assert library_cost("wind_dispatch", parameters) == stakes.WindDispatchCost(5.0, stakes.PowerCurve(shear=0.0))
+    with pytest.raises(CostError, match="there is no cost 'wind'"):
+        library_cost("wind", parameters)
+
+
+def test_defaults_come_last_and_replace_nothing() -> None:
+    assert list(with_defaults("imbalance", {"upper": 9.0})) == ["upper", "lower"]
+    assert with_defaults("imbalance", {"lower": -1.0}) == {"lower": -1.0}
+    assert with_defaults("costs.py:own", {}) == {}

@@ -1,0 +1,182 @@
+import copy
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+import stakes
+from stakes.cost_spec.files import OwnCost, file_hash, naming_own_cost
+from stakes.cost_spec.spec import CostSpec
+from stakes.costs.cost import TotalCost, states_convexity
+from stakes.errors import CostError, SettingError
+from stakes.forecasting.decisions import decision_table
+
+Refusal = Callable[[str], str]
+
+OWN_ERRORS: dict[str, tuple[str, str]] = {
+    "no such function": ("profits", "the file 'costs.py' has no function 'profits'; did you mean 'profit'?"),
+    "no bounds": (
+        "profit",
+        "'profit' of 'costs.py' needs the bounds of its action, lower and upper, as in costs.py:pro",
+    ),
+    "one bound": ("profit:lower=0", "needs the bounds of its action, upper"),
+    "bounds reversed": ("profit:lower=3,upper=1", "'profit' of 'costs.py': lower must be below upper, got 3.0 and 1.0"),
+    "bound no number": ("profit:lower=a,upper=1", "the parameter lower of the cost"),
+    "parameter not taken": (
+        "profit:price=3,lower=0,upper=1",
+        "must take price, lower, upper and return a cost, or be f(",
+    ),
+    "parameter missing": (
+        "priced:lower=0,upper=1",
+        "must take lower, upper and return a cost, or be f(action, outcome)",
+    ),
+    "object with parameters": ("ready:penalty=3", "'ready' is an object that takes no parameters, got penalty"),
+    "class without parameters": ("Tracking", "'Tracking' of 'costs.py' must take no parameters and return a cost"),
+    "returns no cost": ("nothing", "'nothing' of 'costs.py' is no cost: cost must have lower, upper"),
+    "factory fails": ("wrong:penalty=3", "'wrong' of 'costs.py' fails: KeyError: 'no such\\nplace'"),
+    "a number": ("number", "'number' of 'costs.py' must be a cost, got int"),
+    "a module": ("stakes", "'stakes' of 'costs.py' must be a cost, got module"),
+}
+
+
+@pytest.mark.parametrize(("reference", "expected"), OWN_ERRORS.values(), ids=OWN_ERRORS)
+def test_an_own_cost_that_is_none_is_refused(own: str, refusal: Refusal, reference: str, expected: str) -> None:
+    assert expected.replace("\n", "\\n") in refusal(f"{own}:{reference}")
+
+
+FILES: dict[str, tuple[str, str]] = {
+    "does not parse": ("x = 1\ndef f(:\n", "the cost's file 'costs.py' fails in line 2: SyntaxError: "),
+    "fails": ("x = 1\n\nundefined\n", "fails in line 3: NameError: name 'undefined' is not defined"),
+    "lacks a module": ("import no_such_module\n", "fails in line 1: ModuleNotFoundError: No module named"),
+    "exits": ("raise SystemExit(3)\n", "fails in line 1: SystemExit: 3"),
+    "fails in a library": ("import json\njson.loads('{')\n", "fails in line 2: JSONDecodeError"),
+    "is no text": ("x = 1\0\n", "the cost's file 'costs.py' fails: SyntaxError"),
+}
+
+
+@pytest.mark.parametrize(("content", "expected"), FILES.values(), ids=FILES)
+def test_a_file_that_fails_is_one_line(tmp_path: Path, refusal: Refusal, content: str, expected: str) -> None:
+    (tmp_path / "costs.py").write_text(content, encoding="utf-8")
+    assert expected in refusal(f"{tmp_path}/costs.py:f")
+
+
+def test_a_folder_and_a_near_name(own: str, refusal: Refusal) -> None:
+    folder = Path(own).parent
+    assert "did you mean 'costs.py'?" in refusal(f"{folder}/cost.py:f")
+    (folder / "b.py").mkdir()
+    assert "is a folder, expected a Python file" in refusal(f"{folder}/b.py:f")
+
+
+def test_own_costs_of_every_kind(own: str) -> None:
+    action, outcome = torch.tensor([[1.0]]), torch.tensor([[3.0]])
+    expected = {
+        "profit:lower=0,upper=10": (0, 10, 4),
+        "priced:price=3,lower=-1,upper=1": (-1, 1, 12),
+        "priced:price=3,kind=square,lower=-1,upper=1": (-1, 1, 12),
+        "ready": (0, 50, 8),
+        "hidden": (0, 5, 4),
+        "factory:penalty=2": (0, 9, 8),
+        "factory:penalty=2,upper=4": (0, 4, 8),
+        "Tracking:weight=0.5": (0, 3, 2),
+    }
+    for reference, (lower, upper, value) in expected.items():
+        spec = CostSpec.parse(f"{own}:{reference}")
+        assert spec.is_own
+        cost = spec.build()
+        assert (cost.lower, cost.upper, cost(action, outcome).item()) == (lower, upper, value)
+        for copied in (pickle.loads(pickle.dumps(cost)), copy.deepcopy(cost)):
+            assert copied(action, outcome).item() == value
+
+
+def test_an_own_cost_is_convex_where_its_author_says_so(own: str) -> None:
+    said = {"profit:lower=0,upper=10,convex=yes": True, "profit:lower=0,upper=10,convex=no": False}
+    for reference, convex in {**said, "profit:lower=0,upper=10": False, "ready": True, "hidden": False}.items():
+        assert states_convexity(CostSpec.parse(f"{own}:{reference}").build()) == convex
+
+
+def test_an_own_cost_keeps_what_it_knows(own: str) -> None:
+    ready, profit = (CostSpec.parse(f"{own}:{name}").build() for name in ("ready", "profit:lower=0,upper=10"))
+    assert isinstance(ready, TotalCost)
+    assert not isinstance(profit, TotalCost)
+    assert not hasattr(profit, "best_action")
+    members = torch.tensor([[1.0], [2.0], [6.0]])
+    assert stakes.optimal_action(ready, members).item() == 6
+    assert stakes.optimal_action(profit, members).item() == pytest.approx(3)
+
+
+def test_a_file_that_changed_is_not_executed(own: str) -> None:
+    spec = CostSpec.parse(f"{own}:ready")
+    Path(own).write_text("raise SystemExit", encoding="utf-8")
+    with pytest.raises(CostError, match="has changed since it was named"):
+        spec.build()
+
+
+def test_the_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_bytes(b"")
+    assert file_hash(tmp_path / "empty.py") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    with pytest.raises(CostError, match=r"there is no file '.*empt\.py' for the cost; did you mean 'empty\.py'\?"):
+        file_hash(tmp_path / "empt.py")
+
+
+def test_an_own_cost_is_shown_as_it_is_written(own: str) -> None:
+    text = f"{own}:priced:price=3,lower=0,upper=1,unit=EUR"
+    assert repr(CostSpec.parse(text).build()) == f"OwnCost({text!r})"
+
+
+def test_a_cost_that_exits_does_not_end_the_program(tmp_path: Path) -> None:
+    (tmp_path / "costs.py").write_text("def leave(action, outcome):\n    raise SystemExit(3)\n", encoding="utf-8")
+    cost = CostSpec.parse(f"{tmp_path}/costs.py:leave:lower=0,upper=1").build()
+    with pytest.raises(CostError, match=r"'leave' of 'costs\.py' fails: SystemExit: 3"):
+        cost(torch.zeros(1, 1), torch.zeros(1, 1))
+
+
+def test_what_an_own_cost_raises_is_one_sentence_with_its_name(own: str) -> None:
+    cost = CostSpec.parse(f"{own}:ready").build()
+    assert isinstance(cost, OwnCost)
+    with pytest.raises(CostError, match=r"the cost .*costs\.py:ready fails: KeyError: 'a'$"), naming_own_cost(cost):
+        raise KeyError("a")
+
+
+def test_other_errors_stay_what_they_are(own: str) -> None:
+    with pytest.raises(SettingError, match="as it is"), naming_own_cost(CostSpec.parse(f"{own}:ready").build()):
+        raise SettingError("as it is")
+    with pytest.raises(KeyError), naming_own_cost(stakes.ShortfallCost(5.0)):
+        raise KeyError("a")
+
+
+def test_a_users_own_decision_with_many_parts(tmp_path: Path) -> None:
+    """As exact as the cost itself, averse to risk or not; another would take it for a decision about one number."""
+    source = (
+        "import stakes\n\n"
+        "def plan(ramp):\n    return stakes.ScheduleCost(5.0, 1.0, ramp=ramp)\n\n"
+        "def averse():\n    return stakes.CVaRCost(stakes.ScheduleCost(5.0, 1.0, ramp=0.5), level=0.2)\n"
+    )
+    (tmp_path / "own.py").write_text(source)
+    members = torch.randn(2, 12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 5
+    plain = stakes.ScheduleCost(5.0, 1.0, ramp=0.5)
+    for text, same in (("plan:ramp=0.5", plain), ("averse", stakes.CVaRCost(plain, level=0.2))):
+        spec = CostSpec.parse(f"{tmp_path / 'own.py'}:{text}")
+        own = spec.build()
+        torch.testing.assert_close(stakes.optimal_action(own, members), stakes.optimal_action(same, members))
+        table = decision_table(own, members, pd.RangeIndex(2, name="row"), (), outcomes=["a", "b", "c"])
+        assert list(table)[1:4] == ["action_a", "action_b", "action_c"]
+        assert table["certified"].all()
+        assert spec.doubts(members.reshape(-1, 3).numpy(), ["h0", "h1", "h2"]) == []
+        (order,) = spec.doubts(members.reshape(-1, 3).numpy(), ["a", "b", "c"])
+        assert order.endswith("order of outcomes, which is taken as given: a, b, c")
+
+
+def test_a_function_of_many_parts(tmp_path: Path, refusal: Refusal) -> None:
+    content = "def f(action, outcome, price=1.0):\n    return price * ((action - outcome) ** 2).sum(-1)\n"
+    (tmp_path / "costs.py").write_text(content, encoding="utf-8")
+    cost = CostSpec.parse(f"{tmp_path}/costs.py:f:price=2,lower=-2,upper=3,parts=2").build()
+    members = torch.tensor([[[0.0, 5.0], [1.0, 7.0]]])
+    solution = stakes.solve_action(cost, members)
+    torch.testing.assert_close(solution.action, torch.tensor([[0.5, 3.0]]), atol=1e-4, rtol=0)
+    for parts in ("two", "2.5"):
+        assert "'f' of 'costs.py': parts must be a whole number" in refusal(
+            f"{tmp_path}/costs.py:f:lower=-2,upper=3,parts={parts}"
+        )

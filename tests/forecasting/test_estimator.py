@@ -1,0 +1,659 @@
+import copy
+import os
+import pickle
+import signal
+import threading
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import xarray as xr
+from forked_processes import Forked, wait_until
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from straight_model import StraightModel
+
+import stakes
+from stakes.actions.solve import solve_action
+from stakes.errors import InterruptedTraining, NonFiniteError, SettingError, ShapeError, StakesError, StakesWarning
+from stakes.forecasting.plan import plan_fit
+from stakes.models.ensemble import member_shares, pooled_members
+from stakes.training.settings import DiffusionSettings, ImplicitSettings, TrainingSettings
+from stakes.training.weight_search import ESTIMATOR_MODELS, automatic_settings, train_weights
+
+COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-10.0, upper=10.0)
+QUICK = TrainingSettings(epochs=2, pretraining_epochs=1, validate_every=1, batch=32, members=4, validation_members=4)
+SMALL = ImplicitSettings(noise=2, hidden=8, layers=1)
+DEFAULT = {"refit_on_all_rows": True, "fresh_errors": True}  # what `forecaster` leaves out
+
+
+def table(rows: int = 120, uneven: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """A line with noise whose width rises with the first feature."""
+    random = np.random.default_rng(seed)
+    features = random.uniform(size=(rows, 2))
+    return features, features[:, 0] + (0.3 + uneven * features[:, 0]) * random.normal(size=rows)
+
+
+def forecaster(**settings: object) -> stakes.DecisionAwareForecaster:
+    """A quick one, of the models of the search where a test does not ask for those of all rows."""
+    given = {"model": SMALL, "decision_weight": 0.5, "members": 20, "training": QUICK, "random_state": 0}
+    given |= {"refit_on_all_rows": False, "fresh_errors": False, "ladder": False}
+    return stakes.DecisionAwareForecaster(COST, **(given | settings))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> stakes.DecisionAwareForecaster:
+    return forecaster(decision_weight="auto", weights=(0.0, 0.5), **DEFAULT).fit(*table())
+
+
+@pytest.mark.parametrize(
+    "model", ["implicit", "diffusion", "linear", SMALL, DiffusionSettings(2, 8, 1, steps=21), StraightModel], ids=str
+)
+def test_every_kind_of_model(model: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    # a thousand steps would take seconds a forecast
+    monkeypatch.setitem(ESTIMATOR_MODELS, "diffusion", DiffusionSettings(hidden=16, layers=2, steps=21))
+    features, outcome = table(40)
+    found = forecaster(model=model, epochs=1, members=5, **DEFAULT).fit(features, outcome)
+    assert found.sample(features[:3]).shape == (3, 5, 1)
+    assert found.sample(features[:3], members=7).shape == (3, 7, 1)
+    assert np.isfinite(found.decide(features)).all()
+
+
+def test_shapes_of_one_and_of_several_outcomes(fitted: stakes.DecisionAwareForecaster) -> None:
+    features, outcome = table()
+    both = forecaster().fit(features, np.stack([outcome, outcome], 1))
+    column = forecaster().fit(features, outcome[:, None])
+    assert fitted.predict(features).shape == (120,)
+    assert column.predict(features).shape == (120, 1)
+    assert both.predict(features).shape == (120, 2)
+    assert fitted.predict_quantiles(features, [0.1, 0.5, 0.9]).shape == (120, 3)
+    assert both.predict_quantiles(features, 0.5).shape == (120, 1, 2)
+    assert both.decide(features).shape == (120,)
+    assert (fitted.n_outputs_, both.n_outputs_) == (1, 2)
+    assert (fitted.target_names_, both.target_names_) == (("y",), ("y0", "y1"))
+
+
+def test_forecast_and_decision_agree(fitted: stakes.DecisionAwareForecaster) -> None:
+    features, outcome = table()
+    members = fitted.sample(features)
+    np.testing.assert_allclose(fitted.predict(features), members[..., 0].mean(1), rtol=1e-5)
+    np.testing.assert_allclose(
+        fitted.predict_quantiles(features, 0.5)[:, 0], np.median(members[..., 0], 1), rtol=1e-6, atol=1e-6
+    )
+    expected = solve_action(COST, torch.from_numpy(members))
+    found = fitted.solve(features)
+    np.testing.assert_allclose(found.action, expected.action[:, 0], rtol=1e-5)
+    np.testing.assert_array_equal(fitted.decide(features), found.action)
+    np.testing.assert_allclose(fitted.expected_cost(features), expected.expected_cost, rtol=1e-5)
+    assert found.certified.all()
+    assert found.converged is found.certified  # its former name
+    gap = np.maximum(outcome - found.action, 0), np.maximum(found.action - outcome, 0)
+    assert fitted.score(features, outcome) == pytest.approx(-(10 * gap[0] ** 2 + gap[1] ** 2).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("model", [SMALL, DiffusionSettings(2, 8, 1, steps=21)], ids=["implicit", "diffusion"])
+def test_a_row_does_not_depend_on_the_others(model: object) -> None:
+    features, outcome = table(150)
+    found = forecaster(model=model, base="none", members=37, ensemble=2).fit(features, outcome)
+    together = found.sample(features)
+    few = features[:6]
+    np.testing.assert_array_equal(together[:6], np.concatenate([found.sample(row[None]) for row in few]))
+    order = np.random.default_rng(1).permutation(150)
+    np.testing.assert_array_equal(found.sample(features[order]), together[order])
+    np.testing.assert_allclose(found.decide(few), [found.decide(row[None])[0] for row in few], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["linear", SMALL], ids=["linear", "linear start"])
+def test_a_row_does_not_depend_on_the_others_but_for_rounding(model: object) -> None:
+    """The last digit of a product in single precision may depend on the place of a row."""
+    features, outcome = table(150)
+    found = forecaster(model=model, members=37, ensemble=2).fit(features, outcome)
+    together = found.sample(features)
+    order = np.random.default_rng(1).permutation(150)
+    np.testing.assert_allclose(found.sample(features[order]), together[order], rtol=1e-5, atol=1e-6)
+    few = features[:3]
+    np.testing.assert_allclose(found.decide(few), [found.decide(row[None])[0] for row in few], rtol=1e-5, atol=1e-5)
+
+
+def test_models_are_pooled() -> None:
+    features, outcome = table()
+    found = forecaster(ensemble=3, members=20, **DEFAULT).fit(features, outcome)
+    assert member_shares(20, 3) == [7, 7, 6]
+    rows = torch.from_numpy(features[:4]).float()
+    apart = [
+        pooled_members([model], rows, share, found.noise_seed_ + place)
+        for place, (model, share) in enumerate(zip(found.models_, member_shares(20, 3), strict=True))
+    ]
+    np.testing.assert_array_equal(found.sample(features[:4]), torch.cat(apart, 1))
+    alone = forecaster(ensemble=1, **DEFAULT).fit(features, outcome)
+    for first, second in zip(found.models_[0].parameters(), alone.models_[0].parameters(), strict=True):
+        assert torch.equal(first, second)
+    assert len({record["seed"] for record in found.training_}) == 3
+
+
+LONG = TrainingSettings(
+    epochs=20, pretraining_epochs=10, validate_every=10, batch=250, learning_rate=0.05, validation_members=20
+)
+
+
+def test_automatic_weight_is_zero_where_nothing_is_to_be_gained() -> None:
+    found = forecaster(model=StraightModel, decision_weight="auto", weights=(0.0, 0.5), training=LONG, members=100)
+    found.fit(*table(800, uneven=0.0))
+    assert found.decision_weight_ == 0
+    assert found.baseline_models_ == []
+    assert [point.weight for point in found.frontier_.points] == [0.0, 0.5]
+    assert "Weight 0 is taken" in found.frontier_.reason
+    assert "baseline" not in found.evaluate(*table(100, uneven=0.0, seed=1))
+
+
+def test_automatic_weight_is_positive_where_the_model_cannot_have_both() -> None:
+    found = forecaster(
+        model=StraightModel,
+        decision_weight="auto",
+        weights=[0.5, 0.9],
+        training=LONG,
+        members=100,
+        validation_fraction=0.5,
+        tolerance=20.0,
+        block=1,
+    )
+    found.fit(*table(2000, uneven=3.0))
+    assert found.decision_weight_ > 0
+    assert [record["decision_weight"] for record in found.training_] == [0.0, 0.5, 0.9]
+    judged = found.evaluate(*table(2000, uneven=3.0, seed=1))
+    assert judged.index.name == "metric"
+    assert judged.loc["cost", "difference_high"] < 0
+    assert judged.loc["cost", "difference"] == pytest.approx(
+        judged.loc["cost", "value"] - judged.loc["cost", "baseline"]
+    )
+    assert judged.loc["climatology_skill", "value"] > judged.loc["climatology_skill", "baseline"]
+    assert (judged["low"] <= judged["value"]).all()
+    assert (judged["value"] <= judged["high"]).all()
+    fixed = forecaster(model=StraightModel, decision_weight=found.decision_weight_)
+    assert fixed.fit(*table()).baseline_models_ == []
+
+
+def test_evaluation_has_what_assessment_says(fitted: stakes.DecisionAwareForecaster) -> None:
+    features, outcome = table(90, seed=1)
+    cases = fitted.assess(features, outcome)
+    judged = fitted.evaluate(features, outcome)
+    for name in ("energy_score", "cost", "expected_cost", "gap", "foresight_regret", "climatology_cost"):
+        assert judged.loc[name, "value"] == pytest.approx(cases[name].mean())
+    assert judged.loc["cost", "value"] == pytest.approx(-fitted.score(features, outcome), rel=1e-5)
+    ratio = (cases["spread"] ** 2).mean() * 21 / 20 / (cases["error"] ** 2).mean()
+    assert judged.loc["spread_skill", "value"] == pytest.approx(ratio**0.5)
+    assert judged.loc["climatology_skill", "value"] == pytest.approx(
+        1 - cases["foresight_regret"].mean() / cases["climatology_cost"].mean()  # with foresight this cost is 0
+    )
+    shares = fitted.assess(features, outcome, regions={"high": lambda values: values[..., 0] > 0.5})["mass_high"]
+    np.testing.assert_allclose(shares, (fitted.sample(features)[..., 0] > 0.5).mean(1), rtol=1e-6)
+
+
+def test_evaluation_beside_the_action_of_today(fitted: stakes.DecisionAwareForecaster) -> None:
+    features, outcome = table(90, seed=1)
+    today = np.where(np.arange(90) < 60, 0.4, np.nan)
+    judged = fitted.evaluate(features, outcome, baseline_action=today)
+    pd.testing.assert_frame_equal(judged.iloc[:-4], fitted.evaluate(features, outcome))
+    paid = fitted.cost(torch.full((60, 1), 0.4), torch.from_numpy(outcome[:60, None])).mean()
+    cost = fitted.assess(features, outcome)["cost"][:60].mean()
+    rows = judged.iloc[-4:]
+    assert rows["value"].to_dict() == pytest.approx(
+        {"today_cases": 60, "today_cost": float(paid), "cost_beside_today": cost, "cost_less_today": cost - float(paid)}
+    )
+    assert (rows["low"] < rows["value"])[1:].all()
+    assert (rows["value"] < rows["high"])[1:].all()
+    assert "today_cost" not in fitted.evaluate(features, outcome, baseline_action=np.full(90, np.nan)).index
+    with pytest.raises(ShapeError, match=r"baseline_action must be one for each of the 90 rows, got shape \(3,\)"):
+        fitted.evaluate(features, outcome, baseline_action=[0.1, 0.2, 0.3])
+    with pytest.raises(NonFiniteError, match="baseline_action must be finite, or NaN where it is not known"):
+        fitted.evaluate(features, outcome, baseline_action=np.full(90, np.inf))
+
+
+def test_a_fixed_weight_with_weight_0_beside_it() -> None:
+    features, outcome = table()
+    alone, both, zero = (
+        forecaster(**given).fit(features, outcome) for given in ({}, {"baseline": True}, {"decision_weight": 0.0})
+    )
+    assert (both.decision_weight_, both.frontier_) == (0.5, None)
+    np.testing.assert_array_equal(both.sample(features), alone.sample(features))
+    baseline = both.assess(features, outcome, "baseline")
+    np.testing.assert_array_equal(baseline["cost"], zero.assess(features, outcome)["cost"])
+    assert both.evaluate(features, outcome).loc["cost", "baseline"] == pytest.approx(baseline["cost"].mean())
+    with pytest.raises(SettingError, match="no forecast of weight 0 beside this one"):
+        alone.assess(features, outcome, "baseline")
+
+
+def test_headroom_leaves_the_forecaster_alone() -> None:
+    found = forecaster(training=LONG, model=StraightModel, members=50)
+    judged = found.headroom(*table(600, uneven=3.0))
+    assert not hasattr(found, "n_features_in_")
+    assert judged.cases == 72  # every other of 25 blocks of 6
+    assert judged.foresight_cost <= judged.policy_cost
+    assert "policy" in judged.sentence
+
+
+# What it starts from
+
+
+def test_a_linear_start_is_the_default_and_none_leaves_the_network_alone() -> None:
+    features, outcome = table()
+    linear, plain, none = (
+        forecaster(**given).fit(features, outcome) for given in ({}, {"base": "linear"}, {"base": "none"})
+    )
+    np.testing.assert_array_equal(linear.sample(features), plain.sample(features))
+    assert linear.models_[0].linear is not None
+    assert none.models_[0].linear is None
+    settings = replace(SMALL, linear=True, gap=3)
+    assert forecaster(model=settings, base="none").fit(features, outcome).models_[0].linear.gap == 3
+    assert forecaster(gap=5).fit(features, outcome).models_[0].linear.gap == 5
+    with pytest.raises(SettingError, match="base must be one of linear, trees, none, got 'ridge'"):
+        forecaster(base="ridge").fit(features, outcome)
+    with pytest.raises(SettingError, match="gap must be a whole number of at least 0, got -1"):
+        forecaster(gap=-1).fit(features, outcome)
+
+
+def test_nothing_is_trained_of_a_linear_model() -> None:
+    features, outcome = table()
+    found = forecaster(model="linear", decision_weight="auto", weights=(0.0, 0.5)).fit(features, outcome)
+    assert found.decision_weight_ == 0
+    assert {(record["epoch"], record["steps"]) for record in found.training_} == {(0, 0)}
+    with pytest.warns(StakesWarning, match="'x0' reproduces the outcome 'y'"):
+        clear = forecaster(model="linear").fit(features, 3 * features[:, 0] + 0.01 * outcome)
+    assert len(clear.leaks_) == 1
+    np.testing.assert_allclose(clear.predict(features), 3 * features[:, 0], atol=0.05)
+
+
+def test_on_a_straight_line_the_linear_start_beats_the_network_alone() -> None:
+    features, outcome = table(400, uneven=0.0)
+    linear, none = (
+        forecaster(base=base, decision_weight=0.0, members=100).fit(features, outcome) for base in ("linear", "none")
+    )
+    scores = [found.assess(*table(400, uneven=0.0, seed=1))["energy_score"].mean() for found in (linear, none)]
+    assert scores[0] < 0.9 * scores[1]
+
+
+def test_no_member_leaves_the_bounds_of_the_outcomes() -> None:
+    features, outcome = table(200)
+    rectified = np.maximum(outcome, 0)
+    bounded, free = (forecaster(outcome_bounds=bounds).fit(features, rectified) for bounds in ("auto", None))
+    assert bounded.outcome_bounds_.pairs == ((0.0, None),)
+    assert (free.outcome_bounds_, bounded.sample(features).min()) == (None, 0.0)
+    np.testing.assert_array_equal(bounded.sample(features), np.maximum(free.sample(features), 0))
+    scores = [found.assess(features, rectified)["energy_score"] for found in (bounded, free)]
+    assert scores[0].mean() < scores[1].mean()
+    given = forecaster(outcome_bounds=(0, 5.0)).fit(features, rectified)
+    assert given.sample(features).max() <= 5
+    with pytest.raises(SettingError, match="outcome_bounds must hold all outcomes"):
+        forecaster(outcome_bounds=(0.0, 1.0)).fit(features, rectified)
+
+
+# All rows
+
+
+def shifted() -> tuple[np.ndarray, np.ndarray]:
+    """The last quarter lies far above the others."""
+    features, outcome = table(200)
+    return features, outcome + np.where(np.arange(200) < 150, 0.0, 20.0)
+
+
+def test_the_chosen_weight_is_trained_again_on_all_rows() -> None:
+    found, held = (
+        forecaster(decision_weight="auto", weights=(0.0, 0.5), refit_on_all_rows=again).fit(*shifted())
+        for again in (True, False)
+    )
+    assert (found.frontier_, found.training_, found.validation_cases_) == (held.frontier_, held.training_, 50)
+    mean = float(found.models_[0].state_dict()["outcome_scaling.mean"])
+    assert mean == pytest.approx(shifted()[1].mean(), rel=1e-5)
+    assert float(held.models_[0].state_dict()["outcome_scaling.mean"]) == pytest.approx(mean - 5, rel=0.1)
+    assert found.climatology_action_ > held.climatology_action_
+
+
+def test_without_it_the_models_are_those_of_the_search() -> None:
+    held = forecaster(baseline=True, refit_on_all_rows=False, ensemble=2).fit(*shifted())
+    features, outcome = (torch.from_numpy(each).float() for each in shifted())
+    training = plan_fit(held.get_params(deep=False), features, outcome[:, None], None).training
+    for each, kept in zip(train_weights(training), (held.baseline_models_, held.models_), strict=True):
+        for model, other in zip(each.models, kept, strict=True):
+            assert _distance(model.state_dict(), other.state_dict()) == 0
+
+
+def test_refit_trains_what_was_chosen_on_other_rows() -> None:
+    features, outcome = shifted()
+    early = forecaster(baseline=True, **DEFAULT).fit(features[:150], outcome[:150])
+    before = early.decide(features)
+    chosen, records = early.decision_weight_, early.training_
+    later = copy.deepcopy(early).refit(features, outcome)
+    assert (later.decision_weight_, later.training_, later.n_outputs_) == (chosen, records, 1)
+    assert later.decide(features).mean() > before.mean() + 2
+    again = copy.deepcopy(early).refit(features[:150], outcome[:150])
+    np.testing.assert_array_equal(again.sample(features), early.sample(features))  # the same rows, the same models
+    with pytest.raises(ValueError, match="X has 1 features"):
+        early.refit(features[:, :1], outcome)
+    with pytest.raises(NotFittedError):
+        forecaster().refit(features, outcome)
+    early.found_ = None  # as in a bundle of an earlier version
+    with pytest.raises(SettingError, match="does not know how long to train"):
+        early.refit(features, outcome)
+
+
+# Inputs
+
+
+def test_tables_of_pandas_and_xarray_give_the_same() -> None:
+    features, outcome = table()
+    frame = pd.DataFrame(features, columns=["wind", "load"])
+    arrays = {
+        "frame": (frame, pd.Series(outcome, name="price")),
+        "array": (
+            xr.DataArray(features, dims=("case", "feature"), coords={"feature": ["wind", "load"]}),
+            xr.DataArray(outcome, dims="case", name="price"),
+        ),
+        "dataset": (xr.Dataset({name: ("case", frame[name]) for name in frame}), frame[[]].assign(price=outcome)),
+    }
+    expected = forecaster().fit(features, outcome)
+    assert not hasattr(expected, "feature_names_in_")
+    for given, target in arrays.values():
+        found = forecaster().fit(given, target)
+        assert list(found.feature_names_in_) == ["wind", "load"]
+        assert found.target_names_ == ("price",)
+        np.testing.assert_array_equal(found.sample(frame), expected.sample(features))
+    with pytest.raises(ValueError, match="feature names should match"):
+        found.predict(frame[["load", "wind"]])
+    plain = xr.DataArray(features, dims=("case", "feature"))
+    np.testing.assert_array_equal(expected.predict(plain), expected.predict(features))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (xr.DataArray(np.ones((2, 2, 2))), "X must have the dimensions case and column"),
+        (xr.Dataset({"a": ("x", [1.0]), "b": ("y", [1.0, 2.0])}), "X must have variables along one dimension"),
+    ],
+)
+def test_tables_of_other_dimensions_are_refused(given: object, sentence: str) -> None:
+    with pytest.raises(ShapeError, match=sentence):
+        forecaster().fit(given, [1.0])
+
+
+def test_few_rows() -> None:
+    features, outcome = table(3)
+    assert np.isfinite(forecaster(**DEFAULT).fit(features[:2], outcome[:2]).predict(features)).all()
+    with pytest.raises(ShapeError, match="at least 2 rows, one to train on and 1 for validation, got 1 sample"):
+        forecaster().fit(features[:1], outcome[:1])
+    automatic = forecaster(decision_weight="auto", **DEFAULT)
+    with pytest.raises(ShapeError, match="at least 3 rows"):
+        automatic.fit(features[:2], outcome[:2])
+    assert automatic.fit(features, outcome).decision_weight_ == 0
+    assert automatic.validation_cases_ == 2
+
+
+def test_columns_and_outcomes_that_never_change() -> None:
+    features, outcome = table()
+    features[:, 1] = 7.0
+    assert np.isfinite(forecaster().fit(features, outcome).decide(features)).all()
+    assert np.isfinite(forecaster().fit(features, np.full(120, 3.0)).decide(features)).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"decision_weight": 1.5}, "decision_weight must be"),
+        ({"decision_weight": "most"}, "decision_weight must be"),
+        ({"decision_weight": None}, "decision_weight must be"),
+        ({"decision_weight": [0.5]}, "decision_weight must be"),
+        ({"training": "short"}, "training must be TrainingSettings, got 'short'"),
+        ({"decision_weight": "auto", "weights": (0.0, 2.0)}, "decision_weight must lie in"),
+        ({"model": "tree"}, "model must be implicit or diffusion"),
+        ({"model": 3}, "model must be implicit or diffusion"),
+        ({"model": lambda features, outcomes: torch.nn.Linear(features, outcomes)}, "methods of SampleModel"),
+        ({"members": 1}, "members must be a whole number of at least 2"),
+        ({"members": 3, "ensemble": 4}, "members must be at least one of each"),
+        ({"ensemble": 0}, "ensemble must be"),
+        ({"epochs": 0}, "epochs must be"),
+        ({"validation_fraction": 1.0}, "validation_fraction must lie"),
+        ({"block": 0}, "block must be"),
+        ({"tolerance": float("nan")}, "tolerance must be finite"),
+        ({"device": "abacus"}, "device must be"),
+    ],
+)
+def test_settings_out_of_range(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(SettingError, match=sentence):
+        forecaster(**settings).fit(*table(20))
+
+
+def test_inputs_that_cannot_be_used(fitted: stakes.DecisionAwareForecaster) -> None:
+    features, outcome = table(20)
+    with pytest.raises(NonFiniteError, match="X must hold numbers that single precision can"):
+        forecaster().fit(features * 1e300, outcome)
+    with pytest.raises(ShapeError, match="y must have the 1 columns of the fit, got 2"):
+        fitted.score(features, np.stack([outcome, outcome], 1))
+    with pytest.raises(SettingError, match="q must be levels"):
+        fitted.predict_quantiles(features, 1.2)
+    times = np.datetime64("2020-01-01") + np.arange(20)
+    with pytest.raises(ShapeError, match="times must be one for each of the 20 rows, got 19"):
+        forecaster().fit(features, outcome, times=times[1:])
+    with pytest.raises(ShapeError, match="row 1 comes before the one above"):
+        forecaster().fit(features, outcome, times=times[::-1])
+
+
+def test_times_make_blocks_of_weeks() -> None:
+    features, outcome = table(2000)
+    found = forecaster(decision_weight="auto", weights=(0.5,), epochs=1, training=replace(QUICK, batch=1000))
+    found.fit(features, outcome, times=np.datetime64("2020-01-01") + np.arange(2000))
+    assert (found.validation_cases_, found.frontier_.block) == (500, 7)
+
+
+def test_a_few_days_are_too_few_to_choose_a_weight() -> None:
+    features, outcome = table(59 * 24 * 4)
+    found = forecaster(decision_weight="auto", weights=(0.5,), epochs=1, training=replace(QUICK, batch=2000))
+    found.fit(features, outcome, times=np.datetime64("2020-01-01T00") + np.arange(len(outcome)))  # 59 days judge
+    assert (found.decision_weight_, found.frontier_.block) == (0, 72)
+    assert "too few to tell whether another is cheaper, at least 10 blocks are needed" in found.frontier_.reason
+
+
+# Failures
+
+
+def test_a_weight_that_fails_is_left_out() -> None:
+    free = stakes.cost_function(lambda action, outcome: 0 * action * outcome, lower=0.0, upper=1.0)
+    found = forecaster(decision_weight="auto", weights=(0.0, 0.5), **DEFAULT).set_params(cost=free)
+    with pytest.warns(RuntimeWarning, match=r"a model of weight 0\.5 failed and is left out: the mean decision term"):
+        found.fit(*table())
+    assert found.decision_weight_ == 0
+    assert [point.failed for point in found.frontier_.points] == [False, True]
+    with pytest.raises(StakesError, match="all models failed: the mean decision term"):
+        forecaster().set_params(cost=free).fit(*table())
+    with (
+        pytest.warns(RuntimeWarning, match="left out"),
+        pytest.raises(StakesError, match=r"all models of weight 0\.5 failed: the mean decision term"),
+    ):
+        forecaster(baseline=True).set_params(cost=free).fit(*table())
+
+
+# scikit-learn
+
+
+def test_searches_and_pipelines() -> None:
+    features, outcome = table(90)
+    grid = {"decisionawareforecaster__decision_weight": [0.0, 0.5], "decisionawareforecaster__epochs": np.array([1])}
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), forecaster()), grid, cv=TimeSeriesSplit(2), error_score="raise"
+    )
+    search.fit(features, outcome)
+    assert search.best_score_ < 0
+    assert search.best_score_ == max(search.cv_results_["mean_test_score"])
+    assert search.predict(features).shape == (90,)
+
+
+def test_copies_and_pickles(fitted: stakes.DecisionAwareForecaster) -> None:
+    features, _ = table()
+    for other in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(other.sample(features), fitted.sample(features))
+    unfitted = clone(fitted)
+    assert unfitted.get_params() == fitted.get_params()
+    assert not hasattr(unfitted, "models_")
+    assert "ImbalanceCost(short=10.0" in repr(fitted)
+    assert len(pickle.dumps(fitted)) < 60_000  # no data inside
+
+
+def test_random_state_decides_everything() -> None:
+    features, outcome = table()
+    first, second, other = (forecaster(random_state=seed, **DEFAULT).fit(features, outcome) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.sample(features), second.sample(features))
+    assert (first.sample(features) != other.sample(features)).any()
+
+
+def test_threads_of_torch_come_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        forecaster(epochs=1).fit(*table(20))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+# Interruptions and processes
+
+
+def stop_after(epochs: int):
+    calls = count(1)
+    return lambda: next(calls) >= epochs
+
+
+def assert_same(first: stakes.DecisionAwareForecaster, second: stakes.DecisionAwareForecaster) -> None:
+    features, _ = table()
+    np.testing.assert_array_equal(first.sample(features), second.sample(features))
+    assert first.frontier_ == second.frontier_
+    assert first.training_ == second.training_
+
+
+INTERRUPTED = {"decision_weight": "auto", "weights": (0.0, 0.5), "ensemble": 2, **DEFAULT}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> stakes.DecisionAwareForecaster:
+    return forecaster(**INTERRUPTED).fit(*table())
+
+
+@pytest.mark.parametrize(("epochs", "where"), [(1, "1-of-1"), (2, "1-of-1"), (4, "all-rows/1-of-1")])
+def test_a_fit_goes_on_where_it_was(
+    uninterrupted: stakes.DecisionAwareForecaster, tmp_path: Path, epochs: int, where: str
+) -> None:
+    with pytest.raises(InterruptedTraining, match="everything up to it is saved"):
+        forecaster(**INTERRUPTED).fit(*table(), checkpoints=tmp_path, stop=stop_after(epochs))
+    assert list(tmp_path.glob(f"{where}/*"))
+    assert_same(forecaster(**INTERRUPTED).fit(*table(), checkpoints=tmp_path), uninterrupted)
+
+
+@pytest.mark.usefixtures("workers")
+def test_processes_change_nothing() -> None:
+    cost = stakes.cost_function(lambda action, outcome: (action - outcome).abs() + 0.1 * action, -5.0, 5.0)
+    local = lambda features, outcomes: StraightModel(features, outcomes)
+    given = {"decision_weight": "auto", "weights": (0.0, 0.3, 0.6), "model": local, "epochs": 1, **DEFAULT}
+    two, one = (forecaster(**given, n_jobs=jobs).set_params(cost=cost).fit(*table()) for jobs in (2, 1))
+    assert_same(two, one)
+
+
+def endless() -> stakes.DecisionAwareForecaster:
+    """Two processes that train until they are asked to stop."""
+    return forecaster(decision_weight="auto", weights=(0.0, 0.5), n_jobs=2, epochs=100_000)
+
+
+def test_an_interrupt_ends_every_process(tmp_path: Path, workers: list[Forked]) -> None:
+    def interrupt() -> None:
+        wait_until(lambda: len(workers) == 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    with pytest.raises(KeyboardInterrupt):
+        endless().fit(*table(), checkpoints=tmp_path)
+    interrupter.join()
+    assert all(process.returncode is not None for process in workers)
+    assert {path.name for path in tmp_path.iterdir()} == {"1-of-2", "2-of-2"}
+    assert all(list(path.glob("epoch-*.json")) for path in tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("workers")
+def test_who_asks_for_an_end_hears_of_it(tmp_path: Path) -> None:
+    with pytest.raises(InterruptedTraining, match="everything up to it is saved"):
+        endless().fit(*table(), checkpoints=tmp_path, stop=stop_after(4))  # when both have begun
+    with pytest.raises(InterruptedTraining, match="interrupted before training began"):
+        endless().fit(*table(), stop=lambda: True)
+
+
+def test_without_one_part_the_others_end_with_a_checkpoint(tmp_path: Path, workers: list[Forked]) -> None:
+    (tmp_path / "1-of-2").write_text("no folder")
+    with pytest.raises(StakesError, match="1-of-2"):
+        endless().fit(*table(), checkpoints=tmp_path)
+    assert list((tmp_path / "2-of-2").glob("epoch-*.json"))
+    assert len(workers) == 2
+
+
+def test_what_processes_cannot_share_is_refused() -> None:
+    lock = threading.Lock()
+    local = lambda features, outcomes: lock and StraightModel(features, outcomes)
+    with pytest.raises(SettingError, match="what several processes share must be fit for pickle"):
+        forecaster(model=local, decision_weight="auto", n_jobs=2).fit(*table(20))
+
+
+@pytest.mark.parametrize(("cases", "epochs", "pretraining"), [(10, 1000, 300), (375, 1000, 300), (37500, 15, 5)])
+def test_training_suits_the_number_of_cases(cases: int, epochs: int, pretraining: int) -> None:
+    found = automatic_settings(cases)
+    assert (found.epochs, found.pretraining_epochs) == (epochs, pretraining)
+    assert found.patience >= found.validate_every
+
+
+def test_epochs_set_the_length_of_everything() -> None:
+    few = automatic_settings(375, epochs=10)
+    assert (few.epochs, few.pretraining_epochs, few.validate_every, few.patience) == (10, 3, 1, 3)
+    found = forecaster(training=None, epochs=2).fit(*table(60))
+    assert [line["phase"] for line in found.training_[0]["history"]].count("training") == 3  # with the start
+
+
+def test_a_fit_that_failed_is_no_fit() -> None:
+    found = forecaster(device="abacus")
+    with pytest.raises(SettingError, match="device"):
+        found.fit(*table(20))
+    with pytest.raises(NotFittedError):
+        found.predict(table(20)[0])
+
+
+def test_a_warm_start_goes_on_from_the_fit_before() -> None:
+    features, outcome = table(300)
+    found = forecaster(baseline=True, **DEFAULT).fit(features, outcome)
+    before = found.baseline_models_[0].state_dict()
+    features, outcome = table(300, seed=1)  # new rows, which the start has not seen
+    found.set_params(warm_start=True, epochs=1).fit(features, outcome)
+    afresh = forecaster(baseline=True, epochs=1, **DEFAULT).fit(features, outcome)
+    near, far = (_distance(each.baseline_models_[0].state_dict(), before) for each in (found, afresh))
+    assert 0 < near < far
+    assert all(line["phase"] == "training" for record in found.training_ for line in record["history"])
+
+
+def test_a_warm_start_keeps_the_scaling_and_needs_the_same_model() -> None:
+    features, outcome = table()
+    found = forecaster().fit(features, outcome)
+    mean = found.models_[0].state_dict()["outcome_scaling.mean"].clone()
+    found.set_params(warm_start=True).fit(features, outcome + 5)
+    assert torch.equal(found.models_[0].state_dict()["outcome_scaling.mean"], mean)
+    with pytest.raises(SettingError, match="ensemble must be the 1 of the fit before"):
+        clone_with(found, ensemble=2).fit(features, outcome)
+    with pytest.raises(SettingError, match="must be those of the fit before"):
+        clone_with(found, ensemble=1).fit(features[:, :1], outcome)
+
+
+def clone_with(found: stakes.DecisionAwareForecaster, **settings: object) -> stakes.DecisionAwareForecaster:
+    return copy.deepcopy(found).set_params(**settings)
+
+
+def _distance(state: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    return sum(float((value - other[name]).norm()) for name, value in state.items())

@@ -1,0 +1,160 @@
+"""Whether and how a forecaster learns from its newest errors."""
+
+from itertools import count
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import stakes
+from stakes.artifacts.fits import load_bundle, save_bundle
+from stakes.errors import InterruptedTraining
+from stakes.forecasting.answers import NewestRows, fresh_corrections
+from stakes.training.settings import ImplicitSettings, TrainingSettings
+
+FEATURES, OUTCOME = torch.arange(100.0)[:, None], torch.arange(100.0)[:, None]
+fit = stakes.Correction.fit
+ROWS = NewestRows(FEATURES, OUTCOME, first=60, lead=3)
+
+
+class Trainings:
+    """Forecasts that say which rows they were fitted on."""
+
+    def __init__(self) -> None:
+        self.known: list[slice] = []
+
+    def fitted(self, known: slice, *which: str):
+        def drawn(features: Tensor) -> dict[str, Tensor]:
+            return {each: torch.full((len(features), 2, 1), float(known.stop)) for each in which or ("chosen",)}
+
+        self.known.append(known)
+        return drawn
+
+
+def whatever(members: Tensor, outcome: Tensor) -> stakes.Correction:
+    """A correction that tells which fits the members are of."""
+    assert outcome[0] == 60
+    shift = tuple(sorted(set(members.flatten().tolist())))
+    return stakes.Correction(stakes.forecasting.corrections.ShiftAndFactor(len(outcome), shift, (1.0,) * len(shift)))
+
+
+def test_each_block_is_forecast_by_a_fit_on_what_was_known() -> None:
+    trainings = Trainings()
+    found = fresh_corrections(ROWS, trainings.fitted(slice(0, 57)), trainings.fitted, whatever)
+    assert [known.stop for known in trainings.known] == [57, 67, 77, 87]  # 70, 80 and 90 less the lead
+    assert found["chosen"].overall.shift == (57.0, 67.0, 77.0, 87.0)
+
+
+def test_the_models_of_the_search_may_be_corrected_themselves() -> None:
+    found = fresh_corrections(ROWS, Trainings().fitted(slice(0, 57)), None, whatever)
+    assert found["chosen"].overall.shift == (57.0,)
+
+
+def test_nothing_is_trained_where_the_errors_of_the_search_say_nothing() -> None:
+    trainings = Trainings()
+    found = fresh_corrections(ROWS, trainings.fitted(slice(0, 57)), trainings.fitted, lambda *_: None)
+    assert found == {"chosen": None}
+    assert len(trainings.known) == 1
+
+
+def test_weight_0_beside_it_is_corrected_by_its_own_errors() -> None:
+    trainings = Trainings()
+
+    def drawn(known: slice):
+        return trainings.fitted(known, "chosen", "baseline")
+
+    def judge(members: Tensor, outcome: Tensor) -> stakes.Correction | None:
+        judged.append(members)
+        return whatever(members, outcome) if len(judged) != 2 else None  # none for weight 0 of the search
+
+    judged: list[Tensor] = []
+    found = fresh_corrections(ROWS, drawn(slice(0, 57)), drawn, judge)
+    assert found["baseline"] is None
+    assert found["chosen"] is not None
+    assert len(trainings.known) == 4
+
+
+def test_no_row_is_left_where_the_lead_is_longer_than_the_validation() -> None:
+    assert fresh_corrections(ROWS._replace(first=100), Trainings().fitted(slice(0, 57)), None, whatever) == {}
+
+
+# In the estimator
+
+
+@pytest.fixture(scope="module")
+def record() -> tuple[np.ndarray, np.ndarray]:
+    """Outcomes that rise slowly, which no feature tells: every fit lags behind them."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(1200, 2))
+    return features, features.sum(1) + 0.004 * np.arange(1200) + random.normal(size=1200)
+
+
+def forecaster(**settings: object) -> stakes.DecisionAwareForecaster:
+    cost = stakes.NewsvendorCost(20.0, 1.0, -50.0, 50.0)
+    given = {"model": "linear", "decision_weight": 0.0, "members": 40, "random_state": 0, "block": 5, "gap": 2}
+    return stakes.DecisionAwareForecaster(cost, **given | settings)
+
+
+def test_what_every_fit_lags_behind_is_learned(record) -> None:
+    features, outcome = record
+    raw = forecaster(fresh_errors=False).fit(features[:900], outcome[:900])
+    fresh = forecaster().fit(features[:900], outcome[:900])
+    assert raw.correction_ is None
+    assert fresh.correction_.overall.shift[0] == pytest.approx(0.004 * 790 / 2, abs=0.2)  # of fits on 675 to 900 rows
+    assert fresh.correction_.overall.cases == 223  # a quarter less the lead
+    assert fresh.score(features[900:], outcome[900:]) > raw.score(features[900:], outcome[900:])
+    np.testing.assert_array_equal(
+        fresh.sample(features[900:]), fresh.correction_.apply(raw.sample(features[900:])).astype(np.float32)
+    )
+
+
+def test_what_a_fit_on_newer_rows_cures_by_itself_is_not_corrected(record) -> None:
+    """The spread has quadrupled just before the validation rows: later fits know it, that of the search does not."""
+    features, _ = record
+    noise = np.random.default_rng(1).normal(size=900)
+    outcome = features[:900].sum(1) + np.where(np.arange(900) < 660, 1.0, 4.0) * noise
+    assert forecaster().fit(features[:900], outcome).correction_ is None
+    searched = forecaster(refit_on_all_rows=False).fit(features[:900], outcome)
+    assert searched.correction_.overall.factor[0] > 1.5
+
+
+def test_a_bundle_keeps_it(record, tmp_path) -> None:
+    features, outcome = record
+    fresh = forecaster().fit(features[:900], outcome[:900])
+    save_bundle(tmp_path / "fit", fresh)
+    loaded = load_bundle(tmp_path / "fit", cost=fresh.cost).forecaster
+    assert loaded.correction_ == fresh.correction_
+    np.testing.assert_array_equal(loaded.sample(features[900:]), fresh.sample(features[900:]))
+
+
+def test_a_refit_keeps_it(record) -> None:
+    features, outcome = record
+    fresh = forecaster().fit(features[:900], outcome[:900])
+    before = fresh.correction_
+    assert fresh.refit(features, outcome).correction_ is before
+
+
+def test_members_stay_within_bounds(record) -> None:
+    features, outcome = record
+    fresh = forecaster(outcome_bounds=(-9.0, 9.0)).fit(features[:900], outcome[:900].clip(-9, 9))
+    assert fresh.correction_ is not None
+    assert np.abs(fresh.sample(features[900:])).max() == 9.0
+
+
+def test_an_interrupted_fit_goes_on_where_it_was(record, tmp_path, monkeypatch) -> None:
+    """Every training from a later origin has checkpoints of its own."""
+    features, outcome = record[0][:900], record[1][:900]
+    monkeypatch.setattr(
+        "stakes.forecasting.forecaster.proven_correction", lambda members, outcome, **_: fit(members, outcome)
+    )
+    training = TrainingSettings(epochs=4, learning_rate=0.05, validate_every=1, batch=64)
+    given = {"model": ImplicitSettings(noise=2, hidden=4, layers=1), "training": training, "base": "none"}
+    asked = count(1)
+    with pytest.raises(InterruptedTraining):
+        forecaster(**given).fit(features, outcome, checkpoints=tmp_path, stop=lambda: next(asked) >= 6)
+    assert [path.name for path in tmp_path.iterdir()] == ["first-787-rows"]  # the others ended within seconds
+    again = forecaster(**given).fit(features, outcome, checkpoints=tmp_path)
+    whole = forecaster(**given).fit(features, outcome)
+    assert again.correction_ == whole.correction_ is not None
+    np.testing.assert_array_equal(again.sample(features), whole.sample(features))

@@ -1,0 +1,246 @@
+"""The estimator climbs only as far as its rows prove."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import stakes
+from stakes.actions.check_cost import lacks_gradient
+from stakes.artifacts.fits import load_bundle, save_bundle
+from stakes.data.cases import neighbouring_sets
+from stakes.errors import InterruptedTraining
+from stakes.evaluation.selection import RUNGS
+from stakes.models.linear import LinearModel
+from stakes.training.settings import ImplicitSettings, TrainingSettings
+
+COST = stakes.ImbalanceCost(short=9.0, long=1.0, lower=-50.0, upper=50.0)
+SMALL = ImplicitSettings(noise=2, hidden=8, layers=1)
+QUICK = TrainingSettings(epochs=2, pretraining_epochs=0, validate_every=1, batch=400, members=4, validation_members=4)
+LONGER = TrainingSettings(epochs=12, pretraining_epochs=0, validate_every=3, batch=64, learning_rate=2e-2, members=6)
+
+
+def rows(kind: str, count: int = 800, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    features, noise = random.normal(size=(count, 3)), 0.5 * random.normal(size=count)
+    location = {"nothing": 0.0, "linear": features @ [1.0, 0.5, 0.0], "curved": 2 * np.abs(features[:, 0])}[kind]
+    return features, location + noise
+
+
+def forecaster(**settings: Any) -> stakes.DecisionAwareForecaster:
+    given = {"model": SMALL, "weights": (0.0, 0.5), "members": 30, "training": QUICK, "block": 4, "random_state": 0}
+    return stakes.DecisionAwareForecaster(COST, **(given | settings))
+
+
+@pytest.fixture(scope="module")
+def straight() -> stakes.DecisionAwareForecaster:
+    return forecaster().fit(*rows("linear"))
+
+
+@pytest.fixture(scope="module")
+def curved() -> stakes.DecisionAwareForecaster:
+    return forecaster(training=LONGER, weights=(0.0,)).fit(*rows("curved"))
+
+
+def test_where_the_truth_is_linear_the_forecast_is(straight: stakes.DecisionAwareForecaster) -> None:
+    assert straight.ladder_ is not None
+    assert straight.ladder_.taken.name == straight.kind_ == "linear"
+    assert [rung.name for rung in straight.ladder_.rungs] == [
+        "climatology",
+        "linear",
+        "network",
+        "fresh_errors",
+        "decision",
+    ]
+    (model,) = straight.models_
+    assert isinstance(model, LinearModel)
+    assert (straight.decision_weight_, straight.baseline_models_) == (0.0, [])
+    features, outcome = rows("linear", seed=1)
+    assert np.corrcoef(straight.predict(features), outcome)[0, 1] > 0.8
+
+
+def test_a_short_record_proves_little_and_is_forecast_linearly() -> None:
+    features, outcome = rows("linear", 400)
+    found = forecaster(weights=(0.0,), block=5).fit(features, 0.3 * outcome + np.random.default_rng(1).normal(size=400))
+    assert found.ladder_ is not None
+    assert found.ladder_.taken.name == "linear"
+    assert found.ladder_.taken.why.endswith("% better, and it is left only with proof")
+
+
+def test_the_linear_rung_is_fitted_again_on_all_rows(straight: stakes.DecisionAwareForecaster) -> None:
+    features, outcome = rows("linear")
+    alone = forecaster(model="linear", decision_weight=0.0, fresh_errors=False).fit(features, outcome)
+    np.testing.assert_array_equal(straight.sample(features[:3]), alone.sample(features[:3]))
+
+
+def test_where_there_is_nothing_to_know_climatology_stays() -> None:
+    features, outcome = rows("nothing", seed=3)
+    found = forecaster().fit(features, outcome)
+    assert found.ladder_ is not None
+    assert found.ladder_.taken.name == found.kind_ == "climatology"
+    members = found.sample(features[:5])
+    np.testing.assert_array_equal(members, np.repeat(members[:1], 5, 0))
+    near = np.abs(members[0] - outcome).min(1)  # each member is something that happened
+    assert near.max() < 1e-6
+
+
+def test_where_the_truth_is_curved_a_network_is_climbed(curved: stakes.DecisionAwareForecaster) -> None:
+    assert curved.ladder_ is not None
+    assert curved.ladder_.taken.name == curved.kind_ == "network"
+    assert [rung.climbed for rung in curved.ladder_.rungs] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("name", ["straight", "curved"])
+def test_every_rung_is_judged_on_test_rows(name: str, request: pytest.FixtureRequest) -> None:
+    found = request.getfixturevalue(name)
+    kind = "linear" if name == "straight" else "curved"
+    features, outcome = rows(kind, 300, seed=2)
+    tested = found.tested_ladder(features, outcome).tested
+    assert [rung.name for rung in tested] == [rung.name for rung in found.ladder_.rungs]
+    paid = -found.score(features, outcome)
+    for rung in tested:
+        assert rung.cost + rung.cost_change.mean == pytest.approx(paid)
+    assert tested[0].cost_change.high < 0  # climatology is far more expensive
+    taken = next(rung for rung in tested if rung.name == found.ladder_.taken.name)
+    assert abs(taken.cost_change.mean) < 0.1 * abs(tested[0].cost_change.mean)
+
+
+@pytest.mark.parametrize("name", ["straight", "curved"])
+def test_a_bundle_holds_the_rung_that_was_taken(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    found = request.getfixturevalue(name)
+    features, outcome = rows("linear", 50, seed=3)
+    save_bundle(tmp_path / "fit", found)
+    again = load_bundle(tmp_path / "fit", cost=COST).forecaster
+    np.testing.assert_array_equal(again.sample(features), found.sample(features))
+    assert (again.kind_, again.ladder_) == (found.kind_, found.ladder_)
+    assert again.tested_ladder(features, outcome) == found.ladder_  # the other rungs are not kept
+    assert np.isfinite(again.refit(*rows("linear", 200, seed=4)).sample(features)).all()
+
+
+def test_a_second_fit_from_a_linear_one_starts_afresh() -> None:
+    warm = forecaster(warm_start=True)
+    first = warm.fit(*rows("linear")).sample(np.zeros((1, 3)))
+    np.testing.assert_array_equal(warm.fit(*rows("linear")).sample(np.zeros((1, 3))), first)
+    assert warm.refit(*rows("linear")).kind_ == "linear"
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_few_rows_prove_nothing_and_are_forecast_linearly(count: int) -> None:
+    found = forecaster().fit(*rows("linear", count))
+    assert found.ladder_ is not None
+    assert (found.ladder_.taken.name, len(found.ladder_.rungs)) == ("linear", 2)
+    assert "too few to prove anything" in found.ladder_.reason
+    assert np.isfinite(found.predict(np.zeros((2, 3)))).all()
+
+
+def test_outcomes_that_never_change() -> None:
+    features, outcome = rows("linear")
+    found = forecaster().fit(features, np.full_like(outcome, 3.0))
+    assert found.ladder_ is not None
+    assert found.ladder_.taken.name == "climatology"
+    np.testing.assert_allclose(found.predict(features[:3]), 3.0)
+
+
+def test_weights_that_fail_leave_the_rungs_below() -> None:
+    free = stakes.cost_function(lambda action, outcome: 0 * action * outcome, lower=0.0, upper=1.0)
+    found = forecaster(fresh_errors=False).set_params(cost=free).fit(*rows("linear"))
+    assert found.ladder_ is not None
+    assert found.ladder_.taken.name == "linear"
+    assert [rung.why for rung in found.ladder_.rungs if rung.cost is None] == ["it failed"]
+
+
+def test_errors_that_stay_are_corrected_and_the_next_rungs_too() -> None:
+    """The level of the newest rows is another than that of those before: a forecast that is not fitted again is off."""
+    features, outcome = rows("linear", 1600)
+    outcome[1200:] += 2.0
+    stale = forecaster(refit_on_all_rows=False, weights=(0.0,)).fit(features, outcome)
+    assert stale.ladder_ is not None
+    assert stale.ladder_.taken.name == "fresh_errors"
+    assert stale.correction_ is not None
+    assert stale.correction_.overall.shift[0] > 1.5
+    fresh = forecaster(members=10).fit(features, outcome)
+    assert fresh.ladder_ is not None
+    rung = next(rung for rung in fresh.ladder_.rungs if rung.name == "fresh_errors")
+    assert (fresh.correction_ is not None) == rung.climbed
+    assert fresh.ladder_.rungs[-1].below == ("fresh_errors" if rung.climbed else "linear")
+
+
+def test_the_score_of_the_total_is_tried_for_costs_with_a_total() -> None:
+    features, outcome = rows("linear", 900)
+    several = np.stack([outcome, features[:, 1] - outcome], 1)
+    with_total = forecaster().fit(features, several).ladder_
+    assert with_total is not None
+    assert tuple(rung.name for rung in with_total.rungs) == RUNGS
+    assert with_total.rungs[4].parameters == {"score": "energy=1,total=1"}
+    already = forecaster(scoring_rule="energy=1,total=1", fresh_errors=False).fit(features, several).ladder_
+    assert already is not None
+    assert [rung.name for rung in already.rungs] == ["climatology", "linear", "network", "decision"]
+
+
+def test_a_ladder_goes_on_where_it_was(tmp_path: Path) -> None:
+    features, outcome = rows("curved", 400)
+    asked = iter([False] * 3)  # the two epochs of the network and one of the decision weights
+    with pytest.raises(InterruptedTraining):
+        forecaster().fit(features, outcome, checkpoints=tmp_path, stop=lambda: next(asked, True))
+    assert {path.name for path in tmp_path.iterdir()} == {"decision"}
+    went_on = forecaster().fit(features, outcome, checkpoints=tmp_path)
+    at_once = forecaster().fit(features, outcome)
+    assert went_on.ladder_ == at_once.ladder_
+    np.testing.assert_array_equal(went_on.sample(features[:3]), at_once.sample(features[:3]))
+
+
+def test_a_forecast_on_trees_may_be_a_linear_one() -> None:
+    pytest.importorskip("lightgbm")
+    found = forecaster(base="trees").fit(*rows("linear"))
+    assert (found.kind_, found.trees_) == ("linear", None)
+    tested = found.tested_ladder(*rows("linear", 200, seed=5))
+    assert tested is not None
+    assert len(tested.tested) == len(tested.rungs)
+
+
+def test_without_the_ladder_the_network_is_taken_whatever_is_proven() -> None:
+    found = forecaster(ladder=False).fit(*rows("linear"))
+    assert (found.ladder_, found.kind_) == (None, "network")
+    assert found.tested_ladder(*rows("linear")) is None
+    assert found.frontier_ is not None
+    given = forecaster(decision_weight=0.0).fit(*rows("linear"))
+    assert (given.ladder_, given.frontier_, given.kind_) == (None, None, "network")
+
+
+def test_rows_within_a_lead_time_of_training_judge_nothing() -> None:
+    from stakes.forecasting.plan import plan_fit
+
+    features, outcome = (torch.from_numpy(values).float() for values in rows("linear"))
+    near, far = (
+        plan_fit(forecaster(gap=gap).get_params(), features, outcome[:, None], None).judged_rows for gap in (0, 30)
+    )
+    assert near.min() < 30 <= far.min()
+    assert set(far) == {row for row in near if row >= 30}
+
+
+@pytest.mark.parametrize("ladder", [True, False])
+def test_decision_weights_without_a_gradient_are_not_trained(ladder: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(160, 2))
+    prices = 60 + 10 * features @ random.normal(size=(2, 4)) + 20 * random.normal(size=(160, 4))
+    battery = stakes.ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=0.0)
+    settings = {"model": SMALL, "weights": (0.0, 0.5), "members": 10, "training": QUICK, "block": 1}
+    found = stakes.DecisionAwareForecaster(battery, **settings, ladder=ladder, random_state=0, verbose=1)
+    found.fit(features, prices)
+    assert {record["decision_weight"] for record in found.training_} == {0.0}
+    assert "decision weights are not trained: the best action moves with no member" in capsys.readouterr().err
+    if ladder:
+        assert found.ladder_ is not None
+        last = found.ladder_.rungs[-1]
+        assert (last.name, last.cost, last.climbed) == ("decision", None, False)
+        assert "no gradient" in last.why
+
+
+@pytest.mark.parametrize(("quadratic", "lacking"), [(0.0, True), (0.5, False)])
+def test_wear_gives_a_battery_a_gradient(quadratic: float, lacking: bool) -> None:
+    prices = 60 + 20 * np.random.default_rng(0).normal(size=(200, 4))
+    battery = stakes.ArbitrageCost(power=1.0, energy=2.0, efficiency=0.9, quadratic=quadratic)
+    assert lacks_gradient(battery, neighbouring_sets(prices, 12, 20)) == lacking
+    assert not lacks_gradient(COST, neighbouring_sets(prices[:, :1], 12, 20))

@@ -1,0 +1,169 @@
+"""A service of a recalibrated forecast: what is posted is corrected, as `stakes decide` corrects a file."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from user_files import past_forecasts
+
+from stakes.artifacts.recalibrations import RecalibratorSettings, load_recalibration
+from stakes.data.forecasts.forecast_set import ForecastLayout
+from stakes.errors import SettingError
+from stakes.service import schemas
+from stakes.service.answers import Answers, open_served, service_of
+from stakes.service.recalibrations import RecalibratedService
+from stakes.service.refusals import RefusedError
+from stakes.service.settings import ServiceSettings
+from stakes.workflows import recalibrate
+from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
+
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
+SETTINGS = ServiceSettings(max_rows=200, max_members=20)
+
+
+@pytest.fixture
+def service(recalibrated: Path) -> RecalibratedService:
+    found = service_of(open_served([recalibrated], None), SETTINGS)
+    assert isinstance(found, RecalibratedService)
+    return found
+
+
+def rows(count: int = 3) -> list[list[float]]:
+    return past_forecasts().filter(regex="^m").to_numpy()[:count].tolist()
+
+
+def decided(service: RecalibratedService, **asked: Any) -> list[float]:
+    answer = service.decide(schemas.DecideRequest.model_validate({"members": rows(), **asked}))
+    return [decision.action for decision in answer.decisions]
+
+
+def test_members_are_corrected_as_a_file_of_them_is(service: RecalibratedService, recalibrated: Path) -> None:
+    expected = load_recalibration(recalibrated).recalibrator.decide(np.array(rows()))
+    assert decided(service) == pytest.approx(expected, rel=1e-9)
+    assert decided(service, forecast="raw") == pytest.approx(np.sort(rows(), axis=1)[:, 7])
+    known = [{"time": "2020-01-01T00:00", "lead": 24}] * 3
+    assert decided(service, known=known) == decided(service)
+    assert (np.array(decided(service)) > decided(service, cost={"underage": 0.1})).all()
+
+
+def test_another_unit_and_fewer_members_than_in_the_past_are_noted(service: RecalibratedService) -> None:
+    few, small = [row[:3] for row in rows()], (np.array(rows()) / 1000).tolist()
+    for members, said in ((rows(), ""), (few, "has 3 members, and the past ones had 8"), (small, "another unit?")):
+        notes = service.decide(schemas.DecideRequest.model_validate({"members": members})).notes
+        assert len(notes) == bool(said)
+        assert said in "".join(notes)
+
+
+def test_what_speaks_against_it_is_repeated(
+    recalibrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recalibrate, "recalibration_alarms", lambda told: ("Take care: it underestimates.",))
+    old = load_recalibration(recalibrated)
+    request = RecalibrateRequest(recalibrated.parent / "past.csv", str(old.cost_spec), old.layout, None, old.settings)
+    run_recalibrate(request, tmp_path / "doubted", quiet=True)
+    opened = open_served([tmp_path / "doubted"], None)
+    said = "Take care: it underestimates"
+    assert said in opened.notes
+    service = service_of(opened, SETTINGS)
+    assert service.decide(schemas.DecideRequest(members=rows())).notes == [said]
+    assert service.decide(schemas.DecideRequest(members=rows(), forecast="raw")).notes == []
+    assert [each.warnings for each in service.model().forecasts] == [[said], []]
+
+
+def test_a_table_is_decided_for_as_the_command_does(service: RecalibratedService) -> None:
+    csv = past_forecasts(5).drop(columns=["power", "done"]).to_csv(index=False)
+    answer = service.table(schemas.TableRequest(csv=csv))
+    assert answer.columns[:2] == ["time", "action"]
+    assert [row[0] for row in answer.rows][:1] == ["2020-01-01T00:00:00Z"]
+    members = past_forecasts(5).filter(regex="^m").to_numpy().tolist()
+    assert [row[1] for row in answer.rows] == pytest.approx(decided(service, members=members))
+
+
+def test_curves_of_the_corrected_and_the_raw_forecast(service: RecalibratedService) -> None:
+    answer = service.curve(schemas.CurveRequest.model_validate({"members": rows()[0], "points": 51}))
+    assert [curve.forecast for curve in answer.curves] == ["chosen", "raw"]
+    corrected, raw = answer.curves
+    assert corrected.decision.action > raw.decision.action  # the members were too low
+    assert len(corrected.density) == len(raw.expected_costs) == 51
+    for curve in answer.curves:
+        assert min(curve.expected_costs) >= curve.decision.expected_cost - 1e-9
+
+
+def test_what_is_served_is_told(service: RecalibratedService) -> None:
+    model = service.model()
+    assert model.corrects is not None
+    assert (model.corrects.form, model.corrects.member_levels, model.corrects.features) == ("members", None, [])
+    assert model.targets == ["power"]
+    assert model.table_columns == ["time", *(f"m{place}" for place in range(1, 9))]
+    assert [forecast.name for forecast in model.forecasts] == ["chosen", "raw"]
+    assert service.cases().cases == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "said"),
+    [
+        ({"features": [[1.0]]}, "features", "is made of members"),
+        ({"members": None}, "members", "is made of members"),
+        ({"member_count": 5}, "member_count", "as many as are corrected"),
+        ({"member_levels": [0.1, 0.5, 0.9]}, "member_levels", "member_levels must be none, as in the past"),
+        ({"forecast": "weight_0"}, "forecast", "there are chosen, raw"),
+        ({"known": [{}]}, "known", "an entry for each of 3 rows, got 1"),
+        ({"known": [{"lead": 1.0}, {}, {}]}, "known.1.lead", "lead must be there for all rows or for none"),
+        ({"known": [{"time": "soon"}] * 3}, "known", "times must be dates and times"),
+        ({"known": [{"lead": -1.0}] * 3}, "known", "leads must not be negative"),
+        ({"known": [{"features": [1.0]}] * 3}, "known.0.features", "must have the 0 features of the fit"),
+        ({"members": [[1.0, 2.0], [1.0]]}, "members.1", "as many members each"),
+        ({"members": [[1.0]]}, "members", "must come as members"),
+    ],
+)
+def test_requests_that_cannot_be_answered_name_the_field(
+    service: RecalibratedService, asked: dict[str, Any], field: str, said: str
+) -> None:
+    with pytest.raises(RefusedError, match=said) as refused:
+        decided(service, **asked)
+    assert refused.value.field == field
+
+
+def test_quantiles_need_their_levels_and_the_lead_that_errors_depend_on(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    centre, ahead = generator.normal(10, 2, 160), np.tile([24, 48], 80)
+    table = pd.DataFrame({"time": pd.date_range("2020-01-01", periods=160), "ahead": ahead})
+    table = table.assign(q10=centre - 1, q50=centre, q90=centre + 1, y=centre + ahead / 12 + generator.normal(size=160))
+    table.to_csv(tmp_path / "past.csv", index=False)
+    request = RecalibrateRequest(
+        tmp_path / "past.csv",
+        "newsvendor:underage=9,overage=1,upper=40",
+        ForecastLayout(("y",), ("q10:q90",), lead="ahead"),
+        settings=RecalibratorSettings(decision_weights=()),
+    )
+    run_recalibrate(request, tmp_path / "s", quiet=True)
+    service = service_of(open_served([tmp_path / "s"], None), SETTINGS)
+    assert isinstance(service, RecalibratedService)
+    assert service.model().corrects == schemas.CorrectsAnswer(
+        form="quantiles", member_levels=[0.1, 0.5, 0.9], known=["lead"], features=[]
+    )
+    asked = {"members": [[9.0, 10.0, 11.0]], "member_levels": [0.1, 0.5, 0.9]}
+    with pytest.raises(RefusedError, match=r'the lead of each row, .* as in known: \[{"lead": 24}\]$') as refused:
+        decided(service, **asked)
+    assert refused.value.field == "known"
+    near, far = (decided(service, **asked, known=[{"lead": lead}])[0] for lead in (24.0, 48.0))
+    assert far == pytest.approx(near + 2, abs=0.5)
+    with pytest.raises(RefusedError, match=r"the levels 0\.1, 0\.5, 0\.9, as in the past, got none"):
+        decided(service, members=asked["members"])
+
+
+def test_a_recalibration_is_served_by_itself(recalibrated: Path) -> None:
+    with pytest.raises(SettingError, match="served by itself, without a second"):
+        open_served([recalibrated, recalibrated], None)
+    reply = Answers(open_served([recalibrated], None), SETTINGS)("decide", b'{"members": [[9, 8, 9, 9, 8, 9, 9, 8]]}')
+    assert reply.status == 200
+    assert b'"forecast":"chosen"' in reply.content
+
+
+def test_a_decision_about_one_number_has_no_parts(service: RecalibratedService) -> None:
+    with pytest.raises(RefusedError, match="one number, without parts; /v1/curve shows it"):
+        service.parts(schemas.CaseRequest(members=[9.0] * 8))
+    assert service.model().cost.parts == []

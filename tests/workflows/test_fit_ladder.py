@@ -1,0 +1,159 @@
+"""A fit whose linear rung is taken: what it says and keeps, and that every command works with it."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import called
+
+from stakes.artifacts.fits import load_bundle
+from stakes.artifacts.manifest import bundle_files
+from stakes.files import read_json
+from stakes.service.forecasts import open_fits
+from stakes.text import number_text
+from stakes.training import progress
+from stakes.workflows import fit
+
+COST = "imbalance:short=10,long=1,upper=20,unit=EUR"
+LITTLE = ["--weights", "0,0.5", "--epochs", "2", "--members", "20", "--block", "1", "--no-headroom"]
+HERE = ["--device", "cpu", "--workers", "1", "--quiet"]
+FIT = ["fit", "linear.csv", "--target", "y", "--cost", COST, *LITTLE, *HERE]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with linear.csv, `old`, a fit of it without a report, and what that said; read it only."""
+    folder = tmp_path_factory.mktemp("ladder")
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(300, 2))
+    y = 8 + x @ [1.0, -0.5] + 0.5 * generator.normal(size=300)
+    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y}).round(4).to_csv(folder / "linear.csv", index=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        patched.setattr(fit, "write_fit_report", lambda *_: None)
+        code, output, errors = called(*FIT, "--out", "old")
+    assert (code, errors) == (0, "")
+    (folder / "said.txt").write_text(output)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(done: Path, elsewhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it where the test runs; no figures are drawn, which takes longer than so little training."""
+    shutil.copytree(done, ".", dirs_exist_ok=True)
+    monkeypatch.setattr(fit, "write_fit_report", lambda *_: None)
+
+
+def test_the_ladder_is_told_first() -> None:
+    ladder, table, sentences = Path("said.txt").read_text().split("\n\n")
+    title, head, *rungs = ladder.splitlines()
+    assert title.startswith("the ladder on 30 validation cases: changes against the rung held, 95 % intervals, ")
+    assert head.startswith("rung") and head.endswith("result")  # noqa: PT018
+    assert [line.split()[0] for line in rungs] == ["climatology", "linear", "network", "decision", "linear,"]
+    assert [line.split()[-1] for line in rungs[:2]] == ["climbed", "taken"]
+    assert table.startswith("costs in EUR\n")
+    first, headline, *_ = sentences.splitlines()
+    assert first.startswith("Taken is the linear forecast, judged on 30 validation cases: its mean cost is ")
+    assert headline.startswith("On the 60 test cases the linear forecast costs 0.4")
+    assert "EUR less per case than climatology (95 % interval " in headline
+    assert "weight" not in headline
+
+
+def test_the_ladder_is_kept_in_the_bundle_and_beside_it() -> None:
+    forecaster = load_bundle(Path("old")).forecaster
+    kept = forecaster.ladder_
+    assert kept is not None
+    assert kept.record() == read_json(Path("old/ladder.json"))
+    assert [rung.name for rung in kept.tested] == ["climatology", "linear", "network", "decision"]
+    assert "ladder.json" in bundle_files(Path("old"))
+    assert (forecaster.kind_, forecaster.decision_weight_, kept.taken.name) == ("linear", 0.0, "linear")
+
+
+def test_each_name_has_one_number() -> None:
+    kept = read_json(Path("old/ladder.json"))
+    metrics = load_bundle(Path("old")).about["metrics"]
+    tested = {rung["name"]: rung["test_cost"] for rung in kept["tested"]}
+    assert tested["climatology"] == pytest.approx(metrics["climatology_cost"]["value"], rel=1e-6)
+    assert kept["fitted_again"]["name"] == "linear"
+    assert kept["fitted_again"]["test_cost"] == pytest.approx(metrics["cost"]["value"], rel=1e-6)
+    assert not any("cost" in rung for rung in (*kept["rungs"], *kept["tested"]))
+    shown = Path("said.txt").read_text()
+    head, again = shown.splitlines()[1], next(line for line in shown.splitlines() if line.startswith("linear, fitted"))
+    assert "validation cost (EUR)" in head
+    assert "test cost (EUR)" in head
+    assert f" {number_text(metrics['cost']['value'])} " in again
+
+
+def test_machines_read_it_and_a_finished_fit_says_the_same() -> None:
+    assert called(*FIT, "--out", "old") == (0, Path("said.txt").read_text(), "")
+    record = json.loads(called(*FIT, "--out", "old", "--json")[1])
+    assert record["ladder"] == read_json(Path("old/ladder.json"))
+    assert (record["rung"], record["decision_weight"]) == ("linear", 0.0)
+
+
+def test_each_stage_is_told_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    code, _, errors = called(*[word for word in FIT if word != "--quiet"], "--test-fraction", "0", "--out", "new")
+    assert code == 0
+    lines = errors.splitlines()
+    places = [lines.index(f"training {stage}") for stage in ("climatology", "the network on its score")]
+    assert places == sorted(places)
+    assert "training one network for each decision weight" in lines
+    assert any(line.endswith("of at most 2") and "epoch" in line for line in lines)
+
+
+def test_an_interrupted_fit_climbs_the_same_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = count(1)
+
+    @contextmanager
+    def stopping() -> Iterator[object]:
+        yield lambda: next(counted) > 1
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, "stop_on_interrupt", stopping)
+        assert called(*FIT, "--out", "new")[0] == 130
+    code, output, _ = called("resume", "new", *HERE)
+    assert (code, output.replace("new", "old")) == (0, Path("said.txt").read_text())
+    for name in ("ladder.json", "weights.safetensors"):
+        assert bundle_files(Path("new"))[name] == bundle_files(Path("old"))[name]
+
+
+def test_without_test_cases_nothing_is_tested() -> None:
+    code, output, _ = called(*FIT, "--test-fraction", "0", "--out", "new")
+    assert code == 0
+    ladder = load_bundle(Path("new")).forecaster.ladder_
+    assert ladder is not None
+    assert (ladder.tested, ladder.taken.name) == ((), "linear")
+    assert read_json(Path("new/ladder.json")) == ladder.record()
+    assert "test cost" not in output
+    assert "No case was kept to judge by: no report." in output
+
+
+def test_where_it_is_not_wanted_there_is_none() -> None:
+    code, output, _ = called(*FIT, "--no-ladder", "--tolerance", "2", "--out", "new")
+    assert code == 0
+    assert not Path("new/ladder.json").exists()
+    assert output.startswith("costs in EUR\n")
+    assert "weight 0" in output.lower()
+
+
+def test_every_command_takes_a_linear_bundle() -> None:
+    table = pd.read_csv("linear.csv").tail(20)
+    table.loc[table.index[3], "a"] = None
+    table.to_csv("new.csv", index=False)
+    assert called("decide", "old", "new.csv", "--out", "decisions.csv")[0] == 0
+    decisions = pd.read_csv("decisions.csv")
+    assert decisions["missing_features"].tolist()[3] == "a"
+    assert decisions["action"].between(0, 20).all()
+    assert called("evaluate", "old", "new.csv", "--json")[0] == 0
+    assert open_fits([Path("old")], None).forecasts["chosen"].title == "The linear forecast"
+    assert called("refit", "old", "linear.csv", *HERE, "--out", "again")[0] == 0
+    again = load_bundle(Path("again")).forecaster.ladder_
+    assert again is not None
+    assert again.record() == read_json(Path("old/ladder.json"))

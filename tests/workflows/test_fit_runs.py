@@ -1,0 +1,343 @@
+"""`fit`, `refit`, `resume`, `report` and `evaluate` as they really run: a user's own cost, and very little training."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from calls import called, complaint
+from load_tables import load_table
+
+from stakes.actions import solve as actions
+from stakes.actions.scalar_solvers import NewtonBisection
+from stakes.artifacts.fits import load_bundle
+from stakes.artifacts.manifest import bundle_files
+from stakes.cost_spec.spec import CostSpec
+from stakes.files import read_json, write_json
+from stakes.service.fits import Service, cases_answer
+from stakes.service.forecasts import open_fits
+from stakes.service.schemas import DecideRequest, TableRequest
+from stakes.service.settings import ServiceSettings
+from stakes.workflows import fit
+from stakes.workflows.inputs import read_request
+
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
+OWN = "def paid(action, outcome):\n    return (action - outcome) ** 2\n"
+COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "12", "--baseline-action", "bought"]
+LITTLE = ["--decision-weight", "0.5", "--epochs", "2", "--members", "10", "--no-headroom"]
+HERE = ["--device", "cpu", "--workers", "1", "--quiet"]
+COST = "costs.py:paid:lower=0,upper=20,unit=EUR"
+FIT = ["fit", "load.csv", *COLUMNS, "--cost", COST, *LITTLE, *HERE]
+WEIGHTS = "weights.safetensors"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_iterations() -> Iterator[None]:
+    """Training takes all iterations there are, 20 of them, and the best action of a square needs one."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(actions, "NewtonBisection", partial(NewtonBisection, iterations=2))
+        yield
+
+
+@pytest.fixture(scope="module")
+def done(few_iterations: None, blank_figures: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with load.csv, costs.py and `old`, a fit of them, how many epochs it took; read it only."""
+    folder = tmp_path_factory.mktemp("runs")
+    table = load_table()
+    table.loc[table.index[-30:], "bought"] = None
+    table.to_csv(folder / "load.csv", index=False)
+    (folder / "costs.py").write_text(OWN)
+    epochs = count(1)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        patched.setattr(fit, "stop_on_interrupt", interrupted_after(10**6, epochs))
+        code, output, errors = called(*FIT, "--out", "old")
+    assert (code, errors) == (0, "")
+    (folder / "said.txt").write_text(output)
+    (folder / "epochs.txt").write_text(str(next(epochs) - 1))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(done: Path, elsewhere: None) -> None:
+    """All of it where the test runs."""
+    shutil.copytree(done, ".", dirs_exist_ok=True)
+
+
+@pytest.fixture
+def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figures are drawn, which takes longer than so little training."""
+    monkeypatch.setattr(fit, "write_fit_report", lambda *_: None)
+
+
+def interrupted_after(epochs: int, asked: Iterator[int] | None = None) -> Callable[[], object]:
+    """In place of `stop_on_interrupt`: Ctrl-C comes after so many epochs of all trainings together."""
+    counted = asked or count(1)
+
+    @contextmanager
+    def stopping() -> Iterator[Callable[[], bool]]:
+        yield lambda: next(counted) > epochs
+
+    return stopping
+
+
+def test_what_a_fit_says_and_keeps(done: Path) -> None:
+    said = Path("said.txt").read_text()
+    lines = said.splitlines()
+    assert lines[0] == "costs in EUR"
+    table = {line.split()[0]: line.split() for line in lines if line}
+    assert table["today_cases"][1] == "10"
+    assert {"today_cost", "cost_beside_today", "cost_less_today"} <= set(table)
+    sentences = lines[lines.index("") + 1 :]
+    assert sentences[0] == "Decision weight 0.5, as given."
+    assert "at least 10 blocks of 6 test cases are needed, and there are 40 cases" in sentences[1]
+    assert sentences[2].startswith("Against today's action, known in 10 test cases")
+    seen = "The forecast in the folder is fitted on all 198 cases, the test cases included; all figures are of"
+    assert sentences[-3:] == [f"{seen} the same fit on the 158 cases before them.", "Report: old/report.html", "old"]
+    assert seen in Path("old/report.html").read_text("utf-8")
+    record = read_json(Path("old/bundle.json"))
+    assert record["about"]["metrics"]["today_cases"]["value"] == 10
+    assert record["about"]["fitted"]["cases"] == 198
+    assert str(done) not in json.dumps(record)
+    assert "costs.py:paid:lower=0,upper=20,unit=EUR" in json.dumps(record["about"]["settings"])
+    assert str(done / "costs.py") not in Path("old/fit.json").read_text()
+    assert not Path("old/checkpoints").exists()
+    assert "evaluation/features.parquet" in bundle_files(Path("old"))
+
+
+@pytest.mark.usefixtures("no_report")
+def test_a_fit_on_trees_is_decided_with_and_refitted() -> None:
+    assert called(*FIT, "--base", "trees", "--hold-test", "--out", "based")[0] == 0
+    bundle = load_bundle(Path("based"), cost=CostSpec.parse(COST))
+    assert (bundle.forecaster.base, bundle.forecaster.gap) == ("trees", 1)  # 12 h, the step of the table
+    assert called("decide", "based", "load.csv", "--cost", COST, "--out", "decisions.csv")[0] == 0
+    assert pd.read_csv("decisions.csv")["action"].between(0, 20).all()
+    assert called("refit", "based", "load.csv", "--cost", COST, *HERE, "--out", "again")[0] == 0
+    assert "trees-0.txt" in bundle_files(Path("again"))
+
+
+def test_a_request_from_before_there_was_a_base_has_none() -> None:
+    record = read_json(Path("old/fit.json"))
+    del record["request"]["base"]
+    write_json(Path("old/fit.json"), record)
+    assert read_request(Path("old/fit.json"))[0].base == "none"
+
+
+def test_a_finished_fit_says_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And writes its report again where it is gone; what that draws is what `stakes report` does, below."""
+    monkeypatch.setattr(fit, "write_fit_report", lambda _, folder: (folder / "report.html").touch())
+    Path("old/report.html").unlink()
+    assert called(*FIT, "--out", "old") == (0, Path("said.txt").read_text(), "")
+    assert Path("old/report.html").exists()
+
+
+def test_refit_needs_the_own_cost_again() -> None:
+    said = complaint("refit", "old", "load.csv", "--out", "new")
+    assert said.endswith(f"give the file again, as in --cost PATH/{COST}")
+    Path("costs.py").write_text("raise SystemExit('executed')\n")
+    assert complaint("refit", "old", "load.csv", "--out", "new") == said
+    assert not Path("new").exists()
+
+
+@pytest.mark.usefixtures("no_report")
+def test_a_refit_is_a_fit_to_new_data() -> None:
+    load_table(220).to_csv("longer.csv", index=False)
+    record = read_json(Path("old/fit.json"))
+    record["request"]["start_from"] = record["start_sha256"] = None  # as in folders of earlier versions
+    write_json(Path("old/fit.json"), record)
+    assert called("refit", "old", "longer.csv", "--cost", COST, *HERE, "--out", "new")[0] == 0
+    assert bundle_files(Path("new"))[WEIGHTS] != bundle_files(Path("old"))[WEIGHTS]
+    assert read_json(Path("new/bundle.json"))["about"]["fitted"]["cases"] == 218
+    assert called(*FIT, "--out", "old")[0] == 0  # the folder is one of the same request
+
+
+@pytest.mark.usefixtures("no_report")
+def test_an_interrupted_fit_goes_on_with_the_same_cost_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, "stop_on_interrupt", interrupted_after(1))
+        code, output, errors = called(*FIT, "--out", "new")
+    assert (code, output) == (130, "")
+    assert "`stakes resume new` goes on from there" in errors
+    assert any(Path("new/checkpoints").rglob("*.safetensors"))
+    assert complaint("resume", "new").endswith(f"as in --cost PATH/{COST}")
+    assert "must be that of the fit" in complaint("resume", "new", "--cost", "costs.py:paid:lower=0,upper=30")
+    assert "must be that of the fit" in complaint("resume", "new", "--cost", "shortfall:penalty=5")
+    Path("other").mkdir()
+    Path("other/costs.py").write_text(f"{OWN}raise SystemExit('executed')\n")
+    said = complaint("resume", "new", "--cost", "other/costs.py:paid:lower=0,upper=20")
+    assert "'costs.py:paid' has changed since the fit" in said
+    resumed = called("resume", "new", "--cost", "costs.py:paid:lower=0,upper=20", *HERE)
+    assert resumed == called(*FIT, "--out", "new")  # the same table and sentences
+    assert resumed[0] == 0
+    assert "climatology_cost" in resumed[1]
+    assert bundle_files(Path("new"))[WEIGHTS] == bundle_files(Path("old"))[WEIGHTS]
+    assert not Path("new/headroom.json").exists()  # which was not wanted
+
+
+@pytest.mark.usefixtures("no_report")
+def test_every_training_of_a_fit_goes_on_after_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = int(Path("epochs.txt").read_text()) - 1  # before the last epoch of the training for service
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, "stop_on_interrupt", interrupted_after(last))
+        assert called(*FIT, "--out", "new")[0] == 130
+        assert any(Path("new/checkpoints/service").rglob("*.safetensors"))
+        assert not Path("new/bundle.json").exists()
+    assert called("resume", "new", "--cost", COST, *HERE)[0] == 0
+    assert not Path("new/checkpoints").exists()
+    for name, sha256 in bundle_files(Path("old")).items():
+        if name == WEIGHTS or name.startswith("evaluation/"):
+            assert bundle_files(Path("new"))[name] == sha256
+
+
+@pytest.mark.usefixtures("no_report")
+def test_checkpoints_are_kept_until_the_bundle_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = Path("new/checkpoints/1-of-1/later")
+
+    def fails(*_: object, **__: object) -> None:
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_text("")
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, "save_bundle", fails)
+        assert called(*FIT, "--out", "new")[0] == 2
+    assert checkpoint.exists()
+    assert called(*FIT, "--out", "new")[0] == 0
+    assert not Path("new/checkpoints").exists()
+    assert bundle_files(Path("new"))[WEIGHTS] == bundle_files(Path("old"))[WEIGHTS]
+
+
+def test_a_report_is_of_the_cost_of_the_fit() -> None:
+    before = Path("old/report.html").read_bytes()
+    assert complaint("report", "old").endswith(f"as in --cost PATH/{COST}")
+    assert "must be that of the fit" in complaint("report", "old", "--cost", "shortfall:penalty=5")
+    assert complaint("report", "old", "--cost", COST, "--out", "old/report.html", "--force").endswith("without --out")
+    assert called("report", "old", "--cost", COST, "--out", "copy.html") == (0, "copy.html\n", "")
+    assert Path("old/report.html").read_bytes() == before
+    assert "Decisions on load" in Path("copy.html").read_text("utf-8")
+    with Path("costs.py").open("a") as file:
+        file.write("# another\n")
+    assert "has changed since the fit" in complaint("report", "old", "--cost", COST)
+
+
+@pytest.mark.parametrize("name", ["cases.parquet", "forecasts.parquet", "study.json"])
+def test_no_report_of_an_evaluation_that_was_changed(name: str) -> None:
+    before = Path("old/report.html").read_bytes()
+    file = Path("old/evaluation", name)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    expected = f"old/evaluation/{name} is not the file that was recorded with the bundle"
+    assert complaint("report", "old", "--cost", COST, "--force") == expected
+    assert Path("old/report.html").read_bytes() == before
+
+
+@pytest.mark.parametrize(("name", "value"), [("outcomes", [["a"]]), ("settings", 3), ("provenance", 3), ("metrics", 3)])
+def test_no_report_of_what_no_fit_says(name: str, value: object) -> None:
+    before = Path("old/report.html").read_bytes()
+    record = read_json(Path("old/bundle.json"))
+    write_json(Path("old/bundle.json"), record | {"about": record["about"] | {name: value}})
+    assert complaint("report", "old", "--cost", COST, "--force").startswith(f"old/bundle.json: about.{name}")
+    assert Path("old/report.html").read_bytes() == before
+
+
+def test_columns_that_are_no_features_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "stop_on_interrupt", interrupted_after(0))  # they are told before any training
+    load_table().assign(place="Rome", share="5%").to_csv("more.csv", index=False)
+    words = ["fit", "more.csv", *COLUMNS, "--cost", COST, *LITTLE, *HERE[:-1], "--out", "new"]
+    assert "note: columns without numbers are no features: 'place', 'share'\n" in called(*words)[2]
+
+
+def test_cases_of_the_fit_are_told() -> None:
+    words = ["evaluate", "old", "load.csv", "--cost", COST, "--json"]
+    code, output, errors = called(*words)
+    assert code == 0
+    assert "note: this is the table of the fit: 198 of 198 cases were part of the fit, " in errors
+    rows = {row["metric"]: row["value"] for row in json.loads(output)["metrics"]}
+    assert rows["today_cases"] == 168
+    assert rows["cost_less_today"] == pytest.approx(rows["cost_beside_today"] - rows["today_cost"])
+    table = pd.read_csv("load.csv")
+    table.tail(60).to_csv("later.csv", index=False)
+    errors = called(*words[:2], "later.csv", *words[3:])[2]
+    assert "note: 58 of 58 cases lie in the time of the fit, 2021-01-02T00:00:00 to " in errors
+
+
+@pytest.mark.usefixtures("no_report")
+def test_test_cases_that_are_held_are_no_part_of_the_fit() -> None:
+    code, output, _ = called(*FIT, "--hold-test", "--out", "held")
+    assert code == 0
+    assert "is the one that was judged, fitted on the 158 cases before." in output
+    assert read_json(Path("held/bundle.json"))["about"]["fitted"]["cases"] == 158
+    files, old = bundle_files(Path("held")), bundle_files(Path("old"))
+    assert files[WEIGHTS] != old[WEIGHTS]
+    judged = [name for name in old if name.startswith("evaluation/")]
+    assert len(judged) > 3
+    assert {name: files[name] for name in judged} == {name: old[name] for name in judged}  # the same forecast is judged
+    words = ["evaluate", "held", "later.csv", "--cost", COST, "--json"]
+    table = pd.read_csv("load.csv")
+    table.tail(60).to_csv("later.csv", index=False)
+    assert "note: 18 of 58 cases lie in the time of the fit, 2021-01-02T00:00:00 to " in called(*words)[2]
+    table.tail(40).to_csv("later.csv", index=False)
+    assert "part of the fit" not in called(*words)[2]
+
+
+def test_the_service_says_whether_the_forecast_has_seen_the_test_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = open_fits([Path("old")], COST)
+    assert "was trained on these cases after its test" in cases_answer(fits).about
+    monkeypatch.setitem(fits.first.about["fitted"], "cases", fits.first.about["fitted"]["cases"] - 30)  # as --hold-test
+    assert "has not seen these cases" in cases_answer(fits).about
+    monkeypatch.delitem(fits.first.about, "fitted")
+    assert cases_answer(fits).about == ""
+
+
+@pytest.mark.usefixtures("no_report")
+def test_what_speaks_against_a_forecast_is_repeated_wherever_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "alarm_sentences", lambda told: ("Take care: the forecast underestimates.",))
+    assert called(*FIT, "--out", "doubted")[0] == 0
+    said = "Take care: the forecast underestimates"
+    for words in (["decide", "doubted"], ["evaluate", "doubted"]):
+        assert f"note: {said}\n" in called(*words, "load.csv", "--cost", COST)[2]
+        assert said not in called(*words[:1], "old", "load.csv", "--cost", COST)[2]
+    service = Service(open_fits([Path("doubted")], COST), ServiceSettings())
+    case = service.cases().cases[0].features
+    assert service.decide(DecideRequest(features=[case])).notes == [said]
+    assert service.decide(DecideRequest(members=[[1.0, 2.0]])).notes == []
+    assert said in service.table(TableRequest(csv=Path("load.csv").read_text())).notes
+    assert [each.warnings for each in service.model().forecasts if each.name == "chosen"] == [[said]]
+
+
+def test_another_unit_is_told() -> None:
+    table = load_table()
+    table.assign(load=table["load"] * 1000).to_csv("new.csv", index=False)
+    errors = called("decide", "old", "new.csv", "--cost", COST)[2]
+    assert "note: load: " in errors
+    assert ": another unit?" in errors
+    assert "another unit" not in called("decide", "old", "load.csv", "--cost", COST)[2]
+
+
+@pytest.mark.filterwarnings("always::stakes.errors.StakesWarning")
+def test_a_feature_that_is_the_outcome_is_told_and_kept(done: Path, tmp_path: Path) -> None:
+    table = load_table()
+    table["ahead"] = table["load"].shift(-1)
+    table.dropna(subset="ahead").to_csv(tmp_path / "leak.csv", index=False)
+    asked = [*COLUMNS[:4], "--features", "load,ahead", "--lags", "0,12", "--lead", "12"]
+    words = [
+        "fit",
+        str(tmp_path / "leak.csv"),
+        *asked,
+        "--cost",
+        "imbalance:short=10,long=1,upper=20",
+        "--model",
+        "linear",
+    ]
+    code, output, errors = called(*words, "--no-headroom", *HERE, "--out", str(tmp_path / "leaky"))
+    assert code == 0, errors
+    for said in (output, errors, *load_bundle(tmp_path / "leaky").about["leaks"]):
+        assert "'ahead@0h' reproduces the outcome 'load'" in said
+    assert "ahead@0h" in (tmp_path / "leaky" / "report.html").read_text()

@@ -1,0 +1,68 @@
+"""What a refit says of the fit before."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from calls import called
+from load_tables import load_table
+
+from stakes.artifacts.fits import load_bundle
+from stakes.evaluation.intervals import paired_difference
+from stakes.evaluation.study import Study
+from stakes.workflows import fit
+
+QUICK = ["--model", "linear", "--members", "20", "--decision-weight", "0", "--no-headroom"]
+COLUMNS = ["--target", "load", "--time", "time", "--lags", "0,12", "--lead", "12"]
+COST = ["--cost", "imbalance:short=10,long=1,upper=20,unit=EUR"]
+HERE = ["--device", "cpu", "--workers", "1", "--quiet"]
+
+
+@pytest.fixture(autouse=True)
+def tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "write_fit_report", lambda *_: None)
+    for name, rows in (("load", 150), ("longer", 200)):
+        load_table(rows).assign(bought=np.arange(rows)).to_csv(f"{name}.csv", index=False)
+
+
+def last_sentence(columns: list[str], table: str, *words: str) -> str:
+    assert called("fit", "load.csv", *columns, *QUICK, *COST, *HERE, "--out", "old")[0] == 0
+    code, output, errors = called("refit", "old", table, *words, *HERE, "--json", "--out", "new")
+    assert code == 0, errors
+    sentence: str = json.loads(output)["sentences"][-1]
+    return sentence
+
+
+@pytest.mark.parametrize("cost", [[], ["--cost", "imbalance:short=2,long=1,upper=20"]])
+def test_both_are_judged_on_cases_that_neither_has_seen(cost: list[str]) -> None:
+    sentence = last_sentence(COLUMNS, "longer.csv", *cost)
+    study, bundle = Study.load(Path("new/evaluation")), load_bundle(Path("old"))
+    if cost:
+        bundle = load_bundle(Path("old"), cost=load_bundle(Path("new")).forecaster.cost)
+    times = study.case_values("time")[0]
+    newer = times > load_table(150)["time"].to_numpy()[-1]
+    assert 0 < newer.sum() < 50
+    assert bundle.layout is not None
+    cases = bundle.layout.cases(pd.read_csv("longer.csv"))
+    assert cases.outcomes is not None
+    assert cases.times is not None
+    same = np.isin(cases.times, times[newer])
+    before = bundle.forecaster.assess(cases.features[same], cases.outcomes[same])["cost"]
+    after = study.values("cost", 0.0)[0, 0, newer]
+    change = paired_difference(after[None], before[None], study.block)
+    assert sentence.startswith(f"On the {newer.sum()} test cases newer than the old fit the new forecast ")
+    assert f"(change {change.mean:+.3g}"[:12] in sentence
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "reason"),
+    [
+        ("load.csv", COLUMNS, "no test case is newer than the old fit, which has seen all up to 2021-03-16T12:00:00."),
+        ("longer.csv", ["--target", "load"], "without times nobody knows which cases are newer than the old fit."),
+        ("longer.csv", [*COLUMNS, "--test-fraction", "0"], "no case was kept to judge by."),
+    ],
+)
+def test_where_nothing_can_be_compared_that_is_said(table: str, columns: list[str], reason: str) -> None:
+    assert last_sentence(columns, table) == f"The old forecast and the new one are not compared: {reason}"
