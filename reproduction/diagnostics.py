@@ -14,31 +14,17 @@ _FEWEST = 5  # cases in a window, below which nothing is shown
 
 
 class ShiftCurve(NamedTuple):
-    """How far a quantile moves, over the centres of windows of the outcome.
+    """How far a quantile moves, over the centres of windows of the outcome."""
 
-    Attributes:
-        centres: The centres of the windows, (C,).
-        mean: The mean shift in each window, (C,).
-        deviation: Its standard deviation between seeds, (C,).
-        low: The lower end of its paired 95 % interval, (C,).
-        high: The upper end, (C,).
-    """
-
-    centres: Floats
-    mean: Floats
-    deviation: Floats
-    low: Floats
-    high: Floats
+    centres: Floats  # the centres of the windows, (C,)
+    mean: Floats  # the mean shift in each window, (C,)
+    deviation: Floats  # its standard deviation between seeds, (C,)
+    low: Floats  # the lower end of its paired 95 % interval, (C,)
+    high: Floats  # the upper end, (C,)
 
 
 def window_centres(outcome: ArrayLike, half_width: float, count: int = 40) -> Floats:
-    """Centres of rolling windows from the lowest to the highest outcome that still has a few cases around it.
-
-    Args:
-        outcome: The observed outcomes, of any shape.
-        half_width: How far a window reaches to either side of its centre, in the unit of the outcomes.
-        count: How many centres there are before those with too few cases go.
-    """
+    """Centres of rolling windows from the lowest to the highest outcome that still has a few cases around it."""
     values = np.asarray(outcome, dtype=np.float64).reshape(-1)
     if half_width <= 0 or len(values) == 0:
         raise SettingError(f"half_width must be positive and outcomes be there, got {half_width} and {len(values)}")
@@ -47,13 +33,7 @@ def window_centres(outcome: ArrayLike, half_width: float, count: int = 40) -> Fl
 
 
 def window_mask(outcome: ArrayLike, centre: float, half_width: float) -> NDArray[np.bool_]:
-    """Which outcomes lie within half_width of the centre.
-
-    Args:
-        outcome: The observed outcomes, of any shape.
-        centre: The centre of the window.
-        half_width: How far it reaches to either side.
-    """
+    """Which outcomes lie within half_width of the centre."""
     return np.abs(np.asarray(outcome, dtype=np.float64) - centre) <= half_width
 
 
@@ -68,14 +48,6 @@ def quantile_shift(
     """How a decision weight moves a quantile against weight 0, in rolling windows of the observed outcome.
 
     Delta Q(v) = mean of Q_w - Q_0 over the cases whose outcome lies within half_width of v.
-
-    Args:
-        study: The forecasts at all weights.
-        level: Which quantile, one of `stakes.evaluation.metrics.LEVELS`.
-        weight: The decision weight.
-        half_width: How far a window reaches to either side of its centre, in the unit of the outcomes.
-        parameter: The cost parameter; None for the first of the study.
-        centres: The centres of the windows, (C,); those of `window_centres` by default.
     """
     outcome = study.case_values("outcome")
     around = window_centres(outcome, half_width) if centres is None else centres
@@ -86,16 +58,7 @@ def quantile_shift(
 def binned_mass(
     study: Study, region: str, weight: float, group: int = 0, bins: int = 40, parameter: float | None = None
 ) -> tuple[Floats, Floats]:
-    """The share of members in a region within bins of the one feature: the centres (bins,) and shares (seeds, bins).
-
-    Args:
-        study: Forecasts from one feature.
-        region: The name of the region.
-        weight: The decision weight.
-        group: The place of the data set on its axis.
-        bins: How many bins there are.
-        parameter: The cost parameter; None for the first of the study.
-    """
+    """The share of members in a region within bins of the one feature: the centres (bins,) and shares (seeds, bins)."""
     feature = study.case_values("feature")[group]
     mass = study.values(f"mass_{region}", weight, parameter)[group]  # (seeds, cases)
     edges = np.linspace(feature.min(), feature.max(), bins + 1)
@@ -107,13 +70,7 @@ def binned_mass(
 
 
 def kernel_density(values: ArrayLike, grid: Floats, bandwidth: float | None = None) -> Floats:
-    """A Gaussian kernel density of values at the points of a grid.
-
-    Args:
-        values: Of any shape; those that are not finite are left out.
-        grid: Where the density is evaluated, (G,).
-        bandwidth: The standard deviation of the kernel; Silverman's rule by default.
-    """
+    """A Gaussian kernel density of values at the points of a grid."""
     finite = np.asarray(values, dtype=np.float64).reshape(-1)
     finite = finite[np.isfinite(finite)]
     if len(finite) < 2:
@@ -145,15 +102,6 @@ def conditional_density(
     """The density of the forecasts' members given the observed outcome: centres (C,), densities (C, len(grid)).
 
     In a window around each centre, the quantiles of all forecasts (of all seeds) stand for their members.
-
-    Args:
-        study: The forecasts at all weights.
-        weight: The decision weight.
-        half_width: How far a window reaches to either side of its centre, in the unit of the outcomes.
-        grid: Where the densities are evaluated, (G,).
-        parameter: The cost parameter; None for the first of the study.
-        centres: The centres of the windows, (C,); those of `window_centres` by default.
-        bandwidth: The standard deviation of the kernel; Silverman's rule in each window by default.
     """
     outcome = study.case_values("outcome")
     around = window_centres(outcome, half_width) if centres is None else centres

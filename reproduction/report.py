@@ -26,10 +26,6 @@ def draw_figures(studies: Studies, subjects: Sequence[str]) -> tuple[dict[str, F
     """Every figure of some subjects, and of the method, whose studies are there: by label, and what was left out.
 
     Where runs failed there may be nothing to draw: such a figure is left out, and a sentence says why.
-
-    Args:
-        studies: What was evaluated.
-        subjects: Names from `reproduction.plan.SUBJECTS`.
     """
     figures, notes = {}, []
     for figure in all_figures().values():
@@ -42,12 +38,7 @@ def draw_figures(studies: Studies, subjects: Sequence[str]) -> tuple[dict[str, F
 
 
 def draw_figure(studies: Studies, label: str) -> Figure:
-    """One figure as SVG, with its caption and the settings of all studies that it shows.
-
-    Args:
-        studies: What was evaluated.
-        label: The figure's label in the paper, or our own.
-    """
+    """One figure as SVG, with its caption and the settings of all studies that it shows."""
     figure = find_figure(label)
     shown = _ReadStudies(studies.by_key)
     with style():
@@ -152,19 +143,7 @@ def build_report(
     notes: Sequence[str],
     provenance: Mapping[str, str],
 ) -> Report:
-    """Everything on one page.
-
-    Args:
-        studies: What was evaluated.
-        judgements: The claims under every choice.
-        figures: The figures by label.
-        summaries: The table of `reproduction.tables_of_results.summarise` for every study but those of policies.
-        portfolios: The rows of `reproduction.tables_of_results.portfolio_rows`.
-        scores: Those of `reproduction.tables_of_results.score_rows`.
-        reduced: In what respect the run was smaller than a whole one; None for a whole one.
-        notes: What was left out, in sentences.
-        provenance: How, with what and from which data it was made, by name.
-    """
+    """Everything on one page."""
     known = all_figures()
     sections = []
     for subject, (title, text) in _SECTIONS.items():

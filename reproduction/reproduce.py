@@ -48,17 +48,11 @@ _WORKER, _HERE = 0.6, 1.0  # GiB: a process that trains, and this one
 
 @dataclass(frozen=True)
 class Effort:
-    """What a reproduction takes.
+    """What a reproduction takes."""
 
-    Attributes:
-        models: How many models are trained.
-        minutes: How long that takes.
-        memory: GiB of main memory, of all processes together.
-    """
-
-    models: int
-    minutes: float
-    memory: float
+    models: int  # how many models are trained
+    minutes: float  # how long that takes
+    memory: float  # giB of main memory, of all processes together
 
     def sentence(self, quick: bool) -> str:
         """What to expect of a whole or a quick run, as one sentence."""
@@ -73,12 +67,8 @@ def _counted(number: float, unit: str) -> str:
 
 
 def expected_effort(planned: Sequence[PlannedStudy], execution: Execution) -> Effort:
-    """Time and memory, from the number of members that pass through the networks; they may be wrong by a factor of two.
-
-    Args:
-        planned: What is trained and evaluated; runs that several studies share are counted once.
-        execution: On what, and in how many processes.
-    """
+    """Time and memory, from the number of members that pass through the networks; they may be wrong by a
+    factor of two."""
     device = execution.resolved_device
     seconds, largest = 0.0, 0.0
     names: set[str] = set()
@@ -113,23 +103,14 @@ def _sampled_members(run: RunSettings, members: int) -> float:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What is reproduced.
-
-    Attributes:
-        subject: One of `reproduction.plan.SUBJECTS`, or "all" of them; or "programs", which "all" leaves out.
-        quick: Whether it is a reduced run, with fewer weights, seeds, epochs and members.
-        model: "implicit" or "diffusion" alone; None for both.
-        record: Another record, or a NetCDF file, for wind or frost; None for the task's own.
-        figure: The label of the only figure to draw; None for the whole report.
-        tables: The folder of the portfolios' tables that are not shipped; None for the current one.
-    """
+    """What is reproduced."""
 
     subject: str = "all"
-    quick: bool = False
-    model: str | None = None
-    record: str | None = None
-    figure: str | None = None
-    tables: str | None = None
+    quick: bool = False  # whether it is a reduced run, with fewer weights, seeds, epochs and members
+    model: str | None = None  # "implicit" or "diffusion" alone; None for both
+    record: str | None = None  # another record, or a NetCDF file, for wind or frost; None for the task's own
+    figure: str | None = None  # the label of the only figure to draw; None for the whole report
+    tables: str | None = None  # the folder of the portfolios' tables that are not shipped; None for the current one
 
     @property
     def folder(self) -> Path:
@@ -161,13 +142,7 @@ class Reproduction:
 
 
 def reproduce(wanted: Reproduction, out: Path, execution: Execution) -> Path:
-    """Train, evaluate, draw, judge and report; returns the path of the report, or of the only figure that is wanted.
-
-    Args:
-        wanted: What is reproduced.
-        out: The folder into which it goes; what an earlier start left there is not done again.
-        execution: On what, and in how many processes.
-    """
+    """Train, evaluate, draw, judge and report; returns the path of the report, or of the only figure that is wanted."""
     started = time.monotonic()
     say = StatusLines(execution.quiet)
     if wanted.subject == PROGRAMS:

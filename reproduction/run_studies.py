@@ -44,13 +44,6 @@ def assess_policies(
     """Train a policy for every task (a cost parameter each) and seed; what its actions cost on the test cases.
 
     A policy sees the cost alone, so it stands at decision weight 1.
-
-    Args:
-        tasks: One task for every cost parameter.
-        seeds: The training seeds.
-        settings: Which field of the task is the cost's parameter, and on which device to train.
-        about: What else the study should say of itself.
-        report: Called after every policy, with how many are trained and of how many.
     """
     evaluations: dict[tuple[float, ...], MetricArrays] = {}
     for task, seed in product(tasks, seeds):
@@ -75,14 +68,7 @@ def _assessed(task: Task, seed: int, device: str) -> MetricArrays:
 def run_studies(
     planned: Sequence[PlannedStudy], out: Path, execution: Execution, say: StatusLines | None = None
 ) -> Studies:
-    """Train and evaluate what is not yet there; a planned study of which every run failed is left out.
-
-    Args:
-        planned: What is wanted, in this order.
-        out: The folder of the reproduction.
-        execution: On what, and in how many processes.
-        say: Tells people of the progress; by default on stderr, unless the execution is quiet.
-    """
+    """Train and evaluate what is not yet there; a planned study of which every run failed is left out."""
     say = say or StatusLines(execution.quiet)
     _require_same_data(planned, out)
     done = {each.key: study for each in planned if (study := kept_study(each, out)) is not None}
@@ -99,12 +85,7 @@ def run_studies(
 
 
 def kept_study(planned: PlannedStudy, out: Path) -> Study | None:
-    """The study of an earlier start, or None if it is not there, cannot be read or has other settings.
-
-    Args:
-        planned: What is wanted.
-        out: The folder of the reproduction.
-    """
+    """The study of an earlier start, or None if it is not there, cannot be read or has other settings."""
     try:
         study = Study.load(out / "studies" / str(planned.key))
         return study if study.about.get("fingerprint") == planned.fingerprint else None

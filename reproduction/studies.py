@@ -40,29 +40,16 @@ ProgressListener = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Assessment:
-    """How a sweep is evaluated: which of its axes is the cost's parameter and which the data set, and with what.
+    """How a sweep is evaluated: which of its axes is the cost's parameter and which the data set, and with what."""
 
-    Attributes:
-        members: How many members each forecast has.
-        parameter: The field of the task that is the cost's parameter; None where there is one cost.
-        group: The field of the task that tells its data sets apart; None where there is one.
-        block: How many neighbouring cases depend on each other, for intervals.
-        validation: Whether to take the mean cost and energy score on the validation cases too, by which a weight
-            can be chosen.
-        shuffled: Whether members of the sites are put together as the errors on training cases went together (the
-            Schaake shuffle), instead of as the model drew them.
-        device: Where models are sampled, "cpu" or "cuda".
-        processes: How many runs are evaluated at once.
-    """
-
-    members: int = 500
-    parameter: str | None = None
-    group: str | None = None
-    block: int = 1
+    members: int = 500  # how many members each forecast has
+    parameter: str | None = None  # the field of the task that is the cost's parameter; None where there is one cost
+    group: str | None = None  # the field of the task that tells its data sets apart; None where there is one
+    block: int = 1  # how many neighbouring cases depend on each other, for intervals
     validation: bool = False
     shuffled: bool = field(default=False, metadata={"later": True})
-    device: str = "cpu"
-    processes: int = 1
+    device: str = "cpu"  # where models are sampled, "cpu" or "cuda"
+    processes: int = 1  # how many runs are evaluated at once
 
     def key(self, task: Task) -> str:
         """What a kept evaluation depends on, besides the run."""
@@ -73,14 +60,7 @@ class Assessment:
 def evaluate_runs(
     sweeps: Sequence[tuple[Sweep, Assessment]], folder: Path, processes: int = 1, report: ProgressListener | None = None
 ) -> None:
-    """Evaluate the trained runs of some sweeps in one folder, and keep what came of it for `assess`.
-
-    Args:
-        sweeps: Each with how it is evaluated.
-        folder: The folder in which they were trained.
-        processes: How many runs are evaluated at once.
-        report: Called after every run.
-    """
+    """Evaluate the trained runs of some sweeps in one folder, and keep what came of it for `assess`."""
     waiting = {
         (number, name): (name, points, folder, settings)
         for number, (sweep, settings) in enumerate(sweeps)
@@ -93,24 +73,13 @@ def evaluate_runs(
 
 
 def evaluated_run(name: str, points: Sequence[Point], folder: Path, settings: Assessment) -> list[MetricArrays]:
-    """The metrics of a run for the cost of each point, from disk where they were kept.
-
-    Args:
-        name: The name of the run.
-        points: The points of the sweep that the run stands for.
-        folder: The folder in which the sweep was trained.
-        settings: How it is evaluated.
-    """
+    """The metrics of a run for the cost of each point, from disk where they were kept."""
     kept = _kept(name, points, folder, settings)
     return _evaluate_and_keep(name, points, folder, settings) if kept is None else kept
 
 
 def points_by_run(sweep: Sweep) -> dict[str, list[Point]]:
-    """The points of each run by its name; at weight 0 there is one for every cost parameter.
-
-    Args:
-        sweep: The sweep.
-    """
+    """The points of each run by its name; at weight 0 there is one for every cost parameter."""
     points: dict[str, list[Point]] = {}
     for point in sweep.points:
         points.setdefault(point.run.name, []).append(point)
@@ -118,11 +87,7 @@ def points_by_run(sweep: Sweep) -> dict[str, list[Point]]:
 
 
 def has_failed(run: RunFolder) -> bool:
-    """Whether the training of a run ended in failure.
-
-    Args:
-        run: The folder of the run.
-    """
+    """Whether the training of a run ended in failure."""
     state = run.state()
     return state is not None and state.status == "failed"
 
@@ -197,15 +162,7 @@ def _shuffle(model: Any, point: Point, settings: Assessment) -> Any:
 def assess(
     sweep: Sweep, folder: Path, settings: Assessment, about: Mapping[str, Any], report: ProgressListener | None = None
 ) -> Study:
-    """The study of a sweep whose runs are trained; those that failed are named in `about`, and NaN.
-
-    Args:
-        sweep: The sweep: one task, one model and one choice of settings.
-        folder: The folder in which it was trained; what a run gives is kept there.
-        settings: How it is evaluated.
-        about: What else the study should say of itself.
-        report: Called after every run, with how many are evaluated and of how many.
-    """
+    """The study of a sweep whose runs are trained; those that failed are named in `about`, and NaN."""
     _require_one_of_each(sweep, settings)
     evaluate_runs([(sweep, settings)], folder, settings.processes, report)
     by_run = points_by_run(sweep)
@@ -242,14 +199,7 @@ def build_study(
     settings: Assessment,
     about: Mapping[str, Any],
 ) -> Study:
-    """Evaluations and what is known of their cases as one study.
-
-    Args:
-        evaluations: The metrics by (parameter, group, decision weight, seed); empty for a run that failed.
-        tasks: The tasks by (parameter, group).
-        settings: How the runs were evaluated.
-        about: What the study should say of itself, besides its task, unit and members.
-    """
+    """Evaluations and what is known of their cases as one study."""
     task = next(iter(tasks.values()))
     described = {
         "task": task.name,
@@ -263,12 +213,7 @@ def build_study(
 
 
 def place_of_task(task: Task, settings: Assessment) -> tuple[float, float]:
-    """Where a task stands on the axes of the cost's parameter and of the data sets; 0 on an axis that is not there.
-
-    Args:
-        task: The task.
-        settings: Which of its fields are the axes.
-    """
+    """Where a task stands on the axes of the cost's parameter and of the data sets; 0 on an axis that is not there."""
     return _field(task, settings.parameter), _field(task, settings.group)
 
 

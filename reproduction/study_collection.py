@@ -9,19 +9,12 @@ from stakes.evaluation.study import Study
 
 @dataclass(frozen=True, order=True)
 class StudyKey:
-    """Which study of a reproduction; as text, "wind-implicit-main" or "simulated_portfolio-60-implicit-main".
+    """Which study of a reproduction; as text, "wind-implicit-main" or "simulated_portfolio-60-implicit-main"."""
 
-    Attributes:
-        task: The name of the task, such as "wind".
-        model: "implicit", "diffusion", or "policy" for the direct policy without a forecast.
-        choice: The name of the settings, a key of `reproduction.plan.CHOICES`.
-        sites: How many sites the simulated portfolio has; None for every other task.
-    """
-
-    task: str
-    model: str
-    choice: str = "main"
-    sites: int | None = None
+    task: str  # the name of the task, such as "wind"
+    model: str  # "implicit", "diffusion", or "policy" for the direct policy without a forecast
+    choice: str = "main"  # the name of the settings, a key of `reproduction.plan.CHOICES`
+    sites: int | None = None  # how many sites the simulated portfolio has; None for every other task
 
     def __str__(self) -> str:
         return "-".join([self.task, *([str(self.sites)] if self.sites else []), self.model, self.choice])
@@ -32,12 +25,9 @@ class Studies(Mapping[StudyKey, Study]):
     """The studies that were evaluated, of which a figure or a claim takes those it needs.
 
     Asking for one that is not there raises a `StudyError` that names it.
-
-    Attributes:
-        by_key: The studies.
     """
 
-    by_key: Mapping[StudyKey, Study] = field(default_factory=dict)
+    by_key: Mapping[StudyKey, Study] = field(default_factory=dict)  # the studies
 
     def __getitem__(self, key: StudyKey) -> Study:
         if key not in self.by_key:

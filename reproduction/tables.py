@@ -26,13 +26,7 @@ NEW_YORK_LOAD = "load_nyiso_11zones_dayahead_hourly_2018_2019.csv.gz"
 
 
 def read_reference_table(name: str, folder: str | None, time: str = "time") -> "pd.DataFrame":
-    """A table by the name of its file, its times as such in the column "time".
-
-    Args:
-        name: The name of the file.
-        folder: The folder that holds it; None is the current one.
-        time: The column of the times, in UTC; a table without it is taken as it is.
-    """
+    """A table by the name of its file, its times as such in the column "time"."""
     import pandas as pd
 
     path = Path(folder or ".").expanduser() / name
@@ -48,12 +42,7 @@ def read_reference_table(name: str, folder: str | None, time: str = "time") -> "
 
 
 def table_series(table: "pd.DataFrame", columns: tuple[str, ...]) -> TimeSeries:
-    """Some columns of a table as a series.
-
-    Args:
-        table: A table with a column "time".
-        columns: The names of the columns.
-    """
+    """Some columns of a table as a series."""
     return TimeSeries(table["time"].to_numpy("datetime64[s]"), table[list(columns)].to_numpy(np.float64), columns)
 
 
@@ -73,23 +62,14 @@ _TIMES = "__index_level_0__"  # what pandas called the index when it wrote the f
 
 @dataclass(frozen=True, eq=False)
 class PowerReadings:
-    """The power of a country's wind farms, as reported.
+    """The power of a country's wind farms, as reported."""
 
-    Attributes:
-        times: Increasing times (T,), datetime64[s] in UTC, as far apart as reported.
-        power: Power (T,) in MW, NaN where it is missing.
-    """
-
-    times: NDArray[np.datetime64]
-    power: NDArray[np.float64]
+    times: NDArray[np.datetime64]  # increasing times (T,), datetime64[s] in UTC, as far apart as reported
+    power: NDArray[np.float64]  # power (T,) in MW, NaN where it is missing
 
 
 def read_wind_power(wheel: str | None = None) -> dict[str, PowerReadings]:
-    """The readings of 17 countries onshore and 4 offshore, 2017 to 2020, by the names in `SERIES`.
-
-    Args:
-        wheel: The path of the wheel; None looks for it in the current folder, and then for the installed package.
-    """
+    """The readings of 17 countries onshore and 4 offshore, 2017 to 2020, by the names in `SERIES`."""
     parquet = _parquet()
     files = _files(wheel)
     return {series: _readings(parquet, files, series) for series in SERIES}
@@ -180,12 +160,7 @@ _HOURS, _HOURS_NEEDED = 6, 5
 
 
 def hourly_means(readings: PowerReadings, hours: NDArray[np.datetime64]) -> Floats:
-    """The screened mean of each hour, (H,), NaN where it is missing.
-
-    Args:
-        readings: Power as reported.
-        hours: The times (H,) at which consecutive hours begin.
-    """
+    """The screened mean of each hour, (H,), NaN where it is missing."""
     power = readings.power
     if np.median(np.diff(readings.times)) == np.timedelta64(30, "m"):
         power = _without_spikes(power, _SPIKE_OF_HALF_AN_HOUR * np.nanquantile(power, _HIGHEST))
@@ -201,23 +176,14 @@ def hourly_means(readings: PowerReadings, hours: NDArray[np.datetime64]) -> Floa
 
 
 def six_hourly_means(hourly: Floats) -> Floats:
-    """The means over 6 hours, (H / 6,), NaN where more than one hour is missing.
-
-    Args:
-        hourly: Hourly means (H,), H a multiple of 6.
-    """
+    """The means over 6 hours, (H / 6,), NaN where more than one hour is missing."""
     blocks = hourly.reshape(-1, _HOURS)
     counts = np.isfinite(blocks).sum(1)
     return np.where(counts >= _HOURS_NEEDED, np.nansum(blocks, 1) / np.maximum(counts, 1), np.nan)
 
 
 def yearly_capacity(hourly: Floats, hours: NDArray[np.datetime64]) -> dict[int, float]:
-    """The 99.5 % quantile of each year's hours: a stand-in for the capacity installed in that year.
-
-    Args:
-        hourly: Hourly means (H,).
-        hours: The times (H,) at which the hours begin.
-    """
+    """The 99.5 % quantile of each year's hours: a stand-in for the capacity installed in that year."""
     years = hours.astype("datetime64[Y]").astype(int) + 1970
     return {int(year): float(np.nanquantile(hourly[years == year], _CAPACITY)) for year in np.unique(years)}
 

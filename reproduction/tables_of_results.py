@@ -42,10 +42,6 @@ def summarise(study: Study, metrics: Sequence[str] = METRICS) -> pd.DataFrame:
 
     `mean` over cases and seeds, `deviation` between seeds; `difference` from weight 0 with its 95 % interval `low` to
     `high`, paired in cases and seeds: over those that failed at neither weight.
-
-    Args:
-        study: The judged forecasts.
-        metrics: Which metrics are summarised, where the study has them.
     """
     present = [metric for metric in metrics if metric in study.forecasts]
     rows = [
@@ -96,11 +92,6 @@ def chosen_weight(study: Study, parameter: float | None = None, tolerance: float
 
     Only weights whose mean validation energy score is hardly worse than that of weight 0 are considered, and weight 0
     itself. Each is compared with weight 0 over the runs that failed at neither.
-
-    Args:
-        study: Forecasts that were judged on validation cases too.
-        parameter: The parameter of the cost; None for the only, or the first, one.
-        tolerance: How far the score may lie above that of weight 0, in per cent of it.
     """
     require_finite("tolerance", tolerance)
     if "validation_cost" not in study.forecasts:
@@ -162,9 +153,6 @@ def score_rows(studies: Studies) -> pd.DataFrame:
 
     `cost` and `above_foresight`, the cost above that of perfect foresight, are means; `less_shuffled` and `less_total`
     are paired differences of the cost to the rivals, the CRPS of the total at the weight that validation data choose.
-
-    Args:
-        studies: What was evaluated; studies of other choices are passed over, and those without their base.
     """
     rows = [row for key in studies for row in _score_rows_rows(studies, key)]
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
@@ -263,13 +251,7 @@ _REGIONAL = ("energy_score", "cost", "gap", "miscalibration")
 
 
 def metrics_table(key: StudyKey, study: Study, summary: pd.DataFrame) -> Table:
-    """Every cost parameter and weight: the mean, and the paired difference from weight 0 with its interval.
-
-    Args:
-        key: Which study it is.
-        study: The study.
-        summary: Its table from `reproduction.tables_of_results.summarise`.
-    """
+    """Every cost parameter and weight: the mean, and the paired difference from weight 0 with its interval."""
     whole = summary[summary["region"] == "all"]
     metrics = [metric for metric in _NAMES if metric in set(whole["metric"])]
     rows: list[tuple[Cell, ...]] = []
@@ -290,13 +272,8 @@ def metrics_table(key: StudyKey, study: Study, summary: pd.DataFrame) -> Table:
 
 
 def regions_table(key: StudyKey, study: Study, summary: pd.DataFrame) -> Table:
-    """Differences from weight 0 by region, whose cases are chosen by the outcome as in the paper and by the forecast.
-
-    Args:
-        key: Which study it is.
-        study: The study.
-        summary: Its table from `reproduction.tables_of_results.summarise`.
-    """
+    """Differences from weight 0 by region, whose cases are chosen by the outcome as in the paper and by
+    the forecast."""
     parts = summary[(summary["region"] != "all") & (summary["decision_weight"] > 0)]
     rows: list[tuple[Cell, ...]] = []
     for place, lines in _grouped(parts, "region", "by", "parameter", "decision_weight").items():
@@ -331,11 +308,7 @@ PORTFOLIO_COLUMNS = (
 
 
 def portfolio_rows(studies: Studies) -> pd.DataFrame:
-    """One row per portfolio, cost parameter, method and weight; those that validation data choose are marked.
-
-    Args:
-        studies: What was evaluated; studies of other tasks are passed over.
-    """
+    """One row per portfolio, cost parameter, method and weight; those that validation data choose are marked."""
     keys = [key for key in studies if key.task in _PORTFOLIOS and key.choice not in SCORE_CHOICES]
     rows = [row for key in keys for row in _portfolio_rows(studies, key)]
     return pd.DataFrame(rows, columns=list(PORTFOLIO_COLUMNS))
@@ -421,11 +394,7 @@ _DIFFERENCES = (
 
 
 def portfolio_table(rows: pd.DataFrame) -> Table:
-    """The flagship table: every method at the weight that validation data choose.
-
-    Args:
-        rows: Those of `portfolio_rows`.
-    """
+    """The flagship table: every method at the weight that validation data choose."""
     note = f"{_DIFFERENCES} The weight is the one with the lowest validation cost among those whose validation energy "
     note += "score is at most 1 % above that of weight 0."
     chosen = rows[rows["chosen"].astype(bool)]
@@ -433,11 +402,7 @@ def portfolio_table(rows: pd.DataFrame) -> Table:
 
 
 def portfolio_weights_table(rows: pd.DataFrame) -> Table:
-    """The portfolios at every weight.
-
-    Args:
-        rows: Those of `portfolio_rows`.
-    """
+    """The portfolios at every weight."""
     of_forecasts = rows[rows["weight"].notna()]
     return _portfolio_table("portfolio-weights", "Portfolios: every weight", of_forecasts, _DIFFERENCES)
 
@@ -464,11 +429,7 @@ _SCORE_HEADS = {
 
 
 def scores_table(rows: pd.DataFrame) -> Table:
-    """Forecasts trained point by point or all sites together, with all that was added to them.
-
-    Args:
-        rows: Those of `reproduction.tables_of_results.score_rows`.
-    """
+    """Forecasts trained point by point or all sites together, with all that was added to them."""
     note = "Differences from the same forecast trained on its score alone, with paired 95 % intervals, bold where they "
     note += "leave out zero; those to the CRPS of the total are to its own chosen weight."
     methods = {name: title for name, (title, _) in METHODS.items()} | {"policy": "direct policy a(x), no forecast"}

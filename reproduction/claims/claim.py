@@ -30,24 +30,15 @@ class Check:
     "within": it lies within +- bound (holds), outside (fails), or across (open).
     "not below" and "not above": it does not lie wholly on that side of the bound (holds), or it does (fails).
     An effect that could not be measured is open.
-
-    Attributes:
-        what: What is measured, at which weight and parameter.
-        effect: The measured effect with its interval.
-        expected: Where the interval should lie.
-        bound: In the unit of the effect.
-        unit: "%", that of the outcome, or empty for a plain number.
-        paper: The paper's own number, where it gives one.
-        counts: Whether it has a say in the verdict of its claim; if not, it is only shown beside the claim.
     """
 
-    what: str
-    effect: Difference
-    expected: Expected
-    bound: float = 0.0
-    unit: str = "%"
-    paper: float | None = None
-    counts: bool = True
+    what: str  # what is measured, at which weight and parameter
+    effect: Difference  # the measured effect with its interval
+    expected: Expected  # where the interval should lie
+    bound: float = 0.0  # in the unit of the effect
+    unit: str = "%"  # "%", that of the outcome, or empty for a plain number
+    paper: float | None = None  # the paper's own number, where it gives one
+    counts: bool = True  # whether it has a say in the verdict of its claim; if not, it is only shown beside the claim
 
     @property
     def verdict(self) -> Verdict:
@@ -76,51 +67,22 @@ class Check:
 
 
 def falls(what: str, effect: Sampled, unit: str = "%", paper: float | None = None, below: float = 0.0) -> Check:
-    """The claim that an effect is below zero, or below another bound.
-
-    Args:
-        what: What is measured, at which weight and parameter.
-        effect: The effect with its replicates.
-        unit: The unit of the effect; empty for a plain number.
-        paper: The paper's own number, where it gives one.
-        below: The bound.
-    """
+    """The claim that an effect is below zero, or below another bound."""
     return Check(what, effect.interval(), "below", below, unit, paper)
 
 
 def rises(what: str, effect: Sampled, unit: str = "%", paper: float | None = None, above: float = 0.0) -> Check:
-    """The claim that an effect is above zero, or above another bound.
-
-    Args:
-        what: What is measured, at which weight and parameter.
-        effect: The effect with its replicates.
-        unit: The unit of the effect; empty for a plain number.
-        paper: The paper's own number, where it gives one.
-        above: The bound.
-    """
+    """The claim that an effect is above zero, or above another bound."""
     return Check(what, effect.interval(), "above", above, unit, paper)
 
 
 def stays(what: str, effect: Sampled, tolerance: float, unit: str = "%") -> Check:
-    """The claim that an effect is small: within +- tolerance.
-
-    Args:
-        what: What is measured, at which weight and parameter.
-        effect: The effect with its replicates.
-        tolerance: How large it may be, in its unit.
-        unit: The unit of the effect; empty for a plain number.
-    """
+    """The claim that an effect is small: within +- tolerance."""
     return Check(what, effect.interval(), "within", tolerance, unit)
 
 
 def does_not_fall(what: str, effect: Sampled, unit: str = "%") -> Check:
-    """The claim that there is no improvement: the effect is not significantly below zero.
-
-    Args:
-        what: What is measured, at which weight and parameter.
-        effect: The effect with its replicates.
-        unit: The unit of the effect; empty for a plain number.
-    """
+    """The claim that there is no improvement: the effect is not significantly below zero."""
     return Check(what, effect.interval(), "not below", unit=unit)
 
 
@@ -128,11 +90,6 @@ def never_rises(what: str, effects: Mapping[float, Sampled], unit: str = "%") ->
     """The claim that no step between neighbouring weights goes up; the check shows the step that does so most surely.
 
     The interval is so wide (Bonferroni) that all steps lie in theirs at once with 95 %.
-
-    Args:
-        what: What is measured.
-        effects: The effect by decision weight, in ascending order, at least two.
-        unit: The unit of the effects; empty for plain numbers.
     """
     steps = _steps(effects)
     (low, high), step = max(steps.items(), key=lambda item: (isnan(item[1].low), item[1].low))
@@ -143,11 +100,6 @@ def never_falls(what: str, effects: Mapping[float, Sampled], unit: str = "%") ->
     """The claim that no step between neighbouring weights goes down; the check shows the one that does so most surely.
 
     The interval is so wide (Bonferroni) that all steps lie in theirs at once with 95 %.
-
-    Args:
-        what: What is measured.
-        effects: The effect by decision weight, in ascending order, at least two.
-        unit: The unit of the effects; empty for plain numbers.
     """
     steps = _steps(effects)
     (low, high), step = min(steps.items(), key=lambda item: (not isnan(item[1].high), item[1].high))
@@ -155,11 +107,7 @@ def never_falls(what: str, effects: Mapping[float, Sampled], unit: str = "%") ->
 
 
 def remark(check: Check) -> Check:
-    """The same effect, shown beside the claim without a say in its verdict.
-
-    Args:
-        check: The effect as a check that counts.
-    """
+    """The same effect, shown beside the claim without a say in its verdict."""
     return replace(check, counts=False)
 
 
@@ -179,28 +127,16 @@ Judge = Callable[..., Iterator[Check]]
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, in our words, and how its truth is measured on the studies of its sources.
+    """What the paper says, in our words, and how its truth is measured on the studies of its sources."""
 
-    Attributes:
-        identifier: A letter for the subject and a number: "W1".
-        subject: "method", or one of `reproduction.plan.SUBJECTS`.
-        statement: What the paper says, as a sentence.
-        how: How it is measured, in sentences.
-        sources: The task and the model of each study that it is judged on.
-        judge: Takes one study per source, or nothing where there are no sources, and yields checks; what it cannot
-            judge for want of a weight or a parameter it says with a `StudyError`.
-        choices: The names of the settings under which it is judged, where these were evaluated.
-        partial: Whether it is judged on the sources that there are; others need all of them.
-    """
-
-    identifier: str
-    subject: str
-    statement: str
-    how: str
-    sources: tuple[ClaimSource, ...]
+    identifier: str  # a letter for the subject and a number: "W1"
+    subject: str  # "method", or one of `reproduction.plan.SUBJECTS`
+    statement: str  # what the paper says, as a sentence
+    how: str  # how it is measured, in sentences
+    sources: tuple[ClaimSource, ...]  # the task and the model of each study that it is judged on
     judge: Judge
     choices: tuple[str, ...] = ("main",)
-    partial: bool = False
+    partial: bool = False  # whether it is judged on the sources that there are; others need all of them
 
     def judgements(self, studies: Studies) -> list["Judgement"]:
         """One for each choice that was evaluated, or an open one where none was."""
@@ -233,19 +169,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim under one choice: its checks, and the verdict they give together.
+    """A claim under one choice: its checks, and the verdict they give together."""
 
-    Attributes:
-        claim: The claim.
-        choice: The name of the settings.
-        checks: The measured effects.
-        note: What could not be judged, if anything; such a claim can fail, but not hold.
-    """
-
-    claim: Claim
-    choice: str
-    checks: tuple[Check, ...]
-    note: str = ""
+    claim: Claim  # the claim
+    choice: str  # the name of the settings
+    checks: tuple[Check, ...]  # the measured effects
+    note: str = ""  # what could not be judged, if anything; such a claim can fail, but not hold
 
     @property
     def verdict(self) -> Verdict:
@@ -266,12 +195,7 @@ _REACH = 0.2  # how far the nearest weight may be
 
 
 def nearest_weight(study: Study, wanted: float) -> float:
-    """The positive weight of the study nearest to that of the paper, at most 0.2 away.
-
-    Args:
-        study: The study.
-        wanted: The paper's weight.
-    """
+    """The positive weight of the study nearest to that of the paper, at most 0.2 away."""
     near = [weight for weight in study.weights if weight > 0 and abs(weight - wanted) <= _REACH + 1e-9]
     if not near:
         raise StudyError(f"this study has the weights {_listed(study.weights)}, none near {wanted:g}")
@@ -279,13 +203,7 @@ def nearest_weight(study: Study, wanted: float) -> float:
 
 
 def weights_within(study: Study, low: float, high: float) -> list[float]:
-    """The weights of the study from low to high, at least one.
-
-    Args:
-        study: The study.
-        low: The lowest weight, itself included.
-        high: The highest weight, itself included.
-    """
+    """The weights of the study from low to high, at least one."""
     weights = [weight for weight in study.weights if low - 1e-9 <= weight <= high + 1e-9]
     if not weights:
         raise StudyError(f"this study has the weights {_listed(study.weights)}, none from {low:g} to {high:g}")
@@ -293,23 +211,14 @@ def weights_within(study: Study, low: float, high: float) -> list[float]:
 
 
 def required_parameter(study: Study, wanted: float) -> float:
-    """A parameter of the cost, if the study has it.
-
-    Args:
-        study: The study.
-        wanted: The parameter.
-    """
+    """A parameter of the cost, if the study has it."""
     if not np.isclose(study.parameters, wanted).any():
         raise StudyError(f"this study has {_name(study)} {_listed(study.parameters)}, not {wanted:g}")
     return wanted
 
 
 def smallest_and_largest(study: Study) -> tuple[float, float]:
-    """The smallest and the largest parameter of the cost, if there are several.
-
-    Args:
-        study: The study.
-    """
+    """The smallest and the largest parameter of the cost, if there are several."""
     low, high = min(study.parameters), max(study.parameters)
     if low == high:
         raise StudyError(f"this study has one {_name(study)}, {low:g}: nothing to compare it with")
@@ -317,12 +226,7 @@ def smallest_and_largest(study: Study) -> tuple[float, float]:
 
 
 def parameters_below(study: Study, bound: float) -> list[float]:
-    """The parameters of the cost below a bound, at least one.
-
-    Args:
-        study: The study.
-        bound: The bound, itself excluded.
-    """
+    """The parameters of the cost below a bound, at least one."""
     parameters = [parameter for parameter in study.parameters if parameter < bound]
     if not parameters:
         raise StudyError(f"this study has {_name(study)} {_listed(study.parameters)}, none below {bound:g}")
@@ -337,16 +241,7 @@ def relative_change(
     region: str | None = None,
     by: RegionBy = "observed",
 ) -> Sampled:
-    """The mean of a metric at a weight against that at weight 0, in per cent.
-
-    Args:
-        study: The study.
-        metric: The name of the metric.
-        weight: The decision weight.
-        parameter: The cost parameter; None for the first of the study.
-        region: The region whose cases are averaged; None for all cases.
-        by: Whether a region's cases are chosen by the outcome or by the forecast.
-    """
+    """The mean of a metric at a weight against that at weight 0, in per cent."""
     mean, at_0 = study.pair(metric, weight, parameter, region, by)
     return mean.relative_to(at_0)
 
@@ -354,79 +249,40 @@ def relative_change(
 def changes_by_weight(
     study: Study, metric: str, parameter: float | None = None, region: str | None = None
 ) -> dict[float, Sampled]:
-    """The change of a metric at every weight of the study, in per cent of weight 0.
-
-    Args:
-        study: The study.
-        metric: The name of the metric.
-        parameter: The cost parameter; None for the first of the study.
-        region: The region whose cases are averaged, chosen by their outcome; None for all cases.
-    """
+    """The change of a metric at every weight of the study, in per cent of weight 0."""
     return {weight: relative_change(study, metric, weight, parameter, region) for weight in study.weights}
 
 
 def gap_change(study: Study, weight: float, parameter: float | None = None, region: str | None = None) -> Sampled:
-    """|mean predicted - mean realised cost| at a weight less that at weight 0, in units of the cost.
-
-    Args:
-        study: The study.
-        weight: The decision weight.
-        parameter: The cost parameter; None for the first of the study.
-        region: The region whose cases are averaged, chosen by their outcome; None for all cases.
-    """
+    """|mean predicted - mean realised cost| at a weight less that at weight 0, in units of the cost."""
     gap, at_0 = study.pair("gap", weight, parameter, region)
     return abs(gap) - abs(at_0)
 
 
 def masked_mean(study: Study, values: NDArray[np.float64], mask: NDArray[np.bool_]) -> Sampled:
-    """The mean of values over some of the cases.
-
-    Args:
-        study: The study, which says which cases depend on each other.
-        values: (groups, seeds, cases).
-        mask: The cases that count, (groups, cases).
-    """
+    """The mean of values over some of the cases."""
     return study.resampling.mean(values, mask[:, None])
 
 
 def masked_pair(
     study: Study, first: NDArray[np.float64], second: NDArray[np.float64], mask: NDArray[np.bool_]
 ) -> tuple[Sampled, Sampled]:
-    """The means of two arrays over those of some cases where both are finite.
-
-    Args:
-        study: The study, which says which cases depend on each other.
-        first: (groups, seeds, cases).
-        second: (groups, seeds, cases).
-        mask: The cases that count, (groups, cases).
-    """
+    """The means of two arrays over those of some cases where both are finite."""
     return study.resampling.pair(first, second, mask[:, None])
 
 
 def mean_of(parts: Sequence[Sampled]) -> Sampled:
-    """The mean of some statistics.
-
-    Args:
-        parts: At least one, all of the same resampling.
-    """
+    """The mean of some statistics."""
     return sum(parts[1:], parts[0]) / len(parts)
 
 
 def exact(value: float) -> Sampled:
-    """A number without sampling error, such as a maximum over all that there is.
-
-    Args:
-        value: The number.
-    """
+    """A number without sampling error, such as a maximum over all that there is."""
     return Sampled(value, (np.array([value]), np.array([value])), (math.inf, math.inf))
 
 
 def task_of(study: Study) -> Task:
-    """The task of a study with the settings it was evaluated under; its cost has one of the study's parameters.
-
-    Args:
-        study: A study of a named task.
-    """
+    """The task of a study with the settings it was evaluated under; its cost has one of the study's parameters."""
     settings = study.about["settings"].get("task", {"name": study.about["task"]})
     return run_from_plain({"task": settings}).task
 

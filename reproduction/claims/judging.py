@@ -19,12 +19,7 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 def judge_claims(studies: Studies, subjects: Sequence[str] = SUBJECTS) -> list[Judgement]:
-    """Every claim of some subjects, and of the method, under every choice that was evaluated.
-
-    Args:
-        studies: What was evaluated.
-        subjects: Names from `reproduction.plan.SUBJECTS`.
-    """
+    """Every claim of some subjects, and of the method, under every choice that was evaluated."""
     claims = [claim for claim in all_claims() if claim.subject in (*subjects, "method")]
     return [judgement for claim in claims for judgement in claim.judgements(studies)]
 
@@ -33,9 +28,6 @@ def claims_record(judgements: Iterable[Judgement]) -> dict[str, Any]:
     """Judged claims as plain values for JSON, by identifier.
 
     Each says what it claims and how that is measured and, by choice, has the verdict, the checks and what was missing.
-
-    Args:
-        judgements: Those of `judge_claims`.
     """
     record: dict[str, Any] = {}
     for judgement in judgements:

@@ -17,11 +17,7 @@ def all_figures() -> dict[str, PaperFigure]:
 
 
 def find_figure(label: str) -> PaperFigure:
-    """The figure of that label.
-
-    Args:
-        label: Its label in the paper, or our own; an unknown one is refused with the nearest that there is.
-    """
+    """The figure of that label."""
     figures = all_figures()
     if label not in figures:
         raise SettingError(f"there is no figure {label!r}; {did_you_mean(label, tuple(figures))}")

@@ -21,34 +21,21 @@ from stakes.reports.drawing import COLOURS, DASHES, band, error_bars, weight_col
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A figure and its caption.
+    """A figure and its caption."""
 
-    Attributes:
-        figure: The drawing.
-        caption: Sentences that name the data and say what to look for.
-    """
-
-    figure: Figure
-    caption: str
+    figure: Figure  # the drawing
+    caption: str  # sentences that name the data and say what to look for
 
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure of the paper, or one of our own.
+    """A figure of the paper, or one of our own."""
 
-    Attributes:
-        label: Its LaTeX label in the paper, which is also the name of its file.
-        subject: "method", or one of `reproduction.plan.SUBJECTS`.
-        title: What stands above it in the report.
-        draw: From the studies of a reproduction to the figure; called within `stakes.reports.drawing.style`.
-        needs: The studies without which it cannot be drawn; it may show others beside them.
-    """
-
-    label: str
-    subject: str
-    title: str
+    label: str  # its LaTeX label in the paper, which is also the name of its file
+    subject: str  # "method", or one of `reproduction.plan.SUBJECTS`
+    title: str  # what stands above it in the report
     draw: Callable[[Studies], Drawn]
-    needs: tuple[StudyKey, ...] = ()
+    needs: tuple[StudyKey, ...] = ()  # the studies without which it cannot be drawn; it may show others beside them
 
     @classmethod
     def of_study(cls, label: str, title: str, key: StudyKey, draw: Callable[[Study], Drawn]) -> "PaperFigure":
@@ -74,77 +61,40 @@ METRIC_LABELS = {
 
 
 def new_figure(rows: int = 1, columns: int = 1, height: float = 2.1, **options: Any) -> tuple[Figure, Any]:
-    """A figure of the full width and its panels, always an array (rows, columns).
-
-    Args:
-        rows: How many rows of panels.
-        columns: How many columns of panels.
-        height: Inches per row.
-        options: Further arguments of matplotlib's `Figure.subplots`.
-    """
+    """A figure of the full width and its panels, always an array (rows, columns)."""
     figure = Figure(figsize=(WIDTH, height * rows))
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
 def parameter_colours(count: int) -> list[str]:
-    """A colour for each cost parameter.
-
-    Args:
-        count: How many there are, at most six.
-    """
+    """A colour for each cost parameter."""
     return [COLOURS[name] for name in ("blue", "orange", "green", "purple", "yellow", "sky")[:count]]
 
 
 def nearest(wanted: Sequence[float], available: Sequence[float]) -> list[float]:
-    """For each wanted value the nearest one that is there, each once.
-
-    Args:
-        wanted: The paper's values.
-        available: Those of the study.
-    """
+    """For each wanted value the nearest one that is there, each once."""
     places = np.abs(np.subtract.outer(wanted, available)).argmin(1)
     return list(dict.fromkeys(available[place] for place in places))
 
 
 def unit_of(study: Study) -> str:
-    """The unit of the outcomes as it is written.
-
-    Args:
-        study: A study that says its unit.
-    """
+    """The unit of the outcomes as it is written."""
     return str(study.about["unit"]).replace("deg", "°")
 
 
 def metric_label(study: Study, metric: str) -> str:
-    """The name of a metric and its unit: a score has that of the outcome, all else that of the cost.
-
-    Args:
-        study: A study that says the unit of its outcomes.
-        metric: A key of `METRIC_LABELS`.
-    """
+    """The name of a metric and its unit: a score has that of the outcome, all else that of the cost."""
     unit = unit_of(study) if metric == "energy_score" else "cost"
     return f"{METRIC_LABELS[metric]} ({unit or '–'})"
 
 
 def drawn_density(values: NDArray[np.float64], grid: NDArray[np.float64], bandwidth: float) -> NDArray[np.float64]:
-    """A density at the points of a grid; NaN, which is not drawn, for a run that failed.
-
-    Args:
-        values: What the density is of, of any shape.
-        grid: Where it is evaluated, (G,).
-        bandwidth: The standard deviation of the kernel, in the unit of the values.
-    """
+    """A density at the points of a grid; NaN, which is not drawn, for a run that failed."""
     return kernel_density(values, grid, bandwidth) if np.isfinite(values).any() else np.full(len(grid), np.nan)
 
 
 def cost_curves(axes: Axes, cost: Cost, outcome: NDArray[np.float64]) -> None:
-    """Draw c(a, y) against the outcome for five actions between the bounds.
-
-    Args:
-        axes: The panel.
-        cost: A cost of one action and one outcome.
-        outcome: Where it is evaluated, (G,).
-    """
+    """Draw c(a, y) against the outcome for five actions between the bounds."""
     actions = np.linspace(float(cost.lower), float(cost.upper), 5)
     for action, colour, dashes in zip(actions, weight_colours(actions), DASHES, strict=True):
         levels = torch.full((len(outcome), 1), action, dtype=torch.float64)
@@ -153,12 +103,7 @@ def cost_curves(axes: Axes, cost: Cost, outcome: NDArray[np.float64]) -> None:
 
 
 def legend_below(figure: Figure, axes: Axes) -> None:
-    """Draw one legend for all panels under them.
-
-    Args:
-        figure: The figure of the panels.
-        axes: The panel that has all labelled lines.
-    """
+    """Draw one legend for all panels under them."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=6)
 
 
@@ -172,23 +117,14 @@ _THIN = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One line of a panel: a study, what part of it, and how it is drawn.
+    """One line of a panel: a study, what part of it, and how it is drawn."""
 
-    Attributes:
-        study: Where its numbers come from.
-        label: What the legend calls it.
-        look: Colour, marker and other settings of a matplotlib line.
-        parameter: The cost parameter; None for the first of the study.
-        region: The region whose cases are averaged; None for all cases.
-        by: Whether a region's cases are chosen by the outcome or by the forecast.
-    """
-
-    study: Study
-    label: str
-    look: Mapping[str, Any]
-    parameter: float | None = None
-    region: str | None = None
-    by: RegionBy = "observed"
+    study: Study  # where its numbers come from
+    label: str  # what the legend calls it
+    look: Mapping[str, Any]  # colour, marker and other settings of a matplotlib line
+    parameter: float | None = None  # the cost parameter; None for the first of the study
+    region: str | None = None  # the region whose cases are averaged; None for all cases
+    by: RegionBy = "observed"  # whether a region's cases are chosen by the outcome or by the forecast
 
     def changes(self, metric: str, relative: bool = False) -> list[Difference]:
         """The change of a metric at every weight against weight 0, paired; a relative one is in per cent."""
@@ -207,14 +143,6 @@ def by_weight(
     """A metric against the decision weight: mean and one standard deviation over seeds, as in the paper.
 
     The marker is filled where the paired 95 % interval of the difference to weight 0 leaves out zero.
-
-    Args:
-        axes: The panel.
-        study: The forecasts at all weights.
-        metric: The name of the metric.
-        parameter: The cost parameter; None for the first of the study.
-        region: The region whose cases are averaged, chosen by their outcome; None for all cases.
-        line: Settings of a matplotlib line.
     """
     by_seed = np.array([study.seed_means(metric, weight, parameter, region) for weight in study.weights])
     mean, deviation = defined_mean(by_seed, 1), defined_deviation(by_seed, 1)
@@ -227,13 +155,7 @@ def by_weight(
 
 
 def draw_levels(axes: Axes, metric: str, lines: Sequence[Line]) -> None:
-    """Draw a metric by weight; lines of regions by forecast are thin and dashed, without a band.
-
-    Args:
-        axes: The panel.
-        metric: The name of the metric.
-        lines: What is drawn.
-    """
+    """Draw a metric by weight; lines of regions by forecast are thin and dashed, without a band."""
     for line in lines:
         if line.by == "observed":
             by_weight(axes, line.study, metric, line.parameter, line.region, label=line.label, **line.look)
@@ -250,12 +172,6 @@ def draw_changes(axes: Axes, metric: str, lines: Sequence[Line], relative: bool 
     """Draw the change of a metric against weight 0 with paired 95 % intervals.
 
     Regions by forecast have no bars, and marks only where the interval leaves out zero.
-
-    Args:
-        axes: The panel.
-        metric: The name of the metric.
-        lines: What is drawn.
-        relative: Whether the change is in per cent of weight 0 instead of in the metric's unit.
     """
     axes.axhline(0.0, color="black", linewidth=0.8)
     drawn = [line for line in lines if line.by == "observed"]
@@ -273,25 +189,14 @@ def draw_changes(axes: Axes, metric: str, lines: Sequence[Line], relative: bool 
 
 
 def common_limits(panels: Sequence[Axes]) -> None:
-    """Give panels that are compared one vertical scale.
-
-    Args:
-        panels: The panels, each with its data drawn.
-    """
+    """Give panels that are compared one vertical scale."""
     limits = np.array([panel.get_ylim() for panel in panels])
     for panel in panels:
         panel.set_ylim(limits[:, 0].min(), limits[:, 1].max())
 
 
 def shared_legend(figure: Figure, lines: Sequence[Line], others: Sequence[Line2D] = (), columns: int = 6) -> None:
-    """Draw one legend for all panels under them: the lines, then what else needs a word.
-
-    Args:
-        figure: The figure of the panels.
-        lines: The lines of one panel that has them all.
-        others: Further entries.
-        columns: How many entries stand beside each other.
-    """
+    """Draw one legend for all panels under them: the lines, then what else needs a word."""
     handles = [Line2D([], [], label=line.label, **line.look) for line in lines if line.by == "observed"]
     if any(line.by == "forecast" for line in lines):
         handles.append(Line2D([], [], color="black", linestyle="--", linewidth=_THIN, label="region by forecast"))

@@ -51,11 +51,7 @@ _APART = 0.13  # of the distance between bases
 
 
 def draw_base_scores(rows: pd.DataFrame) -> Drawn:
-    """One panel per record, at its highest cost parameter.
-
-    Args:
-        rows: Those of `reproduction.tables_of_results.score_rows`, as they are or as JSON has them.
-    """
+    """One panel per record, at its highest cost parameter."""
     records = [name for name in _TITLES if name in set(rows["portfolio"])]
     drawing, grid = new_figure(-(-len(records) // 2), min(2, len(records)), height=2.6, sharey=True)
     for axes in grid.flat[len(records) :]:

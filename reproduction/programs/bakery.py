@@ -35,29 +35,17 @@ Floats = NDArray[np.float64]
 
 
 class BakeryDays(NamedTuple):
-    """Days on which all shops are open.
+    """Days on which all shops are open."""
 
-    Attributes:
-        features: What is known of each day, (N, F).
-        demand: The demand at each shop, in pieces, (N, D).
-        days: Its date, (N,).
-        product: The number of the product.
-        shops: The numbers of the D shops.
-    """
-
-    features: Floats
-    demand: Floats
-    days: NDArray[np.datetime64]
-    product: str
-    shops: tuple[str, ...]
+    features: Floats  # what is known of each day, (N, F)
+    demand: Floats  # the demand at each shop, in pieces, (N, D)
+    days: NDArray[np.datetime64]  # its date, (N,)
+    product: str  # the number of the product
+    shops: tuple[str, ...]  # the numbers of the D shops
 
 
 def bakery_days(record: Record | None = None) -> BakeryDays:
-    """The days with their features.
-
-    Args:
-        record: Demand by day, columns "demand_SHOP_PRODUCT" and others; None for the record of the package.
-    """
+    """The days with their features."""
     record = record or load_record(_RECORD)
     days = record.times.astype("datetime64[D]")
     training = days < _VALIDATION
@@ -75,11 +63,7 @@ def bakery_days(record: Record | None = None) -> BakeryDays:
 
 
 def bakery_cases(days: BakeryDays) -> tuple[Cases, Cases, Cases]:
-    """Training cases to the end of 2017, validation cases to the middle of 2018, and test cases after that.
-
-    Args:
-        days: All days.
-    """
+    """Training cases to the end of 2017, validation cases to the middle of 2018, and test cases after that."""
     features, demand = (torch.from_numpy(values).float() for values in (days.features, days.demand))
     first, second = np.searchsorted(days.days, [_VALIDATION, _TEST])
     edges = (slice(0, first), slice(first, second), slice(second, len(days.days)))
@@ -116,11 +100,7 @@ _ATTRIBUTION = "Bakery demand: data of ddop, copyright (c) 2007-2020 the ddop de
 
 
 def bakery_problem(folder: str | None = None) -> Problem:
-    """The allocation.
-
-    Args:
-        folder: Not used: the record is in the package.
-    """
+    """The allocation."""
     days = bakery_days()
     train, validation, test = bakery_cases(days)
     capacity = binding_capacity(train, validation)
@@ -139,12 +119,7 @@ def bakery_problem(folder: str | None = None) -> Problem:
 
 
 def binding_capacity(train: Cases, validation: Cases) -> float:
-    """The median over validation days of the sum of what the shops would order by themselves, by ridge regression.
-
-    Args:
-        train: The training cases, to which it is fitted together with the validation cases.
-        validation: The validation cases.
-    """
+    """The median over validation days of the sum of what the shops would order by themselves, by ridge regression."""
     features, outcome = (
         torch.cat([getattr(part, name) for part in (train, validation)]) for name in ("features", "outcome")
     )
@@ -156,12 +131,7 @@ def binding_capacity(train: Cases, validation: Cases) -> float:
 
 
 def scaled_newsvendor(cost: AllocationCost, members: Tensor) -> Tensor:
-    """What each shop would order by itself, all scaled down alike where the capacity does not suffice, (n, D).
-
-    Args:
-        cost: The prices and the capacity.
-        members: Members (n, M, D).
-    """
+    """What each shop would order by itself, all scaled down alike where the capacity does not suffice, (n, D)."""
     alone = ScheduleCost(cost.short, cost.long).free_action(members).action  # which knows no capacity
     return alone * (cost.budget / alone.sum(-1, keepdim=True)).clamp(max=1.0)
 

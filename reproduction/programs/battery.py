@@ -41,12 +41,7 @@ if TYPE_CHECKING:
 
 
 def mean_schedules(problem: Problem, forecast: Forecast) -> Forecast | Actions:
-    """The schedules for the members' mean; where risk counts, with the threshold that their members give them.
-
-    Args:
-        problem: What is decided, a `CVaRCost` where risk counts.
-        forecast: The members.
-    """
+    """The schedules for the members' mean; where risk counts, with the threshold that their members give them."""
     cost = problem.cost
     if not isinstance(cost, CVaRCost):
         return mean_members(forecast)
@@ -55,22 +50,13 @@ def mean_schedules(problem: Problem, forecast: Forecast) -> Forecast | Actions:
 
 
 def mean_members(forecast: Forecast) -> Forecast:
-    """The mean as a single member.
-
-    Args:
-        forecast: The members.
-    """
+    """The mean as a single member."""
     validation, test = (None if part is None else part.mean(1, keepdim=True) for part in forecast)
     return Forecast(validation, torch.as_tensor(test))
 
 
 def schedule_of_mean(cost: CVaRCost, members: Tensor) -> Tensor:
-    """The schedule for the members' mean, and its threshold, the level's quantile of its costs, (n, A + 1).
-
-    Args:
-        cost: The risk.
-        members: Members (n, M, D).
-    """
+    """The schedule for the members' mean, and its threshold, the level's quantile of its costs, (n, A + 1)."""
     schedule = optimal_action(cost.cost, members.mean(1, keepdim=True))
     paid = cost.cost(schedule, members.movedim(1, 0)).sort(0).values  # (M, n)
     place = math.ceil(cost.level * len(paid) * (1 - 1e-12)) - 1
@@ -89,25 +75,15 @@ Floats = NDArray[np.float64]
 
 
 class PriceDays(NamedTuple):
-    """Days whose week before is there.
+    """Days whose week before is there."""
 
-    Attributes:
-        features: What is known of each day, (N, 153).
-        prices: Its hourly prices in USD per MWh, (N, 24).
-        days: Its date, (N,).
-    """
-
-    features: Floats
-    prices: Floats
-    days: NDArray[np.datetime64]
+    features: Floats  # what is known of each day, (N, 153)
+    prices: Floats  # its hourly prices in USD per MWh, (N, 24)
+    days: NDArray[np.datetime64]  # its date, (N,)
 
 
 def price_days(folder: str | None) -> PriceDays:
-    """The days of the table with their features.
-
-    Args:
-        folder: The folder of the table; None for the current one.
-    """
+    """The days of the table with their features."""
     table = read_reference_table(PRICE_TABLE, folder, _TIME)
     for column in ("time", _PRICE, _LOAD, _HEAT):
         if column not in table:
@@ -163,12 +139,7 @@ _ATTRIBUTION = "PJM prices: data of Donti, Amos and Kolter (2017), Apache-2.0."
 
 
 def battery_problem(folder: str | None = None, *, averse: bool = False) -> Problem:
-    """The schedules.
-
-    Args:
-        folder: The folder of the table; None for the current one.
-        averse: Whether risk counts.
-    """
+    """The schedules."""
     train, validation, test = chronological_cases(*price_days(folder))
     cost: Cost = CVaRCost(BATTERY, LEVEL) if averse else BATTERY
     return Problem(
@@ -186,11 +157,7 @@ def battery_problem(folder: str | None = None, *, averse: bool = False) -> Probl
 
 
 def battery_plan(averse: bool) -> Plan:
-    """All that is compared.
-
-    Args:
-        averse: Whether risk counts.
-    """
+    """All that is compared."""
     tuned = tuple(weight_name("linear", weight) for weight in (0.0, *_TUNING.weights))
     fresh = fresh_name("ridge")
     return Plan(

@@ -43,31 +43,17 @@ WEIGHT_DECAY = 0.1
 
 
 def weight_name(name: str, weight: float) -> str:
-    """What the candidate of a training at a decision weight is called.
-
-    Args:
-        name: The name of the training.
-        weight: The decision weight.
-    """
+    """What the candidate of a training at a decision weight is called."""
     return f"{name} {weight:g}"
 
 
 def fresh_name(name: str) -> str:
-    """What a candidate is called once it is corrected by fresh errors.
-
-    Args:
-        name: Its name before.
-    """
+    """What a candidate is called once it is corrected by fresh errors."""
     return f"{name} fresh"
 
 
 def fitted_ridge(cases: Cases, gap: int) -> LinearModel:
-    """Ridge regression with its errors out of fold, all of those of so many cases.
-
-    Args:
-        cases: What it is fitted to.
-        gap: How many rows before a case were not known yet when it was forecast.
-    """
+    """Ridge regression with its errors out of fold, all of those of so many cases."""
     model = LinearModel(cases.features.shape[1], cases.outcome.shape[1], len(cases), gap)
     model.fit_scaling(cases.features, cases.outcome)
     return model
@@ -78,11 +64,6 @@ def ridge_candidates(problem: Problem, seed: int, effort: RunEffort) -> dict[str
 
     "ridge fresh" is fitted to the training cases and has the error vectors of the validation cases; "ridge refit" has
     these errors too, around the regression on all cases. "ridge train" knows the training cases alone.
-
-    Args:
-        problem: What is decided.
-        seed: Not used, nothing here is left to chance.
-        effort: How many error vectors there are.
     """
     before = fitted_ridge(problem.train, problem.gap)
     whole = fitted_ridge(problem.before_test, problem.gap)
@@ -121,15 +102,6 @@ def trained_candidates(
 
     The validation cases say when to stop, and give the fresh errors. Then the network is trained again on all cases
     before the test, for as many epochs, which is what forecasts the test cases. Networks of one seed start alike.
-
-    Args:
-        problem: What is decided.
-        seed: The seed of the first weights, the batches and the noise.
-        effort: How long it trains, and how many members decide.
-        name: What the training is called.
-        weights: The decision weights.
-        settings: Fields of `TrainingSettings` that take the place of those here, such as {"score": "pointwise"} or
-            {"companion": "variogram"}.
     """
     chosen: dict[str, Any] = {
         "epochs": effort.epochs,
@@ -190,22 +162,12 @@ _LEARNED = 100  # members of a validation case that bias and spread are learned 
 
 
 def halves(count: int) -> tuple[slice, slice]:
-    """The first half of so many cases and the second.
-
-    Args:
-        count: How many cases there are.
-    """
+    """The first half of so many cases and the second."""
     return slice(0, count // 2), slice(count // 2, count)
 
 
 def fresh_vectors(problem: Problem, location: Forecast, effort: RunEffort) -> Forecast:
-    """Point forecasts with the error vectors of validation cases as members.
-
-    Args:
-        problem: What is decided.
-        location: Point forecasts as single members, (n, 1, D).
-        effort: How many members there are at most; these error vectors are evenly spread over the cases.
-    """
+    """Point forecasts with the error vectors of validation cases as members."""
     most = effort.members
     assert location.validation is not None
     errors = problem.validation.outcome - location.validation[:, 0]
@@ -219,12 +181,7 @@ def fresh_vectors(problem: Problem, location: Forecast, effort: RunEffort) -> Fo
 
 
 def mended_members(problem: Problem, forecast: Forecast) -> Forecast:
-    """Members whose bias and spread are mended by their errors on validation cases (`stakes.Correction`).
-
-    Args:
-        problem: What is decided.
-        forecast: The members as they come.
-    """
+    """Members whose bias and spread are mended by their errors on validation cases (`stakes.Correction`)."""
     assert forecast.validation is not None
     every = max(1, forecast.validation.shape[1] // _LEARNED)
     members = forecast.validation[:, ::every].double().numpy()
@@ -266,21 +223,13 @@ _TOLERANCE = 1e-7  # of a program in training, in units of a case
 
 @dataclass(frozen=True)
 class FineTuning:
-    """How the decision is trained on.
+    """How the decision is trained on."""
 
-    Attributes:
-        weights: The decision weights beside 0.
-        members: How many members decide.
-        batch: Cases of a step.
-        epochs: How many epochs there are at most.
-        learning_rate: Adam's.
-    """
-
-    weights: tuple[float, ...] = (0.5,)
-    members: int = 20
-    batch: int = 64
-    epochs: int = 4
-    learning_rate: float = 1e-3
+    weights: tuple[float, ...] = (0.5,)  # the decision weights beside 0
+    members: int = 20  # how many members decide
+    batch: int = 64  # cases of a step
+    epochs: int = 4  # how many epochs there are at most
+    learning_rate: float = 1e-3  # adam's
 
 
 def finetuned_candidates(
@@ -294,18 +243,7 @@ def finetuned_candidates(
     members: int = 50,
     tuning: FineTuning | None = None,
 ) -> Candidates:
-    """A network trained on a score, "NAME 0", and from there at each decision weight, "NAME WEIGHT".
-
-    Args:
-        problem: What is decided.
-        seed: The seed of the first weights, the batches and the noise.
-        effort: How long it trains, and how many members decide at most.
-        name: What the training is called.
-        score: One of `SCORES`.
-        linear: Whether training starts from a linear forecast.
-        members: How many members the forecasts have.
-        tuning: How the decision is trained on; None trains on the score alone.
-    """
+    """A network trained on a score, "NAME 0", and from there at each decision weight, "NAME WEIGHT"."""
     count = min(members, effort.members)
     model = trained_model(problem, seed, effort, score=score, linear=linear)
     candidates = {weight_name(name, 0.0): _forecast(problem, model, count, seed)}
@@ -321,15 +259,7 @@ def finetuned_candidates(
 
 
 def trained_model(problem: Problem, seed: int, effort: RunEffort, *, score: str, linear: bool) -> ImplicitModel:
-    """A network trained on a score alone.
-
-    Args:
-        problem: What is decided.
-        seed: The seed of the first weights, the batches and the noise.
-        effort: How long it trains.
-        score: One of `SCORES`.
-        linear: Whether training starts from a linear forecast.
-    """
+    """A network trained on a score alone."""
     train = problem.train
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -343,14 +273,7 @@ def trained_model(problem: Problem, seed: int, effort: RunEffort, *, score: str,
 
 
 def drawn_members(model: ImplicitModel, cases: Cases, members: int, seed: int) -> Tensor:
-    """Members (n, M, D) of some cases, each with noise of its own.
-
-    Args:
-        model: The network.
-        cases: The cases.
-        members: M.
-        seed: What the noise depends on.
-    """
+    """Members (n, M, D) of some cases, each with noise of its own."""
     return model.sample(cases.features, members, torch.Generator().manual_seed(seed))
 
 

@@ -48,25 +48,15 @@ Floats = NDArray[np.float64]
 
 
 class LoadDays(NamedTuple):
-    """Days whose day before is there.
+    """Days whose day before is there."""
 
-    Attributes:
-        features: What is known of each day, (N, 149).
-        loads: Its hourly loads in GW, (N, 24).
-        days: Its date, (N,).
-    """
-
-    features: Floats
-    loads: Floats
-    days: NDArray[np.datetime64]
+    features: Floats  # what is known of each day, (N, 149)
+    loads: Floats  # its hourly loads in GW, (N, 24)
+    days: NDArray[np.datetime64]  # its date, (N,)
 
 
 def load_days(folder: str | None) -> LoadDays:
-    """The days of the table with their features.
-
-    Args:
-        folder: The folder of the table; None for the current one.
-    """
+    """The days of the table with their features."""
     table = read_reference_table(LOAD_TABLE, folder, _TIME)
     for column in ("time", _LOAD, _HEAT):
         if column not in table:
@@ -88,9 +78,6 @@ def summer_time(days: NDArray[np.datetime64]) -> NDArray[np.bool_]:
 
     >>> summer_time(np.array(["2010-03-14", "2010-03-15", "2010-11-07", "2010-11-08"], dtype="datetime64[D]")).tolist()
     [False, True, True, False]
-
-    Args:
-        days: Dates (N,).
     """
     begins, ends = _sunday(days, month=3) + 7, _sunday(days, month=11)
     return np.asarray((days.astype(np.int64) > begins) & (days.astype(np.int64) <= ends))
@@ -148,12 +135,7 @@ def _cases(folder: str | None) -> tuple[Cases, Cases, Cases]:
 
 
 def generation_problem(folder: str | None, binding: bool) -> Problem:
-    """The schedule with the literature's ramp limit, or with one that binds.
-
-    Args:
-        folder: The folder of the table of loads; None for the current one.
-        binding: Whether the ramp limit is `binding_ramp` of the training days.
-    """
+    """The schedule with the literature's ramp limit, or with one that binds."""
     train, validation, test = _cases(folder)
     ramp = binding_ramp(train) if binding else _RAMP
     cost: Any = ScheduleCost(short=_SHORT, long=_LONG, quadratic=_QUADRATIC, ramp=ramp)  # without an upper bound
@@ -172,11 +154,7 @@ def generation_problem(folder: str | None, binding: bool) -> Problem:
 
 
 def binding_ramp(cases: Cases) -> float:
-    """Half of the median over days of the largest change from one hour to the next, in GW.
-
-    Args:
-        cases: Days with 24 loads each.
-    """
+    """Half of the median over days of the largest change from one hour to the next, in GW."""
     return float(np.median(cases.outcome.diff(dim=-1).abs().amax(-1).numpy())) / 2
 
 

@@ -37,27 +37,16 @@ Floats = NDArray[np.float64]
 
 
 class MarketDays(NamedTuple):
-    """The days of all markets, D of each.
+    """The days of all markets, D of each."""
 
-    Attributes:
-        prices: Hourly prices (D, markets, 24), in units of the mean price of each market in the days that teach.
-        forecasts: The eight forecasts of them, (D, markets, 8, 24).
-        units: The unit of each market, in its currency per MWh, (markets,).
-        days: The date of each day in each market, (D, markets).
-    """
-
-    prices: Floats
-    forecasts: Floats
-    units: Floats
-    days: NDArray[np.datetime64]
+    prices: Floats  # hourly prices (D, markets, 24), in units of the mean price of each market in the days that teach
+    forecasts: Floats  # the eight forecasts of them, (D, markets, 8, 24)
+    units: Floats  # the unit of each market, in its currency per MWh, (markets,)
+    days: NDArray[np.datetime64]  # the date of each day in each market, (D, markets)
 
 
 def market_days(folder: str | None) -> MarketDays:
-    """The days of the table.
-
-    Args:
-        folder: The folder of the table; None for the current one.
-    """
+    """The days of the table."""
     table = read_reference_table(MARKET_TABLE, folder)
     for column in ("time", "market", "price", *_NETWORKS, *_LINEAR):
         if column not in table:
@@ -83,11 +72,7 @@ def market_days(folder: str | None) -> MarketDays:
 
 
 def market_cases(days: MarketDays) -> tuple[Cases, Cases, Cases]:
-    """Training, validation and test cases.
-
-    Args:
-        days: All days.
-    """
+    """Training, validation and test cases."""
     networks, linear = days.forecasts[:, :, :4].mean(2), days.forecasts[:, :, 4:].mean(2)
     which = np.broadcast_to(np.eye(len(MARKETS)), (len(networks), len(MARKETS), len(MARKETS)))
     features, prices = (_flat(values) for values in (np.concatenate([networks, linear, which], -1), days.prices))
@@ -97,11 +82,7 @@ def market_cases(days: MarketDays) -> tuple[Cases, Cases, Cases]:
 
 
 def market_members(days: MarketDays) -> tuple[Tensor, Tensor, Tensor]:
-    """The eight forecasts as members (n, 8, 24) of the training, validation and test cases.
-
-    Args:
-        days: All days.
-    """
+    """The eight forecasts as members (n, 8, 24) of the training, validation and test cases."""
     members = _flat(days.forecasts)
     first, second, third = (members[rows] for rows in _rows(len(days.forecasts)))
     return first, second, third
@@ -143,13 +124,9 @@ _ATTRIBUTION = "Prices and forecasts of five markets: Lago et al. (2021), Applie
 
 @dataclass(frozen=True, eq=False)
 class MarketProblem(Problem):
-    """The schedules, with the forecasts that are at hand.
+    """The schedules, with the forecasts that are at hand."""
 
-    Attributes:
-        eight: The eight forecasts (n, 8, 24) of the cases of each part; the markets take turns.
-    """
-
-    eight: tuple[Tensor, ...] = ()
+    eight: tuple[Tensor, ...] = ()  # the eight forecasts (n, 8, 24) of the cases of each part; the markets take turns
 
     @property
     def digest(self) -> str:
@@ -161,12 +138,7 @@ class MarketProblem(Problem):
 
 
 def market_problem(folder: str | None = None, *, averse: bool = False) -> MarketProblem:
-    """The schedules.
-
-    Args:
-        folder: The folder of the table; None for the current one.
-        averse: Whether risk counts.
-    """
+    """The schedules."""
     days = market_days(folder)
     train, validation, test = market_cases(days)
     cost: Cost = CVaRCost(BATTERY, LEVEL) if averse else BATTERY
@@ -188,13 +160,7 @@ def market_problem(folder: str | None = None, *, averse: bool = False) -> Market
 
 
 def by_market(problem: MarketProblem, learn: Callable[[Tensor, Tensor], Callable[[Tensor], Tensor]]) -> Forecast:
-    """Members of validation and test cases, corrected market by market by what the days before them teach.
-
-    Args:
-        problem: What is decided.
-        learn: From the eight forecasts (n, 8, 24) of a market's past days and what happened, (n, 24), to what makes
-            members of new ones.
-    """
+    """Members of validation and test cases, corrected market by market by what the days before them teach."""
     seen = [part.outcome for part in problem.parts.values()]
     made = []
     for part in (1, 2):
@@ -231,11 +197,7 @@ def _eight(problem: Problem, seed: int, effort: RunEffort) -> Candidates:
 
 
 def market_plan(averse: bool) -> Plan:
-    """All that is compared.
-
-    Args:
-        averse: Whether risk counts.
-    """
+    """All that is compared."""
     tuned = tuple(weight_name("linear", weight) for weight in (0.0, *_TUNING.weights))
     return Plan(
         "markets_risk" if averse else "markets",

@@ -24,12 +24,7 @@ Loss = Callable[[Tensor], Tensor]
 
 
 class PointNetwork(nn.Module):
-    """Means (N, D) and a standard deviation (D,) of outcomes, in their units.
-
-    Args:
-        features: Features (N, F) that scaling and least squares are taken from.
-        outcome: Their outcomes (N, D).
-    """
+    """Means (N, D) and a standard deviation (D,) of outcomes, in their units."""
 
     centre: Tensor
     scale: Tensor
@@ -52,45 +47,25 @@ class PointNetwork(nn.Module):
         self.deviation = nn.Parameter(torch.ones(outcome.shape[1]))
 
     def forward(self, features: Tensor) -> Tensor:
-        """The means (N, D).
-
-        Args:
-            features: Features (N, F).
-        """
+        """The means (N, D)."""
         scaled = self._scaled(features)
         return self.linear(scaled) + self.network(scaled)
 
     def members(self, features: Tensor, count: int) -> Tensor:
-        """Members (N, M, D) at the middles of equally likely parts, in the same order for every outcome.
-
-        Args:
-            features: Features (N, F).
-            count: M, how many members there are.
-        """
+        """Members (N, M, D) at the middles of equally likely parts, in the same order for every outcome."""
         places = (torch.arange(count, dtype=features.dtype) + 0.5) / count
         spread = torch.special.ndtri(places)[:, None] * self.deviation.abs()
         return self(features)[:, None] + spread
 
     def independent_members(self, features: Tensor, count: int, generator: torch.Generator) -> Tensor:
-        """The same members (N, M, D) with those of each outcome in an order of its own, as independent errors have.
-
-        Args:
-            features: Features (N, F).
-            count: M, how many members there are.
-            generator: What the orders are drawn from.
-        """
+        """The same members (N, M, D) with those of each outcome in an order of its own, as independent errors have."""
         members = self.members(features, count)
         orders = [torch.randperm(count, generator=generator) for _ in range(members.shape[-1])]
         return torch.stack([members[:, order, place] for place, order in enumerate(orders)], -1)
 
     @torch.no_grad()
     def take_deviation(self, features: Tensor, outcome: Tensor) -> None:
-        """Take the standard deviation of the errors.
-
-        Args:
-            features: Features (N, F).
-            outcome: Outcomes (N, D).
-        """
+        """Take the standard deviation of the errors."""
         self.deviation.copy_((self.eval()(features) - outcome).square().mean(0).sqrt())
 
     def _scaled(self, features: Tensor) -> Tensor:
@@ -98,13 +73,7 @@ class PointNetwork(nn.Module):
 
 
 def point_network_candidates(problem: Problem, seed: int, effort: RunEffort) -> Candidates:
-    """The three networks of one seed.
-
-    Args:
-        problem: A schedule.
-        seed: The seed of weights, batches and dropout.
-        effort: How many steps each takes, and how many members decide.
-    """
+    """The three networks of one seed."""
     features, outcome = problem.before_test.features, problem.before_test.outcome
     candidates = {}
     for place, (name, train) in enumerate(zip(POINT_NETWORKS, (_plain, _weighted, _task), strict=True)):

@@ -24,35 +24,20 @@ Measure = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One decision, and the cases it is learned from, chosen by and judged on; cases are in the order of time.
+    """One decision, and the cases it is learned from, chosen by and judged on; cases are in the order of time."""
 
-    Attributes:
-        name: Its short name, also that of its figure and of the folder of its results.
-        title: What it is called.
-        text: What is decided, from which data, in a few sentences.
-        unit: The unit of the cost.
-        cost: What an action costs at an outcome.
-        train: The cases that methods learn from.
-        validation: Later cases, which stop trainings, give fresh errors and choose among candidates.
-        test: Still later cases, which choose nothing.
-        block: How many neighbouring cases depend on each other.
-        gap: How many rows before a case were not known yet when it was forecast.
-        attribution: What the licence of the data asks to be said.
-        measures: Further numbers of each case, by name.
-    """
-
-    name: str
-    title: str
-    text: str
-    unit: str
-    cost: Cost
-    train: Cases
-    validation: Cases
-    test: Cases
-    block: int = 7
-    gap: int = 1
-    attribution: str = ""
-    measures: Mapping[str, Measure] = field(default_factory=dict)
+    name: str  # its short name, also that of its figure and of the folder of its results
+    title: str  # what it is called
+    text: str  # what is decided, from which data, in a few sentences
+    unit: str  # the unit of the cost
+    cost: Cost  # what an action costs at an outcome
+    train: Cases  # the cases that methods learn from
+    validation: Cases  # later cases, which stop trainings, give fresh errors and choose among candidates
+    test: Cases  # still later cases, which choose nothing
+    block: int = 7  # how many neighbouring cases depend on each other
+    gap: int = 1  # how many rows before a case were not known yet when it was forecast
+    attribution: str = ""  # what the licence of the data asks to be said
+    measures: Mapping[str, Measure] = field(default_factory=dict)  # further numbers of each case, by name
 
     def __post_init__(self) -> None:
         require_count("block", self.block)
@@ -85,25 +70,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class RunEffort:
-    """How much is done.
+    """How much is done."""
 
-    Attributes:
-        seeds: How many seeds each method that depends on chance gets.
-        members: How many members a decision is made from where they are error vectors or quantiles.
-        network_members: How many where they are drawn from a network.
-        epochs: The largest number of epochs of a training.
-        patience: After so many epochs without a better validation a training stops.
-        decision_members: How many members the decision is made from in training.
-        steps: Of the optimiser, where a method counts those.
-    """
-
-    seeds: int = 10
-    members: int = 500
-    network_members: int = 250
-    epochs: int = 60
-    patience: int = 10
-    decision_members: int = 50
-    steps: int = 1000
+    seeds: int = 10  # how many seeds each method that depends on chance gets
+    members: int = 500  # how many members a decision is made from where they are error vectors or quantiles
+    network_members: int = 250  # how many where they are drawn from a network
+    epochs: int = 60  # the largest number of epochs of a training
+    patience: int = 10  # after so many epochs without a better validation a training stops
+    decision_members: int = 50  # how many members the decision is made from in training
+    steps: int = 1000  # of the optimiser, where a method counts those
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -120,13 +95,7 @@ QUICK = RunEffort(seeds=2, members=100, network_members=50, epochs=4, patience=4
 def chronological_cases(
     features: NDArray[np.float64], outcome: NDArray[np.float64], days: NDArray[np.datetime64]
 ) -> tuple[Cases, Cases, Cases]:
-    """Training, validation and test cases: the last fifth is the test, the last fifth before it the validation.
-
-    Args:
-        features: What is known of each day, (N, F), in the order of time.
-        outcome: What happened, (N, D).
-        days: Its date, (N,).
-    """
+    """Training, validation and test cases: the last fifth is the test, the last fifth before it the validation."""
     known = int((1 - _TEST) * len(days))
     learned = int((1 - _VALIDATION) * known)
     inputs, outcomes = (torch.tensor(values, dtype=torch.float32) for values in (features, outcome))
@@ -136,29 +105,17 @@ def chronological_cases(
 
 
 class Forecast(NamedTuple):
-    """Members of the cases that choose and of those that judge; actions follow from them and from the cost.
-
-    Attributes:
-        validation: Members (n, M, D) of the validation cases, made without any error of theirs; None where nothing is
-            chosen by them.
-        test: Members of the test cases.
-    """
+    """Members of the cases that choose and of those that judge; actions follow from them and from the cost."""
 
     validation: Tensor | None
-    test: Tensor
+    test: Tensor  # members of the test cases
 
 
 class Actions(NamedTuple):
-    """Actions that are decided already, as by a rule or a policy.
+    """Actions that are decided already, as by a rule or a policy."""
 
-    Attributes:
-        validation: Actions (n, A) for the validation cases; None where nothing is chosen by them.
-        test: Those for the test cases.
-        known: What else is known of the test cases, (n,) each, by the name of the metric.
-    """
-
-    validation: Tensor | None
-    test: Tensor
+    validation: Tensor | None  # actions (n, A) for the validation cases; None where nothing is chosen by them
+    test: Tensor  # those for the test cases
     known: Mapping[str, Tensor] = MappingProxyType({})
 
 
@@ -168,56 +125,33 @@ Candidates = Mapping[str, Forecast | Actions]
 
 @dataclass(frozen=True)
 class CandidateSource:
-    """What is computed at once, and kept: one or several candidates that share their training.
+    """What is computed at once, and kept: one or several candidates that share their training."""
 
-    Attributes:
-        name: Its name, that of the file of its results.
-        make: Makes the candidates of a problem for a seed.
-        candidates: Their names.
-        seeded: Whether they depend on the seed; others are made once.
-    """
-
-    name: str
-    make: Callable[[Problem, int, RunEffort], Candidates]
-    candidates: tuple[str, ...]
-    seeded: bool = True
+    name: str  # its name, that of the file of its results
+    make: Callable[[Problem, int, RunEffort], Candidates]  # makes the candidates of a problem for a seed
+    candidates: tuple[str, ...]  # their names
+    seeded: bool = True  # whether they depend on the seed; others are made once
 
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the table: one candidate, or the one of several that costs least on the validation cases of a seed.
+    """A row of the table: one candidate, or the one of several that costs least on the validation cases of a seed."""
 
-    Attributes:
-        name: Its short name.
-        title: What it is, in words.
-        candidates: The candidates it may take.
-        ours: Whether it is a forecast trained by this project, which figures tell apart from its rivals.
-    """
-
-    name: str
-    title: str
-    candidates: tuple[str, ...]
-    ours: bool = False
+    name: str  # its short name
+    title: str  # what it is, in words
+    candidates: tuple[str, ...]  # the candidates it may take
+    ours: bool = False  # whether it is a forecast trained by this project, which figures tell apart from its rivals
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A problem before its data are read, with all that is compared.
+    """A problem before its data are read, with all that is compared."""
 
-    Attributes:
-        name: The name of the problem.
-        load: Reads it; takes the folder of the tables that are not shipped, None for the current one.
-        sources: What makes candidates.
-        methods: The rows of its table, from top to bottom.
-        reference: The method that all others are compared with: what a practitioner would do.
-        pairs: Further pairs of methods whose costs are compared, (method, less this one).
-    """
-
-    name: str
+    name: str  # the name of the problem
     load: Callable[[str | None], Problem]
-    sources: tuple[CandidateSource, ...]
-    methods: tuple[Method, ...]
-    reference: str
+    sources: tuple[CandidateSource, ...]  # what makes candidates
+    methods: tuple[Method, ...]  # the rows of its table, from top to bottom
+    reference: str  # the method that all others are compared with: what a practitioner would do
     pairs: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
@@ -229,11 +163,7 @@ class Plan:
             self.method(name)
 
     def method(self, name: str) -> Method:
-        """A method by its name.
-
-        Args:
-            name: Its name.
-        """
+        """A method by its name."""
         for method in self.methods:
             if method.name == name:
                 return method

@@ -30,9 +30,6 @@ def compared(results: Results) -> dict[str, Any]:
     difference of the cost to the reference, `gap` what was expected less what was paid, `taken` how often each
     candidate was chosen; `pairs` are differences of the cost between further methods. Differences are [mean, low, high]
     with 95 % intervals over time and seeds.
-
-    Args:
-        results: What all candidates were worth.
     """
     problem = results.problem
     resampling = Resampling(len(problem.test), results.seeds, block=min(problem.block, len(problem.test)))
@@ -56,23 +53,14 @@ def compared(results: Results) -> dict[str, Any]:
 
 
 def foresight_cost(problem: Problem) -> float:
-    """The mean cost of the test cases for who knows their outcomes.
-
-    Args:
-        problem: What is decided.
-    """
+    """The mean cost of the test cases for who knows their outcomes."""
     outcome = problem.test.outcome
     solution = solve_action(problem.cost, outcome[:, None])
     return float(problem.cost(solution.action, outcome.to(solution.action.dtype)).double().mean())
 
 
 def chosen_candidates(results: Results, method: Method) -> list[str]:
-    """The candidate that each seed takes: that of the least mean cost on its validation cases.
-
-    Args:
-        results: What all candidates were worth.
-        method: What may be taken.
-    """
+    """The candidate that each seed takes: that of the least mean cost on its validation cases."""
     if len(method.candidates) == 1:
         return results.seeds * [method.candidates[0]]
     costs = [results.values(each, "validation", "cost").mean(1) for each in method.candidates]
@@ -126,9 +114,6 @@ def worst_tenth(costs: Floats) -> float:
 
     >>> worst_tenth(np.arange(20.0)[None])
     18.5
-
-    Args:
-        costs: Costs (seeds, cases).
     """
     count = max(1, round(_TENTH * costs.shape[1]))
     return float(np.sort(costs, axis=1)[:, -count:].mean())
@@ -149,12 +134,7 @@ _ROW, _REST = 0.24, 1.1  # inches
 
 
 def problem_figure(name: str, about: Mapping[str, Any]) -> Figure:
-    """The methods of a problem from top to bottom, their costs with intervals and their energy scores.
-
-    Args:
-        name: The name of the problem.
-        about: What `reproduction.programs.report.compared` said.
-    """
+    """The methods of a problem from top to bottom, their costs with intervals and their energy scores."""
     rows = about["methods"]
     reference = next(row for row in rows if row["name"] == about["reference"])
     with style():
@@ -214,15 +194,7 @@ def build_programs_report(
     notes: Sequence[str],
     provenance: Mapping[str, str],
 ) -> Report:
-    """Everything on one page.
-
-    Args:
-        problems: What `reproduction.programs.report.compared` said of each problem, by name.
-        figures: Their figures, by name.
-        reduced: In what respect the run was smaller than a whole one; None for a whole one.
-        notes: What was left out, in sentences.
-        provenance: How, with what and from which data it was made, by name.
-    """
+    """Everything on one page."""
     sections = [
         Section(name, about["title"], _sentences(about), (figures[name],), tuple(_tables(name, about)))
         for name, about in problems.items()

@@ -38,17 +38,7 @@ def reproduce_programs(
     say: StatusLines,
     provenance: dict[str, str],
 ) -> Path:
-    """All problems whose data are there; returns the path of the report, or of the only figure that is wanted.
-
-    Args:
-        out: The folder into which it goes; what an earlier start left there is not done again.
-        quick: Whether it is a reduced run.
-        tables: The folder of the tables that are not shipped; None for the current one.
-        figure: The name of the only problem that is solved and drawn; None for the whole report.
-        processes: How many processes compute at once.
-        say: Tells people of the progress.
-        provenance: How it was made, by name; the sources of the data are added.
-    """
+    """All problems whose data are there; returns the path of the report, or of the only figure that is wanted."""
     effort = QUICK if quick else WHOLE
     there, notes = _with_data(_wanted(figure), tables)
     if not there:

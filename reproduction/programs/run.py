@@ -36,13 +36,7 @@ _SCORED = 100  # members of a test case whose energy score is taken: it goes wit
 
 
 def judge(problem: Problem, candidate: Forecast | Actions, part: str) -> Judged:
-    """The numbers of each case of a part; nothing where the candidate has none of it.
-
-    Args:
-        problem: What is decided.
-        candidate: Its forecasts or actions.
-        part: "validation" or "test".
-    """
+    """The numbers of each case of a part; nothing where the candidate has none of it."""
     cases: Cases = problem.parts[part]
     values: Tensor | None = getattr(candidate, part)
     if values is None:
@@ -95,45 +89,22 @@ _FORMAT = 2  # of what is kept; a new one when methods change, so that older res
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What all candidates of a problem were worth.
+    """What all candidates of a problem were worth."""
 
-    Attributes:
-        problem: The problem.
-        plan: What was compared.
-        seeds: How many seeds there are.
-        by_seed: The judged parts of each candidate, by name, part and seed; where nothing is left to chance all seeds
-            have the same.
-    """
-
-    problem: Problem
-    plan: Plan
-    seeds: int
+    problem: Problem  # the problem
+    plan: Plan  # what was compared
+    seeds: int  # how many seeds there are
     by_seed: Mapping[tuple[str, str, int], Judged]
 
     def values(self, candidate: str, part: str, metric: str) -> Floats:
-        """Numbers (seeds, cases).
-
-        Args:
-            candidate: The name of the candidate.
-            part: "validation" or "test".
-            metric: One of `reproduction.programs.run.JUDGED_METRICS`, or a measure of the problem.
-        """
+        """Numbers (seeds, cases)."""
         return np.stack([self.by_seed[candidate, part, seed][metric] for seed in range(self.seeds)])
 
 
 def run_problem(
     plan: Plan, problem: Problem, out: Path, effort: RunEffort, processes: int = 1, say: StatusLines | None = None
 ) -> Results:
-    """Make and judge what is not yet there.
-
-    Args:
-        plan: What is compared.
-        problem: The problem, read.
-        out: The folder of the reproduction.
-        effort: How much is done.
-        processes: How many sources are computed at once, each in a process of its own.
-        say: Tells people of the progress; None tells nothing.
-    """
+    """Make and judge what is not yet there."""
     say = say or StatusLines(quiet=True)
     calls = {
         (source.name, seed): (source, problem, seed, effort, _file(out, problem, source, seed))
@@ -155,11 +126,7 @@ def run_problem(
 
 
 def read_results(file: Path) -> dict[tuple[str, str], Judged]:
-    """The judged parts of each candidate in a file, by name and part.
-
-    Args:
-        file: A file of `run_problem`.
-    """
+    """The judged parts of each candidate in a file, by name and part."""
     judged: dict[tuple[str, str], Judged] = {}
     for name, values in _arrays(file).items():
         if name != "fingerprint":

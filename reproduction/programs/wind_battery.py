@@ -51,25 +51,15 @@ Floats = NDArray[np.float64]
 
 
 class WindDays(NamedTuple):
-    """Days whose day before is there.
+    """Days whose day before is there."""
 
-    Attributes:
-        features: What is known of each day, (N, 27).
-        power: The mean power of the farms in each hour, a fraction of capacity, (N, 24).
-        days: Its date, (N,).
-    """
-
-    features: Floats
-    power: Floats
-    days: NDArray[np.datetime64]
+    features: Floats  # what is known of each day, (N, 27)
+    power: Floats  # the mean power of the farms in each hour, a fraction of capacity, (N, 24)
+    days: NDArray[np.datetime64]  # its date, (N,)
 
 
 def wind_days(folder: str | None) -> WindDays:
-    """The days of the table with their features.
-
-    Args:
-        folder: The folder of the table; None for the current one.
-    """
+    """The days of the table with their features."""
     table = read_reference_table(GEFCOM_WIND, folder)
     names = ("time", *(f"{name}_{farm}" for name in ("power", "u100", "v100") for farm in _FARMS))
     for name in names:
@@ -90,13 +80,7 @@ def wind_days(folder: str | None) -> WindDays:
 
 
 def power_by_speed(speed: Floats, power: Floats, known: NDArray[np.bool_]) -> Floats:
-    """The power that forecast wind speeds mean, (n, farms), by the mean power of known hours with such a forecast.
-
-    Args:
-        speed: Forecast wind speeds, (n, farms).
-        power: Power, (n, farms); NaN where it is not known.
-        known: Which hours the curves are learned from, (n,).
-    """
+    """The power that forecast wind speeds mean, (n, farms), by the mean power of known hours with such a forecast."""
     meant = np.empty_like(speed)
     for farm in range(speed.shape[1]):
         rows = known & np.isfinite(power[:, farm])
@@ -108,11 +92,7 @@ def power_by_speed(speed: Floats, power: Floats, known: NDArray[np.bool_]) -> Fl
 
 
 def wind_cases(days: WindDays) -> tuple[Cases, Cases, Cases]:
-    """Training cases to March 2013, validation cases to June, and test cases after that.
-
-    Args:
-        days: All days.
-    """
+    """Training cases to March 2013, validation cases to June, and test cases after that."""
     edges = [0, *np.searchsorted(days.days, [_VALIDATION, _TEST]).tolist(), len(days.days)]
     features, power = (torch.tensor(values, dtype=torch.float32) for values in (days.features, days.power))
     rows = [slice(first, end) for first, end in pairwise(edges)]
@@ -144,11 +124,7 @@ _ATTRIBUTION = "GEFCom2014: Hong et al. (2016), International Journal of Forecas
 
 
 def wind_problem(folder: str | None = None) -> Problem:
-    """The commitments.
-
-    Args:
-        folder: The folder of the table; None for the current one.
-    """
+    """The commitments."""
     train, validation, test = wind_cases(wind_days(folder))
     return Problem(
         name="wind_battery",
@@ -168,11 +144,6 @@ def decided(cost: StorageCost, forecast: Forecast, outcome: Tensor) -> Actions:
     """The commitments for a forecast, with what its program expects them to cost.
 
     `stakes.solve_action` evaluates the battery's day of every member once more, which takes as long again.
-
-    Args:
-        cost: What a commitment costs.
-        forecast: The members.
-        outcome: What happened in the test cases, (n, 24).
     """
     program = cost.program(outcome.shape[-1])
     validation = None if forecast.validation is None else program.solve(forecast.validation).action
@@ -185,12 +156,8 @@ def decided(cost: StorageCost, forecast: Forecast, outcome: Tensor) -> Actions:
 
 
 def shuffled(problem: Problem, forecast: Forecast) -> Forecast:
-    """Members of each hour put together in the order of past errors (Schaake shuffle); those of validation cases stay.
-
-    Args:
-        problem: What is decided.
-        forecast: The members as they come; those of the validation cases tell the errors.
-    """
+    """Members of each hour put together in the order of past errors (Schaake shuffle); those of
+    validation cases stay."""
     assert forecast.validation is not None
     members, test = (each.double().numpy() for each in (forecast.validation, forecast.test))
     ranks = error_ranks(members, problem.validation.outcome.double().numpy())

@@ -34,11 +34,7 @@ from stakes.training.progress import Observer, Phase, ReplicaRecord, Trained
 
 
 def is_run(path: Path) -> bool:
-    """Whether the folder is that of a run, finished or not; a bundle, or what is left of one, is none.
-
-    Args:
-        path: The folder.
-    """
+    """Whether the folder is that of a run, finished or not; a bundle, or what is left of one, is none."""
     file = path / SETTINGS
     if not file.is_file() or (path / MANIFEST).exists():
         return False
@@ -50,34 +46,21 @@ def is_run(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class RunState(ReplicaRecord):
-    """How a run ended.
+    """How a run ended."""
 
-    Attributes:
-        seconds: How long the stack that it was trained in had taken by then.
-        score_scale: What the score is divided by in the objective; None if training failed before it was known.
-        decision_scale: What the cost of the decisions is divided by; None if training failed before it was known.
-        weights_sha256: The SHA-256 of weights.safetensors.
-        versions: The versions of stakes, torch and Python that trained it.
-        metrics_sha256: The SHA-256 of metrics.jsonl; None where it has no line, and in runs of older versions.
-    """
-
-    seconds: float
+    seconds: float  # how long the stack that it was trained in had taken by then
     score_scale: float | None
     decision_scale: float | None
-    weights_sha256: str
-    versions: dict[str, str]
+    weights_sha256: str  # the SHA-256 of weights.safetensors
+    versions: dict[str, str]  # the versions of stakes, torch and Python that trained it
     metrics_sha256: str | None = None
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of one run.
+    """The files of one run."""
 
-    Attributes:
-        path: The folder.
-    """
-
-    path: Path
+    path: Path  # the folder
 
     @property
     def checkpoints(self) -> Path:
@@ -198,11 +181,7 @@ class RunFolder:
 
 
 class RunRecorder(Observer):
-    """Keeps the run folders of a stack.
-
-    Args:
-        folders: The folder of each replica.
-    """
+    """Keeps the run folders of a stack."""
 
     def __init__(self, folders: Sequence[RunFolder]) -> None:
         self.folders = folders

@@ -34,27 +34,13 @@ _TRUTHS: dict[str, Any] = {}
 
 
 def sampled_members(model: SampleModel, cases: Cases, members: int, seed: int, device: str = "cpu") -> Tensor:
-    """Members (N, M, D) with fresh noise for every case.
-
-    Args:
-        model: The trained model, on the device.
-        cases: The cases to be forecast.
-        members: How many members each forecast has.
-        seed: What the noise is drawn from.
-        device: Where they are sampled, "cpu" or "cuda".
-    """
+    """Members (N, M, D) with fresh noise for every case."""
     generator = torch.Generator(device).manual_seed(seed)
     return model.sample(cases.features.to(device), members, generator)
 
 
 def task_metrics(task: Task, cases: Cases, members: Tensor) -> Metrics:
-    """The metrics (N,) of forecasts for the cost and regions of a task, and against the truth where it is known.
-
-    Args:
-        task: The task.
-        cases: The cases that were forecast.
-        members: The forecasts (N, M, D).
-    """
+    """The metrics (N,) of forecasts for the cost and regions of a task, and against the truth where it is known."""
     metrics = Assessor(task.cost, task.regions)(members, cases.outcome.to(members.device))
     if isinstance(task, KnownTruth):
         metrics |= against_truth(task, cases, metrics["action"].cpu()[:, None])
@@ -66,9 +52,6 @@ def known_of_test_cases(task: Task) -> dict[str, NDArray[Any]]:
 
     The outcome, what the constant action that was best for the training outcomes costs, and `observed_NAME` for every
     region; the time, the only feature and the truth where there are such.
-
-    Args:
-        task: The task.
     """
     data = task_data(task)
     test, cost = data.test, task.cost
@@ -90,24 +73,13 @@ def known_of_test_cases(task: Task) -> dict[str, NDArray[Any]]:
 
 
 def against_truth(task: KnownTruth, test: Cases, action: Tensor) -> dict[str, Tensor]:
-    """The regret of actions under the true distribution, and how far they are from its best ones, each (N,).
-
-    Args:
-        task: A task whose true distribution is known.
-        test: Its test cases.
-        action: The action taken in each case, (N, 1).
-    """
+    """The regret of actions under the true distribution, and how far they are from its best ones, each (N,)."""
     truth = truth_of(task, test)
     return {"regret": truth.regret(action), "tracking": (action - truth.action).abs().squeeze(-1)}
 
 
 def truth_of(task: Any, test: Cases) -> Any:
-    """What the true distribution says of the test cases, kept for the runs that follow.
-
-    Args:
-        task: A task whose true distribution is known.
-        test: Its test cases.
-    """
+    """What the true distribution says of the test cases, kept for the runs that follow."""
     key = canonical_text(to_plain(task))
     if key not in _TRUTHS:
         if len(_TRUTHS) > 8:
@@ -118,21 +90,13 @@ def truth_of(task: Any, test: Cases) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class JudgedRun:
-    """What the forecasts of a trained run are worth on the test cases of its task.
+    """What the forecasts of a trained run are worth on the test cases of its task."""
 
-    Attributes:
-        run: What was asked for.
-        state: How the training ended.
-        cases: The metrics of every test case.
-        regions: Which cases (N,) belong to each region of the task, by their outcome.
-        block: How many neighbouring cases depend on each other, for intervals.
-    """
-
-    run: RunSettings
-    state: RunState
-    cases: CaseMetrics
-    regions: Mapping[str, NDArray[np.bool_]]
-    block: int
+    run: RunSettings  # what was asked for
+    state: RunState  # how the training ended
+    cases: CaseMetrics  # the metrics of every test case
+    regions: Mapping[str, NDArray[np.bool_]]  # which cases (N,) belong to each region of the task, by their outcome
+    block: int  # how many neighbouring cases depend on each other, for intervals
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -142,12 +106,7 @@ class JudgedRun:
         return (f"training failed, {self.state.failure}; the last good weights are judged",)
 
     def mean(self, metric: str, region: str | None = None) -> Difference:
-        """The mean of a metric with its 95 % interval, over all test cases or those of a region.
-
-        Args:
-            metric: One of the names in `cases.chosen`.
-            region: A region of the task; None takes all cases.
-        """
+        """The mean of a metric with its 95 % interval, over all test cases or those of a region."""
         values = np.asarray(self.cases.chosen[metric], dtype=np.float64)
         inside = values if region is None else np.where(self.regions[region], values, np.nan)
         resampling = Resampling(len(values), block=min(self.block, len(values)))
@@ -155,12 +114,7 @@ class JudgedRun:
 
 
 def judge_run(folder: RunFolder, block: int | None = None) -> JudgedRun:
-    """Sample the model of a run on the test cases of its task, decide, and see what that costs.
-
-    Args:
-        folder: The folder of a run that has come to its end.
-        block: How many neighbouring cases depend on each other; None tells by their times or their number.
-    """
+    """Sample the model of a run on the test cases of its task, decide, and see what that costs."""
     model, run, state = cast(Any, folder.model()), folder.settings(), folder.state()
     assert state is not None  # or there is no model
     data, members = task_data(run.task), run.task.paper.test_members
@@ -181,12 +135,7 @@ def judge_run(folder: RunFolder, block: int | None = None) -> JudgedRun:
 
 
 def evaluate_run(folder: Path, block: int | None = None) -> Evaluation:
-    """A trained run on the test cases of its task, for the cost of its task.
-
-    Args:
-        folder: The folder of a run that has come to its end.
-        block: How many neighbouring cases depend on each other; None tells by their times or their number.
-    """
+    """A trained run on the test cases of its task, for the cost of its task."""
     judged = judge_run(RunFolder(folder), block)
     table, cases = judged.cases.summary(judged.block), in_utc(judged.cases.table())
     task, cost = judged.run.task, words_for(judged.run.task.cost)
@@ -213,12 +162,7 @@ _BY_OUTCOME = (
 
 
 def write_run_report(folder: Path, out: Path | None = None) -> Path:
-    """Judge the run in the folder, and write its report; returns where it is.
-
-    Args:
-        folder: The folder of a run that has come to its end.
-        out: The file to write; None writes FOLDER/report.html.
-    """
+    """Judge the run in the folder, and write its report; returns where it is."""
     run = RunFolder(folder)
     path = out or folder / REPORT
     write_report(build_run_report(judge_run(run), run.metrics()), path)
@@ -226,12 +170,7 @@ def write_run_report(folder: Path, out: Path | None = None) -> Path:
 
 
 def build_run_report(judged: JudgedRun, lines: Lines) -> Report:
-    """What a run can show, on one page.
-
-    Args:
-        judged: The run on the test cases of its task.
-        lines: The lines of its metrics.jsonl.
-    """
+    """What a run can show, on one page."""
     run = judged.run
     return Report(
         title=f"A run of the task {run.task.name}",

@@ -33,22 +33,13 @@ _REGISTRY: Registry = {Task: task_types, ModelSettings: lambda: MODELS}
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Everything a training run depends on.
+    """Everything a training run depends on."""
 
-    Attributes:
-        task: The data and the cost.
-        model: The kind of model and its size.
-        decision_weight: The share of the decision term, from 0 to 1.
-        seed: What initial weights, batches and noise depend on.
-        training: How it is trained.
-        start_from: A run folder or a weights file whose weights training starts from (fine-tuning); None starts afresh.
-    """
-
-    task: Task
-    model: ModelSettings = field(default_factory=ImplicitSettings)
-    decision_weight: float = 0.3
-    seed: int = 0
-    training: TrainingSettings = field(default_factory=TrainingSettings)
+    task: Task  # the data and the cost
+    model: ModelSettings = field(default_factory=ImplicitSettings)  # the kind of model and its size
+    decision_weight: float = 0.3  # the share of the decision term, from 0 to 1
+    seed: int = 0  # what initial weights, batches and noise depend on
+    training: TrainingSettings = field(default_factory=TrainingSettings)  # how it is trained
     start_from: str | None = None
 
     def __post_init__(self) -> None:
@@ -82,9 +73,6 @@ def run_from_plain(values: Mapping[str, Any]) -> RunSettings:
 
     What they do not say about the model and its training is what the task's `paper` says; a run that starts from a
     trained model needs no pre-training.
-
-    Args:
-        values: The fields of `RunSettings`, the task and the model as a name or a table.
     """
     values = dict(values)
     named = values.get("task")
@@ -112,20 +100,12 @@ def _model_values(known: Sequence[ModelSettings], given: object) -> object:
 
 
 def task_data(task: Task) -> TaskData:
-    """The data of a task, loaded once for all its cost parameters.
-
-    Args:
-        task: The task.
-    """
+    """The data of a task, loaded once for all its cost parameters."""
     return _load(cast(Hashable, _with_default_cost(task)))
 
 
 def prepare(run: RunSettings) -> Replica:
-    """The model of a run, its scaling fitted on the training cases, ready to train.
-
-    Args:
-        run: The settings of the run.
-    """
+    """The model of a run, its scaling fitted on the training cases, ready to train."""
     data, model = task_data(run.task), build_model(run)
     cast(Any, model).fit_scaling(data.train.features, data.train.outcome)
     if run.start_from is not None:
@@ -134,11 +114,7 @@ def prepare(run: RunSettings) -> Replica:
 
 
 def build_model(run: RunSettings) -> torch.nn.Module:
-    """The model of a run with its initial weights, a function of the seed.
-
-    Args:
-        run: The settings of the run.
-    """
+    """The model of a run with its initial weights, a function of the seed."""
     data = task_data(run.task)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)

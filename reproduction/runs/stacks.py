@@ -21,15 +21,10 @@ _PATIENCE = 120.0  # seconds for a process whose parent was killed to finish its
 
 @dataclass(frozen=True)
 class Stack:
-    """Runs that train as one, in the folder of a sweep.
+    """Runs that train as one, in the folder of a sweep."""
 
-    Attributes:
-        sweep: The folder of the sweep.
-        runs: The names of the runs, which are their folders in `runs/` of the sweep.
-    """
-
-    sweep: Path
-    runs: tuple[str, ...]
+    sweep: Path  # the folder of the sweep
+    runs: tuple[str, ...]  # the names of the runs, which are their folders in `runs/` of the sweep
 
     @property
     def name(self) -> str:
@@ -68,16 +63,7 @@ def train_folders(
     stop: Callable[[], bool],
     observers: Sequence[Observer] = (),
 ) -> None:
-    """Train the runs of these folders as one stack, from its checkpoint where there is one.
-
-    Args:
-        folders: The folders of the runs, which hold their settings and get their results.
-        checkpoints: The folder of the stack's checkpoints; it is deleted in the end.
-        device: "cpu" or "cuda".
-        checkpoint_seconds: The time between checkpoints.
-        stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`.
-        observers: Hear what happens, besides those who write the results.
-    """
+    """Train the runs of these folders as one stack, from its checkpoint where there is one."""
     runs = [folder.settings() for folder in folders]
     train(
         [prepare(run) for run in runs],
@@ -101,15 +87,7 @@ def _delete(checkpoints: Path) -> None:
 
 
 def train_stack(stack: Stack, device: str, seconds: float, stop: Callable[[], bool], teller: ProgressTeller) -> None:
-    """Train a stack, in halves where it does not fit into the memory of the device.
-
-    Args:
-        stack: Its runs that are finished already are left alone.
-        device: "cpu" or "cuda".
-        seconds: The time between checkpoints.
-        stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`.
-        teller: Tells how far it is.
-    """
+    """Train a stack, in halves where it does not fit into the memory of the device."""
     halves = [half for half in (stack.runs[::2], stack.runs[1::2]) if half]
     if not any(Stack(stack.sweep, half).path.exists() for half in halves) or len(halves) == 1:
         try:

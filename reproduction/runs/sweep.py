@@ -35,26 +35,17 @@ _METRICS = ("score", "energy_score", *_OF_COST)
 
 @dataclass(frozen=True)
 class Point:
-    """One point of the grid.
+    """One point of the grid."""
 
-    Attributes:
-        axes: The values it has on the axes, by their names.
-        run: The settings of its run.
-    """
-
-    axes: Mapping[str, Any]
-    run: RunSettings
+    axes: Mapping[str, Any]  # the values it has on the axes, by their names
+    run: RunSettings  # the settings of its run
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """All runs of a sweep.
+    """All runs of a sweep."""
 
-    Attributes:
-        points: The points of the grid; several may share a run.
-    """
-
-    points: tuple[Point, ...]
+    points: tuple[Point, ...]  # the points of the grid; several may share a run
 
     @property
     def runs(self) -> dict[str, RunSettings]:
@@ -63,13 +54,7 @@ class Sweep:
 
 
 def read_sweep(values: Mapping[str, Any]) -> Sweep:
-    """A sweep from plain values, as a settings file has them.
-
-    Args:
-        values: The settings of a run, plus `grid`, a table of settings ("decision_weight", "seed", "task.penalty",
-            "model.name") with the list of values each takes, in place of the run's, or `paper`, a list of tasks whose
-            own grids are meant, less the axes that are given a value.
-    """
+    """A sweep from plain values, as a settings file has them."""
     values = dict(values)
     grid, paper = values.pop("grid", {}), values.pop("paper", None)
     if not isinstance(grid, Mapping):
@@ -123,11 +108,7 @@ def _points(base: Mapping[str, Any], axes: Mapping[str, list[Any]]) -> Iterable[
 
 
 def load_sweep(folder: Path) -> Sweep:
-    """The sweep that a folder was made for.
-
-    Args:
-        folder: The folder of a sweep.
-    """
+    """The sweep that a folder was made for."""
     points = read_json(folder / "sweep.json")
     try:
         return Sweep(tuple(Point(point["axes"], run_from_plain(point["run"])) for point in points))
@@ -136,13 +117,7 @@ def load_sweep(folder: Path) -> Sweep:
 
 
 def run_sweep(sweep: Sweep, folder: Path, execution: Execution) -> Path:
-    """Train what is not yet trained, and write the table of the sweep; returns its path.
-
-    Args:
-        sweep: All its runs.
-        folder: Where each run gets a folder of its own; what a sweep before this one trained there is not repeated.
-        execution: Where and how the runs are trained.
-    """
+    """Train what is not yet trained, and write the table of the sweep; returns its path."""
     with locked(folder):
         return _run_sweep(sweep, folder, execution)
 
@@ -156,17 +131,7 @@ def sweep_on_ray(
     quiet: bool = False,
     checkpoint_seconds: float = 30.0,
 ) -> Path:
-    """Train a sweep on a Ray cluster, and write its table; returns the path of the table.
-
-    Args:
-        sweep: All its runs.
-        folder: Where each run gets a folder of its own, on storage that all nodes share.
-        address: "auto", the cluster that this machine is part of, or HOST:PORT; None starts a Ray here, and stops it.
-        device: "cpu", "cuda", or "auto" for GPUs where the cluster has any.
-        workers: How many stacks train at once; None is as many as find room.
-        quiet: Show no progress.
-        checkpoint_seconds: The time between checkpoints.
-    """
+    """Train a sweep on a Ray cluster, and write its table; returns the path of the table."""
     from stakes.training.on_ray import RayExecution, connected
 
     with connected(address, workers) as resources:
@@ -288,11 +253,7 @@ def _summary(folder: RunFolder) -> dict[str, Any]:
 
 
 def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
-    """Settings by their dotted names, from flags such as `--training.epochs 100` or `--seed=3`.
-
-    Args:
-        words: Flags and values; a value is read as TOML, or as text where it is none.
-    """
+    """Settings by their dotted names, from flags such as `--training.epochs 100` or `--seed=3`."""
     overrides: dict[str, Any] = {}
     rest = list(words)
     while rest:
@@ -308,11 +269,7 @@ def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A flag's value: TOML, or text where it is none.
-
-    Args:
-        text: What stands after the flag.
-    """
+    """A flag's value: TOML, or text where it is none."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, KeyError, RecursionError):  # a number of more than 4300 digits is a plain ValueError
@@ -320,12 +277,7 @@ def parse_value(text: str) -> Any:
 
 
 def with_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with others on top.
-
-    Args:
-        values: Settings, as a file has them.
-        overrides: Settings by their dotted names; a whole table comes before what is in it.
-    """
+    """Settings with others on top."""
     result = dict(values)
     for name in sorted(overrides, key=lambda name: name.count(".")):
         result = set_dotted(result, name, overrides[name])
@@ -333,12 +285,7 @@ def with_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> d
 
 
 def sweep_from_files(files: Sequence[Path], overrides: Mapping[str, Any]) -> Sweep:
-    """The sweeps of one or more settings files as one.
-
-    Args:
-        files: TOML or JSON.
-        overrides: Settings by their dotted names, in place of those in each file; one takes the place of an axis too.
-    """
+    """The sweeps of one or more settings files as one."""
     points: list[Point] = []
     for file in files:
         values = with_overrides(read_settings_file(file), overrides)
@@ -350,11 +297,7 @@ def sweep_from_files(files: Sequence[Path], overrides: Mapping[str, Any]) -> Swe
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command without the command line's libraries; returns the exit code.
-
-    Args:
-        arguments: The words after the name of the command; None takes those of this process.
-    """
+    """The command without the command line's libraries; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m reproduction.runs.sweep", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="settings of the sweep, TOML or JSON")
     parser.add_argument("--out", type=Path, required=True, help="folder of the sweep")
@@ -377,14 +320,7 @@ if __name__ == "__main__":
 
 
 def train_file(file: Path, out: Path | None, execution: Execution, overrides: Mapping[str, Any]) -> Path:
-    """Train the run of a settings file; returns its folder.
-
-    Args:
-        file: TOML or JSON.
-        out: The folder of the run; None is `runs/` and its name.
-        execution: Where and how it is trained.
-        overrides: Settings by their dotted names, in place of those in the file.
-    """
+    """Train the run of a settings file; returns its folder."""
     run = run_from_plain(with_overrides(read_settings_file(file), overrides))
     prepare(run)  # what cannot be trained leaves no folder
     folder = RunFolder(out or Path("runs") / run.name)
@@ -394,12 +330,7 @@ def train_file(file: Path, out: Path | None, execution: Execution, overrides: Ma
 
 
 def resume_folder(path: Path, execution: Execution) -> Path:
-    """Go on with a run or a sweep; returns the run's folder or the sweep's table.
-
-    Args:
-        path: The folder of a run or a sweep.
-        execution: Where and how it is trained.
-    """
+    """Go on with a run or a sweep; returns the run's folder or the sweep's table."""
     if (path / "sweep.json").exists():
         return run_sweep(load_sweep(path), path, execution)
     if not is_run(path):

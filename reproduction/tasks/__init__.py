@@ -36,9 +36,6 @@ def find_task(name: str) -> "type[Task]":
 
     >>> find_task("wind").__name__
     'WindTask'
-
-    Args:
-        name: The name of the task, such as "wind".
     """
     if not isinstance(name, str) or name not in _TASKS:
         raise SettingError(f"there is no task {shown(name)}; {did_you_mean(shown(name), tuple(_TASKS))}")

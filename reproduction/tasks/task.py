@@ -25,57 +25,33 @@ from stakes.training.settings import DiffusionSettings, ImplicitSettings, ModelS
 
 @dataclass(frozen=True, eq=False)
 class TaskData:
-    """The three splits of a task, chronological where there are times.
+    """The three splits of a task, chronological where there are times."""
 
-    Attributes:
-        train: The cases to train on.
-        validation: The cases that choose when to stop.
-        test: The cases to judge on.
-        feature_names: The names of the features.
-        outcome_names: The names of the outcomes.
-        unit: The unit of the outcomes.
-        attribution: What the licence of the data asks to be said; empty where they are simulated.
-    """
-
-    train: Cases
-    validation: Cases
-    test: Cases
-    feature_names: tuple[str, ...]
-    outcome_names: tuple[str, ...]
-    unit: str
-    attribution: str = ""
+    train: Cases  # the cases to train on
+    validation: Cases  # the cases that choose when to stop
+    test: Cases  # the cases to judge on
+    feature_names: tuple[str, ...]  # the names of the features
+    outcome_names: tuple[str, ...]  # the names of the outcomes
+    unit: str  # the unit of the outcomes
+    attribution: str = ""  # what the licence of the data asks to be said; empty where they are simulated
 
 
 @dataclass(frozen=True)
 class PaperSettings:
-    """How the paper (or, beyond it, we) trains a task.
+    """How the paper (or, beyond it, we) trains a task."""
 
-    Attributes:
-        models: The models that are trained.
-        training: How they are trained.
-        grid: The values that settings of a run ("decision_weight", "seed", "task.penalty") take, by name.
-        test_members: How many members a forecast of a test case has.
-    """
-
-    models: tuple[ModelSettings, ...]
-    training: TrainingSettings
+    models: tuple[ModelSettings, ...]  # the models that are trained
+    training: TrainingSettings  # how they are trained
     grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    test_members: int = 500
+    test_members: int = 500  # how many members a forecast of a test case has
 
 
 class Task(Protocol):
-    """A decision problem with its data: a frozen dataclass whose fields are its settings.
+    """A decision problem with its data: a frozen dataclass whose fields are its settings."""
 
-    Attributes:
-        name: The name by which it is found.
-        cost_parameters: The fields that the cost alone sees: a model trained on the score (decision weight 0) does not
-            depend on them, and replicas that differ in them train in one stack.
-        paper: How it is trained.
-    """
-
-    name: ClassVar[str]
+    name: ClassVar[str]  # the name by which it is found
     cost_parameters: ClassVar[tuple[str, ...]]
-    paper: ClassVar[PaperSettings]
+    paper: ClassVar[PaperSettings]  # how it is trained
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
@@ -94,11 +70,7 @@ class Task(Protocol):
 
 
 def only_outcome(outcome: Tensor) -> Tensor:
-    """The value of a case with a single outcome.
-
-    Args:
-        outcome: Outcomes (..., 1), which become (...).
-    """
+    """The value of a case with a single outcome."""
     return outcome.squeeze(-1)
 
 
@@ -107,15 +79,10 @@ Draw = Callable[[int, torch.Generator], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What the true conditional distribution says of N cases.
+    """What the true conditional distribution says of N cases."""
 
-    Attributes:
-        action: The best actions (N, 1).
-        expected_cost: The expected cost (N,) of any actions (N, 1).
-    """
-
-    action: Tensor
-    expected_cost: Callable[[Tensor], Tensor]
+    action: Tensor  # the best actions (N, 1)
+    expected_cost: Callable[[Tensor], Tensor]  # the expected cost (N,) of any actions (N, 1)
 
     def regret(self, action: Tensor) -> Tensor:
         """Expected cost of actions (N, 1) above that of the best ones, (N,)."""
@@ -136,24 +103,13 @@ class KnownTruth(Protocol):
 
 
 def data_generator(name: str, seed: int) -> torch.Generator:
-    """A generator that shares no numbers with those that others seed with the same number.
-
-    Args:
-        name: What is drawn, such as the name of the task.
-        seed: Another seed gives other numbers.
-    """
+    """A generator that shares no numbers with those that others seed with the same number."""
     digest = hashlib.sha256(f"data of {name}, seed {seed}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "big"))
 
 
 def draw_splits(draw: Draw, sizes: tuple[int, int, int], generator: torch.Generator) -> tuple[Cases, Cases, Cases]:
-    """Training, validation and test cases, drawn one after the other.
-
-    Args:
-        draw: Draws so many cases: features (N, F) and outcomes (N, D).
-        sizes: How many cases the three splits have.
-        generator: Where the random numbers come from.
-    """
+    """Training, validation and test cases, drawn one after the other."""
     train, validation, test = (Cases(*draw(cases, generator)) for cases in sizes)
     return train, validation, test
 
@@ -187,14 +143,7 @@ _DAY = np.timedelta64(1, "D")
 
 
 def consecutive_years(train: int, validation: int, test: int, end: int) -> Periods:
-    """Splits of whole years, one after the other.
-
-    Args:
-        train: The year in which the training split starts.
-        validation: The year in which the validation split starts and the training split ends.
-        test: The year in which the test split starts and the validation split ends.
-        end: The first year after the test split.
-    """
+    """Splits of whole years, one after the other."""
     starts = {"train": (train, validation), "validation": (validation, test), "test": (test, end)}
     return {name: (str(first), str(last)) for name, (first, last) in starts.items()}
 
@@ -203,11 +152,6 @@ def years_of_file(record: Record, test_years: int, paper: Periods | None = None)
     """The paper's years where the record covers them, or else: the last full years test, the one before validates.
 
     All earlier times train. A year is full if the record reaches from its first day to its last.
-
-    Args:
-        record: The record of a user's own file.
-        test_years: How many years test.
-        paper: The paper's years; None where they do not count.
     """
     begin, first, end = (_year(time) for time in (record.times[0], record.times[0] - _DAY, record.times[-1] + _DAY))
     first += 1  # the first full year; `end` is the one after the last
@@ -223,13 +167,7 @@ def years_of_file(record: Record, test_years: int, paper: Periods | None = None)
 
 
 def chronological_splits(rows: LaggedSeries, record: Record, periods: Periods) -> dict[str, Split]:
-    """The rows of each split, none of which may be empty.
-
-    Args:
-        rows: Which features and outcomes a row has.
-        record: The series.
-        periods: [start, end) of each split.
-    """
+    """The rows of each split, none of which may be empty."""
     splits = {}
     for name, (start, end) in periods.items():
         try:
@@ -243,13 +181,7 @@ def chronological_splits(rows: LaggedSeries, record: Record, periods: Periods) -
 
 
 def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str) -> TaskData:
-    """The splits as the data of a task; single precision must not lose what varies in a column.
-
-    Args:
-        splits: The rows of "train", "validation" and "test".
-        unit: The unit of the outcomes.
-        attribution: What the licence of the record asks to be said.
-    """
+    """The splits as the data of a task; single precision must not lose what varies in a column."""
     train, validation, test = (splits[name] for name in ("train", "validation", "test"))
     require_single_precision(train.features, train.feature_names, "feature")
     require_single_precision(train.outcomes, train.outcome_names, "target")
@@ -265,12 +197,7 @@ def chronological_data(splits: Mapping[str, Split], unit: str, attribution: str)
 
 
 def judged_every(rows: int, splits: Mapping[str, Split]) -> dict[str, Split]:
-    """The splits with every so-many-th row of those that judge: neighbouring hours err alike.
-
-    Args:
-        rows: How many rows there are to one that is kept.
-        splits: The rows of "train", which all stay, and of the other splits.
-    """
+    """The splits with every so-many-th row of those that judge: neighbouring hours err alike."""
     judged = {
         name: replace(
             split, features=split.features[::rows], outcomes=split.outcomes[::rows], times=split.times[::rows]
@@ -282,23 +209,13 @@ def judged_every(rows: int, splits: Mapping[str, Split]) -> dict[str, Split]:
 
 
 def require_folder(name: str, folder: object) -> None:
-    """Raise unless it is the path of a folder as text, or None; it is opened when its data are asked for.
-
-    Args:
-        name: What the setting is called.
-        folder: What came.
-    """
+    """Raise unless it is the path of a folder as text, or None; it is opened when its data are asked for."""
     if not isinstance(folder, str | None):
         raise SettingError(f"{name} must be the path of a folder as text or None, got {folder!r}")
 
 
 def require_record(record: str, known: Sequence[str]) -> None:
-    """Raise unless the task knows the record or it is a path; the file is opened when its data are asked for.
-
-    Args:
-        record: The name of a record, or the path of a user's own file.
-        known: The records that the task knows.
-    """
+    """Raise unless the task knows the record or it is a path; the file is opened when its data are asked for."""
     if not isinstance(record, str) or not (record in known or _is_path(record)):
         names, hint = ", ".join(map(repr, known)), did_you_mean(str(record), known)
         raise SettingError(
@@ -308,12 +225,7 @@ def require_record(record: str, known: Sequence[str]) -> None:
 
 
 def require_lead_hours(lead_hours: int, step_hours: int) -> None:
-    """Raise unless the lead is a whole number of steps.
-
-    Args:
-        lead_hours: The hours from the issue time to the target.
-        step_hours: The step of the record.
-    """
+    """Raise unless the lead is a whole number of steps."""
     require_count("lead_hours", lead_hours)
     if lead_hours % step_hours:
         raise SettingError(f"lead_hours must be a multiple of {step_hours}, got {lead_hours}")

@@ -52,19 +52,6 @@ class WindTask:
 
     c(a, y) = -a + penalty relu(a - P(y))^2, with P the `PowerCurve`. The record of the northern North Sea has the
     paper's years, the hindcast NORA10 earlier ones.
-
-    Attributes:
-        penalty: What a missing fraction of capacity, squared, costs against the price of the power, the paper's lambda.
-        record: "wind_north_sea", "wind_nora10", or the path of a NetCDF, Zarr, CSV or parquet file (`read_wind`). A
-            file that covers the paper's years is split by them; of any other the last full year tests, the one before
-            validates and all earlier times train.
-        lead_hours: The hours from the issue time to the target, a multiple of 6.
-        hub_height: The height of the hub, in m.
-        shear: The exponent by which the wind grows from 10 m to the hub; None takes the record's own, for a file 0.143.
-        ramp_speed: The speed at hub height at which half the capacity is reached, in m/s.
-        ramp_sharpness: How steeply the power rises there, per m/s.
-        cutoff_speed: The speed at hub height at which storms have halved the power again, in m/s.
-        cutoff_sharpness: How steeply the power falls there, per m/s.
     """
 
     name: ClassVar[str] = "wind"
@@ -81,13 +68,13 @@ class WindTask:
 
     penalty: float = 5.0
     record: str = "wind_north_sea"
-    lead_hours: int = 6
-    hub_height: float = 100.0
+    lead_hours: int = 6  # the hours from the issue time to the target, a multiple of 6
+    hub_height: float = 100.0  # the height of the hub, in m
     shear: float | None = None
-    ramp_speed: float = PowerCurve.ramp_speed
-    ramp_sharpness: float = PowerCurve.ramp_sharpness
+    ramp_speed: float = PowerCurve.ramp_speed  # the speed at hub height at which half the capacity is reached, in m/s
+    ramp_sharpness: float = PowerCurve.ramp_sharpness  # how steeply the power rises there, per m/s
     cutoff_speed: float = PowerCurve.cutoff_speed
-    cutoff_sharpness: float = PowerCurve.cutoff_sharpness
+    cutoff_sharpness: float = PowerCurve.cutoff_sharpness  # how steeply the power falls there, per m/s
 
     def __post_init__(self) -> None:
         require_record(self.record, tuple(_RECORDS))

@@ -27,11 +27,7 @@ def unwatched() -> Iterator[None]:
 
 
 def working_precision(tensor: Tensor) -> Tensor:
-    """The tensor in float32 at least: half precision is for networks, not for actions and scores.
-
-    Args:
-        tensor: Any floating tensor; float32 and float64 come back as they are.
-    """
+    """The tensor in float32 at least: half precision is for networks, not for actions and scores."""
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
@@ -40,9 +36,6 @@ def number_on_host(value: Tensor) -> float | None:
 
     Compiled and vmapped code has no single number to look at; on an accelerator the look would make the host wait and
     break the capture of a training step.
-
-    Args:
-        value: A tensor with one element.
     """
     unknown = torch.compiler.is_compiling() or not _watched.get()  # compiled code cannot ask who watches
     return None if unknown else _number(value)
@@ -61,9 +54,6 @@ def known_on_host(condition: Tensor) -> bool | None:
     """The truth of a one-element tensor, or None where Python cannot or should not look at it.
 
     That is in compiled and vmapped code, on an accelerator, and inside `unwatched`.
-
-    Args:
-        condition: A tensor with one element.
     """
     number = number_on_host(condition)
     return None if number is None else number != 0
@@ -73,28 +63,18 @@ def cheaply_known(condition: Tensor) -> bool | None:
     """The truth of a one-element tensor that saves work, and changes no result: looked at inside `unwatched` too.
 
     None in compiled and vmapped code, and on an accelerator.
-
-    Args:
-        condition: A tensor with one element.
     """
     number = _number(condition)
     return None if number is None else number != 0
 
 
 def known_false(condition: bool | Tensor) -> bool:
-    """Whether a condition is known to fail somewhere; False where Python cannot look, see `known_on_host`.
-
-    Args:
-        condition: One truth, or a tensor of them.
-    """
+    """Whether a condition is known to fail somewhere; False where Python cannot look, see `known_on_host`."""
     return known_on_host(condition.all()) is False if isinstance(condition, Tensor) else not condition
 
 
 def shown_numbers(value: object) -> str:
     """A value for a message: of a tensor the numbers, the first few where there are many.
-
-    Args:
-        value: What came.
 
     >>> shown_numbers(torch.tensor([[50.0]])), shown_numbers(50.0), shown_numbers("much")
     ('50', '50.0', "'much'")
@@ -111,26 +91,14 @@ def _require_number(name: str, value: object, error: type[StakesError]) -> None:
 
 
 def require_positive(name: str, value: float | Tensor, error: type[StakesError] = SettingError) -> None:
-    """Raise unless the number, or every number of the tensor, is positive and finite.
-
-    Args:
-        name: What the message calls it.
-        value: What came.
-        error: The class of the error.
-    """
+    """Raise unless the number, or every number of the tensor, is positive and finite."""
     _require_number(name, value, error)
     if known_false((value > 0) & (value < float("inf"))):
         raise error(f"{name} must be positive and finite, got {shown_numbers(value)}")
 
 
 def require_finite(name: str, value: float | Tensor, error: type[StakesError] = SettingError) -> None:
-    """Raise unless the number, or every number of the tensor, is finite.
-
-    Args:
-        name: What the message calls it.
-        value: What came.
-        error: The class of the error.
-    """
+    """Raise unless the number, or every number of the tensor, is finite."""
     _require_number(name, value, error)
     if known_false((value > -float("inf")) & (value < float("inf"))):
         raise error(f"{name} must be finite, got {shown_numbers(value)}")
@@ -139,15 +107,7 @@ def require_finite(name: str, value: float | Tensor, error: type[StakesError] = 
 def require_below(
     name: str, value: float | Tensor, other_name: str, other: float | Tensor, error: type[StakesError] = SettingError
 ) -> None:
-    """Raise unless two numbers, or two tensors number by number, are finite and the first is below the second.
-
-    Args:
-        name: What the message calls the first.
-        value: The number that must be the smaller one.
-        other_name: What the message calls the second.
-        other: The number that must be the larger one.
-        error: The class of the error.
-    """
+    """Raise unless two numbers, or two tensors number by number, are finite and the first is below the second."""
     require_finite(name, value, error)
     require_finite(other_name, other, error)
     if known_false(value < other):
@@ -161,14 +121,7 @@ def require_decision_weight(
     expected: str = "lie in [0, 1]",
     error: type[StakesError] = SettingError,
 ) -> None:
-    """Raise unless the value is a decision weight: a number from 0 to 1, or a tensor of such numbers.
-
-    Args:
-        value: What came.
-        name: What the message calls it.
-        expected: What the message says it must do; "be auto or lie in [0, 1]" where a word is allowed beside a number.
-        error: The class of the error.
-    """
+    """Raise unless the value is a decision weight: a number from 0 to 1, or a tensor of such numbers."""
     if isinstance(value, Real) and not isinstance(value, bool):
         fits = 0 <= float(value) <= 1
     else:
@@ -178,60 +131,32 @@ def require_decision_weight(
 
 
 def require_count(name: str, value: object, least: int = 1) -> None:
-    """Raise unless the value is a whole number of at least `least`.
-
-    Args:
-        name: What the message calls it.
-        value: What came.
-        least: The smallest number that passes.
-    """
+    """Raise unless the value is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise SettingError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def require_counts(**counts: int) -> None:
-    """Raise unless every one of these is a whole number of at least 1.
-
-    Args:
-        counts: The numbers by the names that a message calls them.
-    """
+    """Raise unless every one of these is a whole number of at least 1."""
     for name, count in counts.items():
         require_count(name, count)
 
 
 def whole_number(name: str, value: object, least: int = 1) -> int:
-    """The value as a whole number of Python, also where it is one of numpy, as grids of parameters have them.
-
-    Args:
-        name: What the message calls it.
-        value: What came.
-        least: The smallest number that passes.
-    """
+    """The value as a whole number of Python, also where it is one of numpy, as grids of parameters have them."""
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
     require_count(name, number, least)
     return cast(int, number)
 
 
 def require_one_of(name: str, value: str, choices: tuple[str, ...], error: type[StakesError] = SettingError) -> None:
-    """Raise unless the value is one of the choices.
-
-    Args:
-        name: What the message calls it.
-        value: What came.
-        choices: The words that pass.
-        error: The class of the error.
-    """
+    """Raise unless the value is one of the choices."""
     if value not in choices:
         raise error(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def check_samples(samples: Tensor, name: str = "samples") -> None:
-    """Raise unless this is a floating tensor (..., M, D) with at least one member and one outcome.
-
-    Args:
-        samples: What came as members.
-        name: What the message calls it.
-    """
+    """Raise unless this is a floating tensor (..., M, D) with at least one member and one outcome."""
     if not isinstance(samples, Tensor):
         raise ShapeError(f"{name} must be a torch.Tensor of shape (..., M, D), got {type(samples).__name__}")
     if not samples.is_floating_point():
@@ -243,13 +168,7 @@ def check_samples(samples: Tensor, name: str = "samples") -> None:
 
 
 def check_outcome(outcome: Tensor, samples: Tensor, name: str = "outcome") -> None:
-    """Raise unless this is a floating tensor whose shape (..., D) fits the members.
-
-    Args:
-        outcome: What came as outcomes.
-        samples: Members (..., M, D) that they must fit.
-        name: What the message calls the outcomes.
-    """
+    """Raise unless this is a floating tensor whose shape (..., D) fits the members."""
     if not isinstance(outcome, Tensor):
         raise ShapeError(f"{name} must be a torch.Tensor of shape (..., D), got {type(outcome).__name__}")
     if not outcome.is_floating_point():
@@ -262,13 +181,7 @@ def check_outcome(outcome: Tensor, samples: Tensor, name: str = "outcome") -> No
 
 
 def check_finite(tensor: Tensor, name: str, wanted: bool | None = None) -> None:
-    """Raise if the tensor holds NaN or infinity.
-
-    Args:
-        tensor: What came.
-        name: What the message calls it.
-        wanted: True always looks, False never; None looks only where `known_on_host` would.
-    """
+    """Raise if the tensor holds NaN or infinity."""
     if wanted is False or (wanted is None and tensor.device.type != "cpu"):
         return
     total = tensor.detach().sum()  # NaN and infinity come through; so does a sum that overflows, hence the count
@@ -278,12 +191,7 @@ def check_finite(tensor: Tensor, name: str, wanted: bool | None = None) -> None:
 
 
 def prepared_pair(samples: Tensor, outcome: Tensor) -> tuple[Tensor, Tensor]:
-    """Members and outcomes as a scoring rule takes them: checked, of one type, in float32 at least.
-
-    Args:
-        samples: Members (..., M, D).
-        outcome: Outcomes (..., D).
-    """
+    """Members and outcomes as a scoring rule takes them: checked, of one type, in float32 at least."""
     check_samples(samples)
     check_outcome(outcome, samples)
     check_finite(samples, "samples")

@@ -9,11 +9,7 @@ from stakes.errors import StakesError, short_line
 
 
 class StatusLines:
-    """Writes one sentence at a time.
-
-    Args:
-        quiet: Write nothing at all.
-    """
+    """Writes one sentence at a time."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -47,9 +43,6 @@ def exit_code_of(command: Callable[[], object]) -> int:
     """Run a command and return 0, 2 for what the user can mend, or 130 for an interruption.
 
     A fault of stakes itself keeps its traceback.
-
-    Args:
-        command: What to run; what it returns is not looked at.
     """
     try:
         command()
@@ -67,12 +60,7 @@ def exit_code_of(command: Callable[[], object]) -> int:
 
 
 def complain(sentence: str, code: int) -> int:
-    """Say what is wrong in one line, and return the exit code.
-
-    Args:
-        sentence: What is wrong.
-        code: The exit code.
-    """
+    """Say what is wrong in one line, and return the exit code."""
     sys.stderr.write(f"stakes: {short_line(sentence)}\n")
     return code
 

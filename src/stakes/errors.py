@@ -106,10 +106,6 @@ def did_you_mean(wrong: str, known: Sequence[str]) -> str:
 
     >>> did_you_mean("TEMP", ["load", "temp"]), did_you_mean("x", ["load", "temp"])
     ("did you mean 'temp'?", 'there are load, temp')
-
-    Args:
-        wrong: The name that was given.
-        known: The names that there are.
     """
     small = {name.casefold(): name for name in known}
     wanted = wrong.casefold()
@@ -122,9 +118,6 @@ def listed(names: Sequence[str]) -> str:
 
     >>> listed(["load", "temp"]), listed(["x"] * 1050)[-19:]
     ('load, temp', 'x, x and 1,000 more')
-
-    Args:
-        names: Names as a message shows them.
     """
     more = len(names) - _LISTED
     return ", ".join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
@@ -135,9 +128,6 @@ def names_text(names: Sequence[str]) -> str:
 
     >>> names_text([f"h{hour:02}" for hour in range(24)]), names_text(["north", "south"])
     ('h00 ... h23 (24)', 'north, south')
-
-    Args:
-        names: Names as a message shows them.
     """
     if len(names) <= _IN_A_ROW:
         return listed(names)
@@ -153,10 +143,6 @@ def nearest_hint(wrong: str, known: Sequence[str]) -> str:
 
     >>> nearest_hint("TEMP", ["load", "temp"]), nearest_hint("x", ["load", "temp"])
     ("; did you mean 'temp'?", '')
-
-    Args:
-        wrong: The name that was given.
-        known: The names that there are.
     """
     hint = did_you_mean(wrong, known)
     return f"; {hint}" if hint.startswith("did you mean") else ""
@@ -169,11 +155,7 @@ def _near(wanted: str, names: Sequence[str]) -> list[str]:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, without line breaks; its type where it says nothing.
-
-    Args:
-        error: Any error.
-    """
+    """What an error says, without line breaks; its type where it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -182,9 +164,6 @@ def short_line(sentence: str) -> str:
 
     >>> short_line("the column 'a\x1b[2J'\nis " + "far " * 1000)[:36]
     "the column 'a\\x1b[2J' is far far far"
-
-    Args:
-        sentence: What a message says, names and values of a user's file among it.
     """
     start = " ".join(sentence.split())[: _LONGEST_LINE + 1]
     line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in start)

@@ -38,12 +38,7 @@ _DOCUMENT = re.compile(rb'\{"sha256":"([0-9a-f]{64})","payload":(.*)\}\n', re.DO
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put the content at the path: a crash leaves the old file or the new one, whole.
-
-    Args:
-        path: The file; its folder is made if need be, and a link is replaced, not followed.
-        content: All its bytes.
-    """
+    """Put the content at the path: a crash leaves the old file or the new one, whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(8).hex()}.tmp")
     try:
         _make_folder(path.parent)
@@ -62,32 +57,17 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file, atomically and with its SHA-256.
-
-    Args:
-        path: The file.
-        value: What JSON can hold: text keys, lists and no tuples, None for NaN.
-    """
+    """Write a JSON file, atomically and with its SHA-256."""
     write_atomically(path, json_document(str(path), value))
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` wrote; anything else is refused.
-
-    Args:
-        path: The file, which may be damaged or hostile.
-    """
+    """What `write_json` wrote; anything else is refused."""
     return parse_json(str(path), read_bytes(path, JSON_LIMIT))
 
 
 def parse_json(source: str, content: bytes, checked: bool = False) -> Any:
-    """The value in the bytes that `write_json` wrote; anything else is refused.
-
-    Args:
-        source: Where the bytes come from; it begins the message of an error.
-        content: The bytes, which may be damaged or hostile.
-        checked: Whether another SHA-256 of all the bytes was seen to be right, so that their own need not be.
-    """
+    """The value in the bytes that `write_json` wrote; anything else is refused."""
     document = _DOCUMENT.fullmatch(content)
     if not document:
         raise CheckpointError(f"{source} is damaged: it must be one JSON object of sha256 and payload")
@@ -104,12 +84,7 @@ def parse_json(source: str, content: bytes, checked: bool = False) -> Any:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """All bytes of a regular file; links are not followed, a pipe does not block.
-
-    Args:
-        path: The file.
-        limit: How many bytes it may have; a larger one is refused unread.
-    """
+    """All bytes of a regular file; links are not followed, a pipe does not block."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             raise CheckpointError(f"{path} {_NOT_REGULAR}")
@@ -122,11 +97,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def is_pipe_or_device(path: str | Path) -> bool:
-    """Whether what is there is neither a file nor a folder: a pipe is waited for, and a device may have no end.
-
-    Args:
-        path: The path, behind which there may be nothing.
-    """
+    """Whether what is there is neither a file nor a folder: a pipe is waited for, and a device may have no end."""
     return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
@@ -134,21 +105,13 @@ def unpacked_limit(packed: int) -> int:
     """How many bytes a packed file may unpack to: 256 MiB, or 20 times its own size if that is more.
 
     Tables of numbers unpack to a few times their size, a file made to fill the memory to a thousand times.
-
-    Args:
-        packed: How many bytes the file has.
     """
     return max(_UNPACKED, _PACKED_TIMES * packed)
 
 
 @contextmanager
 def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold a folder so that no second process trains in it; the system lets go of it when the process ends.
-
-    Args:
-        folder: The folder, made if need be.
-        patience: How many seconds to wait for a process that is about to end.
-    """
+    """Hold a folder so that no second process trains in it; the system lets go of it when the process ends."""
     try:
         import fcntl
     except ImportError:  # not on this system
@@ -168,11 +131,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """See that the names in a folder outlive a power cut.
-
-    Args:
-        folder: The folder in which a file was made, renamed or deleted.
-    """
+    """See that the names in a folder outlive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -181,11 +140,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def content_digest(path: Path) -> str:
-    """The SHA-256 of a file, or of the names and contents of all files in a folder.
-
-    Args:
-        path: The file or folder.
-    """
+    """The SHA-256 of a file, or of the names and contents of all files in a folder."""
     digest = hashlib.sha256()
     folder = path.is_dir()
     for file in sorted(path.rglob("*")) if folder else [path]:
@@ -200,24 +155,13 @@ def content_digest(path: Path) -> str:
 
 
 def check_sha256(source: str, content: bytes, expected: str) -> None:
-    """Raise if the content has another SHA-256.
-
-    Args:
-        source: Where the content comes from; it begins the message.
-        content: The bytes.
-        expected: The SHA-256 that they must have, in hexadecimal digits.
-    """
+    """Raise if the content has another SHA-256."""
     if (sha256 := hashlib.sha256(content).hexdigest()) != expected:
         raise CheckpointError(f"{source} is damaged: its SHA-256 is {sha256}, not {short_ascii(expected)}")
 
 
 def json_document(source: str, value: Any) -> bytes:
-    """The bytes that `write_json` writes.
-
-    Args:
-        source: What they are for; it begins the message of an error.
-        value: What JSON can hold: text keys, lists and no tuples, None for NaN.
-    """
+    """The bytes that `write_json` writes."""
     try:
         payload = canonical_json(value).encode()
         if json.loads(payload) != value:
@@ -232,20 +176,12 @@ def json_document(source: str, value: Any) -> bytes:
 
 
 def canonical_json(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no spaces.
-
-    Args:
-        value: What JSON can hold.
-    """
+    """The one JSON text of a value: sorted keys, no spaces."""
     return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def short_ascii(value: Any) -> str:
-    """The value in ASCII, cut: what a hostile file holds neither floods a message nor steers a terminal.
-
-    Args:
-        value: Anything; its `repr` is shown.
-    """
+    """The value in ASCII, cut: what a hostile file holds neither floods a message nor steers a terminal."""
     text = ascii(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
 

@@ -32,9 +32,6 @@ def to_plain(value: object) -> Any:
     """Settings as JSON and TOML hold them: dicts, lists, texts, numbers, None; `from_plain` reads them back.
 
     A dataclass is written by its `telling_fields`.
-
-    Args:
-        value: A dataclass, or a mapping, tuple, list, path or single value within one.
     """
     if is_dataclass(value) and not isinstance(value, type):
         name = _name_of(type(value))
@@ -55,9 +52,6 @@ def telling_fields(value: object) -> list[str]:
     """The fields by which settings are told apart: all but those of a later version that stand at their default.
 
     The metadata of such a field say {"later": True}: settings from before it was there are the same, and hash alike.
-
-    Args:
-        value: A dataclass.
     """
     every = [field for field in fields(cast(Any, value)) if field.init]
     return [
@@ -79,12 +73,6 @@ def from_plain(kind: type[T], value: object, where: str = "", registry: Registry
     >>> from_plain(Training, {"epochs": "many"}, "training")
     Traceback (most recent call last):
     stakes.errors.SettingError: training.epochs must be a whole number, got 'many'
-
-    Args:
-        kind: The dataclass or annotation.
-        value: Dicts, lists, texts, numbers and None, as a file holds them.
-        where: The place of the value, dotted; it begins the message of an error.
-        registry: The dataclasses that may stand for a protocol or base class; None where there are none.
     """
     return _Reader(registry or {}).read(kind, value, where)
 
@@ -98,11 +86,7 @@ class JsonText:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote; anything else is refused.
-
-        Args:
-            text: The JSON text.
-        """
+        """What `to_json` wrote; anything else is refused."""
         try:
             values = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
@@ -111,11 +95,7 @@ class JsonText:
 
 
 def canonical_text(value: object) -> str:
-    """JSON that is the same for equal settings, to be hashed: sorted keys, no spaces, 2.0 and -0.0 as 2 and 0.
-
-    Args:
-        value: Anything that `to_plain` takes.
-    """
+    """JSON that is the same for equal settings, to be hashed: sorted keys, no spaces, 2.0 and -0.0 as 2 and 0."""
     plain = to_plain(value)
     try:
         text = json.dumps(plain, allow_nan=False)
@@ -129,11 +109,6 @@ def set_dotted(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any
 
     >>> set_dotted({"task": "wind", "seed": 1}, "task.penalty", 3.0)
     {'task': {'name': 'wind', 'penalty': 3.0}, 'seed': 1}
-
-    Args:
-        values: A table of settings, which stays as it is.
-        key: Names joined by dots; tables that are not there are made.
-        value: The setting's new value.
     """
     *path, last = parts = key.split(".")
     if not all(parts):
@@ -309,11 +284,7 @@ def _listed(choices: Iterable[Any]) -> str:
 
 
 def shown(value: object) -> str:
-    """The value on one short line; containers and endless numbers by their size, since repr may fail on them.
-
-    Args:
-        value: Anything that came in place of a setting.
-    """
+    """The value on one short line; containers and endless numbers by their size, since repr may fail on them."""
     if isinstance(value, (Mapping, list, tuple)):
         return f"a {'table' if isinstance(value, Mapping) else 'list'} of {len(value)}"
     if isinstance(value, int) and value.bit_length() > 64:
@@ -348,11 +319,7 @@ _DEEPEST = 50  # tables within tables of a file; far from Python's recursion lim
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:
-    """The table that a .toml or .json file of at most 1 MiB holds, such as the settings.json of a run folder.
-
-    Args:
-        path: The file, which may be damaged or hostile.
-    """
+    """The table that a .toml or .json file of at most 1 MiB holds, such as the settings.json of a run folder."""
     name = repr(str(path))
     try:
         text = _read_text(path, name)
@@ -414,11 +381,6 @@ def json_value(value: object) -> Any:
 
     >>> json_value({"share": np.float32(0.5), "worst": math.nan, "at": Path("a/b")})
     {'share': 0.5, 'worst': None, 'at': 'a/b'}
-
-    Args:
-        value: Any nesting of numbers, texts, paths, times, None, mappings with texts as keys, lists, tuples, arrays,
-            tables and dataclasses of settings. A cell of a table may be anything: it is its text where JSON has no
-            other form for it, as in a CSV file.
     """
     if isinstance(value, pd.DataFrame):
         columns = [str(column) for column in value.columns]

@@ -18,11 +18,6 @@ def number_text(value: float, digits: int = 4, *, signed: bool = False) -> str:
 
     >>> number_text(0.123456), number_text(12345.6), number_text(0.0000123), number_text(1.61e-37)
     ('0.1235', '12,346', '0.0000123', '0')
-
-    Args:
-        value: The number; NaN is `MISSING`.
-        digits: How many digits are kept; what stands before the decimal point always is.
-        signed: Whether a positive number has a plus sign.
     """
     shown = _without_noise(value)
     decimals, few = (_decimals_for(abs(shown), count) for count in (digits, 4))
@@ -35,11 +30,6 @@ def fixed_text(value: float, decimals: int | None, *, signed: bool = False) -> s
 
     >>> fixed_text(12345.678, 1), fixed_text(-0.001, 2), fixed_text(0.25, 2, signed=True), fixed_text(1.2e-11, None)
     ('12,345.7', '0.00', '+0.25', '1.2e-11')
-
-    Args:
-        value: The number; NaN is `MISSING`.
-        decimals: How many; None, as of `shared_decimals`, for a number that is only readable with a power of ten.
-        signed: Whether a positive number has a plus sign.
     """
     if math.isnan(value):
         return MISSING
@@ -54,10 +44,6 @@ def shared_decimals(values: Iterable[float], digits: int = 3) -> int | None:
 
     >>> shared_decimals([0.5, -12.3]), shared_decimals([1e-5]), shared_decimals([1e-11])
     (1, 7, None)
-
-    Args:
-        values: The numbers; those that are zero or not finite do not count.
-        digits: How many digits the largest has at least.
     """
     largest = _without_noise(_largest(values))
     decimals = _decimals_for(largest, digits)
@@ -69,11 +55,6 @@ def amount_text(value: float, unit: str = "", *, beside: Iterable[float] = ()) -
 
     >>> amount_text(12345.678, "EUR"), amount_text(-0.12), amount_text(2e-6, "EUR", beside=[12.5])
     ('12,346 EUR', '-0.120', '0 EUR')
-
-    Args:
-        value: The amount.
-        unit: What is written after it.
-        beside: Other amounts of the same unit: beside them, less than a millionth of the largest is zero.
     """
     shown = _without_noise(value, beside)
     return f"{fixed_text(shown, shared_decimals([shown]))} {unit}".rstrip()
@@ -84,12 +65,6 @@ def interval_text(mean: float, low: float, high: float, decimals: int | None = N
 
     >>> interval_text(-0.12, -0.2, -0.05), interval_text(-0.12, -0.2, 0.0, decimals=2)
     ('-0.120 [-0.200, -0.050]', '-0.12 [-0.20, 0.00]')
-
-    Args:
-        mean: The mean.
-        low: The lower end of its interval; NaN where there is no interval.
-        high: The upper end.
-        decimals: How many decimals; None for those of `shared_decimals`.
     """
     shared = shared_decimals([mean, low, high]) if decimals is None else decimals
     texts = [fixed_text(value, shared) for value in (mean, low, high)]
@@ -103,11 +78,6 @@ def signed_interval_text(change: tuple[float, float, float], digits: int = 3, *,
     ('-2,738 [-3,889, 0]', '+0.12 [+0.1, +0.15]')
     >>> signed_interval_text((2e-9, -1e-9, 5e-9), beside=[12.5])
     '0 [0, 0]'
-
-    Args:
-        change: The mean change, and the lower and the upper end of its interval; NaN where there is none.
-        digits: How many digits each has.
-        beside: What has changed, in the same unit: beside it, less than a millionth of the largest is zero.
     """
     mean, low, high = _signed(change, digits, beside)
     return mean if math.isnan(change[1]) else f"{mean} [{low}, {high}]"
@@ -118,9 +88,6 @@ def change_text(change: tuple[float, float, float]) -> str:
 
     >>> change_text((-2738.2, -3889.0, -0.5))
     '-2,738, 95 % interval -3,889 to -0.5'
-
-    Args:
-        change: The mean change, and the lower and the upper end of its interval; NaN where there is none.
     """
     mean, low, high = _signed(change, 3)
     return (
@@ -133,10 +100,6 @@ def count_text(count: int, what: str) -> str:
 
     >>> count_text(1200, "case"), count_text(1, "case")
     ('1,200 cases', '1 case')
-
-    Args:
-        count: How many there are.
-        what: What they are, one of them.
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
@@ -148,9 +111,6 @@ def column_texts(values: Sequence[float]) -> list[str]:
 
     >>> column_texts([12.5, 0.25]), column_texts([12345.6, 20.0, 1e-9])
     (['12.50', '0.25'], ['12,346', '20', '0'])
-
-    Args:
-        values: The numbers, all of the same unit; NaN is `MISSING`.
     """
     numbers = [_without_noise(value, values) for value in values]
     decimals = shared_decimals(numbers, digits=4)
@@ -168,9 +128,6 @@ def tick_texts(ticks: Sequence[float]) -> list[str]:
 
     >>> tick_texts([-1e-17, 0.25, 0.5]), tick_texts([100000.0, 100002.5])
     (['0.00', '0.25', '0.50'], ['100,000.0', '100,002.5'])
-
-    Args:
-        ticks: Where the ticks are, in increasing order.
     """
     step = min((right - left for left, right in pairwise(ticks)), default=_largest(ticks))
     numbers = [0.0 if abs(tick) < _ZERO_BESIDE * step else float(tick) for tick in ticks]
@@ -216,9 +173,6 @@ def label_numbers(labels: Sequence[str]) -> list[float] | None:
 
     >>> label_numbers(["h0", "h10", "h2"]), label_numbers(["-1", "0.5"]), label_numbers(["north", "west"])
     ([0.0, 10.0, 2.0], [-1.0, 0.5], None)
-
-    Args:
-        labels: The names of outcomes.
     """
     if all(_PLAIN.fullmatch(label) for label in labels):
         numbers = [float(label) for label in labels]
@@ -241,9 +195,6 @@ def number_order(labels: Sequence[str]) -> list[int] | None:
 
     >>> number_order(["h0", "h10", "h2"]), number_order(["h22", "h23", "h0"]), number_order(["b", "a"])
     ([0, 2, 1], None, None)
-
-    Args:
-        labels: The names of outcomes, as a file has them.
     """
     numbers = label_numbers(labels)
     if numbers is None or past_midnight(numbers):
@@ -253,11 +204,7 @@ def number_order(labels: Sequence[str]) -> list[int] | None:
 
 
 def past_midnight(numbers: Sequence[float]) -> bool:
-    """Whether numbers count up in equal steps, but begin anew once, as the hours of a clock do at midnight.
-
-    Args:
-        numbers: The numbers of labels, in their order.
-    """
+    """Whether numbers count up in equal steps, but begin anew once, as the hours of a clock do at midnight."""
     steps = [after - before for before, after in pairwise(numbers)]
     up, down = {step for step in steps if step > 0}, [step for step in steps if step < 0]
     return len(up) == len(down) == 1 and up.pop() - down[0] in _DAYS
@@ -268,8 +215,5 @@ def shortened(names: Sequence[str]) -> str:
 
     >>> shortened(["h0", "h1"]), shortened([f"h{hour}" for hour in range(24)])
     ('h0, h1', 'h0, h1, h2, ... h23')
-
-    Args:
-        names: Names as a message shows them.
     """
     return ", ".join(names if len(names) <= _IN_FULL else [*names[:3], f"... {names[-1]}"])

@@ -41,16 +41,11 @@ class GradientMass:
     """Where the decision gradient acts: for bins of the members' value, the share of members and of |d a*/d y_m|.
 
     A bin whose `gradient_share` is near zero gets no help from the decision term, whatever the weight.
-
-    Attributes:
-        edges: Edges (bins + 1,) of the bins, in the outcome's unit; a member counts by its mean over the sites.
-        member_share: Share (bins,) of the members that lie in each bin.
-        gradient_share: Share (bins,) of the sum of |d a*/d y_m| that falls on them.
     """
 
-    edges: Tensor
-    member_share: Tensor
-    gradient_share: Tensor
+    edges: Tensor  # edges (bins + 1,) of the bins, in the outcome's unit; a member counts by its mean over the sites
+    member_share: Tensor  # share (bins,) of the members that lie in each bin
+    gradient_share: Tensor  # share (bins,) of the sum of |d a*/d y_m| that falls on them
 
 
 @dataclass(frozen=True)
@@ -306,17 +301,11 @@ _CURVED = -1e-9  # of the largest eigenvalue: what is no curvature downwards but
 
 
 class CheckedLimit(NamedTuple):
-    """The limits of one parameter, such as all ramps of a day.
+    """The limits of one parameter, such as all ramps of a day."""
 
-    Attributes:
-        kind: The parameter.
-        share: Share of the sets, from 0 to 1, in which one of them binds.
-        saved: What one unit more of it, allowed everywhere, would save on average, in the cost's unit.
-    """
-
-    kind: str
-    share: float
-    saved: float
+    kind: str  # the parameter
+    share: float  # share of the sets, from 0 to 1, in which one of them binds
+    saved: float  # what one unit more of it, allowed everywhere, would save on average, in the cost's unit
 
 
 @dataclass(frozen=True)
@@ -460,10 +449,6 @@ def lacks_gradient(cost: Cost, samples: Tensor) -> bool:
     """Whether the best action of a decision with many parts moves with no member, so that training learns nothing.
 
     That of one number is not looked at: False.
-
-    Args:
-        cost: Of one decision maker.
-        samples: Sets of members (N, M, D), as a forecast would have them.
     """
     if not isinstance(cost, ProgramCost | PartsCost):
         return False

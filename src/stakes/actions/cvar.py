@@ -40,13 +40,7 @@ class _Tail(NamedTuple):
 
 
 def tail_weights(costs: Tensor, shares: Tensor, level: float) -> _Tail:
-    """What each member weighs in the conditional value at risk, and which one is at the threshold.
-
-    Args:
-        costs: What the members cost, (M, ...).
-        shares: What they weigh in the mean, (M, ...), adding up to 1.
-        level: The share of them below the threshold.
-    """
+    """What each member weighs in the conditional value at risk, and which one is at the threshold."""
     order = costs.argsort(dim=0, stable=True)
     each = shares.gather(0, order)
     up_to = each.cumsum(0)
@@ -56,15 +50,7 @@ def tail_weights(costs: Tensor, shares: Tensor, level: float) -> _Tail:
 
 
 def with_threshold(action: Tensor, costs: Tensor, weights: Tensor | None, level: float, solved: Tensor) -> Tensor:
-    """Actions and their threshold, (..., A + 1): the lowest of the best ones, with its gradient where it is solved.
-
-    Args:
-        action: Actions (..., A).
-        costs: What they cost at the members, (M, ...).
-        weights: What each member weighs, (..., M); None where all count alike.
-        level: The share of the members below the threshold.
-        solved: Whether the actions are the best ones, (...), bool.
-    """
+    """Actions and their threshold, (..., A + 1): the lowest of the best ones, with its gradient where it is solved."""
     place = tail_weights(costs.detach(), _shares(costs.detach(), weights), level).place
     threshold = costs.gather(0, place)[0]
     return torch.cat([action, torch.where(solved, threshold, threshold.detach())[..., None]], -1)
@@ -78,28 +64,15 @@ def _shares(costs: Tensor, weights: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True)
 class TailSearch:
-    """How the best scalar action is found.
+    """How the best scalar action is found."""
 
-    Attributes:
-        cost: The plain cost, convex in the action.
-        level: The share of the members below the threshold, between 0 and 1.
-        mix: The share of the conditional value at risk in what is minimised.
-        solver: The outer search; None for as many steps as bring halved brackets to a kink.
-    """
-
-    cost: Cost
-    level: float
-    mix: float
-    solver: Solver | None = None
+    cost: Cost  # the plain cost, convex in the action
+    level: float  # the share of the members below the threshold, between 0 and 1
+    mix: float  # the share of the conditional value at risk in what is minimised
+    solver: Solver | None = None  # the outer search; None for as many steps as bring halved brackets to a kink
 
     def __call__(self, samples: Tensor, weights: Tensor | None, *, gradient: bool = False) -> ProgramAction:
-        """The best action of each forecast and its threshold, (..., 2).
-
-        Args:
-            samples: Members (..., M, D), in double precision.
-            weights: What each member weighs, (..., M); None where all count alike.
-            gradient: Whether actions are to be differentiable in the members.
-        """
+        """The best action of each forecast and its threshold, (..., 2)."""
         with torch.no_grad():
             members = samples.detach()
             best, jacobian = self._best(members, _shares(members.movedim(-2, 0)[..., 0], weights))
@@ -175,11 +148,7 @@ class LinearRecourseCost(ProgramCost, Protocol):
     """A program that knows what it leaves out of the cost: what a conditional value at risk needs."""
 
     def fixed_cost(self, outcome: Tensor) -> Tensor:
-        """What no action changes of the cost, beside that of the program, (...).
-
-        Args:
-            outcome: Outcomes (..., D).
-        """
+        """What no action changes of the cost, beside that of the program, (...)."""
         ...
 
 
@@ -360,20 +329,12 @@ def _require_linear_words(cost: Cost, program: ScenarioProgram) -> None:
 
 
 def risk_of(cost: Cost) -> CVaRCost | None:
-    """The aversion to risk that a cost is, or has inside, as one from a user's file may; None without any.
-
-    Args:
-        cost: Any cost.
-    """
+    """The aversion to risk that a cost is, or has inside, as one from a user's file may; None without any."""
     inner = cost if isinstance(cost, CVaRCost) else getattr(cost, "cost", None)
     return inner if isinstance(inner, CVaRCost) else None
 
 
 def plain_cost_of(cost: Cost) -> Cost:
-    """The same decision without its aversion to risk.
-
-    Args:
-        cost: Any cost.
-    """
+    """The same decision without its aversion to risk."""
     risk = risk_of(cost)
     return cost if risk is None else risk.cost

@@ -12,19 +12,12 @@ from stakes.programs.convex_actions import ConvexCost, Limits
 
 @dataclass(frozen=True)
 class FunctionCost:
-    """A torch function of action and outcome as a cost; see `cost_function`.
+    """A torch function of action and outcome as a cost; see `cost_function`."""
 
-    Attributes:
-        function: f(action, outcome), as in `cost_function`.
-        lower: The least action that can be taken.
-        upper: The largest action that can be taken.
-        convex: Whether the author says that the cost is convex in the action.
-    """
-
-    function: Callable[[Tensor, Tensor], Tensor]
-    lower: Parameter
-    upper: Parameter
-    convex: bool = False
+    function: Callable[[Tensor, Tensor], Tensor]  # f(action, outcome), as in `cost_function`
+    lower: Parameter  # the least action that can be taken
+    upper: Parameter  # the largest action that can be taken
+    convex: bool = False  # whether the author says that the cost is convex in the action
 
     def __post_init__(self) -> None:
         if not callable(self.function):

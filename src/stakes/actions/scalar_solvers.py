@@ -12,16 +12,10 @@ from stakes.errors import CostError
 
 
 class Located(NamedTuple):
-    """What a solver returns for each row (...).
+    """What a solver returns for each row (...)."""
 
-    Attributes:
-        action: Where it stopped, (...).
-        sound: Whether f, at the actions that were scanned, varies, and falls and then only rises, (...), bool.
-        typical_curvature: f'' around the minimum as the scan sees it, (...): the yardstick for a curvature near zero.
-    """
-
-    action: Tensor
-    sound: Tensor
+    action: Tensor  # where it stopped, (...)
+    sound: Tensor  # whether f, at the actions that were scanned, varies, and falls and then only rises, (...), bool
     typical_curvature: Tensor
 
 
@@ -200,14 +194,7 @@ ACTIONS_LOOKED_AT = _INTERVALS + 1 + _VALLEYS * _ROUNDS * (_PARTS - 1)
 
 
 def thorough_search(f: ExpectedCost, lower: Tensor, upper: Tensor, places: Tensor) -> Located:
-    """The best action of many, refined, row by row; `sound` says that all of them together show one valley.
-
-    Args:
-        f: Expected costs (...) of actions (...), each row its own function.
-        lower: Lower bounds (...).
-        upper: Upper bounds (...).
-        places: Where minima are likely, (..., M): the members, in the action's unit.
-    """
+    """The best action of many, refined, row by row; `sound` says that all of them together show one valley."""
     grid, values = _values_on_grid(f, lower, upper, places)
     width = upper - lower
     action = _deepest(f, grid, values)
@@ -236,11 +223,6 @@ def spot_check_convexity(f: ExpectedCost, lower: Tensor, upper: Tensor) -> None:
     """Raise where f, evaluated at a few equally spaced actions, is seen not to be convex; that it is, is not proven.
 
     It does not look in compiled or vmapped code, nor on an accelerator.
-
-    Args:
-        f: Expected costs (...) of actions (...), in double precision.
-        lower: Lower bounds (...).
-        upper: Upper bounds (...).
     """
     grid = _equally_spaced(lower, upper, _CHECKED_INTERVALS)
     values = torch.stack([f(action) for action in grid])

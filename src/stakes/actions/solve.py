@@ -20,26 +20,14 @@ from stakes.programs.vector_actions import PartsCost, ProgramAction, ProgramCost
 
 
 def expected_cost_of(cost: Cost, samples: Tensor, weights: Tensor | None) -> ExpectedCost:
-    """Expected costs (...) of actions (...).
-
-    Args:
-        cost: What an action costs at an outcome.
-        samples: Members (..., M, D).
-        weights: Multiples of an equal share, (..., M); None where all members count alike.
-    """
+    """Expected costs (...) of actions (...)."""
     members = samples.movedim(-2, 0).contiguous()  # (M, ..., D); one copy, and every evaluation runs along the cases
     shares = None if weights is None else weights.movedim(-1, 0).contiguous()  # (M, ...)
     return lambda action: mean_of_members(member_costs(cost, action, members), shares, 0)
 
 
 def member_costs(cost: Cost, action: Tensor, members: Tensor) -> Tensor:
-    """What scalar actions cost at each member, (M, ...).
-
-    Args:
-        cost: What an action costs at an outcome.
-        action: Actions (...).
-        members: Members (M, ..., D).
-    """
+    """What scalar actions cost at each member, (M, ...)."""
     costs, shape = cost(action[..., None], members), members.shape[:-1]
     if not isinstance(costs, Tensor) or costs.shape != shape:
         came = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
@@ -51,12 +39,7 @@ def member_costs(cost: Cost, action: Tensor, members: Tensor) -> Tensor:
 
 
 def case_bounds(cost: Cost, samples: Tensor) -> tuple[Tensor, Tensor]:
-    """Lower and upper bound of each case, (...).
-
-    Args:
-        cost: Whose bounds these are.
-        samples: Members (..., M, D).
-    """
+    """Lower and upper bound of each case, (...)."""
     blank = samples[..., 0, 0]
     lower, upper = (
         bound.to(blank.dtype).expand_as(blank) if isinstance(bound, Tensor) else torch.full_like(blank, bound)
@@ -66,14 +49,7 @@ def case_bounds(cost: Cost, samples: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def expected_cost_of_parts(cost: Cost, best: ProgramAction, members: Tensor, shares: Tensor | None) -> Tensor:
-    """Expected costs (...) of the best actions: as their program says it, where all are solved and it says all.
-
-    Args:
-        cost: The decision.
-        best: Its best actions (..., A), in double precision: rounded ones may break limits.
-        members: Members (M, ..., D), likewise.
-        shares: What each of them weighs, (M, ...), as multiples of an equal share; None where all count alike.
-    """
+    """Expected costs (...) of the best actions: as their program says it, where all are solved and it says all."""
     fixed_cost = getattr(cost, "fixed_cost", None)
     if best.objective is not None and fixed_cost is not None and known_on_host(best.solved.all()):
         return best.objective + mean_of_members(fixed_cost(members), shares, 0)
@@ -87,13 +63,7 @@ Slope = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def slope_with_rounding(cost: Cost, samples: Tensor, weights: Tensor | None) -> Slope:
-    """The slope of the expected cost, and the rounding of the sum of the members' own slopes at the same action.
-
-    Args:
-        cost: What an action costs at an outcome.
-        samples: Members (..., M, D).
-        weights: Multiples of an equal share, (..., M); None where all members count alike.
-    """
+    """The slope of the expected cost, and the rounding of the sum of the members' own slopes at the same action."""
     members = samples.movedim(-2, 0).contiguous()
     shares = None if weights is None else weights.movedim(-1, 0).contiguous()
 
@@ -106,14 +76,8 @@ def slope_with_rounding(cost: Cost, samples: Tensor, weights: Tensor | None) -> 
 
 
 def is_enclosed(slope: Slope, action: Tensor, distance: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """Whether, within a distance of the action, f falls before and rises after it, or a bound comes first, (...), bool.
-
-    Args:
-        slope: The slope of f, and the largest one that counts as none.
-        action: Actions (...).
-        distance: How far from them f is looked at, (...).
-        lower: Lower bounds (...).
-        upper: Upper bounds (...).
+    """Whether, within a distance of the action, f falls before and rises after it, or a bound comes
+    first, (...), bool.
     """
     before, after = action - distance, action + distance
     left, left_rounding = slope(torch.maximum(before, lower))
@@ -124,15 +88,7 @@ def is_enclosed(slope: Slope, action: Tensor, distance: Tensor, lower: Tensor, u
 def interior_and_residual(
     action: Tensor, slope: Tensor, curvature: Tensor, lower: Tensor, upper: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Whether the action is interior, and its residual |f'|/H: none at a bound that the slope pushes against.
-
-    Args:
-        action: Actions (...).
-        slope: f' there, (...).
-        curvature: H = f'' there, (...).
-        lower: Lower bounds (...).
-        upper: Upper bounds (...).
-    """
+    """Whether the action is interior, and its residual |f'|/H: none at a bound that the slope pushes against."""
     pushed = ((action <= lower) & (slope >= 0)) | ((action >= upper) & (slope <= 0)) | (slope == 0)
     interior = (action > lower) & (action < upper)
     distance = torch.where(curvature < torch.inf, slope.abs() / curvature.clamp(min=0), torch.inf)
@@ -140,13 +96,8 @@ def interior_and_residual(
 
 
 def reach_of(tolerance: float, action: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """The largest residual that counts as none, (...): a share of the bounds' distance, or the rounding of the action.
-
-    Args:
-        tolerance: That share.
-        action: Actions (...).
-        lower: Lower bounds (...).
-        upper: Upper bounds (...).
+    """The largest residual that counts as none, (...): a share of the bounds' distance, or the rounding
+    of the action.
     """
     return torch.maximum(tolerance * (upper - lower), 8 * torch.finfo(action.dtype).eps * action.abs())
 
@@ -156,12 +107,6 @@ def bisected(slope: Slope, lower: Tensor, upper: Tensor, dtype: torch.dtype) -> 
 
     Halving goes by the numbers that there are, not by distance: it takes as many steps as the type has bits, however
     far apart the bounds and however near zero the action.
-
-    Args:
-        slope: The slope of f, which may be in a higher precision.
-        lower: Lower bounds (...).
-        upper: Upper bounds (...).
-        dtype: The type of the actions.
     """
     low, high = _place_of(lower.to(dtype)), _place_of(upper.to(dtype))
     for _ in range(torch.finfo(dtype).bits):
@@ -187,43 +132,23 @@ def _turned(bits: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class WalledCost:
-    """A cost of one number between walls.
+    """A cost of one number between walls."""
 
-    Attributes:
-        cost: The cost itself.
-        bounds: Where the walls stand, (...) each.
-        height: What the logarithms of the distances are multiplied by, (...).
-        lower: What no best action falls below, (...): a share of the way from one wall to the other.
-        upper: What no best action exceeds, (...).
-    """
-
-    cost: Cost
-    bounds: tuple[Tensor, Tensor]
-    height: Tensor
-    lower: Tensor
-    upper: Tensor
+    cost: Cost  # the cost itself
+    bounds: tuple[Tensor, Tensor]  # where the walls stand, (...) each
+    height: Tensor  # what the logarithms of the distances are multiplied by, (...)
+    lower: Tensor  # what no best action falls below, (...): a share of the way from one wall to the other
+    upper: Tensor  # what no best action exceeds, (...)
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost and that of the walls, (...).
-
-        Args:
-            action: Actions (..., 1) between the walls.
-            outcome: Outcomes (..., D).
-        """
+        """The cost and that of the walls, (...)."""
         low, high = self.bounds
         level = action[..., 0]
         return self.cost(action, outcome) - self.height * ((level - low).log() + (high - level).log())
 
 
 def walled(cost: Cost, expected_cost: ExpectedCost, bounds: tuple[Tensor, Tensor], smoothing: float) -> WalledCost:
-    """The cost between walls.
-
-    Args:
-        cost: The cost of one number.
-        expected_cost: Its mean over the members of each case, a function of actions (...).
-        bounds: Its lower and upper bound, (...) each.
-        smoothing: The height of the walls in units of the case, positive.
-    """
+    """The cost between walls."""
     low, high = bounds
     width = high - low
     steepest = torch.maximum(slope_of(expected_cost, low).abs(), slope_of(expected_cost, high).abs())
@@ -429,11 +354,6 @@ def check_stated_convexity(cost: Cost, samples: Tensor, weights: Tensor | None =
     """Raise if the cost is stated to be convex in the action and its expected cost is seen not to be.
 
     It is a spot check at a few actions: that it passes proves nothing.
-
-    Args:
-        cost: Any cost; one that states nothing passes.
-        samples: Members (..., M, D) of each forecast.
-        weights: What each member weighs, (..., M); None where all count alike.
     """
     if isinstance(cost, ConvexCost):
         if cost.convex and known_false(~cost.seen_bent(samples, relative_weights(weights, samples))):

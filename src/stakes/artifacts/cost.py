@@ -21,13 +21,7 @@ _CONSTANT = ", and the constant action it is compared with is still that of the 
 def chosen_cost(
     record: Mapping[str, Any] | None, given: Cost | CostSpec | None, beside: str = _CONSTANT
 ) -> tuple[Cost, CostSpec | None, tuple[str, ...]]:
-    """The cost to decide for, its words where there are any, and what the user should know about it.
-
-    Args:
-        record: What the manifest says of the cost; None where it has no words.
-        given: The cost that the user gives, as an object or in words; None takes the one on record.
-        beside: What else is to be said where it is another than the one on record.
-    """
+    """The cost to decide for, its words where there are any, and what the user should know about it."""
     kept = None if record is None else checked_words(CostSpec.from_record(record))
     if given is None:
         if kept is None:
@@ -44,11 +38,7 @@ def chosen_cost(
 
 
 def words_for(cost: Cost) -> CostSpec | None:
-    """The words for a cost of the library, a program, or a cost from a user's file; None for any other.
-
-    Args:
-        cost: The cost.
-    """
+    """The words for a cost of the library, a program, or a cost from a user's file; None for any other."""
     if isinstance(cost, OwnCost):
         return cost.spec if isinstance(cost.spec, CostSpec) else None
     if isinstance(cost, CVaRCost):
@@ -71,12 +61,7 @@ def words_for(cost: Cost) -> CostSpec | None:
 
 
 def same_cost(one: Cost, other: Cost) -> bool:
-    """Whether two costs are of one kind and have the same numbers, also where there is one for each outcome.
-
-    Args:
-        one: A cost.
-        other: Another cost.
-    """
+    """Whether two costs are of one kind and have the same numbers, also where there is one for each outcome."""
     return type(one) is type(other) and _numbers(one) == _numbers(other)
 
 
@@ -106,11 +91,7 @@ def _plain(value: Any) -> Any:
 
 
 def checked_words(words: CostSpec) -> CostSpec:
-    """The words for a cost, which are shown to the user, on one line and without control characters.
-
-    Args:
-        words: As a file or the user has them.
-    """
+    """The words for a cost, which are shown to the user, on one line and without control characters."""
     if not str(words).isprintable():
         raise SettingError(f"cost must be printable text, got {shown(str(words))}")
     return words

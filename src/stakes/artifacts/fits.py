@@ -59,17 +59,11 @@ from stakes.training.weight_search import ModelFactory
 
 @dataclass(frozen=True)
 class FittedSpan:
-    """Which cases a forecaster was fitted on.
+    """Which cases a forecaster was fitted on."""
 
-    Attributes:
-        cases: How many there are.
-        first: The time of the first one, ISO in UTC; None without times.
-        last: The time of the last one, likewise.
-    """
-
-    cases: int
-    first: str | None = None
-    last: str | None = None
+    cases: int  # how many there are
+    first: str | None = None  # the time of the first one, ISO in UTC; None without times
+    last: str | None = None  # the time of the last one, likewise
 
     def __post_init__(self) -> None:
         if (self.first is None) != (self.last is None):
@@ -83,49 +77,27 @@ class FittedSpan:
 
 @dataclass(frozen=True)
 class AboutFit:
-    """What is known of a fit, each part checked; a bundle that was saved from Python need not have any.
+    """What is known of a fit, each part checked; a bundle that was saved from Python need not have any."""
 
-    Attributes:
-        data: The table.
-        metrics: The columns of each row of the evaluation, by the name of its metric.
-        headroom: What a policy trained on the cost alone gains; None where none was trained.
-        quality: What the table was like.
-        outcomes: Some of the training outcomes, (N, D).
-        reason: Why its decision weight was taken.
-        bounds: A sentence for each bound of an outcome that nobody gave.
-        leaks: A sentence for each outcome that features reproduce almost exactly.
-        correction: How members are corrected by past errors, in a sentence; empty where they are not.
-        fitted: Which cases it was fitted on.
-        settings: The settings of the fit, nested by name.
-        provenance: What it was made with and from, by name.
-        parts: What a report shows of decisions with many parts; None where they are about one number.
-        by_parameter: What it is worth at some values of the cost's range; none where the cost has no range.
-        alarms: Sentences on what its test cases say against it.
-    """
-
-    data: DataFingerprint | None = None
+    data: DataFingerprint | None = None  # the table
     metrics: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    headroom: Headroom | None = None
-    quality: DataQuality | None = None
-    outcomes: tuple[tuple[float, ...], ...] = ()
-    reason: str = ""
-    bounds: tuple[str, ...] = ()
-    leaks: tuple[str, ...] = ()
-    correction: str = ""
-    fitted: FittedSpan | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    provenance: dict[str, str] = field(default_factory=dict)
+    headroom: Headroom | None = None  # what a policy trained on the cost alone gains; None where none was trained
+    quality: DataQuality | None = None  # what the table was like
+    outcomes: tuple[tuple[float, ...], ...] = ()  # some of the training outcomes, (N, D)
+    reason: str = ""  # why its decision weight was taken
+    bounds: tuple[str, ...] = ()  # a sentence for each bound of an outcome that nobody gave
+    leaks: tuple[str, ...] = ()  # a sentence for each outcome that features reproduce almost exactly
+    correction: str = ""  # how members are corrected by past errors, in a sentence; empty where they are not
+    fitted: FittedSpan | None = None  # which cases it was fitted on
+    settings: dict[str, Any] = field(default_factory=dict)  # the settings of the fit, nested by name
+    provenance: dict[str, str] = field(default_factory=dict)  # what it was made with and from, by name
     parts: JudgedParts | None = None
     by_parameter: tuple[WorthAtValue, ...] = ()
-    alarms: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()  # sentences on what its test cases say against it
 
     @classmethod
     def read(cls, about: Mapping[str, Any]) -> Self:
-        """From `stakes.artifacts.fits.Bundle.about`; what does not fit is refused by its name.
-
-        Args:
-            about: Plain values, others among them.
-        """
+        """From `stakes.artifacts.fits.Bundle.about`; what does not fit is refused by its name."""
         settings = about.get("settings", {})
         if not isinstance(settings, Mapping):
             raise SettingError(f"about.settings must be a table, got {shown(settings)}")
@@ -140,22 +112,11 @@ _DERIVED = ("created", "frontier", "versions")  # of `Bundle.about`, kept elsewh
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A fitted forecaster and what is known about it.
+    """A fitted forecaster and what is known about it."""
 
-    Attributes:
-        forecaster: The forecaster, ready to forecast and decide.
-        cost_spec: The cost in words; None for one that has none, as a Python function.
-        layout: Which columns of a table are what; None where the forecaster was saved without.
-        about: Plain values: data (file, rows, first, last, sha256), metrics, headroom and whatever else was given to
-            `save_bundle`; and frontier, versions and created.
-        notes: Sentences for the user, such as that the file of the cost has changed, and what its test cases say
-            against the forecast.
-        changed_files: A sentence for each file beside the parts, such as the report, that is not as recorded.
-    """
-
-    forecaster: DecisionAwareForecaster
-    cost_spec: CostSpec | None
-    layout: TableLayout | None
+    forecaster: DecisionAwareForecaster  # the forecaster, ready to forecast and decide
+    cost_spec: CostSpec | None  # the cost in words; None for one that has none, as a Python function
+    layout: TableLayout | None  # which columns of a table are what; None where the forecaster was saved without
     about: dict[str, Any]
     notes: tuple[str, ...] = ()
     changed_files: Mapping[str, str] = field(default_factory=dict)
@@ -168,11 +129,7 @@ class Bundle:
 
 
 def alarms_of(about: Mapping[str, Any]) -> tuple[str, ...]:
-    """What test cases say against a forecast, as notes.
-
-    Args:
-        about: What its bundle keeps, `Bundle.about`.
-    """
+    """What test cases say against a forecast, as notes."""
     return tuple(sentence.removesuffix(".") for sentence in about.get("alarms") or ())
 
 
@@ -184,16 +141,7 @@ def save_bundle(
     layout: TableLayout | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a fitted forecaster; what was in the folder before is kept until all is written.
-
-    Args:
-        folder: Where to; made if need be. One that holds something else than a bundle is refused.
-        forecaster: The fitted forecaster.
-        cost_spec: Its cost in words. A cost of the library needs none; any other that has none must be given again to
-            `load_bundle`.
-        layout: Which columns of the table are what, for those who will bring tables; None saves none.
-        about: Whatever else is known of the fit, in values that JSON can hold: see `Bundle`.
-    """
+    """Write a fitted forecaster; what was in the folder before is kept until all is written."""
     check_is_fitted(forecaster)
     folder = Path(folder)
     state = fitted_state(forecaster)
@@ -223,13 +171,7 @@ def save_bundle(
 def load_bundle(
     folder: Path, *, cost: Cost | CostSpec | None = None, model: ModelSettings | ModelFactory | None = None
 ) -> Bundle:
-    """Read a bundle. What came from the user's own code is not in it, and must be given.
-
-    Args:
-        folder: Where it was saved.
-        cost: The user's own cost, again; or any other than the one on record: the decisions are then taken for it.
-        model: The factory of the user's own model, again; None for a model of the library.
-    """
+    """Read a bundle. What came from the user's own code is not in it, and must be given."""
     folder = Path(folder)
     manifest = read_manifest(folder)
     with errors_name(folder / MANIFEST):
@@ -273,22 +215,12 @@ def _checked_about(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def open_folder(folder: Path, cost: str | CostSpec | None) -> Bundle:
-    """The fitted forecaster in the folder; its cost must be given again where it is a user's own.
-
-    Args:
-        folder: Where the fit was saved.
-        cost: The cost in words, as in --cost, or as a record has it; None takes the one on record.
-    """
+    """The fitted forecaster in the folder; its cost must be given again where it is a user's own."""
     return load_bundle(folder, cost=None if cost is None else CostSpec.given(cost))
 
 
 def layout_of(bundle: Bundle, folder: Path) -> TableLayout:
-    """What the columns of its table are; a forecaster saved from Python may have none.
-
-    Args:
-        bundle: The fitted forecaster.
-        folder: Where it was read from, for the message.
-    """
+    """What the columns of its table are; a forecaster saved from Python may have none."""
     if bundle.layout is None:
         raise SettingError(f"{folder} was saved without the layout of its table; use its forecaster from Python")
     return bundle.layout

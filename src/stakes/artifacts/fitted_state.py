@@ -43,50 +43,24 @@ _DEVICE = re.compile(r"(?!meta)[a-z]{2,20}(?::[0-9]{1,3})?")
 
 @dataclass(frozen=True)
 class EstimatorSettings:
-    """The parameters of `stakes.DecisionAwareForecaster`, but `cost`, `n_jobs` and `verbose`.
-
-    Attributes:
-        model: The settings of the library's model, or "own" where the user's factory made it.
-        decision_weight: The weight that was asked for; "auto" chose it.
-        weights: Which weights "auto" chose among.
-        baseline: Whether weight 0 was trained beside a weight that was given.
-        members: How many members a forecast has.
-        ensemble: How many models are pooled into one forecast.
-        epochs: How long the training was to be; None for what suits the number of rows.
-        training: All else about the training; None for what suits the number of rows.
-        validation_fraction: The share of the rows, the last ones, that decided when to stop.
-        tolerance: By how many per cent the energy score may lie above that of weight 0; None for no limit.
-        block: How many neighbouring rows belong together; "auto" tells by their times.
-        device: Where the models are computed.
-        random_state: The seed; None where it was none or a generator.
-        warm_start: Whether a second fit starts from the models of the first.
-        base: What the forecast starts from; "none" for bundles from before there was a choice.
-        gap: How many rows the lead time has.
-        outcome_bounds: What the outcomes cannot cross; None for bundles from before there was a choice.
-        scoring_rule: What was trained beside the decision; None for that of `training`.
-        decision_member_count: How many members the decision was made from in training; None for those of the score.
-        refit_on_all_rows: Whether the chosen weight was trained again on all rows; earlier bundles do not say so.
-        fresh_errors: Whether members may be corrected by the errors of validation rows; earlier bundles were not.
-        ladder: Whether the ladder was climbed; earlier bundles did not.
-        conditioned: Whether models see the parameter of the cost that is a range.
-    """
+    """The parameters of `stakes.DecisionAwareForecaster`, but `cost`, `n_jobs` and `verbose`."""
 
     model: ImplicitSettings | DiffusionSettings | LinearSettings | Literal["own"]
-    decision_weight: float | Literal["auto"]
-    weights: tuple[float, ...]
-    baseline: bool
-    members: int
-    ensemble: int
-    epochs: int | None
-    training: TrainingSettings | None
-    validation_fraction: float
-    tolerance: float | None
-    block: int | Literal["auto"]
-    device: str
-    random_state: int | None
-    warm_start: bool = False
-    base: Base = "none"
-    gap: int = 0
+    decision_weight: float | Literal["auto"]  # the weight that was asked for; "auto" chose it
+    weights: tuple[float, ...]  # which weights "auto" chose among
+    baseline: bool  # whether weight 0 was trained beside a weight that was given
+    members: int  # how many members a forecast has
+    ensemble: int  # how many models are pooled into one forecast
+    epochs: int | None  # how long the training was to be; None for what suits the number of rows
+    training: TrainingSettings | None  # all else about the training; None for what suits the number of rows
+    validation_fraction: float  # the share of the rows, the last ones, that decided when to stop
+    tolerance: float | None  # by how many per cent the energy score may lie above that of weight 0; None for no limit
+    block: int | Literal["auto"]  # how many neighbouring rows belong together; "auto" tells by their times
+    device: str  # where the models are computed
+    random_state: int | None  # the seed; None where it was none or a generator
+    warm_start: bool = False  # whether a second fit starts from the models of the first
+    base: Base = "none"  # what the forecast starts from; "none" for bundles from before there was a choice
+    gap: int = 0  # how many rows the lead time has
     outcome_bounds: tuple[float | None, float | None] | Literal["auto"] | None = None
     scoring_rule: str | None = field(default=None, metadata={"later": True})
     decision_member_count: int | None = field(default=None, metadata={"later": True})
@@ -105,11 +79,7 @@ class EstimatorSettings:
 
 
 def settings_from_plain(values: Mapping[str, Any]) -> EstimatorSettings:
-    """The settings of a file, the model's numbers looked at first: a mere schedule of 10^12 steps fills the memory.
-
-    Args:
-        values: The table that the file holds.
-    """
+    """The settings of a file, the model's numbers looked at first: a mere schedule of 10^12 steps fills the memory."""
     model = values.get("model")
     for name, value in model.items() if isinstance(model, Mapping) else ():
         if isinstance(value, int) and value > _LARGEST_SIZE:
@@ -118,11 +88,7 @@ def settings_from_plain(values: Mapping[str, Any]) -> EstimatorSettings:
 
 
 def estimator_settings(forecaster: DecisionAwareForecaster) -> EstimatorSettings:
-    """The settings of a forecaster; they are refused if `settings_from_plain` would not read them again.
-
-    Args:
-        forecaster: The forecaster, fitted or not.
-    """
+    """The settings of a forecaster; they are refused if `settings_from_plain` would not read them again."""
     given = {field.name: getattr(forecaster, field.name) for field in fields(EstimatorSettings)}
     model, seed = given["model"], given["random_state"]
     if isinstance(model, str):
@@ -133,13 +99,7 @@ def estimator_settings(forecaster: DecisionAwareForecaster) -> EstimatorSettings
 
 
 def require_at_most(name: str, value: int, most: int) -> None:
-    """Raise unless the value is a whole number from 1 to `most`.
-
-    Args:
-        name: What the value is, for the message.
-        value: The value.
-        most: The largest that is taken.
-    """
+    """Raise unless the value is a whole number from 1 to `most`."""
     require_count(name, value)
     if value > most:
         raise SettingError(f"{name} must be at most {most}, got {shown(value)}")
@@ -158,45 +118,20 @@ _NOT_ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class FittedState:
-    """What fitting found.
+    """What fitting found."""
 
-    Attributes:
-        features: How many features there are.
-        feature_names: Their names; None where the table had none.
-        target_names: The names of the outcomes.
-        single_output: Whether the outcomes came without a second axis.
-        decision_weight: The weight that was taken.
-        climatology_action: The constant action that was best for the training outcomes, a number for each of its parts
-            where it has several, or one for each of some values of a parameter that is a range.
-        noise_seed: What the noise of the forecasts is drawn from.
-        validation_cases: How many cases decided when to stop, or which weight to take.
-        models: How many models the forecast is pooled from.
-        baselines: How many models of weight 0 there are beside them.
-        frontier: How the weight was chosen; None where it was given.
-        versions: The versions of stakes, torch and Python that fitted it.
-        trees: For how many outcomes there are trees, all of them or none.
-        outcome_bounds: What each outcome cannot cross; None where there are no bounds.
-        found: How long its models are to be trained on other rows; None in bundles of earlier versions.
-        correction: How members are corrected by past errors; None where they are not.
-        baseline_correction: The same for weight 0 beside them.
-        kind: What its models are: without features, linear, or what the parameters ask for.
-        ladder: How each rung was judged; None where the ladder was not climbed.
-        ranged: The parameter of the cost that was a range; None where none was.
-        leaks: A sentence for each outcome that features reproduce almost exactly.
-    """
-
-    features: int
-    feature_names: tuple[str, ...] | None
-    target_names: tuple[str, ...]
-    single_output: bool
-    decision_weight: float
+    features: int  # how many features there are
+    feature_names: tuple[str, ...] | None  # their names; None where the table had none
+    target_names: tuple[str, ...]  # the names of the outcomes
+    single_output: bool  # whether the outcomes came without a second axis
+    decision_weight: float  # the weight that was taken
     climatology_action: float | tuple[float, ...]
-    noise_seed: int
-    validation_cases: int
-    models: int
-    baselines: int
-    frontier: Frontier | None
-    versions: dict[str, str]
+    noise_seed: int  # what the noise of the forecasts is drawn from
+    validation_cases: int  # how many cases decided when to stop, or which weight to take
+    models: int  # how many models the forecast is pooled from
+    baselines: int  # how many models of weight 0 there are beside them
+    frontier: Frontier | None  # how the weight was chosen; None where it was given
+    versions: dict[str, str]  # the versions of stakes, torch and Python that fitted it
     trees: int = field(default=0, metadata={"later": True})
     outcome_bounds: OutcomeBounds | None = field(default=None, metadata={"later": True})
     found: FoundTraining | None = field(default=None, metadata={"later": True})
@@ -237,11 +172,7 @@ class FittedState:
 
 
 def fitted_state(forecaster: DecisionAwareForecaster) -> FittedState:
-    """What fitting found.
-
-    Args:
-        forecaster: The fitted forecaster.
-    """
+    """What fitting found."""
     names = getattr(forecaster, "feature_names_in_", None)
     return FittedState(
         features=forecaster.n_features_in_,
@@ -269,11 +200,7 @@ def fitted_state(forecaster: DecisionAwareForecaster) -> FittedState:
 
 
 def model_weights(forecaster: DecisionAwareForecaster) -> dict[str, dict[str, Tensor]]:
-    """The `state_dict` of each model by its key: "model.0." and so on, "baseline.0." of those of weight 0.
-
-    Args:
-        forecaster: The fitted forecaster.
-    """
+    """The `state_dict` of each model by its key: "model.0." and so on, "baseline.0." of those of weight 0."""
     models = [*forecaster.models_, *forecaster.baseline_models_]
     keys = _keys(len(forecaster.models_), len(forecaster.baseline_models_))
     return {key: model.state_dict() for key, model in zip(keys, models, strict=True)}
@@ -288,17 +215,7 @@ def restored_forecaster(
     model: ModelSettings | ModelFactory | None = None,
     trees: TreeLocation | None = None,
 ) -> DecisionAwareForecaster:
-    """The forecaster as it was fitted; the weights must be those of its models, and finite.
-
-    Args:
-        settings: Its parameters.
-        state: What fitting found.
-        weights: The file of its models' weights.
-        sha256: What that file must hash to.
-        cost: What it decides for.
-        model: The factory of the user's own model; None for one of the library.
-        trees: What its models add their forecasts to; None on another base.
-    """
+    """The forecaster as it was fitted; the weights must be those of its models, and finite."""
     if (settings.base == "trees" and state.kind == "network") != (trees is not None):
         raise SettingError(f"base {settings.base} goes with {'no trees' if trees else 'trees'}, got the other")
     keys = _keys(state.models, state.baselines)
@@ -368,12 +285,7 @@ _LARGEST = 2**28  # bytes, of a file
 
 
 def save_trees(folder: Path, trees: TreeLocation | None) -> tuple[str, ...]:
-    """Write the trees of each outcome; returns the names of the files.
-
-    Args:
-        folder: Where to.
-        trees: The trees; None writes nothing.
-    """
+    """Write the trees of each outcome; returns the names of the files."""
     texts = () if trees is None else trees.texts
     names = _names(len(texts))
     for name, text in zip(names, texts, strict=True):
@@ -382,13 +294,7 @@ def save_trees(folder: Path, trees: TreeLocation | None) -> tuple[str, ...]:
 
 
 def load_trees(folder: Path, files: Mapping[str, str], state: FittedState) -> TreeLocation | None:
-    """The trees of a bundle, or None where its forecast has another base.
-
-    Args:
-        folder: The folder of the bundle.
-        files: The SHA-256 of every file by its name, as the manifest has them.
-        state: What fitting found, which says how many there are.
-    """
+    """The trees of a bundle, or None where its forecast has another base."""
     if not state.trees:
         return None
     texts = []

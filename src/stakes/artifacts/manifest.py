@@ -24,46 +24,26 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def require_recordable(files: Mapping[str, str], manifest: str) -> None:
-    """Raise unless all names are plain relative paths, and all digests SHA-256.
-
-    Args:
-        files: The SHA-256 of each file by its name within the folder.
-        manifest: The name of the manifest itself, which is not among them.
-    """
+    """Raise unless all names are plain relative paths, and all digests SHA-256."""
     for name, sha256 in files.items():
         require_file_name(name, manifest)
         require_sha256(f"files.{name}", sha256)
 
 
 def require_file_name(name: str, manifest: str) -> None:
-    """Raise unless a name is a plain relative path.
-
-    Args:
-        name: The name.
-        manifest: The name of the manifest itself, which is none.
-    """
+    """Raise unless a name is a plain relative path."""
     if not _NAME.fullmatch(name) or name == manifest:
         raise SettingError(f"files must be named by plain relative paths within the folder, got {shown(name)}")
 
 
 def require_sha256(where: str, value: str) -> None:
-    """Raise unless a value is a SHA-256.
-
-    Args:
-        where: What the message calls it.
-        value: The value.
-    """
+    """Raise unless a value is a SHA-256."""
     if not _SHA256.fullmatch(value):
         raise SettingError(f"{where} must be 64 hexadecimal digits, got {shown(value)}")
 
 
 def file_digest(folder: Path, name: str) -> str:
-    """The SHA-256 of a file within the folder.
-
-    Args:
-        folder: The folder.
-        name: The name of the file within it.
-    """
+    """The SHA-256 of a file within the folder."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
         raise BundleError(f"{path} leads out of the folder of the bundle")
@@ -71,12 +51,7 @@ def file_digest(folder: Path, name: str) -> str:
 
 
 def changed_files(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-    """A sentence for every file that is not what was recorded.
-
-    Args:
-        folder: The folder.
-        files: The SHA-256 of each file by its name within the folder.
-    """
+    """A sentence for every file that is not what was recorded."""
     sentences = {name: _trouble(folder, name, sha256) for name, sha256 in files.items()}
     return {name: sentence for name, sentence in sentences.items() if sentence}
 
@@ -94,11 +69,7 @@ RECALIBRATION = "recalibration.json"
 
 
 def is_recalibration(folder: Path) -> bool:
-    """Whether the folder holds a recalibrated forecast; whether it can be read is for `load_recalibration` to say.
-
-    Args:
-        folder: The folder.
-    """
+    """Whether the folder holds a recalibrated forecast; whether it can be read is for `load_recalibration` to say."""
     return (folder / RECALIBRATION).is_file()
 
 
@@ -109,14 +80,7 @@ _STAGE = ".saving-"
 def committed_at_once(
     folder: Path, manifest: str = MANIFEST, parts: Sequence[str] = PARTS, what: str = "bundle"
 ) -> Iterator[Path]:
-    """A folder to write the parts and the manifest to: a bundle when the block ends; on an error nothing changes.
-
-    Args:
-        folder: Where the bundle shall be; made if need be.
-        manifest: The file by which such a folder is known.
-        parts: The files that may not be there already where it is not.
-        what: What the folder holds, for the messages.
-    """
+    """A folder to write the parts and the manifest to: a bundle when the block ends; on an error nothing changes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _require_own(folder, manifest, parts, what)
@@ -161,21 +125,13 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class DataFingerprint:
-    """The table that a forecaster was fitted on.
+    """The table that a forecaster was fitted on."""
 
-    Attributes:
-        file: The name of its file, without the folder.
-        rows: How many rows it has.
-        sha256: The SHA-256 of the file.
-        first: The time of the first row, as ISO text; None without times.
-        last: The time of the last row, as ISO text; None without times.
-    """
-
-    file: str
-    rows: int
-    sha256: str
-    first: str | None = None
-    last: str | None = None
+    file: str  # the name of its file, without the folder
+    rows: int  # how many rows it has
+    sha256: str  # the SHA-256 of the file
+    first: str | None = None  # the time of the first row, as ISO text; None without times
+    last: str | None = None  # the time of the last row, as ISO text; None without times
 
     def __post_init__(self) -> None:
         require_count("rows", self.rows)
@@ -184,23 +140,14 @@ class DataFingerprint:
 
 @dataclass(frozen=True)
 class BundleManifest:
-    """What bundle.json holds.
+    """What bundle.json holds."""
 
-    Attributes:
-        format: Which format the bundle has.
-        created: When it was saved, as ISO text in UTC.
-        files: The SHA-256 of every file by its name within the folder, the parts among them.
-        layout: Which columns of a table are what; None where the forecaster was saved without.
-        cost: The record of a `CostSpec`; None for a cost without words.
-        about: Any plain values.
-    """
-
-    format: int
-    created: str
-    files: dict[str, str]
+    format: int  # which format the bundle has
+    created: str  # when it was saved, as ISO text in UTC
+    files: dict[str, str]  # the SHA-256 of every file by its name within the folder, the parts among them
     layout: TableLayout | None = None
-    cost: dict[str, Any] | None = None
-    about: dict[str, Any] = field(default_factory=dict)
+    cost: dict[str, Any] | None = None  # the record of a `CostSpec`; None for a cost without words
+    about: dict[str, Any] = field(default_factory=dict)  # any plain values
 
     def __post_init__(self) -> None:
         require_recordable(self.files, MANIFEST)
@@ -251,20 +198,12 @@ _MANIFESTS: Mapping[int, type[BundleManifest]] = {1: _Format1, FORMAT: BundleMan
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether there is a bundle in the folder; whether it can be read is for `load_bundle` to say.
-
-    Args:
-        path: The folder.
-    """
+    """Whether there is a bundle in the folder; whether it can be read is for `load_bundle` to say."""
     return (path / MANIFEST).is_file()
 
 
 def read_manifest(folder: Path) -> BundleManifest:
-    """What bundle.json says, the files it names not yet looked at.
-
-    Args:
-        folder: The folder of the bundle.
-    """
+    """What bundle.json says, the files it names not yet looked at."""
     path = folder / MANIFEST
     if not os.path.lexists(path):
         raise BundleError(_why_there_is_none(folder))
@@ -287,21 +226,12 @@ def _why_there_is_none(folder: Path) -> str:
 
 
 def bundle_files(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file that belongs to the bundle, by its name within the folder.
-
-    Args:
-        folder: The folder of the bundle.
-    """
+    """The SHA-256 of every file that belongs to the bundle, by its name within the folder."""
     return dict(read_manifest(folder).files)
 
 
 def record_file(folder: Path, *names: str) -> None:
-    """Note files of the folder as parts of the bundle, with their SHA-256.
-
-    Args:
-        folder: The folder of the bundle.
-        names: Paths within the folder, such as "report.html" or "evaluation/metrics.csv".
-    """
+    """Note files of the folder as parts of the bundle, with their SHA-256."""
     manifest = read_manifest(folder)
     for name in names:
         require_file_name(name, MANIFEST)
@@ -313,11 +243,7 @@ def record_file(folder: Path, *names: str) -> None:
 
 @contextmanager
 def errors_name(path: Path) -> Iterator[None]:
-    """Whatever is refused inside is a `BundleError` that names the file.
-
-    Args:
-        path: The file.
-    """
+    """Whatever is refused inside is a `BundleError` that names the file."""
     try:
         yield
     except BundleError:

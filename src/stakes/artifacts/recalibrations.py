@@ -45,30 +45,17 @@ _TIME = "time"
 
 @dataclass(frozen=True)
 class RecalibratorSettings:
-    """The parameters of `stakes.Recalibrator`, but its cost.
+    """The parameters of `stakes.Recalibrator`, but its cost."""
 
-    Attributes:
-        outcome_bounds: What the outcomes cannot cross; "auto" found it out.
-        decision_weights: Which decision weights were tried.
-        tolerance: By how many per cent a decision weight may make the score worse; None for no limit.
-        test_fraction: The share of the cases, the last ones, that chose nothing.
-        gap: How many cases before a forecast have outcomes that were not known yet when it was issued.
-        block: How many neighbouring cases depend on each other; "auto" tells by their times.
-    """
-
-    outcome_bounds: Pair | Literal["auto"] | None = "auto"
-    decision_weights: tuple[float, ...] = (0.2, 0.5, 0.8)
+    outcome_bounds: Pair | Literal["auto"] | None = "auto"  # what the outcomes cannot cross; "auto" found it out
+    decision_weights: tuple[float, ...] = (0.2, 0.5, 0.8)  # which decision weights were tried
     tolerance: float | None = None
-    test_fraction: float = 0.25
-    gap: int = 0
+    test_fraction: float = 0.25  # the share of the cases, the last ones, that chose nothing
+    gap: int = 0  # how many cases before a forecast have outcomes that were not known yet when it was issued
     block: int | Literal["auto"] = "auto"
 
     def recalibrator(self, cost: Any) -> Recalibrator:
-        """One that has learned nothing yet.
-
-        Args:
-            cost: What a decision costs.
-        """
+        """One that has learned nothing yet."""
         return Recalibrator(cost, **{each.name: getattr(self, each.name) for each in fields(self)})
 
 
@@ -99,46 +86,25 @@ class _Manifest:
 
 @dataclass(frozen=True, eq=False)
 class Recalibration:
-    """A recalibrated forecast and what is known about it.
+    """A recalibrated forecast and what is known about it."""
 
-    Attributes:
-        recalibrator: What corrects forecasts and decides.
-        cost_spec: Its cost in words.
-        layout: Where new forecasts, and their outcomes, are found in a user's files.
-        settings: What was asked of it.
-        data: The files that it learned from: that of the outcomes, and that of the forecasts where it is another.
-        fitted: Which cases it learned from.
-        judged: The test cases as they came and corrected by what was learned before them; None without any.
-        created: When it was made, as ISO text in UTC.
-        versions: The versions of stakes, torch and Python that made it.
-        said: What the user was told when it was made, such as about cases that were left out, and bounds.
-        notes: Sentences for the user from when it was loaded, such as that its cost is another.
-        changed_files: A sentence for each file beside what was learned, such as the report, that is not as recorded.
-        alarms: Sentences on what the test cases say against it.
-    """
-
-    recalibrator: Recalibrator
-    cost_spec: CostSpec
-    layout: ForecastLayout
-    settings: RecalibratorSettings
+    recalibrator: Recalibrator  # what corrects forecasts and decides
+    cost_spec: CostSpec  # its cost in words
+    layout: ForecastLayout  # where new forecasts, and their outcomes, are found in a user's files
+    settings: RecalibratorSettings  # what was asked of it
     data: tuple[DataFingerprint, ...]
-    fitted: FittedSpan
+    fitted: FittedSpan  # which cases it learned from
     judged: JudgedCorrection | None
-    created: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    created: str = ""  # when it was made, as ISO text in UTC
+    versions: Mapping[str, str] = field(default_factory=dict)  # the versions of stakes, torch and Python that made it
     said: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences for the user from when it was loaded, such as that its cost is another
     changed_files: Mapping[str, str] = field(default_factory=dict)
-    alarms: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()  # sentences on what the test cases say against it
 
 
 def save_recalibration(folder: Path, recalibration: Recalibration) -> Path:
-    """Write a recalibrated forecast; what was in the folder before is kept until all is written.
-
-    Args:
-        folder: Where to; made if need be. One that holds something else is refused.
-        recalibration: The fitted recalibrator, and what is known about it.
-    """
+    """Write a recalibrated forecast; what was in the folder before is kept until all is written."""
     recalibrator = recalibration.recalibrator
     with committed_at_once(folder, RECALIBRATION, (_STATE, _LADDER, _JUDGED), "recalibration") as stage:
         write_json(stage / _STATE, json_value(to_plain(recalibrator.state_)))
@@ -167,24 +133,14 @@ def save_recalibration(folder: Path, recalibration: Recalibration) -> Path:
 
 
 def recorded_cost(folder: Path) -> CostSpec:
-    """The cost that a recalibration was made and judged with, in words.
-
-    Args:
-        folder: Where it was saved.
-    """
+    """The cost that a recalibration was made and judged with, in words."""
     manifest = _manifest(folder)
     with errors_name(folder / RECALIBRATION):
         return checked_words(CostSpec.from_record(manifest.cost))
 
 
 def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibration:
-    """Read a recalibrated forecast.
-
-    Args:
-        folder: Where it was saved.
-        cost: The user's own cost, again, or any other than the one on record, which it then decides for; None takes
-            the one on record.
-    """
+    """Read a recalibrated forecast."""
     folder = Path(folder)
     manifest = _manifest(folder)
     with errors_name(folder / RECALIBRATION):
@@ -217,12 +173,7 @@ def load_recalibration(folder: Path, cost: CostSpec | None = None) -> Recalibrat
 
 
 def record_in_recalibration(folder: Path, *names: str) -> None:
-    """Note files of the folder, such as the report, in its manifest with their SHA-256.
-
-    Args:
-        folder: The folder of the recalibrated forecast.
-        names: Paths within the folder.
-    """
+    """Note files of the folder, such as the report, in its manifest with their SHA-256."""
     manifest = _manifest(folder)
     for name in names:
         require_file_name(name, RECALIBRATION)

@@ -50,11 +50,7 @@ for _group, _commands in _COMMANDS.items():
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; what goes wrong is one line on standard error. Returns the exit code.
-
-    Args:
-        arguments: The words after `stakes`; by default those of this process.
-    """
+    """Run a command; what goes wrong is one line on standard error. Returns the exit code."""
     return run_app(app, arguments)
 
 

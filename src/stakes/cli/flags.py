@@ -17,11 +17,7 @@ COST_HELP = (
 
 
 def whole_number(_: Any, tokens: Sequence[Token]) -> int:
-    """Convert what was typed to a whole number, not rounded as cyclopts would.
-
-    Args:
-        tokens: What was typed for one flag.
-    """
+    """Convert what was typed to a whole number, not rounded as cyclopts would."""
     try:
         return int(tokens[0].value)
     except ValueError:
@@ -29,11 +25,7 @@ def whole_number(_: Any, tokens: Sequence[Token]) -> int:
 
 
 def whole(about: str) -> Parameter:
-    """A flag that takes a whole number.
-
-    Args:
-        about: Its help.
-    """
+    """A flag that takes a whole number."""
     return Parameter(help=about, converter=whole_number)
 
 
@@ -75,29 +67,18 @@ Encoding = Annotated[str | None, Parameter(help="of CSV files; found by itself b
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help.
-
-    Args:
-        lines: Commands, as they are typed.
-    """
+    """The end of a command's help."""
     return "Examples:\n\n```\n" + "\n".join(lines) + "\n```"
 
 
 def refuse_cost_parameter(told: str | None) -> None:
-    """Raise where members are given, whose cost has no range.
-
-    Args:
-        told: What --cost-parameter says; None where it is not there.
-    """
+    """Raise where members are given, whose cost has no range."""
     if told is not None:
         raise SettingError(f"--cost-parameter is for a fit whose cost has a range, got {told!r} besides --members")
 
 
 def names(text: str | None) -> tuple[str, ...]:
     """The names in `a, b` or `t2m[0,0], t2m[-1,0]`; in quotes, as CSV has them, a name may hold a comma: `"a, b",c`.
-
-    Args:
-        text: As it was typed; None for no names.
 
     >>> names('t2m[-1,0], "wind, north",load')
     ('t2m[-1,0]', 'wind, north', 'load')
@@ -109,23 +90,12 @@ def names(text: str | None) -> tuple[str, ...]:
 
 
 def numbers_of(field: str, text: str | None) -> tuple[float, ...]:
-    """The numbers in "0, 6, 24".
-
-    Args:
-        field: What a message calls them.
-        text: As they were typed; None for no numbers.
-    """
+    """The numbers in "0, 6, 24"."""
     return tuple(number_of(field, part, "numbers separated by commas") for part in names(text))
 
 
 def number_of(field: str, text: str, expected: str) -> float:
-    """The number that a text is.
-
-    Args:
-        field: What the message calls it.
-        text: As it was typed.
-        expected: What the message says it must be.
-    """
+    """The number that a text is."""
     try:
         return float(text)
     except ValueError:

@@ -23,14 +23,7 @@ TABLE_FILES = (".csv", ".csv.gz", ".parquet")
 def require_writable(
     path: Path | None, force: bool, endings: Sequence[str] = TABLE_FILES, inputs: Iterable[Path | None] = ()
 ) -> None:
-    """Raise, before any work is done, unless a file may be written there.
-
-    Args:
-        path: Where to; None for no file.
-        force: Whether a file that is there already may be overwritten.
-        endings: What its name may end in.
-        inputs: Files that are read, none of which may be overwritten.
-    """
+    """Raise, before any work is done, unless a file may be written there."""
     if path is None:
         return
     if path.resolve() in (each.resolve() for each in inputs if each is not None):
@@ -46,11 +39,7 @@ def require_writable(
 
 
 def print_text(text: str) -> None:
-    """Write to standard output; a reader that has gone, such as `head`, is no fault.
-
-    Args:
-        text: With or without the end of its last line.
-    """
+    """Write to standard output; a reader that has gone, such as `head`, is no fault."""
     try:
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
         sys.stdout.flush()
@@ -59,21 +48,12 @@ def print_text(text: str) -> None:
 
 
 def print_json(record: Mapping[str, Any]) -> None:
-    """Write one JSON object to standard output, in one line.
-
-    Args:
-        record: Values that `json_value` knows, tables among them.
-    """
+    """Write one JSON object to standard output, in one line."""
     print_text(json.dumps(json_value(record), allow_nan=False, ensure_ascii=False))
 
 
 def print_table(table: pd.DataFrame, title: str = "") -> None:
-    """Write a table for people, numbers to four digits: drawn on a terminal, plain otherwise.
-
-    Args:
-        table: Its index is not shown.
-        title: What stands above it.
-    """
+    """Write a table for people, numbers to four digits: drawn on a terminal, plain otherwise."""
     cells = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
     if sys.stdout.isatty():
         _draw([str(column) for column in table.columns], cells, title)
@@ -107,12 +87,7 @@ class Result(Protocol):
 
 
 def print_fit(result: Result, as_json: bool) -> None:
-    """Write the tables of a fit or a backtest with their titles, its sentences and its folder.
-
-    Args:
-        result: Of the fit.
-        as_json: Whether its record is written in their place.
-    """
+    """Write the tables of a fit or a backtest with their titles, its sentences and its folder."""
     if as_json:
         print_json(result.record())
         return
@@ -124,14 +99,7 @@ def print_fit(result: Result, as_json: bool) -> None:
 
 
 def print_or_write_table(table: pd.DataFrame, record: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
-    """Write the table to its file, or as CSV to standard output.
-
-    Args:
-        table: The table.
-        record: The same for machines, its key `rows` the table; without it where there is a file.
-        out: The file; None for standard output.
-        as_json: Whether the record is written to standard output.
-    """
+    """Write the table to its file, or as CSV to standard output."""
     table = without_noise(table)
     if out is not None:
         write_table(table, out)
@@ -143,12 +111,7 @@ def print_or_write_table(table: pd.DataFrame, record: Mapping[str, Any], out: Pa
 
 
 def print_notes(sentences: Iterable[str], quiet: bool = False) -> None:
-    """Write what is good to know to standard error.
-
-    Args:
-        sentences: A line each.
-        quiet: Whether they are not wanted.
-    """
+    """Write what is good to know to standard error."""
     for sentence in () if quiet else sentences:
         sys.stderr.write(f"note: {short_line(sentence)}\n")
 

@@ -59,11 +59,7 @@ class OwnCostSpec(Protocol):
 
 
 class OwnCost:
-    """The cost in a user's file. A copy of it in another process is made from the file again.
-
-    Args:
-        spec: Where the cost is, what it is given, and the SHA-256 that the file must have.
-    """
+    """The cost in a user's file. A copy of it in another process is made from the file again."""
 
     def __init__(self, spec: OwnCostSpec) -> None:
         self.spec = spec
@@ -103,11 +99,7 @@ class OwnCost:
 
 
 def file_hash(path: Path) -> str:
-    """The SHA-256 of a user's file.
-
-    Args:
-        path: The file that the user named.
-    """
+    """The SHA-256 of a user's file."""
     return hashlib.sha256(_content(path)).hexdigest()
 
 
@@ -227,11 +219,7 @@ def _line_of(error: BaseException, path: Path) -> str:
 
 
 def type_and_text(error: BaseException) -> str:
-    """The type of an error and what it says, in one line.
-
-    Args:
-        error: Whatever a user's own code raised.
-    """
+    """The type of an error and what it says, in one line."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     words = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return " ".join(words.split())
@@ -239,11 +227,7 @@ def type_and_text(error: BaseException) -> str:
 
 @contextmanager
 def naming_own_cost(cost: Cost) -> Iterator[None]:
-    """Turn whatever a user's own cost raises in this block into one sentence that names the cost.
-
-    Args:
-        cost: The cost that is called in the block; what another than a user's own raises is left as it is.
-    """
+    """Turn whatever a user's own cost raises in this block into one sentence that names the cost."""
     try:
         yield
     except StakesError:
@@ -265,25 +249,15 @@ _PLACE = re.compile(
 
 
 class ProgramFile(NamedTuple):
-    """What a file says.
+    """What a file says."""
 
-    Attributes:
-        program: The program.
-        unit: The unit of its cost, as in EUR; empty where the file does not say.
-        action_unit: The unit of what is decided, likewise.
-    """
-
-    program: Program
-    unit: str
-    action_unit: str
+    program: Program  # the program
+    unit: str  # the unit of its cost, as in EUR; empty where the file does not say
+    action_unit: str  # the unit of what is decided, likewise
 
 
 def read_program(path: Path) -> ProgramFile:
-    """The program in a file, or one sentence that names the line and what is wrong there.
-
-    Args:
-        path: The file, TOML.
-    """
+    """The program in a file, or one sentence that names the line and what is wrong there."""
     text = _text(path)
     try:
         table = tomllib.loads(text)
@@ -304,31 +278,17 @@ def read_program(path: Path) -> ProgramFile:
 
 
 def program_of(table: object, where: str = "") -> Program:
-    """The program that a table of TOML or JSON states.
-
-    Args:
-        table: What a file or a record has.
-        where: The place of the table, which begins the message of an error.
-    """
+    """The program that a table of TOML or JSON states."""
     return from_plain(Program, table, where)
 
 
 def program_record(program: Program) -> dict[str, Any]:
-    """What JSON can hold of a program: its words, and the order of what is decided, which sorted keys would lose.
-
-    Args:
-        program: The program.
-    """
+    """What JSON can hold of a program: its words, and the order of what is decided, which sorted keys would lose."""
     return {**to_plain(program), "order": list(program.decide)}
 
 
 def recorded_program(record: object, where: str) -> Program:
-    """The program of a record.
-
-    Args:
-        record: What `program_record` gave.
-        where: The place of the record, which begins the message of an error.
-    """
+    """The program of a record."""
     if not isinstance(record, Mapping):
         return program_of(record, where)  # which refuses it
     program = program_of({key: value for key, value in record.items() if key != "order"}, where)

@@ -111,11 +111,7 @@ def cost_names() -> dict[str, str]:
 
 
 def require_library_name(name: str) -> None:
-    """Raise unless the library has a cost of that name.
-
-    Args:
-        name: The name as it was written.
-    """
+    """Raise unless the library has a cost of that name."""
     if name not in _KINDS:
         hint = did_you_mean(name, tuple(_KINDS))
         raise CostError(
@@ -124,43 +120,23 @@ def require_library_name(name: str) -> None:
 
 
 def takes_text(name: str, key: str) -> bool:
-    """Whether a parameter of a cost of the library is text; all others are numbers.
-
-    Args:
-        name: The cost's name.
-        key: The parameter.
-    """
+    """Whether a parameter of a cost of the library is text; all others are numbers."""
     return name in _KINDS and key in _KINDS[name].texts
 
 
 def takes_a_number_each(name: str, key: str) -> bool:
-    """Whether a parameter of a cost of the library may have a number for each outcome.
-
-    Args:
-        name: The cost's name.
-        key: The parameter.
-    """
+    """Whether a parameter of a cost of the library may have a number for each outcome."""
     return name in _KINDS and key in _KINDS[name].each
 
 
 def with_defaults(name: str, parameters: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
-    """The parameters, followed by those that need not be written.
-
-    Args:
-        name: The cost's name; one that the library does not have has no defaults.
-        parameters: The parameters that were written.
-    """
+    """The parameters, followed by those that need not be written."""
     defaults = {key: value for key, value in _DEFAULTS.get(name, {}).items() if key not in parameters}
     return {**parameters, **defaults}
 
 
 def with_parameter_ranges(name: str, parameters: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
-    """The parameters, with a range in place of each text such as "1..50" that is one.
-
-    Args:
-        name: The cost's name; one that the library does not have takes texts as they are.
-        parameters: The parameters as they were written or recorded.
-    """
+    """The parameters, with a range in place of each text such as "1..50" that is one."""
 
     def read(key: str, value: ParameterValue) -> ParameterValue:
         is_range = isinstance(value, str) and ".." in value and name in _KINDS and not takes_text(name, key)
@@ -170,12 +146,7 @@ def with_parameter_ranges(name: str, parameters: Mapping[str, ParameterValue]) -
 
 
 def library_cost(name: str, parameters: Mapping[str, ParameterValue]) -> "Cost":
-    """The cost of that name, or one sentence about the name or parameter that is wrong or missing.
-
-    Args:
-        name: The name of a cost of the library.
-        parameters: The fields of the cost, and of its power curve where it has one, by name.
-    """
+    """The cost of that name, or one sentence about the name or parameter that is wrong or missing."""
     require_library_name(name)
     from stakes.costs.scalar_costs import PowerCurve
 
@@ -232,22 +203,12 @@ def _require_known(name: str, parameters: Mapping[str, ParameterValue], known: t
 
 
 def without_risk(parameters: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
-    """The parameters of the cost itself.
-
-    Args:
-        parameters: All that were written.
-    """
+    """The parameters of the cost itself."""
     return {key: value for key, value in parameters.items() if key not in RISK_KEYS}
 
 
 def with_risk(name: str, cost: "Cost", parameters: Mapping[str, ParameterValue]) -> "Cost":
-    """The cost as it is, or its conditional value at risk where that was written.
-
-    Args:
-        name: What a message calls the cost.
-        cost: The cost.
-        parameters: All that were written, cvar_level and cvar_mix perhaps among them.
-    """
+    """The cost as it is, or its conditional value at risk where that was written."""
     given: dict[str, Any] = {field: parameters[key] for key, field in RISK_KEYS.items() if key in parameters}
     if not given:
         return cost

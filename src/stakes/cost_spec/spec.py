@@ -49,11 +49,6 @@ def outcome_number_notes(
 
     >>> outcome_number_notes({"short": (50.0, 60.0), "long": 1.0}, None, ["h0", "h1"])
     ['short: h0 50, h1 60']
-
-    Args:
-        parameters: The parameters that the cost was written with.
-        program: The program of one's own that it is; None for any other cost.
-        outcomes: The names of the outcomes, in their order.
     """
     amounts = [*parameters.items(), *([] if program is None else _of_quantities(program))]
     return [
@@ -74,12 +69,7 @@ _FROM_ONE_TO_THE_NEXT = re.compile(r"\b(change|so_far)\b")
 
 
 def order_notes(cost: Cost, outcomes: Sequence[str]) -> list[str]:
-    """A sentence about the order of outcomes where the cost may depend on it, and their numbers do not tell it.
-
-    Args:
-        cost: The cost.
-        outcomes: The names of the outcomes, in their order.
-    """
+    """A sentence about the order of outcomes where the cost may depend on it, and their numbers do not tell it."""
     if len(outcomes) < 2 or not depends_on_order(cost):
         return []
     numbers = label_numbers(outcomes)
@@ -94,11 +84,7 @@ def order_notes(cost: Cost, outcomes: Sequence[str]) -> list[str]:
 
 
 def depends_on_order(cost: Cost) -> bool:
-    """Whether the action may be another one where outcomes come in another order; of a user's own code, that it may.
-
-    Args:
-        cost: The cost; only one about many parts can depend on it.
-    """
+    """Whether the action may be another one where outcomes come in another order; of a user's own code, that it may."""
     plain = plain_cost_of(cost.cost if isinstance(cost, OwnCost) else cost)
     if isinstance(plain, ScheduleCost):
         return plain.ramp is not None
@@ -125,15 +111,7 @@ _WIND_AT = re.compile(
 def plausibility_notes(
     name: str, parameters: Parameters, cost: Cost, outcomes: ArrayLike, columns: Sequence[str] = ()
 ) -> list[str]:
-    """Sentences about what looks wrong with a cost for some outcomes; none where nothing does.
-
-    Args:
-        name: The name under which the cost is written, such as "shortfall".
-        parameters: The parameters it was written with.
-        cost: The cost itself.
-        outcomes: Outcomes (N, D); rows with a missing value are passed over.
-        columns: The names of the D outcomes; none where they are not known.
-    """
+    """Sentences about what looks wrong with a cost for some outcomes; none where nothing does."""
     values = np.asarray(outcomes, dtype=np.float64)
     if values.ndim != 2:
         raise ShapeError(f"outcomes must be cases by columns, got shape {values.shape}")
@@ -299,25 +277,13 @@ class CostSpec:
     ImbalanceCost(short=10.0, long=1.0, lower=0.0, upper=150.0)
     >>> str(spec)
     'imbalance:short=10,long=1,upper=150,lower=0,unit=EUR'
-
-    Attributes:
-        name: The name of a cost of the library, "FILE.py:function", or "FILE.toml".
-        parameters: Its parameters by name, numbers, texts, a number for each outcome, or a range; those that need not
-            be written are added.
-        unit: The unit of the cost, such as "EUR", for texts and figures.
-        action_unit: The unit of the action, such as "GW", likewise.
-        sha256: The SHA-256 of a user's file, by default computed; empty for a cost of the library.
-        recorded: Whether the spec comes from a record, which has only the name of a user's file: the file is not looked
-            for and not executed.
-        program: The `stakes.Program` of a FILE.toml, by default read from it; None for any other cost. Its numbers are
-            the parameters.
     """
 
-    name: str
+    name: str  # the name of a cost of the library, "FILE.py:function", or "FILE.toml"
     parameters: Mapping[str, ParameterValue]
-    unit: str = ""
-    action_unit: str = ""
-    sha256: str = ""
+    unit: str = ""  # the unit of the cost, such as "EUR", for texts and figures
+    action_unit: str = ""  # the unit of the action, such as "GW", likewise
+    sha256: str = ""  # the SHA-256 of a user's file, by default computed; empty for a cost of the library
     recorded: bool = False
     program: Any = None  # whose class comes with torch
 
@@ -337,12 +303,7 @@ class CostSpec:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The spec that a text describes.
-
-        Args:
-            text: NAME:key=value,..., FILE.py:function[:key=value,...] or FILE.toml[:key=value,...]; the keys unit and
-                action_unit are its units.
-        """
+        """The spec that a text describes."""
         text = text.strip()
         if text.lower().endswith(".py"):
             raise CostError(f"the cost {text!r} must name a function of the file too, as in {text}:my_cost")
@@ -363,11 +324,7 @@ class CostSpec:
 
     @classmethod
     def given(cls, cost: "str | CostSpec") -> "CostSpec":
-        """The spec that is given, in words or as it is.
-
-        Args:
-            cost: What `parse` takes, or a spec.
-        """
+        """The spec that is given, in words or as it is."""
         return cls.parse(cost) if isinstance(cost, str) else cost
 
     @property
@@ -423,11 +380,7 @@ class CostSpec:
         return next((RangedParameter(key, value) for key, value in ranges.items()), None)
 
     def at(self, value: float | None = None) -> "CostSpec":
-        """The cost of one of the decision makers in its range; itself where there is none.
-
-        Args:
-            value: The value of the parameter; None for the middle of the range.
-        """
+        """The cost of one of the decision makers in its range; itself where there is none."""
         if (ranged := self.ranged) is None:
             return self
         number = ranged.range.middle if value is None else value
@@ -445,11 +398,8 @@ class CostSpec:
         ]
 
     def doubts(self, outcomes: "ArrayLike", columns: Sequence[str] = ()) -> list[str]:
-        """The assumptions, and sentences about what looks wrong with this cost for some outcomes, such as another unit.
-
-        Args:
-            outcomes: Outcomes (N, D); rows with a missing value are passed over.
-            columns: The names of the D outcomes; none where they are not known.
+        """The assumptions, and sentences about what looks wrong with this cost for some outcomes, such as
+        another unit.
         """
         one = self.at()
         cost = one.build()
@@ -457,11 +407,8 @@ class CostSpec:
         return [*self.assumptions, *notes, *self.outcome_notes(cost, columns)]
 
     def outcome_notes(self, cost: "Cost", columns: Sequence[str]) -> list[str]:
-        """Which number goes to which outcome, and sentences about the order of outcomes where the cost depends on it.
-
-        Args:
-            cost: What the spec builds.
-            columns: The names of the outcomes, in their order; none where they are not known.
+        """Which number goes to which outcome, and sentences about the order of outcomes where the cost
+        depends on it.
         """
         return [*outcome_number_notes(self.parameters, self.program, columns), *order_notes(cost, columns)]
 
@@ -500,11 +447,7 @@ class CostSpec:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "CostSpec":
-        """The spec of a record; a user's own code is known by name alone, and `build` refuses it.
-
-        Args:
-            record: What `record` gave.
-        """
+        """The spec of a record; a user's own code is known by name alone, and `build` refuses it."""
         words = {**record, "recorded": True}
         program = words.pop("program", None)
         spec = from_plain(CostSpec, words, "cost")
@@ -579,12 +522,7 @@ def _plain(value: ParameterValue) -> Any:
 
 
 def cost_again(kept: CostSpec, given: str | None) -> CostSpec:
-    """The cost on record; a user's own must be given again and be the same, and none may take its place.
-
-    Args:
-        kept: The cost as the record of the fit has it.
-        given: The cost in words, as in --cost; None where the user gave none.
-    """
+    """The cost on record; a user's own must be given again and be the same, and none may take its place."""
     if given is None:
         kept.build()  # which refuses a user's own, and says how it is given
         return kept

@@ -46,9 +46,6 @@ class ClosedFormCost(Cost, Protocol):
 
         None where these parameters have no formula. A formula for members that do not count alike has a second
         argument `weights`, (..., M) or None, as those of this library have.
-
-        Args:
-            samples: Members (..., M, D).
         """
         ...
 
@@ -58,22 +55,12 @@ class TotalCost(Cost, Protocol):
     """A cost that sees the outcomes of all sites as one number."""
 
     def total(self, outcome: Tensor) -> Tensor:
-        """What the decision is about, (...).
-
-        Args:
-            outcome: Outcomes (..., D) of D sites.
-        """
+        """What the decision is about, (...)."""
         ...
 
 
 def at_bounds(cost: Cost, action: Tensor, unit: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Whether each action, or any part of it, is at the lower and at the upper bound, (...) each, bool.
-
-    Args:
-        cost: Whose bounds these are; an upper one that is None is none.
-        action: Actions (..., A).
-        unit: How large an action is that matters, (...), as `stakes.programs.vector_actions.action_unit` tells it.
-    """
+    """Whether each action, or any part of it, is at the lower and at the upper bound, (...) each, bool."""
     action = shown_action(cost, action)
     # A program's action comes near to a bound that it is at, as to any limit (`stakes.programs.vector_actions.BINDS`).
     size = action.abs().amax(-1, keepdim=True)
@@ -85,12 +72,7 @@ def at_bounds(cost: Cost, action: Tensor, unit: Tensor | None = None) -> tuple[T
 
 
 def bounds_of(cost: Cost, parts: int) -> tuple[Parameter, Parameter]:
-    """The least and the largest action, infinite for none: numbers, or tensors (..., A), or (..., 1) for all parts.
-
-    Args:
-        cost: Whose bounds these are.
-        parts: A, how many parts an action has.
-    """
+    """The least and the largest action, infinite for none: numbers, or tensors (..., A), or (..., 1) for all parts."""
     own: Callable[[int], tuple[Tensor, Tensor]] | None = getattr(cost, "part_bounds", None)
     if own is not None:
         return own(parts)
@@ -110,22 +92,12 @@ def _has_program(cost: object) -> bool:
 
 
 def shown_action(cost: Cost, action: Tensor) -> Tensor:
-    """What of an action is to be carried out, (..., A): all but the parts that only the charge needs.
-
-    Args:
-        cost: What they cost; its `hidden_parts`, where it has such, are the last ones.
-        action: Actions, with all parts in the last axis.
-    """
+    """What of an action is to be carried out, (..., A): all but the parts that only the charge needs."""
     return action[..., : action.shape[-1] - getattr(cost, "hidden_parts", 0)]
 
 
 def has_closed_form(cost: Cost, samples: Tensor) -> bool:
-    """Whether the cost states the best action of such members by a formula, with the parameters that it has.
-
-    Args:
-        cost: Any cost.
-        samples: Members (..., M, D) of a few cases.
-    """
+    """Whether the cost states the best action of such members by a formula, with the parameters that it has."""
     return isinstance(cost, ClosedFormCost) and cost.best_action(samples) is not None
 
 
@@ -133,9 +105,6 @@ def states_convexity(cost: Cost) -> bool:
     """Whether the cost says, by `convex = True`, that it is convex in the action at every outcome.
 
     A class that inherits this word but not the call it was said of has to say it again.
-
-    Args:
-        cost: Any cost; one that says nothing is not known to be convex.
     """
     stated = getattr(cost, "convex", False)
     if not isinstance(stated, bool):
@@ -147,12 +116,7 @@ def states_convexity(cost: Cost) -> bool:
 
 
 def refuse_numpy(error: Exception, name: str = "the function of the cost") -> None:
-    """Raise in plain words where a cost fails because it calls numpy.
-
-    Args:
-        error: What the cost raised.
-        name: What the message calls the cost.
-    """
+    """Raise in plain words where a cost fails because it calls numpy."""
     if isinstance(error, RuntimeError | TypeError) and "numpy" in str(error):
         raise CostError(
             f"{name} calls numpy, which has no derivatives: use torch's functions, such as torch.maximum for np.maximum"
@@ -160,11 +124,7 @@ def refuse_numpy(error: Exception, name: str = "the function of the cost") -> No
 
 
 def require_cost(cost: object) -> None:
-    """Raise unless the object can serve as a cost.
-
-    Args:
-        cost: What came: it must have `lower`, `upper` and be callable, and be no class.
-    """
+    """Raise unless the object can serve as a cost."""
     if isinstance(cost, type):
         raise CostError(f"cost must be a cost, got the class {cost.__name__}: make one, as in {cost.__name__}(...)")
     if not (callable(cost) and hasattr(cost, "lower") and hasattr(cost, "upper")):
@@ -174,10 +134,5 @@ def require_cost(cost: object) -> None:
 
 
 def require_bounds(lower: Parameter, upper: Parameter) -> None:
-    """Raise unless the bounds of an action are finite and ordered.
-
-    Args:
-        lower: The least action, a number or a tensor.
-        upper: The largest action, above `lower` in every case.
-    """
+    """Raise unless the bounds of an action are finite and ordered."""
     require_below("lower", lower, "upper", upper, CostError)

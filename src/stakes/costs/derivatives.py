@@ -10,12 +10,7 @@ ExpectedCost = Callable[[Tensor], Tensor]
 
 
 def slope_of(f: ExpectedCost, action: Tensor) -> Tensor:
-    """The slope f'(a) of each row, (...).
-
-    Args:
-        f: Expected costs of actions, each row its own function of its own action.
-        action: Actions (...).
-    """
+    """The slope f'(a) of each row, (...)."""
     if (leaf := _leaf(action)) is None:
         return torch.func.grad(lambda a: f(a).sum())(action)
     with torch.enable_grad():
@@ -26,10 +21,6 @@ def slope_and_curvature(f: ExpectedCost, action: Tensor) -> tuple[Tensor, Tensor
     """The slope f'(a) and the curvature f''(a) of each row, both (...).
 
     Rows are independent, so the derivative of their sum holds every row's own.
-
-    Args:
-        f: Expected costs of actions, each row its own function of its own action.
-        action: Actions (...).
     """
     if (leaf := _leaf(action)) is None:
         curvature, slope = torch.func.grad(lambda a: _with_self(slope_of(f, a)), has_aux=True)(action)
@@ -40,12 +31,7 @@ def slope_and_curvature(f: ExpectedCost, action: Tensor) -> tuple[Tensor, Tensor
 
 
 def slope_and_hessian(f: ExpectedCost, action: Tensor) -> tuple[Tensor, Tensor]:
-    """The slope of each row by all parts of its action, (..., A), and its second derivatives, (..., A, A).
-
-    Args:
-        f: Expected costs (...) of actions (..., A), each row its own function of its own action.
-        action: Actions (..., A).
-    """
+    """The slope of each row by all parts of its action, (..., A), and its second derivatives, (..., A, A)."""
 
     def total(each: Tensor) -> Tensor:
         return f(each).sum()
@@ -60,13 +46,7 @@ def slope_and_hessian(f: ExpectedCost, action: Tensor) -> tuple[Tensor, Tensor]:
 def all_derivatives(
     f: Callable[[Tensor, Tensor], Tensor], action: Tensor, samples: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The expected cost f, its slope f' and curvature f'', each (...), and d f'/d y_m, (..., M, D).
-
-    Args:
-        f: Expected costs (...) of actions (...) and members (..., M, D), each row its own.
-        action: Actions (...).
-        samples: Members (..., M, D).
-    """
+    """The expected cost f, its slope f' and curvature f'', each (...), and d f'/d y_m, (..., M, D)."""
     action_leaf, samples_leaf = _leaf(action), _leaf(samples)
     if action_leaf is None or samples_leaf is None:
         both = torch.func.grad(lambda a, y: _with_self(slope_of(lambda b: f(b, y), a)), argnums=(0, 1), has_aux=True)
@@ -84,11 +64,6 @@ def with_gradient(value: Tensor, members: Tensor, jacobian: Tensor) -> Tensor:
 
     It adds zero times the jacobian, which costs less than an autograd function and passes through every transform.
     The jacobian counts as a constant: there is no second derivative to be had.
-
-    Args:
-        value: What is to have a gradient, (...).
-        members: What it is differentiated by, (..., M, D).
-        jacobian: d value / d y_m, (..., M, D).
     """
     return value + (jacobian * (members - members.detach())).sum((-2, -1))
 

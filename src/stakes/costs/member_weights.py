@@ -15,14 +15,7 @@ from stakes.errors import NonFiniteError, SettingError, ShapeError
 def register_operator(
     name: str, schema: str, function: Callable[..., Any], fake: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """An operator of one tensor, without a gradient; it returns what may be called in place of the function.
-
-    Args:
-        name: Its name, without that of the package.
-        schema: Its arguments and results, such as "(Tensor values) -> Tensor".
-        function: What it does. The leading axes of its argument and its results are batch axes, however many.
-        fake: Empty results of the right shapes for an argument.
-    """
+    """An operator of one tensor, without a gradient; it returns what may be called in place of the function."""
     full_name = f"stakes::{name}"
     torch.library.define(full_name, schema)
     torch.library.impl(full_name, "CompositeExplicitAutograd", function)
@@ -43,11 +36,7 @@ _INDEX_BITS = 28  # spare mantissa bits of a float32 held in a float64, less the
 
 
 def sort_members(values: Tensor) -> Tensor:
-    """The values in ascending order along the last axis, without gradient.
-
-    Args:
-        values: Any floating tensor (..., M).
-    """
+    """The values in ascending order along the last axis, without gradient."""
     if values.numel() <= _FEW:
         return torch.sort(values.detach(), dim=-1).values
     ordered: Tensor = _sort_members(values.detach())
@@ -58,9 +47,6 @@ def rank_balance(values: Tensor) -> Tensor:
     """How many members lie below each one, less how many lie above it, (..., M), without gradient.
 
     It is the derivative of sum_{m<j} |y_m - y_j| by y_m; tied members share one number.
-
-    Args:
-        values: Members (..., M) with one value each.
     """
     balance: Tensor = _rank_balance(values.detach())
     return balance
@@ -121,13 +107,7 @@ _rank_balance = register_operator("rank_balance", "(Tensor values) -> Tensor", _
 
 
 def relative_weights(weights: Tensor | None, samples: Tensor) -> Tensor | None:
-    """The weights as multiples of an equal share, (..., M), each case adding up to M; None stays None.
-
-    Args:
-        weights: What each member weighs, not negative and not all zero: (..., M) that broadcasts to the cases, such as
-            (M,) for weights that all cases share. None where all members count alike.
-        samples: Members (..., M, D), whose type the result has.
-    """
+    """The weights as multiples of an equal share, (..., M), each case adding up to M; None stays None."""
     if weights is None:
         return None
     if not isinstance(weights, Tensor):
@@ -153,13 +133,7 @@ def _fits(shape: torch.Size, wanted: torch.Size) -> bool:
 
 
 def refuse_weights(weights: Tensor | None, estimator: str, instead: str) -> None:
-    """Raise where members are weighted and an estimator counts them.
-
-    Args:
-        weights: What each member weighs; None passes.
-        estimator: The estimator that is asked for.
-        instead: The one that takes weights.
-    """
+    """Raise where members are weighted and an estimator counts them."""
     if weights is not None:
         raise SettingError(
             f'estimator must be "{instead}" where members have weights: "{estimator}" corrects for the number of equal '
@@ -168,13 +142,7 @@ def refuse_weights(weights: Tensor | None, estimator: str, instead: str) -> None
 
 
 def mean_of_members(values: Tensor, weights: Tensor | None, axis: int) -> Tensor:
-    """The weighted mean over the members; one without weight counts for nothing, whatever its value.
-
-    Args:
-        values: A value of each member, with M on the axis.
-        weights: Multiples of an equal share that broadcast against the values; None where all members count alike.
-        axis: That of the members.
-    """
+    """The weighted mean over the members; one without weight counts for nothing, whatever its value."""
     if weights is None:
         return values.mean(axis)
     counts = weights != 0
@@ -182,11 +150,8 @@ def mean_of_members(values: Tensor, weights: Tensor | None, axis: int) -> Tensor
 
 
 def counted(values: Tensor, weights: Tensor | None) -> Tensor:
-    """The values of the members, each without weight in place of the heaviest one: whatever it is, it asks for nothing.
-
-    Args:
-        values: Numbers of each member, (..., M, n).
-        weights: What each member weighs, (..., M); None where all count alike.
+    """The values of the members, each without weight in place of the heaviest one: whatever it is, it
+    asks for nothing.
     """
     if weights is None:
         return values
@@ -196,26 +161,15 @@ def counted(values: Tensor, weights: Tensor | None) -> Tensor:
 
 
 class OrderedMembers(NamedTuple):
-    """Members in ascending order, without gradient; zero weights count for nothing.
+    """Members in ascending order, without gradient; zero weights count for nothing."""
 
-    Attributes:
-        values: The values, (..., M).
-        counts: How many members there are up to each, or what they weigh, (..., M) or (M,).
-        sums: The sum of the members up to each, each times its weight, (..., M).
-    """
-
-    values: Tensor
-    counts: Tensor
-    sums: Tensor
+    values: Tensor  # the values, (..., M)
+    counts: Tensor  # how many members there are up to each, or what they weigh, (..., M) or (M,)
+    sums: Tensor  # the sum of the members up to each, each times its weight, (..., M)
 
 
 def in_order(values: Tensor, weights: Tensor | None) -> OrderedMembers:
-    """The members in ascending order, with their counts and sums.
-
-    Args:
-        values: One number a member, (..., M).
-        weights: Multiples of an equal share, (..., M); None where all members count alike.
-    """
+    """The members in ascending order, with their counts and sums."""
     if weights is None:
         ordered = sort_members(values)
         counts = torch.arange(1, values.shape[-1] + 1, dtype=values.dtype, device=values.device)
@@ -230,10 +184,6 @@ def weight_balance(values: Tensor, weights: Tensor) -> Tensor:
     """What lies below each member, less what lies above it, times its own weight, (..., M), without gradient.
 
     It is the derivative of sum_{m<j} w_m w_j |y_m - y_j| by y_m; tied members share the weight between them.
-
-    Args:
-        values: Members (..., M) with one value each.
-        weights: What each of them weighs, (..., M).
     """
     fixed = values.detach().contiguous()
     ordered, order = torch.sort(fixed, dim=-1)

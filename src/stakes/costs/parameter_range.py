@@ -135,26 +135,16 @@ class ParameterRange:
 
 @dataclass(frozen=True)
 class RangedParameter:
-    """The parameter of a cost that is a range.
+    """The parameter of a cost that is a range."""
 
-    Attributes:
-        name: What the cost calls it.
-        range: Its values.
-    """
-
-    name: str
-    range: ParameterRange
+    name: str  # what the cost calls it
+    range: ParameterRange  # its values
 
     def __str__(self) -> str:
         return f"{self.name} {self.range}"
 
     def require_inside(self, least: float, most: float) -> None:
-        """Raise unless all values lie in the range.
-
-        Args:
-            least: The least of the values.
-            most: The largest of them.
-        """
+        """Raise unless all values lie in the range."""
         for value in (least, most):
             if not self.range.low <= value <= self.range.high:
                 raise CostError(
@@ -164,11 +154,7 @@ class RangedParameter:
 
 
 def ranged_parameter(cost: object) -> RangedParameter | None:
-    """The parameter of the cost that is a range; None where all are numbers.
-
-    Args:
-        cost: Any cost; one that is averse to risk is looked into.
-    """
+    """The parameter of the cost that is a range; None where all are numbers."""
     own = _ranges(cost)
     if not own and hasattr(cost, "hidden_parts"):
         return ranged_parameter(getattr(cost, "cost", None))
@@ -176,22 +162,13 @@ def ranged_parameter(cost: object) -> RangedParameter | None:
 
 
 def refuse_range(cost: object) -> None:
-    """Raise where a parameter of the cost is a range, and all cases belong to one decision maker.
-
-    Args:
-        cost: Any cost.
-    """
+    """Raise where a parameter of the cost is a range, and all cases belong to one decision maker."""
     if (ranged := ranged_parameter(cost)) is not None:
         ranged.range.refuse()
 
 
 def parameter_value(cost: object, name: str) -> float | None:
-    """The number that the cost has for a parameter; None where it has none of that name.
-
-    Args:
-        cost: Any cost; one that is averse to risk is looked into.
-        name: The name of the parameter.
-    """
+    """The number that the cost has for a parameter; None where it has none of that name."""
     value = getattr(cost, name, None)
     if value is None and hasattr(cost, "hidden_parts"):
         return parameter_value(getattr(cost, "cost", None), name)
@@ -199,13 +176,7 @@ def parameter_value(cost: object, name: str) -> float | None:
 
 
 def with_parameter(cost: "Cost", name: str, value: "Parameter") -> "Cost":
-    """The cost with a value in place of its range.
-
-    Args:
-        cost: A cost with a range, `ranged_parameter` of which has this name.
-        name: The name of the parameter.
-        value: A number, or a tensor of the batch shape (...).
-    """
+    """The cost with a value in place of its range."""
     if _ranges(cost):
         return cast("Cost", replace(cast(Any, cost), **{name: value}))
     inner = with_parameter(cast(Any, cost).cost, name, value)
@@ -213,11 +184,7 @@ def with_parameter(cost: "Cost", name: str, value: "Parameter") -> "Cost":
 
 
 def checked_at_both_ends(cost: object) -> bool:
-    """Whether a parameter of the cost is a range, at both ends of which the cost is then checked.
-
-    Args:
-        cost: A dataclass that checks its numbers where it is made.
-    """
+    """Whether a parameter of the cost is a range, at both ends of which the cost is then checked."""
     ranges = _ranges(cost)
     if len(ranges) > 1:
         raise CostError(f"one parameter of a cost may be a range, got {' and '.join(map(str, ranges))}")
@@ -241,15 +208,10 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True)
 class ParameterColumn:
-    """The column of features that holds the parameter of each case; there is none where no parameter is a range.
-
-    Attributes:
-        parameter: The parameter; None where the cost has no range, and all below leaves things as they are.
-        conditioned: Whether models see it, as a feature standardised over the range.
-    """
+    """The column of features that holds the parameter of each case; there is none where no parameter is a range."""
 
     parameter: RangedParameter | None = None
-    conditioned: bool = False
+    conditioned: bool = False  # whether models see it, as a feature standardised over the range
 
     def __post_init__(self) -> None:
         if self.conditioned and self.parameter is None:
@@ -260,12 +222,7 @@ class ParameterColumn:
 
     @classmethod
     def of(cls, cost: Cost, conditioned: bool = False) -> "ParameterColumn":
-        """The column of the cases that a cost with a range is paid for.
-
-        Args:
-            cost: Any cost.
-            conditioned: Whether models see the parameter.
-        """
+        """The column of the cases that a cost with a range is paid for."""
         return cls(ranged_parameter(cost), conditioned)
 
     @property
@@ -274,73 +231,39 @@ class ParameterColumn:
         return 0 if self.parameter is None else 1
 
     def spread(self, cases: int) -> Tensor:
-        """A value for each case, (N, width), the same every time: any stretch of cases covers the range evenly.
-
-        Args:
-            cases: How many cases there are, N.
-        """
+        """A value for each case, (N, width), the same every time: any stretch of cases covers the range evenly."""
         shares = ((torch.arange(cases, dtype=torch.float64) + 0.5) * _GOLDEN) % 1
         return self.at(shares[:, None].expand(cases, self.width))
 
     def at(self, shares: Tensor) -> Tensor:
-        """Values (..., width) at shares of the way through the range.
-
-        Args:
-            shares: Numbers (..., width) between 0 and 1.
-        """
+        """Values (..., width) at shares of the way through the range."""
         return shares if self.parameter is None else self.parameter.range.at(shares)
 
     def values(self, features: Tensor) -> Tensor:
-        """The column itself, (...), of features that have it.
-
-        Args:
-            features: Features (..., F + 1).
-        """
+        """The column itself, (...), of features that have it."""
         return features[..., -1]
 
     def replaced(self, features: Tensor, values: Tensor) -> Tensor:
-        """The features with other values in the column.
-
-        Args:
-            features: Features (..., F + width).
-            values: Values (..., width) of the parameter.
-        """
+        """The features with other values in the column."""
         return features if self.parameter is None else torch.cat([features[..., :-1], values.to(features)], -1)
 
     def without(self, features: Tensor) -> Tensor:
-        """The features (..., F) alone.
-
-        Args:
-            features: Features (..., F + width).
-        """
+        """The features (..., F) alone."""
         return features if self.parameter is None else features[..., :-1]
 
     def seen(self, features: Tensor) -> Tensor:
-        """What a model sees: features and parameter where it is conditioned, (..., F + 1), else features alone.
-
-        Args:
-            features: Features (..., F + width).
-        """
+        """What a model sees: features and parameter where it is conditioned, (..., F + 1), else features alone."""
         if self.parameter is None or not self.conditioned:
             return self.without(features)
         return torch.cat([features[..., :-1], self.parameter.range.standardised(features[..., -1:])], -1)
 
     def unmoved(self, features: Tensor) -> Tensor:
-        """What a model is scaled by: as `seen`, with 0, the middle of the range, for every parameter.
-
-        Args:
-            features: Features (..., F + width).
-        """
+        """What a model is scaled by: as `seen`, with 0, the middle of the range, for every parameter."""
         if not self.conditioned:
             return self.without(features)
         return torch.cat([features[..., :-1], torch.zeros_like(features[..., -1:])], -1)
 
     def cost(self, cost: Cost, features: Tensor) -> Cost:
-        """The cost that each of these cases pays: as it is where it has no range.
-
-        Args:
-            cost: The cost, whose parameter may meanwhile be a number.
-            features: Features (..., F + width).
-        """
+        """The cost that each of these cases pays: as it is where it has no range."""
         own = ranged_parameter(cost)
         return cost if own is None else with_parameter(cost, own.name, self.values(features))

@@ -31,17 +31,11 @@ _NEIGHBOURS = 0.2  # share of the outcomes, alike in size, that one set is drawn
 
 @dataclass(frozen=True, eq=False)
 class Cases:
-    """Cases to train or test on, in physical units.
+    """Cases to train or test on, in physical units."""
 
-    Attributes:
-        features: Features (N, F), finite and of a floating-point type.
-        outcome: Outcomes (N, D), likewise.
-        times: The target times (N,); None where the cases have none.
-    """
-
-    features: Tensor
-    outcome: Tensor
-    times: NDArray[np.datetime64] | None = None
+    features: Tensor  # features (N, F), finite and of a floating-point type
+    outcome: Tensor  # outcomes (N, D), likewise
+    times: NDArray[np.datetime64] | None = None  # the target times (N,); None where the cases have none
 
     def __post_init__(self) -> None:
         for name in ("features", "outcome"):
@@ -75,13 +69,7 @@ class Cases:
 
 
 def neighbouring_sets(outcomes: NDArray[np.float64], sets: int, members: int) -> Tensor:
-    """Sets of members (N, M, D) as a forecast better than climatology would have: outcomes of similar size.
-
-    Args:
-        outcomes: At least two outcomes (n, D), none missing.
-        sets: How many sets are drawn.
-        members: How many members each has at most.
-    """
+    """Sets of members (N, M, D) as a forecast better than climatology would have: outcomes of similar size."""
     ordered = outcomes[np.argsort(outcomes.mean(1), kind="stable")]
     generator = np.random.default_rng(0)
     width = max(2, round(_NEIGHBOURS * len(ordered)))
@@ -91,11 +79,7 @@ def neighbouring_sets(outcomes: NDArray[np.float64], sets: int, members: int) ->
 
 
 def case_labels(index: "pd.Index[Any]") -> "pd.Index[Any]":
-    """Times and names as they are, rows counted from 1 as a reader of the file does.
-
-    Args:
-        index: The index of the cases; one called "row", or a first level of this name, counts from 0.
-    """
+    """Times and names as they are, rows counted from 1 as a reader of the file does."""
     if isinstance(index, pd.MultiIndex) and index.names[0] == "row":
         rows, *others = (index.get_level_values(level) for level in range(index.nlevels))
         return pd.MultiIndex.from_arrays([rows + 1, *others], names=index.names)
@@ -103,11 +87,7 @@ def case_labels(index: "pd.Index[Any]") -> "pd.Index[Any]":
 
 
 def newest_cases(index: "pd.Index[Any]") -> NDArray[np.int64]:
-    """The place of the newest case, or of all sites of it where each is a case by itself.
-
-    Args:
-        index: The index of the cases, with their sites as a second level where there are some.
-    """
+    """The place of the newest case, or of all sites of it where each is a case by itself."""
     if isinstance(index, pd.MultiIndex):
         newest = index.get_level_values(0)
         return np.flatnonzero(newest == newest.max())
@@ -115,11 +95,7 @@ def newest_cases(index: "pd.Index[Any]") -> NDArray[np.int64]:
 
 
 def in_utc(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its cases' times, in the first column where there are some, marked as UTC.
-
-    Args:
-        table: One row per case; times without a zone in its first column are those of the cases.
-    """
+    """The table with its cases' times, in the first column where there are some, marked as UTC."""
     first = table.columns[0]
     if not pd.api.types.is_datetime64_dtype(table[first].dtype):
         return table
@@ -131,9 +107,6 @@ def told_labels(index: "pd.Index[Any]") -> tuple[str, ...]:
 
     >>> told_labels(pd.DatetimeIndex(["2020-02-01T13:00"])), told_labels(pd.Index([7]))
     (('2020-02-01T13:00:00Z',), ('7',))
-
-    Args:
-        index: The index of the cases, as `case_labels` gives it; a case of several levels is told by all of them.
     """
     return tuple(_told(each) for each in index)
 
@@ -154,11 +127,6 @@ def require_single_precision(values: NDArray[np.floating[Any]], names: Sequence[
     The step of single precision is taken at the column's median size, and what varies is its interquartile range, so
     that a few numbers of another size, such as zeros for what is missing, hide nothing; where half of the column is one
     number, it is the standard deviation.
-
-    Args:
-        values: Finite numbers (N, C) to learn from.
-        names: What the C columns are called.
-        what: What a column is, such as "feature"; it begins the message.
     """
     if values.dtype == np.float32 or not len(values):
         return
@@ -178,35 +146,20 @@ def require_single_precision(values: NDArray[np.floating[Any]], names: Sequence[
 
 
 class Rows(NamedTuple):
-    """Checked rows of an estimator, in the order of time.
+    """Checked rows of an estimator, in the order of time."""
 
-    Attributes:
-        features: Features (n, F).
-        outcome: Outcomes (n, D).
-        times: When these happened (n,); None where it is not known.
-    """
-
-    features: Tensor
-    outcome: Tensor
-    times: Times | None
+    features: Tensor  # features (n, F)
+    outcome: Tensor  # outcomes (n, D)
+    times: Times | None  # when these happened (n,); None where it is not known
 
     def part(self, rows: slice) -> Self:
-        """Some of them.
-
-        Args:
-            rows: Which ones.
-        """
+        """Some of them."""
         times = None if self.times is None else self.times[rows]
         return self._replace(features=self.features[rows], outcome=self.outcome[rows], times=times)
 
 
 def as_table(values: Any, name: str) -> Any:
-    """A DataArray (case, feature) or a Dataset of variables along one dimension as a DataFrame; all else as it is.
-
-    Args:
-        values: What the user gave as features or outcomes.
-        name: What messages call it.
-    """
+    """A DataArray (case, feature) or a Dataset of variables along one dimension as a DataFrame; all else as it is."""
     xarray = sys.modules.get("xarray")  # who passes its objects has imported it
     if xarray is None or not isinstance(values, xarray.DataArray | xarray.Dataset):
         return values
@@ -226,12 +179,7 @@ def as_table(values: Any, name: str) -> Any:
 
 
 def as_tensor(values: NDArray[np.float64], name: str) -> Tensor:
-    """The numbers in single precision, or an error where they exceed it.
-
-    Args:
-        values: Finite numbers of any shape.
-        name: What messages call them.
-    """
+    """The numbers in single precision, or an error where they exceed it."""
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
     if not np.isfinite(single).all():
@@ -240,12 +188,7 @@ def as_tensor(values: NDArray[np.float64], name: str) -> Tensor:
 
 
 def outcome_names(values: Any, count: int) -> tuple[str, ...]:
-    """The names of the columns of a table or of the one column; else y, or y0, y1 and so on.
-
-    Args:
-        values: The outcomes as the user gave them.
-        count: How many outcomes a case has.
-    """
+    """The names of the columns of a table or of the one column; else y, or y0, y1 and so on."""
     if isinstance(values, pd.DataFrame):
         return tuple(map(str, values.columns))
     if isinstance(values, pd.Series) and values.name is not None:
@@ -254,12 +197,7 @@ def outcome_names(values: Any, count: int) -> tuple[str, ...]:
 
 
 def checked_times(times: Any, rows: int) -> Times | None:
-    """The times in UTC, or an error unless there is one for each row and none lies before the one above it.
-
-    Args:
-        times: Times of numpy, pandas or Python, or ISO texts; None where there are none.
-        rows: How many rows the features have.
-    """
+    """The times in UTC, or an error unless there is one for each row and none lies before the one above it."""
     if times is None:
         return None
     in_utc = to_utc(times, "times")
@@ -279,10 +217,6 @@ def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[
 
     >>> [part.tolist() for part in alternate_blocks(7, 2)]
     [[0, 1, 4, 5], [2, 3, 6]]
-
-    Args:
-        rows: How many rows there are.
-        block: How many neighbours a block has; fewer where the rows would make one block only.
     """
     block = min(block, -(-rows // 2))
     odd = np.arange(rows) // block % 2 == 1
@@ -299,26 +233,15 @@ _LABEL, _FEATURE, _OUTCOME = "label", "feature ", "outcome "  # the column of la
 
 @dataclass(frozen=True, eq=False)
 class StoredCases:
-    """Some of the cases that a fit was judged on.
+    """Some of the cases that a fit was judged on."""
 
-    Attributes:
-        labels: The time or row of each of N cases.
-        features: Features (N, F).
-        outcomes: Outcomes (N, D).
-    """
-
-    labels: tuple[str, ...]
-    features: NDArray[np.float64]
-    outcomes: NDArray[np.float64]
+    labels: tuple[str, ...]  # the time or row of each of N cases
+    features: NDArray[np.float64]  # features (N, F)
+    outcomes: NDArray[np.float64]  # outcomes (N, D)
 
 
 def save_cases(folder: Path, cases: TableCases) -> None:
-    """Write the last 200 cases into the folder of a fit.
-
-    Args:
-        folder: The folder of the fit.
-        cases: The cases it was judged on, with their outcomes.
-    """
+    """Write the last 200 cases into the folder of a fit."""
     assert cases.outcomes is not None
     features, outcomes = cases.features.iloc[-_KEPT:], cases.outcomes.iloc[-_KEPT:]
     row = "row " if features.index.name == "row" else ""
@@ -333,14 +256,7 @@ def save_cases(folder: Path, cases: TableCases) -> None:
 def load_cases(
     folder: Path, features: tuple[str, ...], targets: tuple[str, ...], sha256: str | None = None
 ) -> StoredCases | None:
-    """The cases that `save_cases` wrote; None where it did not.
-
-    Args:
-        folder: The folder of the fit.
-        features: The names of its features.
-        targets: The names of its targets.
-        sha256: What the file must hash to; None where nothing vouches for it.
-    """
+    """The cases that `save_cases` wrote; None where it did not."""
     path = folder / STORED_CASES
     if not os.path.lexists(path):
         return None
@@ -355,13 +271,7 @@ def load_cases(
 
 
 def read_kept(path: Path, sha256: str | None, most_rows: int) -> pd.DataFrame:
-    """The table of a parquet file, if it is no larger than it can be: a small file may hold many rows.
-
-    Args:
-        path: The file, within the folder of a fit.
-        sha256: What it must hash to; None where nothing vouches for it.
-        most_rows: How many rows it may have.
-    """
+    """The table of a parquet file, if it is no larger than it can be: a small file may hold many rows."""
     content = read_bytes(path, _MOST_BYTES)
     if sha256 is not None:
         check_sha256(str(path), content, sha256)

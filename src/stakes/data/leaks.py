@@ -25,14 +25,7 @@ _COLUMNS = 500  # at once
 
 
 def leaks(features: Floats, names: Sequence[str], outcomes: Floats, targets: Sequence[str]) -> tuple[str, ...]:
-    """A sentence for each outcome that columns reproduce.
-
-    Args:
-        features: What a forecast is made from, (N, F), cases in the order of time.
-        names: The F columns.
-        outcomes: What happened, (N, D).
-        targets: The names of the D outcomes.
-    """
+    """A sentence for each outcome that columns reproduce."""
     found = ((target, reproduced(features, values)) for target, values in zip(targets, outcomes.T, strict=True))
     return tuple(
         _sentence([name for name, is_leak in zip(names, each, strict=True) if is_leak], target)
@@ -42,11 +35,7 @@ def leaks(features: Floats, names: Sequence[str], outcomes: Floats, targets: Seq
 
 
 def forecast_leaks(given: GivenForecasts) -> tuple[str, ...]:
-    """The same of past forecasts, their mean, their members, and the features beside them.
-
-    Args:
-        given: Past forecasts with their outcomes; forecasts of one site and lead are compared with each other.
-    """
+    """The same of past forecasts, their mean, their members, and the features beside them."""
     assert given.outcomes is not None
     told = [key for key in (given.times, given.leads, given.sites) if key is not None]
     order = np.lexsort(told) if told else np.arange(len(given))
@@ -68,13 +57,7 @@ def forecast_leaks(given: GivenForecasts) -> tuple[str, ...]:
 
 
 def reproduced(columns: Floats, outcome: Floats, starts: NDArray[Any] | None = None) -> NDArray[np.bool_]:
-    """Whether each of F columns (N, F) is the outcome (N,), in its unit or in another.
-
-    Args:
-        columns: What is said to be known in time.
-        outcome: What happened, in the order of time.
-        starts: True where a case is not the next one of the case before it, (N - 1,); None where all are.
-    """
+    """Whether each of F columns (N, F) is the outcome (N,), in its unit or in another."""
     steps = np.diff(outcome)
     within = np.full(len(steps), True) if starts is None else ~starts
     moved = np.flatnonzero((steps != 0) & within) + 1
@@ -92,11 +75,7 @@ def reproduced(columns: Floats, outcome: Floats, starts: NDArray[Any] | None = N
 
 
 def warn_of_leaks(notes: Sequence[str]) -> None:
-    """Warn of each in Python; commands tell warnings on standard error.
-
-    Args:
-        notes: The sentences.
-    """
+    """Warn of each in Python; commands tell warnings on standard error."""
     for note in notes:
         warnings.warn(note, StakesWarning, stacklevel=3)
 

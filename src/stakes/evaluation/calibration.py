@@ -30,15 +30,10 @@ __all__ = [
 
 
 class Sides(NamedTuple):
-    """Both sides of eq. dec_calibration, and their difference.
+    """Both sides of eq. dec_calibration, and their difference."""
 
-    Attributes:
-        predicted: The mean cost that the forecast expects of its own actions.
-        realised: The mean cost of the same actions at the outcome.
-    """
-
-    predicted: Sampled
-    realised: Sampled
+    predicted: Sampled  # the mean cost that the forecast expects of its own actions
+    realised: Sampled  # the mean cost of the same actions at the outcome
 
     @property
     def gap(self) -> Sampled:
@@ -47,33 +42,18 @@ class Sides(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """The cases whose predicted cost lies in one bin.
+    """The cases whose predicted cost lies in one bin."""
 
-    Attributes:
-        predicted: Their mean predicted cost.
-        realised: Their mean realised cost.
-        gap: The first less the second.
-        cases: How many cases the bin holds for each seed.
-    """
-
-    predicted: Difference
-    realised: Difference
-    gap: Difference
-    cases: int
+    predicted: Difference  # their mean predicted cost
+    realised: Difference  # their mean realised cost
+    gap: Difference  # the first less the second
+    cases: int  # how many cases the bin holds for each seed
 
 
 def calibration_sides(
     study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
 ) -> Sides:
-    """The mean predicted and realised cost, over all cases or a region.
-
-    Args:
-        study: The judged forecasts.
-        weight: The decision weight of the forecasts that are judged.
-        parameter: The parameter of the cost; None for the only, or the first, one.
-        region: The region whose cases are taken; None for all cases.
-        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
-    """
+    """The mean predicted and realised cost, over all cases or a region."""
     predicted = study.mean("expected_cost", weight, parameter, region, by)
     return Sides(predicted, study.mean("cost", weight, parameter, region, by))
 
@@ -86,16 +66,7 @@ def binned_gap(
     region: str | None = None,
     by: RegionBy = "observed",
 ) -> list[Bin]:
-    """Predicted and realised cost within bins of the predicted cost that hold equally many cases.
-
-    Args:
-        study: The judged forecasts.
-        weight: The decision weight of the forecasts that are judged.
-        parameter: The parameter of the cost; None for the only, or the first, one.
-        bins: How many bins there are.
-        region: The region whose cases are taken; None for all cases.
-        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
-    """
+    """Predicted and realised cost within bins of the predicted cost that hold equally many cases."""
     require_count("bins", bins)
     predicted = study.values("expected_cost", weight, parameter)  # (groups, seeds, cases)
     realised = study.values("cost", weight, parameter)
@@ -123,14 +94,6 @@ def pit_histogram(
     """The share of outcomes in each bin of the probability integral transform; flat for a calibrated forecast.
 
     An outcome above k of M members counts evenly over [k, k + 1] / (M + 1): no bin is favoured, whatever M.
-
-    Args:
-        study: The judged forecasts.
-        weight: The decision weight of the forecasts that are judged.
-        parameter: The parameter of the cost; None for the only, or the first, one.
-        bins: How many bins there are.
-        region: The region whose cases are taken; None for all cases.
-        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
     """
     require_count("bins", bins)
     members = int(study.about["members"])
@@ -146,13 +109,6 @@ def spread_skill(
     """Spread over the error of the mean of M members, sqrt((M + 1) / M mean variance / mean squared error).
 
     1 where the outcome is as one member more: the mean of M members errs by that factor more than their variance says.
-
-    Args:
-        study: The judged forecasts.
-        weight: The decision weight of the forecasts that are judged.
-        parameter: The parameter of the cost; None for the only, or the first, one.
-        region: The region whose cases are taken; None for all cases.
-        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
     """
     spread, error = (study.chosen(name, weight, parameter, region, by) for name in ("spread", "error"))
     of_mean = 1 + 1 / int(study.about["members"])
@@ -163,15 +119,7 @@ def spread_skill(
 def total_spread(
     study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
 ) -> Sampled:
-    """Mean spread of the total over the true one where that is known, else `spread_skill`: 1 where it is right.
-
-    Args:
-        study: The judged forecasts.
-        weight: The decision weight of the forecasts that are judged.
-        parameter: The parameter of the cost; None for the only, or the first, one.
-        region: The region whose cases are taken; None for all cases.
-        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
-    """
+    """Mean spread of the total over the true one where that is known, else `spread_skill`: 1 where it is right."""
     if "true_spread" not in study.cases:
         return spread_skill(study, weight, parameter, region, by)
     return study.mean("spread", weight, parameter, region, by) / _mean_of_cases(
@@ -182,15 +130,7 @@ def total_spread(
 def skill(
     study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
 ) -> Sampled:
-    """How much less is paid than with climatology's action, the one best for the training outcomes, in per cent.
-
-    Args:
-        study: The judged forecasts.
-        weight: The decision weight of the forecasts that are judged.
-        parameter: The parameter of the cost; None for the only, or the first, one.
-        region: The region whose cases are taken; None for all cases.
-        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
-    """
+    """How much less is paid than with climatology's action, the one best for the training outcomes, in per cent."""
     climatology = _mean_of_cases(study, "climatology_cost", parameter, region, by)
     return -study.mean("cost", weight, parameter, region, by).relative_to(climatology)
 
@@ -198,15 +138,7 @@ def skill(
 def economic_value(
     study: Study, weight: float, parameter: float | None = None, region: str | None = None, by: RegionBy = "observed"
 ) -> Sampled:
-    """(climatology - forecast) / (climatology - foresight): 0 for climatology's action, 1 for perfect foresight.
-
-    Args:
-        study: The judged forecasts.
-        weight: The decision weight of the forecasts that are judged.
-        parameter: The parameter of the cost; None for the only, or the first, one.
-        region: The region whose cases are taken; None for all cases.
-        by: Whether the cases of a region are chosen by the outcome or by the forecast; see `Study.region`.
-    """
+    """(climatology - forecast) / (climatology - foresight): 0 for climatology's action, 1 for perfect foresight."""
     climatology = _mean_of_cases(study, "climatology_cost", parameter, region, by)
     cost = study.mean("cost", weight, parameter, region, by)
     foresight = cost - study.mean("foresight_regret", weight, parameter, region, by)

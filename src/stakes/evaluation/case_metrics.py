@@ -26,10 +26,6 @@ def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.
     """Which cases can be judged, (N,): all but those in which a program has no recourse.
 
     Raises where there is no such case. NaN, and an infinite cost that is no program's, are left for others to refuse.
-
-    Args:
-        cost: What a decision costs.
-        metrics: As `stakes.evaluation.metrics.Assessor` gives them.
     """
     costs = [metrics[name] for name in ("cost", "expected_cost", *_PLAIN) if name in metrics]
     infinite = np.asarray(np.isposinf(np.stack(costs)).any(axis=0) & isinstance(plain_cost_of(cost), ProgramCost))
@@ -42,41 +38,24 @@ def judged_cases(cost: Cost, metrics: Mapping[str, NDArray[Any]]) -> NDArray[np.
 
 
 def constant_cost(paid: NDArray[Any]) -> NDArray[Any]:
-    """What one action for all cases costs, (N,): infinite in all where it is in one, or the mean would be of some.
-
-    Args:
-        paid: What it costs in each case, (N,).
-    """
+    """What one action for all cases costs, (N,): infinite in all where it is in one, or the mean would be of some."""
     return paid if np.isfinite(paid).all() else np.full_like(paid, np.inf)
 
 
 def constant_notes(paid: NDArray[Any]) -> tuple[str, ...]:
-    """A sentence where no action serves all cases.
-
-    Args:
-        paid: As `constant_cost` gives it.
-    """
+    """A sentence where no action serves all cases."""
     infinite = "climatology_cost is infinite, and left empty: no constant action has a finite cost at all outcomes"
     return (infinite,) if np.isposinf(paid).any() else ()
 
 
 def hindsight_note(each_site: bool) -> str:
-    """What climatology's action is where there are no cases but those that are judged.
-
-    Args:
-        each_site: Whether each site is decided by itself.
-    """
+    """What climatology's action is where there are no cases but those that are judged."""
     of_site = " of each site" if each_site else ""
     return f"climatology_cost is that of the constant action{of_site} which was best for these very outcomes"
 
 
 def unpaid_notes(unpaid: Sequence[str], judged: int) -> tuple[str, ...]:
-    """A sentence about cases that are not judged, since their cost is infinite; none where there are none.
-
-    Args:
-        unpaid: What these cases are called.
-        judged: How many others there are, which the means are of.
-    """
+    """A sentence about cases that are not judged, since their cost is infinite; none where there are none."""
     if not unpaid:
         return ()
     which = unpaid[0] if len(unpaid) == 1 else f"{unpaid[0]} the first of them"
@@ -87,11 +66,7 @@ def unpaid_notes(unpaid: Sequence[str], judged: int) -> tuple[str, ...]:
 
 
 def unpaid_today_notes(paid: NDArray[np.float64] | None) -> tuple[str, ...]:
-    """A sentence about cases in which today's action costs infinitely much, and is not compared.
-
-    Args:
-        paid: What today's action costs in each case, (N,), NaN where it is not known; None where it never is.
-    """
+    """A sentence about cases in which today's action costs infinitely much, and is not compared."""
     count = 0 if paid is None else int(np.isposinf(paid).sum())
     if paid is None or not count:
         return ()
@@ -118,13 +93,6 @@ def forecast_table(
     weight 0 there are its values, as `baseline`, and the paired `difference` from it. Last, over the `today_cases`
     in which today's action is known: `today_cost`, `cost_beside_today` of the forecast's actions in the same cases, and
     their difference `cost_less_today`.
-
-    Args:
-        chosen: The metrics (N,) of the forecast by name, in the order of time.
-        weight_0: The same of the forecast trained on its score alone; None where there is none besides.
-        members: How many members M the forecast has.
-        block: How many neighbouring cases depend on each other.
-        today: What today's action costs (N,), NaN where it is not known; None where it never is.
     """
     cases = len(chosen["cost"])
     resampling = Resampling(cases, block=min(block, cases))
@@ -140,11 +108,6 @@ def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
     """What today's action costs in each case, (N,); NaN where the action is not known.
 
     For a `CVaRCost` it is the charge, with the one threshold for all cases that makes it least: nobody else knows one.
-
-    Args:
-        cost: What a decision costs.
-        action: Today's action (N,), or (N, A) where it has A > 1 parts, NaN where it is not known.
-        outcome: What happened, (N, D).
     """
     given = np.array(action, dtype=np.float64)
     parts = action_parts(cost, outcome.shape[1])
@@ -170,13 +133,7 @@ def todays_cost(cost: Cost, action: ArrayLike, outcome: Tensor) -> Floats:
 
 
 def todays_notes(cost: Cost, action: ArrayLike | None, outcomes: int) -> tuple[str, ...]:
-    """A sentence where today's action breaks limits that a decision with several parts has.
-
-    Args:
-        cost: What a decision costs.
-        action: Today's action (N, A), NaN where it is not known; None where it never is.
-        outcomes: How many outcomes a case has.
-    """
+    """A sentence where today's action breaks limits that a decision with several parts has."""
     plain = plain_cost_of(cost)
     if action is None or not isinstance(plain, ProgramCost) or action_parts(plain, outcomes) == 1:
         return ()
@@ -235,15 +192,7 @@ def ensemble_metrics(
     regions: Mapping[str, Region] | None = None,
     weights: NDArray[Any] | None = None,
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
-    """All metrics of `stakes.evaluation.metrics.Assessor` of the cases without a missing value, and which those are.
-
-    Args:
-        members: Forecasts (N, M, D), NaN where a value is missing.
-        outcomes: Outcomes (N, D), NaN where a value is missing.
-        cost: What a decision costs.
-        regions: Parts of the outcomes by name, of which the members' share is taken too; None for no such parts.
-        weights: What each member weighs, (M,) for all cases; None where all count alike.
-    """
+    """All metrics of `stakes.evaluation.metrics.Assessor` of the cases without a missing value, and which those are."""
     complete = ~(np.isnan(members).any((1, 2)) | np.isnan(outcomes).any(1))
     if not complete.any():
         raise ShapeError(f"members and outcome must have a case without missing values, got {len(complete)} cases")
@@ -253,13 +202,7 @@ def ensemble_metrics(
 
 
 def part_by_part(metrics: Mapping[str, NDArray[Any]], cost: Cost, outcomes: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """The metrics with `action_PART` (N,) for each part of an action with several.
-
-    Args:
-        metrics: As `stakes.evaluation.metrics.Assessor` gives them.
-        cost: What a decision costs.
-        outcomes: The names of the D outcomes.
-    """
+    """The metrics with `action_PART` (N,) for each part of an action with several."""
     action = metrics["action"]
     if action.ndim == 1:
         return dict(metrics)
@@ -269,23 +212,11 @@ def part_by_part(metrics: Mapping[str, NDArray[Any]], cost: Cost, outcomes: Sequ
 
 @dataclass(frozen=True, eq=False)
 class CaseMetrics:
-    """The metrics of a forecast case by case, in the order of time, and what can be set beside it.
+    """The metrics of a forecast case by case, in the order of time, and what can be set beside it."""
 
-    Attributes:
-        outcomes: The outcomes (N, D), with the time or the name of each case as their index.
-        chosen: The metrics (N,) of the forecast by name, its action part by part (`part_by_part`); those with another
-            shape are left out of tables.
-        members: How many members the forecast has.
-        weight_0: The same metrics of the forecast trained on its score alone; None where there is none besides.
-        today: `action` and `cost` (N,) of today's action, NaN where it is not known; None where it never is. It has the
-            parts of the forecast's.
-        unpaid: Whether each case, by its time or name, is left out of all this, because a program has no recourse
-            there and costs infinitely much; empty where none is.
-    """
-
-    outcomes: pd.DataFrame
+    outcomes: pd.DataFrame  # the outcomes (N, D), with the time or the name of each case as their index
     chosen: Mapping[str, Floats]
-    members: int
+    members: int  # how many members the forecast has
     weight_0: Mapping[str, Floats] | None = None
     today: Mapping[str, Floats] | None = None
     unpaid: "pd.Series[bool]" = field(default_factory=lambda: pd.Series(dtype=bool))
@@ -310,15 +241,6 @@ class CaseMetrics:
 
         `climatology_cost` is that of the constant action, of each site where there are several, which is best for these
         very outcomes. Cases in which a program costs infinitely much are `unpaid`, and left out.
-
-        Args:
-            members: Forecasts (N, M, D) in the order of time.
-            outcomes: Outcomes (N, D) of the same cases.
-            cost: What a decision costs.
-            todays_action: Today's action (N,), or (N, A) of several parts, NaN where it is not known; None where it
-                never is.
-            weights: What each member weighs, (M,) for all cases; None where all count alike.
-            sites: The site of each case, (N,), where each is decided by itself; None where there is but one.
         """
         seen = outcomes.to_numpy(np.float64)
         metrics, complete = ensemble_metrics(np.asarray(members, dtype=np.float64), seen, cost, weights=weights)
@@ -348,21 +270,13 @@ class CaseMetrics:
         return pd.concat([self.outcomes, pd.DataFrame(columns, self.outcomes.index)], axis=1).reset_index()
 
     def summary(self, block: int) -> pd.DataFrame:
-        """Metrics with 95 % intervals, those of today's action last; see `stakes.evaluation.case_metrics`.
-
-        Args:
-            block: How many neighbouring cases depend on each other.
-        """
+        """Metrics with 95 % intervals, those of today's action last; see `stakes.evaluation.case_metrics`."""
         today = None if self.today is None else self.today["cost"]
         return forecast_table(self.chosen, self.weight_0, self.members, block, today).reset_index()
 
 
 def summary_table(metrics: Mapping[str, Mapping[str, float | None]]) -> pd.DataFrame:
-    """The table of `CaseMetrics.summary` again, from a record that has lost the order of its rows and columns.
-
-    Args:
-        metrics: The columns of each row, by the name of its metric.
-    """
+    """The table of `CaseMetrics.summary` again, from a record that has lost the order of its rows and columns."""
     rows = [{"metric": name, **metrics[name]} for name in _METRICS if name in metrics]
     columns = [name for name in _COLUMNS if any(name in row for row in rows)]
     return pd.DataFrame(rows, columns=["metric", *columns] if rows else []).astype(dict.fromkeys(columns, np.float64))
@@ -381,11 +295,7 @@ def _climatology_cost(cost: Cost, outcome: torch.Tensor, sites: NDArray[Any] | N
 
 
 def require_finite_costs(costs: Floats) -> None:
-    """Raise CostError where the cost of a case is not a number: nothing can be decided by it.
-
-    Args:
-        costs: What the action of each case costs, (N,).
-    """
+    """Raise CostError where the cost of a case is not a number: nothing can be decided by it."""
     if bad := int((~np.isfinite(costs)).sum()):
         cure = "; a program that has no recourse for an outcome needs one, at a high price"
         raise CostError(
@@ -400,20 +310,12 @@ VALUES_SHOWN = 5
 
 @dataclass(frozen=True)
 class WorthAtValue:
-    """What all cases cost a decision maker with this parameter.
+    """What all cases cost a decision maker with this parameter."""
 
-    Attributes:
-        value: The value of the parameter.
-        cost: The mean realised cost of the forecast that was taken.
-        climatology_cost: That of the constant action which was best for this decision maker in training.
-        weight_0_cost: That of the forecast of weight 0; None where there is none beside it.
-        change: The cost less that of weight 0 with its 95 % interval: mean, low, high; None likewise.
-    """
-
-    value: float
-    cost: float
-    climatology_cost: float
-    weight_0_cost: float | None = None
+    value: float  # the value of the parameter
+    cost: float  # the mean realised cost of the forecast that was taken
+    climatology_cost: float  # that of the constant action which was best for this decision maker in training
+    weight_0_cost: float | None = None  # that of the forecast of weight 0; None where there is none beside it
     change: tuple[float, float, float] | None = None
 
     @property

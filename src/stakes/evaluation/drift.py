@@ -27,58 +27,34 @@ _OUTERMOST = 0.005  # the PIT beyond all of 100 members
 
 
 class SeenErrors(NamedTuple):
-    """What is known of N cases once their outcomes are there, in the order of time.
+    """What is known of N cases once their outcomes are there, in the order of time."""
 
-    Attributes:
-        pit: The share of the members below the outcome, of what the decision is about, (N,).
-        excess: Realised less expected cost of the forecast's action, (N,).
-    """
-
-    pit: Floats
-    excess: Floats
+    pit: Floats  # the share of the members below the outcome, of what the decision is about, (N,)
+    excess: Floats  # realised less expected cost of the forecast's action, (N,)
 
 
 @dataclass(frozen=True)
 class QuestionAnswered:
-    """One question, and what past and new cases say.
+    """One question, and what past and new cases say."""
 
-    Attributes:
-        name: Which question it is.
-        past: Bias: the mean PIT of the past cases. Spread: the root mean square of the normal quantiles of their PITs.
-            Cost: their mean cost less the expected one.
-        new: The same of the new cases; NaN where there are none.
-        evidence: The largest capital so far that betting against "nothing has changed" has made of 1.
-        noticed: How many new cases had been seen when the evidence sufficed; None where it does not.
-        correlation: The autocorrelation of past blocks that was removed: 0 where none was measured.
-    """
-
-    name: Question
+    name: Question  # which question it is
     past: float
-    new: float
-    evidence: float
-    noticed: int | None
-    correlation: float
+    new: float  # the same of the new cases; NaN where there are none
+    evidence: float  # the largest capital so far that betting against "nothing has changed" has made of 1
+    noticed: int | None  # how many new cases had been seen when the evidence sufficed; None where it does not
+    correlation: float  # the autocorrelation of past blocks that was removed: 0 where none was measured
 
 
 @dataclass(frozen=True)
 class ErrorWatch:
-    """What a look at the new cases so far says.
+    """What a look at the new cases so far says."""
 
-    Attributes:
-        answers: The three questions.
-        alpha: The most likely a false alarm is, ever, over all looks and questions.
-        block: How many neighbouring cases are one bet, at least as many as asked for.
-        past_blocks: How many past blocks the new ones are held against.
-        new_blocks: How many new blocks have been bet on.
-        waiting: How many of the newest cases wait for their block to fill.
-    """
-
-    answers: tuple[QuestionAnswered, ...]
-    alpha: float
-    block: int
-    past_blocks: int
-    new_blocks: int
-    waiting: int
+    answers: tuple[QuestionAnswered, ...]  # the three questions
+    alpha: float  # the most likely a false alarm is, ever, over all looks and questions
+    block: int  # how many neighbouring cases are one bet, at least as many as asked for
+    past_blocks: int  # how many past blocks the new ones are held against
+    new_blocks: int  # how many new blocks have been bet on
+    waiting: int  # how many of the newest cases wait for their block to fill
 
     @property
     def enough(self) -> float:
@@ -102,13 +78,6 @@ def watch_errors(past: SeenErrors, new: SeenErrors, *, block: int = 1, alpha: fl
     ()
     >>> [(answer.name, answer.noticed) for answer in watch_errors(past, too_high).left]
     [('bias', 53)]
-
-    Args:
-        past: Cases that the forecast was judged on and had not learned from.
-        new: Cases since then, all of them from the first on.
-        block: How many neighbouring cases depend on each other, and are one bet; doubled while past blocks are strongly
-            correlated and 20 of them remain.
-        alpha: The most likely a false alarm may be, ever, between 0 and 1.
     """
     require_count("block", block)
     if not 0 < alpha < 1:

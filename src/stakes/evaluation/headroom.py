@@ -34,23 +34,14 @@ _LEAST_DAYS, _MOST_DAYS = 3, 7  # of a block; weather, and with it errors, persi
 
 @dataclass(frozen=True)
 class Headroom:
-    """Mean costs on the same cases, and what a policy trained on the cost alone gains over the forecast's actions.
+    """Mean costs on the same cases, and what a policy trained on the cost alone gains over the forecast's actions."""
 
-    Attributes:
-        forecast_cost: The mean cost of the forecast's actions.
-        policy_cost: That of the policy's actions.
-        climatology_cost: That of the one action which was best for the training outcomes.
-        foresight_cost: That of the best action for each outcome, known beforehand.
-        gain: Policy less forecast with its 95 % interval: negative where the policy pays less.
-        cases: How many cases were judged.
-    """
-
-    forecast_cost: float
-    policy_cost: float
-    climatology_cost: float
-    foresight_cost: float
-    gain: Interval
-    cases: int
+    forecast_cost: float  # the mean cost of the forecast's actions
+    policy_cost: float  # that of the policy's actions
+    climatology_cost: float  # that of the one action which was best for the training outcomes
+    foresight_cost: float  # that of the best action for each outcome, known beforehand
+    gain: Interval  # policy less forecast with its 95 % interval: negative where the policy pays less
+    cases: int  # how many cases were judged
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gain", Difference(*self.gain))
@@ -94,17 +85,6 @@ def headroom(
     >>> gained = headroom(stakes.ShortfallCost(5.0), train, stopping, judged, torch.zeros(100), settings=few)
     >>> gained.gain.high < 0, gained.foresight_cost <= gained.policy_cost < gained.climatology_cost
     (True, True)
-
-    Args:
-        cost: What a decision costs.
-        train: The cases on which the policy is trained.
-        stopping: The cases that say when its training stops.
-        judged: The N cases on which it is compared with the forecast.
-        plug_in: What the actions of the forecast, trained on its score alone, cost on the judged cases, (N,).
-        block: How many neighbouring cases depend on each other.
-        seed: The seed of the policy's training.
-        settings: How the policy is trained; None for as long as suits the number of cases.
-        progressed: Told before every epoch of it how many of how many are done; None for nobody.
     """
     require_count("block", block)
     paid = torch.as_tensor(np.asarray(plug_in, dtype=np.float64))
@@ -144,9 +124,6 @@ def automatic_block(times_or_count: Any) -> int:
     72
     >>> automatic_block(1000)
     10
-
-    Args:
-        times_or_count: The times of the cases (N,), or how many cases there are.
     """
     if isinstance(times_or_count, int | np.integer):
         require_count("times_or_count", int(times_or_count))
@@ -162,13 +139,7 @@ def automatic_block(times_or_count: Any) -> int:
 
 
 def resolved_block(block: int | Literal["auto"], rows: int, times: Any) -> int:
-    """How many neighbouring cases belong together, at most all rows.
-
-    Args:
-        block: The number as given, or "auto" for `automatic_block`.
-        rows: How many cases there are.
-        times: Their times (N,); None where they have none.
-    """
+    """How many neighbouring cases belong together, at most all rows."""
     if block != "auto":
         return min(whole_number("block", block), rows)
     return automatic_block(rows if times is None else times)

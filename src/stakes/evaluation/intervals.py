@@ -23,17 +23,11 @@ _MORE_SKEWED = 1.25  # times as skewed as measured: few terms of a skewed distri
 
 
 class Difference(NamedTuple):
-    """A mean difference and its 95 % interval.
+    """A mean difference and its 95 % interval."""
 
-    Attributes:
-        mean: The mean difference.
-        low: The lower end of its interval; NaN where there is no interval.
-        high: The upper end.
-    """
-
-    mean: float
-    low: float
-    high: float
+    mean: float  # the mean difference
+    low: float  # the lower end of its interval; NaN where there is no interval
+    high: float  # the upper end
 
     @property
     def significant(self) -> bool:
@@ -46,16 +40,9 @@ class Sampled:
     """A statistic with its replicates; arithmetic acts on both, so any function of means has an interval.
 
     Two statistics of one `Resampling` share their weights: their difference is a paired one.
-
-    Attributes:
-        estimate: The statistic of the cases as they are.
-        replicates: The same with slightly other weights: of the cases in time, (B,), and of the runs, seeds or data
-            sets, (R - 1,). How far they lie from the estimate tells the variance by time and by run.
-        degrees: The degrees of freedom of both variances; 0 by time where the cases that count lie in a single stretch
-            of it, which cannot tell, and infinite where there is nothing that could vary.
     """
 
-    estimate: float
+    estimate: float  # the statistic of the cases as they are
     replicates: tuple[Floats, Floats]
     degrees: tuple[float, float]
 
@@ -77,11 +64,7 @@ class Sampled:
         return 1 / sum((part / variance) ** 2 / degrees for part, degrees in parts)
 
     def interval(self, level: float = 0.95) -> Difference:
-        """The estimate and the interval around it, Student's or, where the cases are skewed, a wider one.
-
-        Args:
-            level: The share of such intervals that should hold the truth.
-        """
+        """The estimate and the interval around it, Student's or, where the cases are skewed, a wider one."""
         from scipy.special import stdtrit  # not at once: deciding needs none of it
 
         error, quantile = self.error, float(stdtrit(self.degrees_of_freedom, (1 + level) / 2))
@@ -89,12 +72,7 @@ class Sampled:
         return Difference(self.estimate, self.estimate - below, self.estimate + above)
 
     def applied(self, function: Callable[..., Floats], *others: "Sampled") -> "Sampled":
-        """A function of this statistic and others.
-
-        Args:
-            function: It takes as many arrays as there are statistics, and acts on them number by number.
-            others: The other statistics, of the same `Resampling`.
-        """
+        """A function of this statistic and others."""
         every = (self, *others)
         with np.errstate(divide="ignore", invalid="ignore"):
             by_time, by_run = (function(*parts) for parts in zip(*(each.replicates for each in every), strict=True))
@@ -121,11 +99,7 @@ class Sampled:
         return self.applied(np.abs)
 
     def relative_to(self, baseline: "Sampled") -> "Sampled":
-        """(self - baseline) / |baseline|, in per cent.
-
-        Args:
-            baseline: The statistic that is compared with.
-        """
+        """(self - baseline) / |baseline|, in per cent."""
         return (self - baseline) / abs(baseline) * 100.0
 
     def _with(self, other: "Sampled | float", operation: Callable[..., Floats]) -> "Sampled":
@@ -170,18 +144,12 @@ class Resampling:
     The cases are weighted by slow waves in time, and the groups (data sets), or the seeds of a single group, by all
     waves, as independent cases are. What a seed does at a single time counts both by time and by run, which makes
     intervals rather too wide than too narrow.
-
-    Attributes:
-        cases: How many cases N there are, in the order of time.
-        seeds: How many seeds S each group has.
-        groups: How many groups G (data sets) there are.
-        block: How many neighbouring cases depend on each other.
     """
 
-    cases: int
-    seeds: int = 1
-    groups: int = 1
-    block: int = 1
+    cases: int  # how many cases N there are, in the order of time
+    seeds: int = 1  # how many seeds S each group has
+    groups: int = 1  # how many groups G (data sets) there are
+    block: int = 1  # how many neighbouring cases depend on each other
 
     def __post_init__(self) -> None:
         if not 1 <= self.block <= self.cases:
@@ -193,31 +161,16 @@ class Resampling:
         return min(2 * self.block - 1, (self.cases + 1) // 2)
 
     def mean(self, values: ArrayLike, weights: ArrayLike | None = None) -> Sampled:
-        """The mean over groups, seeds and cases, with its replicates; NaN is left out.
-
-        Args:
-            values: Values (G, S, N).
-            weights: How much each counts, numbers or bool of a shape that broadcasts to them; None for all alike.
-        """
+        """The mean over groups, seeds and cases, with its replicates; NaN is left out."""
         return self._means([values], weights)[0]
 
     def pair(self, values: ArrayLike, baseline: ArrayLike, weights: ArrayLike | None = None) -> tuple[Sampled, Sampled]:
-        """The means of both over what is finite in both: a forecast that failed is left out of its rival too.
-
-        Args:
-            values: Values (G, S, N) of a forecast.
-            baseline: Those of its rival.
-            weights: How much each counts, numbers or bool of a shape that broadcasts to them; None for all alike.
-        """
+        """The means of both over what is finite in both: a forecast that failed is left out of its rival too."""
         first, second = self._means([values, baseline], weights)
         return first, second
 
     def means(self, values: ArrayLike) -> list[Sampled]:
-        """The mean of each of several values over what is finite in it, as `mean`.
-
-        Args:
-            values: K arrays of values, (K, G, S, N).
-        """
+        """The mean of each of several values over what is finite in it, as `mean`."""
         numbers = np.asarray(values, dtype=np.float64)
         return self._weighted(numbers, np.isfinite(numbers).astype(np.float64))
 
@@ -255,9 +208,6 @@ def autocorrelation(values: Floats) -> float:
     """How far neighbours among n numbers are correlated, at most 0.98; 0 where they are all equal.
 
     An estimate r from n numbers is too low by (1 + 3 r) / n on average (Kendall, 1954), which is added.
-
-    Args:
-        values: The numbers (n,), in order.
     """
     apart, count = values - values.mean(), len(values)
     square = float(apart @ apart)
@@ -302,12 +252,7 @@ def _varied(apart: Floats, kept: NDArray[np.bool_], stretch: int) -> tuple[Float
 
 
 def defined_mean(values: ArrayLike, axis: int | None = None) -> Floats:
-    """The mean along an axis, or of all, of what is finite; NaN where nothing is, as where every run failed.
-
-    Args:
-        values: The numbers.
-        axis: The axis along which the mean is taken; None for the mean of all.
-    """
+    """The mean along an axis, or of all, of what is finite; NaN where nothing is, as where every run failed."""
     numbers = np.asarray(values, dtype=np.float64)
     kept = np.isfinite(numbers)
     with np.errstate(invalid="ignore"):
@@ -315,24 +260,13 @@ def defined_mean(values: ArrayLike, axis: int | None = None) -> Floats:
 
 
 def defined_deviation(values: ArrayLike, axis: int) -> Floats:
-    """The standard deviation along an axis of what is finite; NaN where nothing is.
-
-    Args:
-        values: The numbers.
-        axis: The axis along which the deviation is taken.
-    """
+    """The standard deviation along an axis of what is finite; NaN where nothing is."""
     numbers = np.asarray(values, dtype=np.float64)
     return np.sqrt(defined_mean((numbers - np.expand_dims(defined_mean(numbers, axis), axis)) ** 2, axis))
 
 
 def paired_difference(values: ArrayLike, baseline: ArrayLike, block: int = 1) -> Difference:
-    """The mean of values - baseline with its 95 % interval, over time and seeds.
-
-    Args:
-        values: Values (S, N) of S seeds and N cases in time order.
-        baseline: What is subtracted from them: values of the same seeds and cases.
-        block: How many neighbouring cases depend on each other.
-    """
+    """The mean of values - baseline with its 95 % interval, over time and seeds."""
     first, second = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if first.shape != second.shape or first.ndim != 2 or first.size == 0:
         raise ShapeError(f"values and baseline must have one shape (S, N), got {first.shape} and {second.shape}")
@@ -357,13 +291,6 @@ def upper_bounds(
     >>> noise = np.random.default_rng(0).normal(size=(3, 200))
     >>> upper_bounds(noise - np.array([[0.0], [0.1], [0.4]])) < 0
     array([False,  True,  True])
-
-    Args:
-        differences: The differences (K, N) of N cases in time order.
-        block: How many neighbouring cases are taken for one, since they depend on each other.
-        together: Which of the bounds hold at once, bool (K,); None for all of them.
-        level: How sure all of them hold at once.
-        resamples: How many resamples of the blocks are drawn.
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all():

@@ -30,13 +30,7 @@ _BEFORE_CUT_OFF = 2.0  # m/s: the paper's cut-off region begins where power is a
 
 
 def region_between(value: Callable[[Tensor], Tensor], lower: float = -inf, upper: float = inf) -> Region:
-    """The region of the cases whose value lies in [lower, upper).
-
-    Args:
-        value: The number that the region goes by: outcomes (..., D) to (...).
-        lower: The least value that belongs to the region.
-        upper: The least value above it that no longer does.
-    """
+    """The region of the cases whose value lies in [lower, upper)."""
 
     def belongs(outcome: Tensor) -> Tensor:
         values = value(outcome)
@@ -46,11 +40,7 @@ def region_between(value: Callable[[Tensor], Tensor], lower: float = -inf, upper
 
 
 def tail_score(cost: Cost) -> ThresholdWeightedCRPS | None:
-    """The threshold-weighted CRPS of where the cost is highest; None for a cost without a threshold.
-
-    Args:
-        cost: The cost whose threshold is taken.
-    """
+    """The threshold-weighted CRPS of where the cost is highest; None for a cost without a threshold."""
     if isinstance(cost, ProtectionCost) and isinstance(cost.threshold, float | int):
         return ThresholdWeightedCRPS(float(cost.threshold), cost.hazard)
     if isinstance(cost, WindDispatchCost):
@@ -65,16 +55,9 @@ class Assessor:
 
     The total is what is plotted and ranked: for D = 1 the outcome itself, else the cost's `total`, or the mean where it
     has none.
-
-    Attributes:
-        cost: What a decision costs.
-        regions: Parts of the outcomes by name. Each adds the share of members in it (`mass_NAME`) and, for D = 1, their
-            standard deviation there (`spread_NAME`).
-        weights: What each member weighs, (M,) for all cases; None where all count alike. Scores are then those of the
-            weighted distribution, not fair ones, and there are no regions.
     """
 
-    cost: Cost
+    cost: Cost  # what a decision costs
     regions: Mapping[str, Region] = field(default_factory=dict)
     weights: Tensor | None = None
 
@@ -83,13 +66,7 @@ class Assessor:
             raise SettingError("regions must be none where members have weights")
 
     def __call__(self, members: Tensor, outcome: Tensor, parameter: Tensor | None = None) -> Metrics:
-        """Metrics (N,) by name, and `quantile` (N, 25) of the total; `action` is (N, A) where it has several parts.
-
-        Args:
-            members: Members (N, M, D) of each forecast.
-            outcome: What happened, (N, D).
-            parameter: That of each case, (N,), where the cost has a range; None where it has none.
-        """
+        """Metrics (N,) by name, and `quantile` (N, 25) of the total; `action` is (N, A) where it has several parts."""
         if members.dim() != 3 or outcome.shape != (members.shape[0], members.shape[2]):
             raise ShapeError(
                 f"members must be (cases, members, sites) and outcome (cases, sites), got {tuple(members.shape)} and "
@@ -236,30 +213,16 @@ def _parts(members: Tensor) -> Iterator[slice]:
 
 
 class DecisionTerms(NamedTuple):
-    """Numbers of each case, (...).
+    """Numbers of each case, (...)."""
 
-    Attributes:
-        cost: What the best action for the members costs at the outcome.
-        expected_cost: What it costs on average over the members.
-        squared_error: The squared error of the members' mean, of what the cost looks at: the outcome itself, or the
-            total of several.
-        variance: The variance of the members around their mean, of the same.
-    """
-
-    cost: Tensor
-    expected_cost: Tensor
+    cost: Tensor  # what the best action for the members costs at the outcome
+    expected_cost: Tensor  # what it costs on average over the members
     squared_error: Tensor
-    variance: Tensor
+    variance: Tensor  # the variance of the members around their mean, of the same
 
 
 def decision_terms(cost: Cost, members: Tensor, outcome: Tensor) -> DecisionTerms:
-    """The terms of each case, without gradients.
-
-    Args:
-        cost: What a decision costs.
-        members: Forecasts (..., M, D) of at least two members, in physical units.
-        outcome: What happened, (..., D).
-    """
+    """The terms of each case, without gradients."""
     check_samples(members, "members")
     check_outcome(outcome, members)
     if members.shape[-2] < 2:

@@ -26,29 +26,17 @@ else:
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One decision weight on the judged cases, and how it differs from weight 0; a weight that failed has no numbers.
-
-    Attributes:
-        weight: The decision weight.
-        cost: The mean realised cost.
-        score: The mean score; lower is better.
-        cost_change: The cost less that of weight 0, with the interval of this weight alone.
-        score_change: The score less that of weight 0, in per cent of it, with the interval of this weight alone; None
-            where weight 0 has a mean score of 0.
-        allowed: Whether the score is within the tolerance.
-        failed: Whether its training failed.
-        cost_bound: What the change of the cost lies below, 97.5 % sure of all allowed weights at once; None for weight
-            0, and where there are too few blocks to tell.
-        also: Higher weights whose models forecast exactly the same.
+    """One decision weight on the judged cases, and how it differs from weight 0; a weight that failed has
+    no numbers.
     """
 
-    weight: float
-    cost: float | None
-    score: float | None
-    cost_change: Interval | None
+    weight: float  # the decision weight
+    cost: float | None  # the mean realised cost
+    score: float | None  # the mean score; lower is better
+    cost_change: Interval | None  # the cost less that of weight 0, with the interval of this weight alone
     score_change: Interval | None
-    allowed: bool
-    failed: bool
+    allowed: bool  # whether the score is within the tolerance
+    failed: bool  # whether its training failed
     cost_bound: float | None = None
     also: tuple[float, ...] = field(default=(), metadata={"later": True})
 
@@ -66,23 +54,14 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class Frontier:
-    """What every decision weight costs and scores, and which one to take.
+    """What every decision weight costs and scores, and which one to take."""
 
-    Attributes:
-        points: All weights in increasing order.
-        chosen: The weight to take.
-        reason: Why, in a few sentences.
-        tolerance: How far the score may lie above that of weight 0, in per cent of it; None for no limit.
-        cases: How many cases the weights were judged on.
-        block: How many neighbouring cases depend on each other.
-    """
-
-    points: tuple[FrontierPoint, ...]
-    chosen: float
-    reason: str
-    tolerance: float | None
-    cases: int
-    block: int
+    points: tuple[FrontierPoint, ...]  # all weights in increasing order
+    chosen: float  # the weight to take
+    reason: str  # why, in a few sentences
+    tolerance: float | None  # how far the score may lie above that of weight 0, in per cent of it; None for no limit
+    cases: int  # how many cases the weights were judged on
+    block: int  # how many neighbouring cases depend on each other
 
     def table(self) -> pd.DataFrame:
         """One line per weight; NaN where it failed."""
@@ -124,15 +103,6 @@ def frontier(
     >>> judged = frontier([0.0, 0.5, 0.9], costs, scores, tolerance=2.0)
     >>> judged.chosen, [point.allowed for point in judged.points]
     (0.5, [True, True, False])
-
-    Args:
-        weights: The W decision weights, 0 among them, in any order.
-        cost: What the decisions cost, (W, N), in the order of time.
-        score: The scores of the same N cases, (W, N); lower is better.
-        block: How many neighbouring cases depend on each other, at most all of them.
-        tolerance: How far the mean score may lie above that of weight 0, in per cent of it; None for no limit.
-        level: How sure the bounds of all weights hold at once.
-        resamples: How many resamples the bounds of all weights at once come from.
     """
     if tolerance is not None:
         require_finite("tolerance", tolerance)
@@ -168,10 +138,6 @@ def too_few_to_choose(cases: int, block: int) -> str:
 
     >>> too_few_to_choose(40, 7), too_few_to_choose(70, 7)
     ('40 cases in blocks of 7 are too few to choose a decision weight by, at least 70 are needed', '')
-
-    Args:
-        cases: How many cases judge the weights.
-        block: How many neighbouring cases depend on each other.
     """
     if cases >= LEAST_BLOCKS * block:
         return ""
@@ -335,46 +301,27 @@ _ROUNDING = 1e-6  # of the largest cost and score: what is closer is the same
 
 
 class JudgedCases(NamedTuple):
-    """What a forecast is worth case by case.
+    """What a forecast is worth case by case."""
 
-    Attributes:
-        cost: What its decisions cost, (N,), in the order of time.
-        score: Its scores, (N,); lower is better.
-    """
-
-    cost: Floats
-    score: Floats
+    cost: Floats  # what its decisions cost, (N,), in the order of time
+    score: Floats  # its scores, (N,); lower is better
 
 
 @dataclass(frozen=True)
 class Rung:
-    """A forecast that was tried, and how it differs from the rung that was held; one that failed has no numbers.
+    """A forecast that was tried, and how it differs from the rung that was held; one that failed has no numbers."""
 
-    Attributes:
-        name: One of `RUNGS` or `GIVEN_RUNGS`.
-        below: The rung it was compared with; None for the first.
-        parameters: In what it differs from that, by name, such as the decision weight.
-        cost: Its mean cost on the validation cases.
-        score: Its mean score there.
-        cost_change: Its cost less that of the rung below, with an interval of its own.
-        score_change: Its score less that of the rung below, in per cent of it; None where that is 0.
-        cost_bound: What the change of the cost lies below, tested with all else; None where it was not.
-        score_bound: What the change of the score lies below, likewise, in the unit of the score.
-        climbed: Whether it was taken.
-        why: Why or why not, in a few words.
-    """
-
-    name: str
-    below: str | None
-    parameters: dict[str, str | float]
-    cost: float | None
-    score: float | None
-    cost_change: Interval | None
-    score_change: Interval | None
-    cost_bound: float | None
-    score_bound: float | None
-    climbed: bool
-    why: str
+    name: str  # one of `RUNGS` or `GIVEN_RUNGS`
+    below: str | None  # the rung it was compared with; None for the first
+    parameters: dict[str, str | float]  # in what it differs from that, by name, such as the decision weight
+    cost: float | None  # its mean cost on the validation cases
+    score: float | None  # its mean score there
+    cost_change: Interval | None  # its cost less that of the rung below, with an interval of its own
+    score_change: Interval | None  # its score less that of the rung below, in per cent of it; None where that is 0
+    cost_bound: float | None  # what the change of the cost lies below, tested with all else; None where it was not
+    score_bound: float | None  # what the change of the score lies below, likewise, in the unit of the score
+    climbed: bool  # whether it was taken
+    why: str  # why or why not, in a few words
 
     def __post_init__(self) -> None:
         for name in ("name", "below"):
@@ -395,20 +342,11 @@ class Rung:
 
 @dataclass(frozen=True)
 class RungOnTest:
-    """A rung on test cases, which chose nothing.
+    """A rung on test cases, which chose nothing."""
 
-    Attributes:
-        name: One of `RUNGS` or `GIVEN_RUNGS`.
-        cost: Its mean cost there, by the models that validation judged; of climatology that of the best constant
-            action for all rows before the test cases.
-        score: Its mean score there.
-        cost_change: The cost of the forecast that was taken, fitted on all rows before the test cases, less that of
-            this rung, with its interval.
-    """
-
-    name: str
+    name: str  # one of `RUNGS` or `GIVEN_RUNGS`
     cost: float
-    score: float
+    score: float  # its mean score there
     cost_change: Interval
 
     def __post_init__(self) -> None:
@@ -417,18 +355,11 @@ class RungOnTest:
 
 @dataclass(frozen=True)
 class Ladder:
-    """All rungs that were tried, from below.
+    """All rungs that were tried, from below."""
 
-    Attributes:
-        rungs: How each was judged on validation cases.
-        cases: How many of these there were.
-        block: How many neighbouring ones depend on each other.
-        tested: Each rung on test cases; empty where there were none.
-    """
-
-    rungs: tuple[Rung, ...]
-    cases: int
-    block: int
+    rungs: tuple[Rung, ...]  # how each was judged on validation cases
+    cases: int  # how many of these there were
+    block: int  # how many neighbouring ones depend on each other
     tested: tuple[RungOnTest, ...] = field(default=(), metadata={"later": True})
 
     def __post_init__(self) -> None:
@@ -457,11 +388,7 @@ class Ladder:
         return plain if self.test_cost is None else {**plain, "fitted_again": taken}
 
     def words(self, name: str) -> str:
-        """What a rung is, for people.
-
-        Args:
-            name: The name of one of the rungs.
-        """
+        """What a rung is, for people."""
         return rung_words(name, given=self.rungs[0].name == GIVEN_RUNGS[0])
 
     @property
@@ -498,12 +425,7 @@ class Ladder:
 
 
 def rung_words(name: str, *, given: bool = False) -> str:
-    """What a rung is, for people.
-
-    Args:
-        name: One of `RUNGS` or `GIVEN_RUNGS`.
-        given: Whether it is one of the latter.
-    """
+    """What a rung is, for people."""
     return (_GIVEN_WORDS if given else _WORDS)[name]
 
 
@@ -526,44 +448,22 @@ _GIVEN_WORDS = {
 
 
 def step_level(steps: int) -> float:
-    """How sure each of so many steps must be, for the whole ladder to be 95 % sure.
-
-    Args:
-        steps: How many candidates are tried above the first rung.
-    """
+    """How sure each of so many steps must be, for the whole ladder to be 95 % sure."""
     return 1 - _FALSE_CLIMBS / max(1, steps)
 
 
 def first_rung(name: str, judged: JudgedCases) -> Rung:
-    """The rung that all start from.
-
-    Args:
-        name: One of `RUNGS` or `GIVEN_RUNGS`.
-        judged: What it is worth on the validation cases.
-    """
+    """The rung that all start from."""
     return _rung(name, None, {}, judged, None, None, None, climbed=True, why="all start from it")
 
 
 def unproven_rung(name: str, below: Rung, judged: JudgedCases, why: str) -> Rung:
-    """A rung that is taken without a test.
-
-    Args:
-        name: One of `RUNGS` or `GIVEN_RUNGS`.
-        below: The rung it stands on.
-        judged: What it is worth on the validation cases.
-        why: Why it is taken.
-    """
+    """A rung that is taken without a test."""
     return _rung(name, below, {}, judged, None, None, None, climbed=True, why=why)
 
 
 def untried_rung(name: str, below: Rung, why: str) -> Rung:
-    """A rung without numbers, which is not taken.
-
-    Args:
-        name: One of `RUNGS` or `GIVEN_RUNGS`.
-        below: The rung that is held.
-        why: Why it has none.
-    """
+    """A rung without numbers, which is not taken."""
     return Rung(name, below.name, {}, None, None, None, None, None, None, climbed=False, why=why)
 
 
@@ -584,16 +484,6 @@ def tried_rung(
     >>> base = first_rung("climatology", JudgedCases(paid, paid))
     >>> tried_rung("linear", JudgedCases(0.9 * paid, paid), base, JudgedCases(paid, paid), block=1, level=0.99).climbed
     True
-
-    Args:
-        name: One of `RUNGS` or `GIVEN_RUNGS`.
-        candidate: What it is worth on the validation cases; not finite where it failed.
-        below: The rung that is held.
-        held: What that is worth on the same cases.
-        block: How many neighbouring cases depend on each other.
-        level: How sure a step must be, as `step_level` has it.
-        parameters: In what the candidate differs from the rung below; None for nothing that has a name.
-        presumed: Whether it is taken without proof where its score was better.
     """
     known = dict(parameters or {})
     if not all(np.isfinite(values).all() for values in candidate):
@@ -610,14 +500,7 @@ def tried_rung(
 
 
 def decision_rung(frontier: Frontier, candidates: Mapping[float, JudgedCases], below: Rung, held: JudgedCases) -> Rung:
-    """The decision weight that a frontier takes, or the cheapest of those that it does not take, as a rung.
-
-    Args:
-        frontier: How the weights were judged against the rung that is held, which has the place of weight 0 in it.
-        candidates: What each weight above 0 is worth on the validation cases.
-        below: The rung that is held.
-        held: What that is worth.
-    """
+    """The decision weight that a frontier takes, or the cheapest of those that it does not take, as a rung."""
     weighted = [point for point in frontier.points if point.weight]
     sound = [point for point in weighted if not point.failed]
     if not sound:
@@ -638,14 +521,7 @@ def decision_rung(frontier: Frontier, candidates: Mapping[float, JudgedCases], b
 
 
 def rung_on_test(name: str, judged: JudgedCases, taken: JudgedCases, block: int) -> RungOnTest:
-    """A rung on test cases, beside the forecast that was taken.
-
-    Args:
-        name: One of `RUNGS` or `GIVEN_RUNGS`.
-        judged: What the rung is worth on the test cases.
-        taken: What the forecast is worth that was taken and fitted again on all rows before them.
-        block: How many neighbouring test cases depend on each other.
-    """
+    """A rung on test cases, beside the forecast that was taken."""
     resampling = Resampling(len(judged.cost), block=min(block, len(judged.cost)))
     change = resampling.mean((taken.cost - judged.cost)[None, None]).interval()
     return RungOnTest(name, float(judged.cost.mean()), float(judged.score.mean()), change)

@@ -37,21 +37,12 @@ _NUMBERS = {"boolean", "integer", "floating", "empty"}  # what pandas calls a co
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Forecasts of one task, one model and one choice of settings, judged on the test cases.
-
-    Attributes:
-        forecasts: Metrics of every forecast, on the axes `AXES` (parameter, group, decision_weight, seed, case).
-        cases: What does not depend on the forecast, on the axes group and case, and parameter where it depends on the
-            cost.
-        about: What the forecasts are: task, model, choice, record, the name of the cost's parameter, the unit of the
-            outcomes, the settings of the sweep, the number of members of a forecast.
-        block: How many neighbouring cases depend on each other.
-    """
+    """Forecasts of one task, one model and one choice of settings, judged on the test cases."""
 
     forecasts: xr.Dataset
     cases: xr.Dataset
     about: Mapping[str, Any]
-    block: int = 1
+    block: int = 1  # how many neighbouring cases depend on each other
 
     @property
     def weights(self) -> list[float]:
@@ -87,23 +78,12 @@ class Study:
         return Resampling(count, self.seeds, self.groups, block=min(self.block, count))
 
     def values(self, metric: str, weight: float, parameter: float | None = None) -> NDArray[np.float64]:
-        """A metric of every forecast at a weight, (groups, seeds, cases).
-
-        Args:
-            metric: The name of the metric.
-            weight: The decision weight.
-            parameter: The parameter of the cost; None for the only, or the first, one.
-        """
+        """A metric of every forecast at a weight, (groups, seeds, cases)."""
         chosen = self._at(_variable(self.forecasts, metric), weight, parameter)
         return chosen.transpose("group", "seed", "case", ...).values.astype(np.float64)
 
     def case_values(self, name: str, parameter: float | None = None) -> NDArray[Any]:
-        """What does not depend on the forecast, (groups, cases).
-
-        Args:
-            name: The name of the variable, such as "outcome".
-            parameter: The parameter of the cost; None for the only, or the first, one.
-        """
+        """What does not depend on the forecast, (groups, cases)."""
         variable = _variable(self.cases, name)
         if "parameter" in variable.dims:
             variable = variable.isel(parameter=self._parameter(parameter))
@@ -116,10 +96,6 @@ class Study:
         chosen by what only became known later (the forecaster's dilemma, Lerch et al. 2017). "forecast" takes as many
         cases, those to which all forecasts of the study, of every weight, parameter and seed, give the region the
         highest mean probability: known beforehand, the same for every weight, and not by the errors of one of them.
-
-        Args:
-            name: The name of the region; None for all cases.
-            by: "observed" or "forecast".
         """
         if name is None:
             return None
@@ -150,15 +126,7 @@ class Study:
         region: str | None = None,
         by: RegionBy = "observed",
     ) -> NDArray[np.float64]:
-        """A metric of every forecast at a weight, NaN outside a region, (groups, seeds, cases).
-
-        Args:
-            metric: The name of the metric.
-            weight: The decision weight.
-            parameter: The parameter of the cost; None for the only, or the first, one.
-            region: The region whose cases are taken; None for all cases.
-            by: Whether the cases of a region are chosen by the outcome or by the forecast; see `region`.
-        """
+        """A metric of every forecast at a weight, NaN outside a region, (groups, seeds, cases)."""
         values, mask = self.values(metric, weight, parameter), self.region(region, by)
         return values if mask is None else np.where(mask, values, np.nan)
 
@@ -170,15 +138,7 @@ class Study:
         region: str | None = None,
         by: RegionBy = "observed",
     ) -> Sampled:
-        """The mean of a metric over seeds and cases, all or those of a region, with its replicates.
-
-        Args:
-            metric: The name of the metric.
-            weight: The decision weight.
-            parameter: The parameter of the cost; None for the only, or the first, one.
-            region: The region whose cases are taken; None for all cases.
-            by: Whether the cases of a region are chosen by the outcome or by the forecast; see `region`.
-        """
+        """The mean of a metric over seeds and cases, all or those of a region, with its replicates."""
         return self.resampling.mean(self.chosen(metric, weight, parameter, region, by))
 
     def pair(
@@ -192,13 +152,6 @@ class Study:
         """The means of a metric at a weight and at weight 0, over the forecasts and cases that are finite at both.
 
         A seed that failed at one weight is left out of the other too, so that no difference comes of the seeds.
-
-        Args:
-            metric: The name of the metric.
-            weight: The decision weight.
-            parameter: The parameter of the cost; None for the only, or the first, one.
-            region: The region whose cases are taken; None for all cases.
-            by: Whether the cases of a region are chosen by the outcome or by the forecast; see `region`.
         """
         values, baseline = (self.chosen(metric, each, parameter, region, by) for each in (weight, 0.0))
         return self.resampling.pair(values, baseline)
@@ -211,46 +164,22 @@ class Study:
         region: str | None = None,
         by: RegionBy = "observed",
     ) -> NDArray[np.float64]:
-        """The mean of a metric for every group and seed, (groups seeds,).
-
-        Args:
-            metric: The name of the metric.
-            weight: The decision weight.
-            parameter: The parameter of the cost; None for the only, or the first, one.
-            region: The region whose cases are taken; None for all cases.
-            by: Whether the cases of a region are chosen by the outcome or by the forecast; see `region`.
-        """
+        """The mean of a metric for every group and seed, (groups seeds,)."""
         return defined_mean(self.chosen(metric, weight, parameter, region, by), -1).reshape(-1)
 
     def validation(self, metric: str, weight: float, parameter: float | None = None) -> NDArray[np.float64]:
-        """The mean cost or energy score on the validation cases, (groups, seeds).
-
-        Args:
-            metric: "cost" or "energy_score".
-            weight: The decision weight.
-            parameter: The parameter of the cost; None for the only, or the first, one.
-        """
+        """The mean cost or energy score on the validation cases, (groups, seeds)."""
         variable = _variable(self.forecasts, f"validation_{metric}")
         return self._at(variable, weight, parameter).transpose("group", "seed").values
 
     def quantile(self, level: float, weight: float, parameter: float | None = None) -> NDArray[np.float64]:
-        """A quantile of every forecast, (groups, seeds, cases).
-
-        Args:
-            level: Its level, one of `stakes.evaluation.metrics.LEVELS`.
-            weight: The decision weight.
-            parameter: The parameter of the cost; None for the only, or the first, one.
-        """
+        """A quantile of every forecast, (groups, seeds, cases)."""
         if level not in LEVELS:
             raise SettingError(f"level must be one of {', '.join(map(str, LEVELS))}, got {level}")
         return self.values("quantile", weight, parameter)[..., LEVELS.index(level)]
 
     def save(self, folder: Path) -> None:
-        """Two tables in parquet and what the study is about in JSON, written last: without it there is no study.
-
-        Args:
-            folder: The folder of the study; it is made where there is none.
-        """
+        """Two tables in parquet and what the study is about in JSON, written last: without it there is no study."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "study.json").unlink(missing_ok=True)  # an interrupted save must not pass for a whole one
         tables = {"forecasts": _to_table(self.forecasts, AXES), "cases": _to_table(self.cases, _CASE_AXES)}
@@ -261,11 +190,7 @@ class Study:
 
     @classmethod
     def load(cls, folder: Path) -> "Study":
-        """The study that was saved in a folder.
-
-        Args:
-            folder: The folder of the study.
-        """
+        """The study that was saved in a folder."""
         try:
             about, block = _described(read_bytes(folder / "study.json", JSON_LIMIT).decode())
             forecasts = _to_dataset(_read_table(folder / "forecasts.parquet", AXES), AXES)

@@ -24,78 +24,46 @@ _MOST_CASES, _MOST_MEMBERS = 200, 100  # whose limits are priced
 
 @dataclass(frozen=True)
 class BindingLimit:
-    """A limit that an action is at.
+    """A limit that an action is at."""
 
-    Attributes:
-        kind: The parameter that it is of, such as "ramp".
-        place: Where it holds, such as "h06 to h07, up".
-        price: What one unit more would save, in the cost's unit per unit of the action.
-        parts: Which parts of the action it is about, counted from 0.
-    """
-
-    kind: str
-    place: str
-    price: float
-    parts: tuple[int, ...]
+    kind: str  # the parameter that it is of, such as "ramp"
+    place: str  # where it holds, such as "h06 to h07, up"
+    price: float  # what one unit more would save, in the cost's unit per unit of the action
+    parts: tuple[int, ...]  # which parts of the action it is about, counted from 0
 
 
 @dataclass(frozen=True)
 class ShownCase:
-    """What was forecast, decided and seen of one case.
+    """What was forecast, decided and seen of one case."""
 
-    Attributes:
-        name: What is special about it, such as "the dearest case".
-        case: Its place among the cases.
-        quantiles: Of the forecast of each outcome, at `BAND_LEVELS`, (5, D).
-        action: What was decided, (A,).
-        outcome: What happened, (D,); none where it is not known yet.
-        binding: The limits that bind, the dearest first.
-    """
-
-    name: str
-    case: int
-    quantiles: tuple[tuple[float, ...], ...]
-    action: tuple[float, ...]
-    outcome: tuple[float, ...]
-    binding: tuple[BindingLimit, ...]
+    name: str  # what is special about it, such as "the dearest case"
+    case: int  # its place among the cases
+    quantiles: tuple[tuple[float, ...], ...]  # of the forecast of each outcome, at `BAND_LEVELS`, (5, D)
+    action: tuple[float, ...]  # what was decided, (A,)
+    outcome: tuple[float, ...]  # what happened, (D,); none where it is not known yet
+    binding: tuple[BindingLimit, ...]  # the limits that bind, the dearest first
 
 
 @dataclass(frozen=True)
 class LimitWorth:
-    """What the limits of one parameter are worth, over many cases.
+    """What the limits of one parameter are worth, over many cases."""
 
-    Attributes:
-        kind: The parameter, such as "ramp".
-        share: The share of the cases in which at least one of them binds.
-        saved: What one unit more, allowed everywhere at once, would save a case in the mean.
-        place: Where it binds most often; empty where it never does.
-        place_share: In which share of the cases it binds there.
-    """
-
-    kind: str
-    share: float
-    saved: float
-    place: str
-    place_share: float
+    kind: str  # the parameter, such as "ramp"
+    share: float  # the share of the cases in which at least one of them binds
+    saved: float  # what one unit more, allowed everywhere at once, would save a case in the mean
+    place: str  # where it binds most often; empty where it never does
+    place_share: float  # in which share of the cases it binds there
 
 
 @dataclass(frozen=True)
 class JudgedParts:
-    """Decisions with many parts, on test cases.
+    """Decisions with many parts, on test cases."""
 
-    Attributes:
-        outcomes: The names of the D outcomes.
-        parts: The names of the A parts of an action.
-        shown: A few cases, part by part.
-        limits: What the limits of each parameter are worth.
-        cases: Over how many cases that was found.
-    """
-
-    outcomes: tuple[str, ...]
-    parts: tuple[str, ...]
-    shown: tuple[ShownCase, ...]
-    limits: tuple[LimitWorth, ...]
-    cases: int
+    outcomes: tuple[str, ...]  # the names of the D outcomes
+    parts: tuple[str, ...]  # the names of the A parts of an action
+    shown: tuple[ShownCase, ...]  # a few cases, part by part
+    limits: tuple[LimitWorth, ...]  # what the limits of each parameter are worth
+    cases: int  # over how many cases that was found
 
 
 def judged_parts(
@@ -110,14 +78,6 @@ def judged_parts(
 
     The cases that are shown are the last one, the one of median cost and the dearest. Limits are priced over at most
     200 cases and 100 members.
-
-    Args:
-        cost: What a decision costs.
-        outcomes: The names of the D outcomes.
-        outcome: What happened, (N, D).
-        paid: What the decision cost in each case, (N,).
-        draw: Gives members (n, M, D) of the cases at some places (n,), at most so many, or all where that is None.
-        weights: What each member weighs, (M,), where `draw` always gives all; None where all count alike.
     """
     count = action_parts(cost, len(outcomes))
     if count == 1:
@@ -146,17 +106,7 @@ def shown_case(
     case: int = 0,
     weights: Tensor | None = None,
 ) -> ShownCase:
-    """One case part by part.
-
-    Args:
-        cost: A decision with many parts.
-        outcomes: The names of the D outcomes.
-        members: The forecast (M, D).
-        outcome: What happened, (D,); None where it is not known yet.
-        name: What is special about the case.
-        case: Its place among the cases.
-        weights: What each member weighs, (M,); None where all count alike.
-    """
+    """One case part by part."""
     action = shown_action(cost, solve_action(cost, members, weights=weights).action)
     return ShownCase(
         name,
@@ -171,14 +121,7 @@ def shown_case(
 def binding_limits(
     cost: Cost, outcomes: Sequence[str], members: Tensor, weights: Tensor | None = None
 ) -> tuple[BindingLimit, ...]:
-    """The limits that the best action of one case is at, the dearest first; none are known of a cost averse to risk.
-
-    Args:
-        cost: A decision with many parts.
-        outcomes: The names of the D outcomes.
-        members: The forecast (M, D).
-        weights: What each member weighs, (M,); None where all count alike.
-    """
+    """The limits that the best action of one case is at, the dearest first; none are known of a cost averse to risk."""
     if not isinstance(cost, ProgramCost):
         return ()
     prices = limit_prices(cost, members, outcomes, weights=weights)
@@ -190,12 +133,7 @@ def binding_limits(
 
 
 def quantile_bands(members: Tensor, weights: Tensor | None = None) -> tuple[tuple[float, ...], ...]:
-    """Quantiles of the forecast of each outcome, at `BAND_LEVELS`, (5, D).
-
-    Args:
-        members: The forecast (M, D).
-        weights: What each member weighs, (M,); None where all count alike.
-    """
+    """Quantiles of the forecast of each outcome, at `BAND_LEVELS`, (5, D)."""
     values = members.double().numpy()  # (M, D)
     shares = np.ones(len(values)) if weights is None else weights.double().numpy()
     spread = np.broadcast_to(shares[:, None], values.shape)

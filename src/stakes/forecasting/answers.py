@@ -36,14 +36,8 @@ _POINTS = 33  # of a range, at which climatology is known
 def parameter_values(
     column: ParameterColumn, cost: Cost, given: CostParameters | None, rows: int, *, spread: bool = False
 ) -> Tensor:
-    """The parameter of each row, (n, width): as given, or as the cost has it where a number is in place of the range.
-
-    Args:
-        column: What the forecaster was fitted with.
-        cost: What it decides for.
-        given: What the caller says; None for nothing.
-        rows: How many rows there are, n.
-        spread: Whether rows of which nothing is said are spread over the range; otherwise they are refused.
+    """The parameter of each row, (n, width): as given, or as the cost has it where a number is in place
+    of the range.
     """
     if given is not None and not isinstance(given, Mapping):
         raise SettingError(f"cost_parameters must name the parameter, as in {{'penalty': 5}}, got {given!r}")
@@ -65,11 +59,7 @@ def parameter_values(
 
 
 def require_one_decision_maker(cost: Cost) -> None:
-    """Raise where a parameter of the cost is a range, since headroom is that of one decision maker.
-
-    Args:
-        cost: Any cost.
-    """
+    """Raise where a parameter of the cost is a range, since headroom is that of one decision maker."""
     if (ranged := ranged_parameter(cost)) is not None:
         raise SettingError(f"headroom is that of one decision maker, got a cost with {ranged}; take one of its values")
 
@@ -79,10 +69,6 @@ def climatology_action(cost: Cost, outcome: Tensor) -> float | tuple[float, ...]
 
     A number for each part of an action with several; of a cost with a range these for each of some values, evenly
     spread, one value after the other.
-
-    Args:
-        cost: What a decision costs.
-        outcome: Outcomes (N, D).
     """
     ranged = ranged_parameter(cost)
     if ranged is not None:
@@ -93,12 +79,8 @@ def climatology_action(cost: Cost, outcome: Tensor) -> float | tuple[float, ...]
 
 
 def climatology_actions(action: float | tuple[float, ...], column: ParameterColumn, features: Tensor) -> Tensor:
-    """The constant action for each row, (n, A), in double precision: of a cost with a range that of its own parameter.
-
-    Args:
-        action: What `climatology_action` found.
-        column: Where the rows have their parameter.
-        features: Features (n, F + width).
+    """The constant action for each row, (n, A), in double precision: of a cost with a range that of its
+    own parameter.
     """
     numbers = np.atleast_1d(np.array(action, dtype=np.float64))
     if column.parameter is None:
@@ -283,15 +265,7 @@ class NewestRows(NamedTuple):
 def fresh_corrections(
     rows: NewestRows, searched: DrawMembers, refitted: Callable[[slice], DrawMembers] | None, judge: Judge
 ) -> Mapping[Which, Correction | None]:
-    """What corrects each forecast; None where nothing is proven to.
-
-    Args:
-        rows: The newest rows and those before them.
-        searched: Draws by the models of the search, which were trained on rows before the first.
-        refitted: Trains the same on some rows, the first ones; None where the models of the search are to be corrected
-            themselves.
-        judge: Proves a correction by members and outcomes, or does not.
-    """
+    """What corrects each forecast; None where nothing is proven to."""
     features, outcome, first, lead = rows
     if first >= len(outcome):
         return {}

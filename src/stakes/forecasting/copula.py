@@ -14,22 +14,13 @@ def error_ranks(members: Floats, outcomes: Floats) -> Ranks:
 
     An error is the outcome less the members' mean, in units of their spread. Of more cases 200 are drawn, always the
     same: neighbours in time err alike, and every so many cases might all be of one hour.
-
-    Args:
-        members: Members (N, M, D).
-        outcomes: What happened, (N, D).
     """
     spread = members.std(1)
     return vector_ranks((outcomes - members.mean(1)) / np.where(spread > 0, spread, 1.0))
 
 
 def vector_ranks(errors: Floats, weight: Floats | None = None) -> Ranks:
-    """The ranks (K, D), from 0, of up to 200 error vectors among each other, of each outcome, as `error_ranks`.
-
-    Args:
-        errors: Error vectors (N, D), in units in which all cases are alike.
-        weight: How likely each is drawn where there are more than 200, (N,); None where all are alike.
-    """
+    """The ranks (K, D), from 0, of up to 200 error vectors among each other, of each outcome, as `error_ranks`."""
     if len(errors) > _MOST_VECTORS:
         chance = None if weight is None else weight / weight.sum()
         drawn = np.random.default_rng(0).choice(len(errors), _MOST_VECTORS, replace=False, p=chance)
@@ -41,10 +32,6 @@ def reordered(members: Floats, ranks: Ranks) -> Floats:
     """The members (N, M, D) of every case in the order of the error vectors: M of these, or each several times.
 
     Copies of one vector are told apart by chance, outcome by outcome, always in the same way.
-
-    Args:
-        members: Members (N, M, D).
-        ranks: Ranks (K, D), as `error_ranks` gives them.
     """
     count = members.shape[1]
     vectors = ranks[np.arange(count) * len(ranks) // count]  # (M, D)
@@ -56,10 +43,6 @@ def reordered_as_members(quantiles: Floats, members: Floats) -> Floats:
     """Quantiles (N, K, D) of every case in the order of its members: M of these, or each several times.
 
     Members that are equal, and copies of one, are told apart by chance, outcome by outcome, always in the same way.
-
-    Args:
-        quantiles: Quantiles (N, K, D), ascending along K.
-        members: Members (N, M, D), whose order is taken over; K is a multiple of M.
     """
     count, width = quantiles.shape[1:]
     chance = np.random.default_rng(0).permuted(np.tile(np.arange(count)[:, None], width), axis=0)[None]  # (1, K, D)

@@ -35,12 +35,6 @@ def group_names(
 
     >>> group_names(("season", "lead"), 2, ["2020-02-29T06", "2020-06-01T06"], [24, 48.5]).tolist()
     ['December to February, lead 24', 'June to August, lead 48.5']
-
-    Args:
-        by: What the cases are grouped by; a group shares all of it.
-        cases: N, how many cases there are.
-        times: When they happened (N,), for seasons and hours; None where neither is asked for.
-        leads: How many hours ahead they were forecast (N,), for leads; None where that is not asked for.
     """
     if not by:
         return np.full(cases, "", dtype=np.str_)
@@ -78,15 +72,10 @@ _BLOCKS = 10  # of neighbouring cases, whose estimates tell the standard error
 
 
 class Mended(NamedTuple):
-    """How far the members of each outcome are shifted, and by which factor they are spread about their mean.
+    """How far the members of each outcome are shifted, and by which factor they are spread about their mean."""
 
-    Attributes:
-        shift: In the unit of the outcome, (D,).
-        factor: Without unit, at least 0, (D,).
-    """
-
-    shift: Floats
-    factor: Floats
+    shift: Floats  # in the unit of the outcome, (D,)
+    factor: Floats  # without unit, at least 0, (D,)
 
 
 def believed_shift_and_factor(members: Floats, outcomes: Floats, prior: Mended | None = None) -> Mended:
@@ -95,11 +84,6 @@ def believed_shift_and_factor(members: Floats, outcomes: Floats, prior: Mended |
     The estimates of ten blocks of neighbouring cases tell the standard error, so that errors which persist for days do
     not count as many. With z, the distance from the prior over that error, 1 - 1 / z^2 of the distance is kept, and
     nothing for |z| < 1: the estimate of least expected error for an effect as large as it looks.
-
-    Args:
-        members: Members (N, M, D), in the order of time, at least `LEAST_CASES` cases.
-        outcomes: What happened, (N, D).
-        prior: What to shrink towards; None is shift 0 and factor 1.
     """
     centred, errors = _represented(members), outcomes - members.mean(1)
     overall = _of_all_outcomes(centred, errors)
@@ -116,12 +100,7 @@ def believed_shift_and_factor(members: Floats, outcomes: Floats, prior: Mended |
 
 
 def least_crps(centred: Floats, errors: Floats) -> tuple[float, float]:
-    """Shift and factor of the least mean CRPS of one outcome.
-
-    Args:
-        centred: Members less their mean, (N, K).
-        errors: Outcomes less the members' mean, (N,).
-    """
+    """Shift and factor of the least mean CRPS of one outcome."""
     shift, factor = 0.0, 1.0
     spread = np.abs(centred)
     total, half_distance = spread.sum(), _half_distances(centred)
@@ -176,17 +155,11 @@ def _shrunk(estimate: Floats, of_blocks: Floats, towards: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class ShiftAndFactor:
-    """How the members of some cases are corrected: x becomes mean + shift + factor (x - mean).
+    """How the members of some cases are corrected: x becomes mean + shift + factor (x - mean)."""
 
-    Attributes:
-        cases: From how many cases it was learned.
-        shift: How far the members of each outcome move, in its unit, (D,).
-        factor: By how much they are spread about their mean, (D,).
-    """
-
-    cases: int
-    shift: tuple[float, ...]
-    factor: tuple[float, ...]
+    cases: int  # from how many cases it was learned
+    shift: tuple[float, ...]  # how far the members of each outcome move, in its unit, (D,)
+    factor: tuple[float, ...]  # by how much they are spread about their mean, (D,)
 
     def __post_init__(self) -> None:
         if not self.shift or len(self.shift) != len(self.factor):
@@ -351,12 +324,7 @@ class Correction(JsonText):
 
 
 def checked_forecasts(members: ArrayLike, outcomes: ArrayLike) -> tuple[Floats, Floats]:
-    """Members (N, M, D) and outcomes (N, D) in double precision; others are refused, and so are numbers not finite.
-
-    Args:
-        members: What came as members.
-        outcomes: What came as outcomes.
-    """
+    """Members (N, M, D) and outcomes (N, D) in double precision; others are refused, and so are numbers not finite."""
     forecasts, seen = _floats("members", members, 3), _floats("outcomes", outcomes, 2)
     expected = (forecasts.shape[0], forecasts.shape[2])
     if seen.shape != expected:
@@ -409,15 +377,10 @@ class MemberForecaster(Protocol):
 
 
 class RollingForecasts(NamedTuple):
-    """Forecasts of the later cases, each by a fit on cases before it.
+    """Forecasts of the later cases, each by a fit on cases before it."""
 
-    Attributes:
-        rows: Which cases these are.
-        members: Their members (n, M, D).
-    """
-
-    rows: slice
-    members: NDArray[Any]
+    rows: slice  # which cases these are
+    members: NDArray[Any]  # their members (n, M, D)
 
 
 def known_cases(rows: slice, cases: int, times: Any = None, lead: ArrayLike = 0.0) -> int:
@@ -427,13 +390,6 @@ def known_cases(rows: slice, cases: int, times: Any = None, lead: ArrayLike = 0.
     7
     >>> known_cases(slice(10, 15), 20, np.datetime64("2020-01-01T00") + np.arange(20), lead=3.0)  # hourly
     7
-
-    Args:
-        rows: The rows that are forecast, in steps of 1.
-        cases: N, how many cases there are, in the order of time.
-        times: When they happen (N,); None where it is not known.
-        lead: How long before it happens a case is forecast, one for all or one of each, (N,): in hours, or in rows
-            where there are no times.
     """
     happens, issued = _moments(cases, times, lead)
     first = range(cases)[rows]
@@ -454,17 +410,6 @@ def corrected_in_time(
 
     Each block of neighbouring cases is corrected by the errors of cases that happened before its first forecast was
     made. Blocks before which fewer than 50 cases are known stay as they are.
-
-    Args:
-        members: Members (N, M, D) of forecasts that did not see the outcomes, in the order of time.
-        outcomes: What happened, (N, D).
-        times: When it happened (N,); None where it is not known.
-        lead: How long before it happens a case is forecast, one for all or one of each, (N,): in hours, or in rows
-            where there are no times.
-        block: How many neighbouring cases share a correction; None for a twentieth of them.
-        newest: Of the known cases only so many, the newest, are learned from; None takes all.
-        fit: Makes a correction of members, outcomes, times and `leads`: `Correction.fit`, or a partial of it that says
-            by what cases are grouped.
     """
     forecasts, seen = checked_forecasts(members, outcomes)
     cases = len(seen)
@@ -500,15 +445,6 @@ def rolling_forecasts(
     The cases from `first` on are divided into blocks, and each block is forecast by a fit on the cases that happened
     before its first forecast was made. Their errors are what a fit on all cases, which has none of its own, may be
     corrected by.
-
-    Args:
-        fit: Fits on some rows, the first ones, and returns what draws members from features.
-        features: Features of all N cases, in the order of time: an array or tensor (N, F).
-        times: When the cases happen (N,); None where it is not known.
-        lead: How long before it happens a case is forecast, one for all or one of each, (N,): in hours, or in rows
-            where there are no times.
-        origins: How many blocks there are, and so how many fits.
-        first: The first case that is forecast; None for the middle one.
     """
     require_count("origins", origins)
     cases = len(features)
@@ -563,14 +499,6 @@ def proven_correction(
 
     It must lower the energy score, 97.5 % sure, and must not raise the mean cost. The cases are cut into four blocks;
     each is corrected as it could have been at the time.
-
-    Args:
-        members: Members (N, M, D) of forecasts that did not see the outcomes, in the order of time.
-        outcome: What happened, (N, D).
-        cost: What a decision costs.
-        lead: How many rows before it happens a case is forecast.
-        block: How many neighbouring cases belong together.
-        bounded: Draws members to what outcomes cannot cross.
     """
     cases = len(outcome)
     if cases < max(ORIGINS * LEAST_CASES, LEAST_BLOCKS * block):
@@ -587,22 +515,12 @@ def proven_correction(
 
 
 def corrected(members: Tensor, correction: Correction | None) -> Tensor:
-    """Members (N, M, D) corrected, or as they are where there is no correction.
-
-    Args:
-        members: Members (N, M, D).
-        correction: What past errors say; None for nothing.
-    """
+    """Members (N, M, D) corrected, or as they are where there is no correction."""
     return members if correction is None else torch.from_numpy(correction.apply(members.numpy()))
 
 
 def correction_sentence(correction: Correction, names: tuple[str, ...]) -> str:
-    """What a user should know of a correction.
-
-    Args:
-        correction: What is done to the members.
-        names: The names of the outcomes.
-    """
+    """What a user should know of a correction."""
     shift, factor = correction.overall.shift, correction.overall.factor
     of_what = "" if len(names) == 1 else f" (largest shift: {names[int(np.argmax(np.abs(shift)))]})"
     return (

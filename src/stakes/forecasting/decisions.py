@@ -46,43 +46,21 @@ _REASONS = {  # by status
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """The best actions of n forecasts, what they are expected to cost, and which of them are certified.
+    """The best actions of n forecasts, what they are expected to cost, and which of them are certified."""
 
-    Attributes:
-        action: The action of least expected cost: (n,), or (n, A) where an action has A > 1 parts.
-        expected_cost: What the forecast expects it to cost, (n,).
-        interior: Whether it lies strictly between the bounds, all parts of it, (n,).
-        at_lower_bound: Whether it is at its lower bound, or any part of it at its own, (n,).
-        at_upper_bound: Whether it is at its upper bound, or any part of it at its own, (n,).
-        residual: How far a further step of the solver would go, in the action's unit, (n,); see `ActionSolution`.
-        certified: Whether it is proven that no action is expected to cost less, (n,): only for a cost that is known to
-            be convex in the action, as all of this library are. An action that is not certified is the best of those
-            that were looked at, or that of a formula; a better one may exist. See `stakes.ActionSolution`.
-        levels: The levels of the quantiles, (Q,).
-        quantiles: Quantiles of what the decision is about, the outcome or the cost's total of several: (n, Q); of each
-            outcome, (n, Q, D), where an action has several parts.
-        gap: By how much a better action could lower the expected cost at most, (n,), of a program or several parts;
-            None for one number.
-        plain_expected_cost: What the same action is expected to cost without the aversion to risk, (n,), where
-            `expected_cost` has one in it, as for `stakes.CVaRCost`; None otherwise.
-        infeasible: Whether no action meets all limits, (n,), where an action has several parts; None for one number.
-            Action and expected cost are NaN there.
-        unbounded: Likewise, whether the expected cost falls without end.
-    """
-
-    action: Floats
-    expected_cost: Floats
-    interior: Flags
-    at_lower_bound: Flags
-    at_upper_bound: Flags
+    action: Floats  # the action of least expected cost: (n,), or (n, A) where an action has A > 1 parts
+    expected_cost: Floats  # what the forecast expects it to cost, (n,)
+    interior: Flags  # whether it lies strictly between the bounds, all parts of it, (n,)
+    at_lower_bound: Flags  # whether it is at its lower bound, or any part of it at its own, (n,)
+    at_upper_bound: Flags  # whether it is at its upper bound, or any part of it at its own, (n,)
     residual: Floats
     certified: Flags
-    levels: tuple[float, ...]
+    levels: tuple[float, ...]  # the levels of the quantiles, (Q,)
     quantiles: Floats
     gap: Floats | None = None
     plain_expected_cost: Floats | None = None
     infeasible: Flags | None = None
-    unbounded: Flags | None = None
+    unbounded: Flags | None = None  # likewise, whether the expected cost falls without end
 
     @property
     def unanswered(self) -> Flags:
@@ -114,13 +92,7 @@ class Decisions:
     def table(
         self, index: "pd.Index[Any]", parts: Sequence[str] | None = None, outcomes: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """One row per forecast, its label first; a column for each part of an action with several.
-
-        Args:
-            index: What the forecasts are called, (n,).
-            parts: The names of the parts of an action with several, (A,); None numbers them.
-            outcomes: The names of the outcomes, (D,), whose quantiles stand beside such an action; None numbers them.
-        """
+        """One row per forecast, its label first; a column for each part of an action with several."""
         several = self.action.ndim > 1
         actions, names = np.atleast_2d(self.action.T), ["action"]  # (A, n)
         columns: dict[str, Floats] = {}
@@ -145,17 +117,7 @@ def solve_decisions(
     double: bool = False,
     weights: Tensor | None = None,
 ) -> Decisions:
-    """The best action of every forecast, with its certificate.
-
-    Args:
-        cost: What is paid for an action when the outcome is known.
-        members: The members (n, M, D) of some forecasts after the other, at least one part: only one is held at a time.
-        levels: Levels of quantiles, between 0 and 1.
-        double: Whether all numbers are in double precision, with actions exactly within their bounds, as programs
-            expect them; otherwise in that of the members, with no more digits than there are, but for actions with
-            many parts, whose limits rounding would break.
-        weights: What each member weighs, (M,) for all forecasts; None where all count alike.
-    """
+    """The best action of every forecast, with its certificate."""
     return Decisions.joined([_solved(cost, part, levels, double, weights) for part in members])
 
 
@@ -174,17 +136,6 @@ def decision_table(
     `quantile_LEVEL`; where an action has several parts `action_PART` for each, `gap`, `status` and
     `quantile_LEVEL_OUTCOME`; see `Decisions`. Behind the `expected_cost` of a cost that is averse to risk stands
     `plain_expected_cost`. A decision without any best action has NaN.
-
-    Args:
-        cost: What is paid for an action when the outcome is known; raises where it is no finite number.
-        members: The members (n, M, D) of all forecasts.
-        index: What the forecasts are called, (n,).
-        levels: Levels of quantiles, between 0 and 1.
-        weights: What each member weighs, (M,) for all forecasts; None where all count alike.
-        outcomes: The names of the D outcomes, after which the parts of an action with several are called; None numbers
-            them.
-        parameter: The value of the cost's range for each forecast, (n,), which stands behind the index; None where no
-            parameter of the cost is a range.
     """
     samples = torch.as_tensor(np.asarray(members))
     size = max(1, _NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
@@ -207,11 +158,7 @@ def decision_table(
 
 
 def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
-    """A sentence for the user where some decisions have no certificate.
-
-    Args:
-        table: As `decision_table` makes it.
-    """
+    """A sentence for the user where some decisions have no certificate."""
     count = int((~table["certified"]).sum())
     if "status" in table:
         counts = {word: int((table["status"] == word).sum()) for word in _REASONS}
@@ -297,14 +244,7 @@ _TINY = 1e-3  # of the largest part of a plan: less is the solver's rounding
 def decision_notes(
     cost: Cost, table: pd.DataFrame, members: ArrayLike, weights: ArrayLike | None = None
 ) -> tuple[str, ...]:
-    """Sentences for the user about decisions; none where there is nothing to say.
-
-    Args:
-        cost: What was decided for.
-        table: As `stakes.forecasting.decisions.decision_table` makes it.
-        members: The members (n, M, D) that were decided from.
-        weights: What each member weighs, (M,) for all forecasts; None where all count alike.
-    """
+    """Sentences for the user about decisions; none where there is nothing to say."""
     return *uncertified_notes(table), *_infeasible_notes(cost, table, members, weights), *_both_ways_notes(cost, table)
 
 
@@ -376,18 +316,6 @@ def decide_array(
     >>> power = xr.DataArray(np.array([[0.2, 0.4, 0.9], [0.5, 0.6, 0.7]]), dims=("time", "number"))
     >>> decide_array(power, stakes.ShortfallCost(penalty=5.0))["action"].values.round(2)
     array([0.45, 0.7 ])
-
-    Args:
-        forecast: Members along the dimension `number`, `member`, `realization`, `ensemble` or `sample`, or quantiles
-            along `quantile`, whose coordinate holds the levels; all other dimensions but that of sites are of cases. A
-            DataArray, a Dataset with one such variable, or what `to_xarray()` makes one, as fields of earthkit-data.
-        cost: What a decision costs.
-        levels: Levels of the quantiles in the result, between 0 and 1.
-        member: The dimension of the members where it has another name; None looks for the usual ones.
-        site: The dimension of sites, or hours, that one decision is about; None where every place decides by itself.
-        tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
-        bounds: What outcomes cannot cross, for the tails of quantiles; "auto" takes what the cost knows, or quantiles
-            show, None none.
     """
     forecast = _as_array(forecast, member)
     number = member or _known_dimension(forecast)

@@ -28,57 +28,32 @@ T = TypeVar("T")
 
 
 class ForecastNumbers(NamedTuple):
-    """What the members of one outcome say, in units of its errors.
+    """What the members of one outcome say, in units of its errors."""
 
-    Attributes:
-        mean: Their mean less that of past cases, (N,).
-        log_spread: The logarithm of their spread, (N,).
-        quantiles: Their quantiles at 10, 50 and 90 % less their mean, (N, 3); None where there are too few of them.
-        at_bound: The share of members at a bound, (N,); None where there is no bound.
-        members: Each member less their mean, (N, M); None where they are not told apart.
-        total: The mean over all outcomes, (N,), in any unit; None where there is one outcome.
-    """
-
-    mean: Floats
-    log_spread: Floats
+    mean: Floats  # their mean less that of past cases, (N,)
+    log_spread: Floats  # the logarithm of their spread, (N,)
     quantiles: Floats | None = None
-    at_bound: Floats | None = None
-    members: Floats | None = None
-    total: Floats | None = None
+    at_bound: Floats | None = None  # the share of members at a bound, (N,); None where there is no bound
+    members: Floats | None = None  # each member less their mean, (N, M); None where they are not told apart
+    total: Floats | None = None  # the mean over all outcomes, (N,), in any unit; None where there is one outcome
 
 
 @dataclass(frozen=True)
 class ForecastTerms:
-    """Which terms there are, told by what the past cases have enough of: 50 cases of each season, hour and site.
+    """Which terms there are, told by what the past cases have enough of: 50 cases of each season, hour and site."""
 
-    Attributes:
-        season: Whether there are waves of the year.
-        hour_waves: How many waves of the day there are.
-        lead: Whether there are terms of the lead.
-        sites: The sites with a shift and a slope of their own, where each is decided by itself.
-        spread: Whether the forecast has a spread.
-        numbers: Whether there are further numbers of the forecast, and the slope changes with the season.
-        members: How many members are terms, each by itself, as those of different models may be; 0 for none.
-        features: The features that are terms.
-    """
-
-    season: bool = False
-    hour_waves: int = 0
-    lead: bool = False
-    sites: tuple[str, ...] = ()
-    spread: bool = True
-    numbers: bool = False
-    members: int = 0
-    features: tuple[str, ...] = ()
+    season: bool = False  # whether there are waves of the year
+    hour_waves: int = 0  # how many waves of the day there are
+    lead: bool = False  # whether there are terms of the lead
+    sites: tuple[str, ...] = ()  # the sites with a shift and a slope of their own, where each is decided by itself
+    spread: bool = True  # whether the forecast has a spread
+    numbers: bool = False  # whether there are further numbers of the forecast, and the slope changes with the season
+    members: int = 0  # how many members are terms, each by itself, as those of different models may be; 0 for none
+    features: tuple[str, ...] = ()  # the features that are terms
 
     @classmethod
     def for_cases(cls, past: GivenForecasts, linear: bool) -> Self:
-        """The terms that so many cases can tell.
-
-        Args:
-            past: The past cases.
-            linear: Whether there are further numbers of the forecast and features among them.
-        """
+        """The terms that so many cases can tell."""
         seasons, hours, count = _counts(past, "season"), _counts(past, "hour"), past.members.shape[1]
         sites = np.unique(past.sites, return_counts=True) if past.sites is not None else ((), ())
         enough = tuple(str(name) for name, count in zip(*sites, strict=True) if count >= LEAST_CASES)
@@ -94,12 +69,7 @@ class ForecastTerms:
         )
 
     def values(self, given: GivenForecasts, numbers: ForecastNumbers) -> dict[str, Floats]:
-        """Each term of all cases, (N,), by its name.
-
-        Args:
-            given: The cases.
-            numbers: What their members say.
-        """
+        """Each term of all cases, (N,), by its name."""
         terms = {"constant": np.ones(len(given)), "mean": numbers.mean}
         if self.spread:
             terms["log spread"] = numbers.log_spread
@@ -138,27 +108,16 @@ class ForecastTerms:
 
 
 class StandardTerms(NamedTuple):
-    """The terms of past cases with a mean of 0 and a standard deviation of 1, but for the constant.
+    """The terms of past cases with a mean of 0 and a standard deviation of 1, but for the constant."""
 
-    Attributes:
-        names: Their names, P of them, the constant first.
-        columns: The terms (N, P); one that never changes is 0 throughout.
-        middle: What was subtracted from each, (P,).
-        size: What each was divided by, (P,); infinite for one that never changes.
-    """
-
-    names: tuple[str, ...]
-    columns: Floats
-    middle: Floats
-    size: Floats
+    names: tuple[str, ...]  # their names, P of them, the constant first
+    columns: Floats  # the terms (N, P); one that never changes is 0 throughout
+    middle: Floats  # what was subtracted from each, (P,)
+    size: Floats  # what each was divided by, (P,); infinite for one that never changes
 
     @classmethod
     def of(cls, terms: Mapping[str, Floats]) -> Self:
-        """The terms standardised.
-
-        Args:
-            terms: Each term (N,) by its name, the constant first.
-        """
+        """The terms standardised."""
         columns = np.stack(list(terms.values()), 1)
         middle, size = columns.mean(0), columns.std(0)
         middle[0], size[0] = 0.0, 1.0
@@ -166,19 +125,11 @@ class StandardTerms(NamedTuple):
         return cls(tuple(terms), (columns - middle) / size, middle, size)
 
     def pull(self, strength: float) -> Floats:
-        """How strongly each coefficient is drawn to 0, (P,): that of the constant not at all.
-
-        Args:
-            strength: How strongly those of further terms are, in cases; those that every correction has count as one.
-        """
+        """How strongly each coefficient is drawn to 0, (P,): that of the constant not at all."""
         return np.array([0.0] + [1.0 if name in _OWN_TERMS else strength for name in self.names[1:]])
 
     def coefficients(self, standard: Floats) -> dict[str, float]:
-        """The coefficients of the terms as they are, by name.
-
-        Args:
-            standard: Those of the standardised terms, (P,).
-        """
+        """The coefficients of the terms as they are, by name."""
         coefficients = standard / self.size
         coefficients[0] -= (coefficients[1:] * self.middle[1:]).sum()
         return dict(zip(self.names, coefficients.tolist(), strict=True))
@@ -226,41 +177,23 @@ _ITERATIONS = 200
 
 
 class LocationScaleCases(NamedTuple):
-    """Past cases of one outcome to learn from, all in one unit.
+    """Past cases of one outcome to learn from, all in one unit."""
 
-    Attributes:
-        outcome: What happened, (N,).
-        location: What the forecast says of it, (N,).
-        log_scale: What it says of its own error, (N,), as a logarithm.
-        location_terms: Standardised terms (N, P) that may move the location, in units of `unit`.
-        scale_terms: Standardised terms (N, Q) that may move the log scale.
-        weight: How much each case counts, (N,), with a mean of 1.
-        unit: The size of an error, by which location terms and CRPS are measured.
-        lower: What the outcome cannot fall below; minus infinity for no such bound.
-        upper: What it cannot exceed; infinity for no such bound.
-    """
-
-    outcome: Floats
-    location: Floats
-    log_scale: Floats
-    location_terms: Floats
-    scale_terms: Floats
-    weight: Floats
-    unit: float
-    lower: float = -np.inf
-    upper: float = np.inf
+    outcome: Floats  # what happened, (N,)
+    location: Floats  # what the forecast says of it, (N,)
+    log_scale: Floats  # what it says of its own error, (N,), as a logarithm
+    location_terms: Floats  # standardised terms (N, P) that may move the location, in units of `unit`
+    scale_terms: Floats  # standardised terms (N, Q) that may move the log scale
+    weight: Floats  # how much each case counts, (N,), with a mean of 1
+    unit: float  # the size of an error, by which location terms and CRPS are measured
+    lower: float = -np.inf  # what the outcome cannot fall below; minus infinity for no such bound
+    upper: float = np.inf  # what it cannot exceed; infinity for no such bound
 
 
 def fit_coefficients(cases: LocationScaleCases, family: Family, location_pull: Floats, scale_pull: Floats) -> Floats:
     """The coefficients (P + Q,), first those of the location: of the least mean CRPS and sum of squares.
 
     The mean CRPS over the unit, plus 1/N of the sum of pull times squared coefficient, is least.
-
-    Args:
-        cases: The past cases.
-        family: The distribution of a standardised error.
-        location_pull: How strongly each coefficient of the location is drawn to 0, (P,): as so many cases would.
-        scale_pull: The same for the log scale, (Q,).
     """
     from scipy.optimize import minimize  # not at once: deciding needs none of it
 
@@ -286,16 +219,7 @@ def fit_coefficients(cases: LocationScaleCases, family: Family, location_pull: F
 def crps_and_slopes(
     family: Family, outcome: Floats, location: Floats, scale: Floats, lower: float = -np.inf, upper: float = np.inf
 ) -> tuple[Floats, Floats, Floats]:
-    """The CRPS (N,) of the family drawn to the bounds, and its derivatives by location and by log scale.
-
-    Args:
-        family: The distribution of a standardised error.
-        outcome: What happened, (N,), within the bounds.
-        location: The centre of each forecast, (N,), before it is drawn to the bounds.
-        scale: Its scale, (N,), positive.
-        lower: What the outcome cannot fall below; minus infinity for no such bound.
-        upper: What it cannot exceed; infinity for no such bound.
-    """
+    """The CRPS (N,) of the family drawn to the bounds, and its derivatives by location and by log scale."""
     below, integral = _of_family(family)
     z = (outcome - location) / scale
     chance = below(z)
@@ -312,12 +236,7 @@ def crps_and_slopes(
 
 
 def family_quantiles(family: Family, levels: Floats) -> Floats:
-    """The quantiles of a standardised error.
-
-    Args:
-        family: Its distribution.
-        levels: Levels between 0 and 1.
-    """
+    """The quantiles of a standardised error."""
     from scipy.special import logit, ndtri
 
     return np.asarray(ndtri(levels) if family == "normal" else logit(levels), dtype=np.float64)
@@ -343,80 +262,43 @@ _LEAST_MEMBERS = 5  # for quantiles of them
 
 
 def quantile_levels(count: int) -> Floats:
-    """The levels (K,) of so many quantiles that count alike as members, (k - 1/2) / K.
-
-    Args:
-        count: K.
-    """
+    """The levels (K,) of so many quantiles that count alike as members, (k - 1/2) / K."""
     return (np.arange(count) + 0.5) / count
 
 
 def mean_and_spread(members: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
-    """The mean and the standard deviation of each case, (N,) each.
-
-    Args:
-        members: Members (N, M) of one outcome.
-        weights: What each of them weighs, (M,); None where all count alike.
-    """
+    """The mean and the standard deviation of each case, (N,) each."""
     mean = np.average(members, 1, weights)
     return mean, np.sqrt(np.average((members - mean[:, None]) ** 2, 1, weights))
 
 
 @dataclass(frozen=True)
 class ErrorModel:
-    """The correction of one outcome, small enough to be looked at.
+    """The correction of one outcome, small enough to be looked at."""
 
-    Attributes:
-        family: The distribution that location and scale were learned with.
-        power: 1, or 0.5 where the roots of outcomes above the lower bound were modelled.
-        bounds: What the outcome cannot cross.
-        centre: The mean of past forecasts, in the unit that was modelled.
-        unit: The size of past errors, in that unit.
-        least_spread: What is added to the members' variance, as a spread.
-        location: By how much each term moves the location, in units of `unit`.
-        log_scale: By how much each term moves the logarithm of the scale.
-        log_scale_range: The log scales that were seen, and a little more: none lies outside.
-        shape: Quantiles of the standardised errors, (K,), as members.
-        pull: How strongly further terms were drawn to 0, in cases.
-        by_errors: Whether the shape is that of past errors; otherwise it is that of the family.
-        chosen_from: From how many cases family, power, pull and shape were chosen; 0 where they were too few.
-    """
-
-    family: Family
-    power: float
-    bounds: Pair
-    centre: float
-    unit: float
-    least_spread: float
-    location: dict[str, float]
-    log_scale: dict[str, float]
-    log_scale_range: tuple[float, float]
-    shape: tuple[float, ...]
-    pull: float = 0.0
-    by_errors: bool = False
-    chosen_from: int = 0
+    family: Family  # the distribution that location and scale were learned with
+    power: float  # 1, or 0.5 where the roots of outcomes above the lower bound were modelled
+    bounds: Pair  # what the outcome cannot cross
+    centre: float  # the mean of past forecasts, in the unit that was modelled
+    unit: float  # the size of past errors, in that unit
+    least_spread: float  # what is added to the members' variance, as a spread
+    location: dict[str, float]  # by how much each term moves the location, in units of `unit`
+    log_scale: dict[str, float]  # by how much each term moves the logarithm of the scale
+    log_scale_range: tuple[float, float]  # the log scales that were seen, and a little more: none lies outside
+    shape: tuple[float, ...]  # quantiles of the standardised errors, (K,), as members
+    pull: float = 0.0  # how strongly further terms were drawn to 0, in cases
+    by_errors: bool = False  # whether the shape is that of past errors; otherwise it is that of the family
+    chosen_from: int = 0  # from how many cases family, power, pull and shape were chosen; 0 where they were too few
 
     def quantiles(self, given: GivenForecasts, outcome: int, terms: ForecastTerms) -> Floats:
-        """The quantiles (N, K) of cases, as members that count alike.
-
-        Args:
-            given: The cases.
-            outcome: Which outcome it is.
-            terms: The terms of the fit.
-        """
+        """The quantiles (N, K) of cases, as members that count alike."""
         location, log_scale = self.location_and_log_scale(given, outcome, terms)
         return np.asarray(self.in_outcome_unit(location[:, None] + np.exp(log_scale)[:, None] * np.array(self.shape)))
 
     def location_and_log_scale(
         self, given: GivenForecasts, outcome: int, terms: ForecastTerms
     ) -> tuple[Floats, Floats]:
-        """Where each case lies and the logarithm of its scale, (N,) each, in the unit that was modelled.
-
-        Args:
-            given: The cases.
-            outcome: Which outcome it is.
-            terms: The terms of the fit.
-        """
+        """Where each case lies and the logarithm of its scale, (N,) each, in the unit that was modelled."""
         mean, log_spread = self.mean_and_log_spread(given, outcome)
         values = self.term_values(given, outcome, terms)
         location, log_scale = (
@@ -426,35 +308,18 @@ class ErrorModel:
         return mean + self.unit * location, (log_spread + log_scale).clip(*self.log_scale_range)
 
     def standardised_errors(self, past: GivenForecasts, outcome: int, terms: ForecastTerms) -> Floats:
-        """The errors (N,) of past cases in units of their scale.
-
-        Args:
-            past: The cases, with outcomes.
-            outcome: Which outcome it is.
-            terms: The terms of the fit.
-        """
+        """The errors (N,) of past cases in units of their scale."""
         assert past.outcomes is not None
         location, log_scale = self.location_and_log_scale(past, outcome, terms)
         return (self.modelled(past.outcomes[:, outcome]) - location) / np.exp(log_scale)
 
     def mean_and_log_spread(self, given: GivenForecasts, outcome: int) -> tuple[Floats, Floats]:
-        """The mean of the members and the logarithm of their spread, (N,) each, in the unit that is modelled.
-
-        Args:
-            given: The cases.
-            outcome: Which outcome it is.
-        """
+        """The mean of the members and the logarithm of their spread, (N,) each, in the unit that is modelled."""
         mean, spread = mean_and_spread(self.modelled(given.members[..., outcome]), given.weights)
         return mean, np.asarray(np.log(np.hypot(spread, self.least_spread)))
 
     def term_values(self, given: GivenForecasts, outcome: int, terms: ForecastTerms) -> dict[str, Floats]:
-        """Each term of all cases, (N,), by its name.
-
-        Args:
-            given: The cases.
-            outcome: Which outcome it is.
-            terms: The terms of the fit.
-        """
+        """Each term of all cases, (N,), by its name."""
         mean, log_spread = self.mean_and_log_spread(given, outcome)
         numbers = ForecastNumbers((mean - self.centre) / self.unit, log_spread - np.log(self.unit))
         if terms.numbers and given.members.shape[2] > 1:
@@ -478,20 +343,12 @@ class ErrorModel:
         return (low, high) if self.power == 1 else (0.0, (high - low) ** self.power)
 
     def modelled(self, values: Floats) -> Floats:
-        """Values drawn to the bounds, or the roots of what lies above the lower one.
-
-        Args:
-            values: Members or outcomes.
-        """
+        """Values drawn to the bounds, or the roots of what lies above the lower one."""
         drawn = values if self.bounds == (None, None) else np.clip(values, *self.bounds)
         return drawn if self.power == 1 else np.asarray((drawn - (self.bounds[0] or 0.0)) ** self.power)
 
     def in_outcome_unit(self, modelled: Any) -> Any:
-        """Values in the unit of the outcome, within its bounds: the way back.
-
-        Args:
-            modelled: Values in the unit that is modelled, an array or a tensor.
-        """
+        """Values in the unit of the outcome, within its bounds: the way back."""
         drawn = modelled.clip(*self.modelled_bounds)
         return drawn if self.power == 1 else (self.bounds[0] or 0.0) + drawn ** (1 / self.power)
 
@@ -536,17 +393,7 @@ def fit_error_model(
     weight: Floats,
     like: ErrorModel | None = None,
 ) -> ErrorModel:
-    """Learn the correction of one outcome.
-
-    Args:
-        past: At least 50 past cases, with outcomes, in order; of more than 4,000 so many are drawn, always the same.
-        outcome: Which outcome it is.
-        terms: What its errors may depend on.
-        bounds: What it cannot cross.
-        count: K, how many quantiles are wanted.
-        weight: How much each case counts, (N,).
-        like: What earlier cases taught, whose choices are kept if there were more than half as many; None chooses.
-    """
+    """Learn the correction of one outcome."""
     cases = len(past)
     if len(past) > _MOST_CASES:
         kept = np.sort(np.random.default_rng(0).choice(len(past), _MOST_CASES, replace=False))

@@ -99,16 +99,7 @@ class Choice(NamedTuple):
 def choose(
     fitted: Sequence[FittedWeight], settings: TrainingSettings, block: int, choosing: bool, tolerance: float | None
 ) -> Choice:
-    """Choose among the weights of a search; a warning tells of each model that failed.
-
-    Args:
-        fitted: All weights, in increasing order.
-        settings: How they were trained.
-        block: How many neighbouring judged cases belong together.
-        choosing: Whether there is a choice; otherwise the last weight was given.
-        tolerance: By how many per cent the score of the chosen weight may lie above that of weight 0; None for no
-            limit.
-    """
+    """Choose among the weights of a search; a warning tells of each model that failed."""
     sound = {each.weight for each in without_failures(fitted)}
     weight, trade_off = fitted[-1].weight, None
     if choosing:
@@ -121,12 +112,7 @@ def choose(
 
 
 def kept_models(fitted: Sequence[FittedWeight], weight: float) -> KeptModels:
-    """The models of the weight that was taken and of weight 0; an error where all of the first failed.
-
-    Args:
-        fitted: All weights that were trained.
-        weight: The one that was taken.
-    """
+    """The models of the weight that was taken and of weight 0; an error where all of the first failed."""
     by_weight = {each.weight: each for each in fitted}
     if not by_weight[weight].models:
         raise StakesError(f"all models of weight {weight:g} failed: {by_weight[weight].records[0]['failure']}")

@@ -39,13 +39,7 @@ ForecastKind = Literal["climatology", "linear", "network"]
 
 
 def parameters_of_kind(parameters: Mapping[str, Any], kind: ForecastKind) -> dict[str, Any]:
-    """The parameters of a forecaster for one of its rungs.
-
-    Args:
-        parameters: Of `stakes.DecisionAwareForecaster`, by name.
-        kind: What its models are to be; linear ones and climatology take no base, one model, and see no parameter of
-            the cost.
-    """
+    """The parameters of a forecaster for one of its rungs."""
     if kind == "network":
         return dict(parameters)
     model = LinearSettings(constant=kind == "climatology")
@@ -57,14 +51,7 @@ def parameters_of_kind(parameters: Mapping[str, Any], kind: ForecastKind) -> dic
 def based_model(
     model: str | ModelSettings | ModelFactory, base: str, gap: int = 0
 ) -> str | ModelSettings | ModelFactory:
-    """The model on its base: an implicit one gets a linear start unless the base is "none".
-
-    Args:
-        model: A name of `ESTIMATOR_MODELS`, settings, or the user's own function; of these an implicit model can have a
-            linear start, and all others are left as they are.
-        base: "linear", "trees" or "none".
-        gap: How many rows the lead time has, which the cross-validation of a linear model leaves out beside its blocks.
-    """
+    """The model on its base: an implicit one gets a linear start unless the base is "none"."""
     require_one_of("base", base, get_args(Base))
     gap = whole_number("gap", gap, 0)
     if isinstance(model, str):
@@ -75,13 +62,7 @@ def based_model(
 
 
 def based_factory(model: str | ModelSettings | ModelFactory, base: str, gap: int = 0) -> ModelFactory:
-    """What makes the model on its base from the numbers of features and outcomes.
-
-    Args:
-        model: A name of `ESTIMATOR_MODELS`, settings, or the user's own function.
-        base: "linear", "trees" or "none". With trees the model takes their forecasts as D more features, and adds them.
-        gap: How many rows the lead time has.
-    """
+    """What makes the model on its base from the numbers of features and outcomes."""
     factory = model_factory(based_model(model, base, gap))
     return LocatedFactory(factory) if base == "trees" else factory
 
@@ -95,31 +76,18 @@ _SAME_EVERY_TIME = {"deterministic": True, "force_col_wise": True}
 
 @dataclass(frozen=True)
 class TreeLocation:
-    """Where each outcome is to be expected, given the features.
+    """Where each outcome is to be expected, given the features."""
 
-    Attributes:
-        texts: LightGBM's model of each outcome, in its own text format.
-    """
-
-    texts: tuple[str, ...]
+    texts: tuple[str, ...]  # lightGBM's model of each outcome, in its own text format
 
     def __call__(self, features: Tensor) -> Tensor:
-        """The location of each case, (N, D).
-
-        Args:
-            features: Features (N, F).
-        """
+        """The location of each case, (N, D)."""
         rows = features.double().cpu().numpy()
         columns = [np.asarray(booster.predict(rows)) for booster in self._boosters]
         return torch.from_numpy(np.stack(columns, 1)).to(features)
 
     def require_widths(self, features: int, outcomes: int) -> None:
-        """Raise unless these are trees for so many features and outcomes.
-
-        Args:
-            features: F, how many features a case has.
-            outcomes: D, how many outcomes a case has.
-        """
+        """Raise unless these are trees for so many features and outcomes."""
         widths = [booster.num_feature() for booster in self._boosters]
         if widths != [features] * outcomes:
             raise SettingError(f"trees must be {outcomes} models of {features} features each, got {widths}")
@@ -138,14 +106,7 @@ class TreeLocation:
 
 
 def fit_trees(features: Tensor, outcome: Tensor, gap: int = 0, seed: int = 0) -> tuple[TreeLocation, Tensor]:
-    """Boosted trees for each outcome, as many as are best out of fold; and what the folds forecast, (N, D).
-
-    Args:
-        features: Features (N, F), rows in the order of time.
-        outcome: Outcomes (N, D).
-        gap: How many rows on both sides of a held-out block are left out as well: those of the lead time.
-        seed: Of what is random.
-    """
+    """Boosted trees for each outcome, as many as are best out of fold; and what the folds forecast, (N, D)."""
     if len(features) < _LEAST_ROWS:
         raise ShapeError(f"base trees needs at least {_LEAST_ROWS} rows to train on, got {len(features)}")
     rows, targets = features.double().numpy(), outcome.double().numpy()
@@ -186,39 +147,23 @@ _MEMBERS_TO_CHOOSE = 200  # of the pooled forecasts by which a weight is chosen
 
 
 class PlannedFit(NamedTuple):
-    """A plan for the training, and how its rows are divided.
+    """A plan for the training, and how its rows are divided."""
 
-    Attributes:
-        training: What is to be trained.
-        validation_rows: How many rows, the last ones, do not train.
-        block: How many neighbouring rows belong together.
-        trees: What the model adds its forecast to, fitted to the training rows; None on another base.
-        validation: The rows that do not train, with what trees forecast of them.
-        judged_rows: Which of these choose a weight, and stop no training.
-    """
-
-    training: TrainingPlan
-    validation_rows: int
-    block: int
+    training: TrainingPlan  # what is to be trained
+    validation_rows: int  # how many rows, the last ones, do not train
+    block: int  # how many neighbouring rows belong together
     trees: TreeLocation | None
-    validation: Cases
-    judged_rows: NDArray[np.int64]
+    validation: Cases  # the rows that do not train, with what trees forecast of them
+    judged_rows: NDArray[np.int64]  # which of these choose a weight, and stop no training
 
 
 class DividedRows(NamedTuple):
-    """Which rows do what.
+    """Which rows do what."""
 
-    Attributes:
-        first: The first validation row; those before it train.
-        block: How many neighbouring rows belong together.
-        stopping: The validation rows that decide when to stop, counted from the first of them.
-        judged: Those that choose the weight, likewise.
-    """
-
-    first: int
-    block: int
-    stopping: NDArray[np.int64]
-    judged: NDArray[np.int64]
+    first: int  # the first validation row; those before it train
+    block: int  # how many neighbouring rows belong together
+    stopping: NDArray[np.int64]  # the validation rows that decide when to stop, counted from the first of them
+    judged: NDArray[np.int64]  # those that choose the weight, likewise
 
 
 def plan_fit(
@@ -231,17 +176,7 @@ def plan_fit(
     score_only: bool = False,
     all_rows: bool = False,
 ) -> PlannedFit:
-    """Plan the training of a forecaster; parameters that cannot be used are refused.
-
-    Args:
-        parameters: Of `stakes.DecisionAwareForecaster`, by name.
-        features: All rows (n, F), in the order of time; the parameter of a cost with a range is their last column.
-        outcome: Their outcomes (n, D).
-        times: When these happened (n,); None where it is not known.
-        start: The weights of the models to start from, one of each of the ensemble; none to start afresh.
-        score_only: Whether weight 0 alone is trained, and judged on validation rows that do not stop the training.
-        all_rows: Whether the validation rows are among those that train.
-    """
+    """Plan the training of a forecaster; parameters that cannot be used are refused."""
     weights = (0.0,) if score_only else _weights(parameters)
     judging = score_only or parameters["decision_weight"] == "auto"
     members, ensemble = whole_number("members", parameters["members"], 2), _ensemble(parameters, start)
@@ -284,15 +219,7 @@ def plan_fit(
 def divided_rows(
     validation_fraction: float, block: int | Literal["auto"], rows: int, times: Times | None, judging: bool = True
 ) -> DividedRows:
-    """Which of so many rows train, stop the training and choose a weight.
-
-    Args:
-        validation_fraction: The share of the rows, the last ones, that do not train.
-        block: How many neighbouring rows belong together; "auto" tells by their times.
-        rows: How many rows there are.
-        times: Their times (n,), in order; None where they have none.
-        judging: Whether a weight is to be chosen; otherwise all validation rows stop the training.
-    """
+    """Which of so many rows train, stop the training and choose a weight."""
     held = _validation_rows(validation_fraction, rows, judging)
     first = rows - held
     together = resolved_block(block, held, None if times is None else times[first:])

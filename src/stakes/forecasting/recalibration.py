@@ -41,15 +41,10 @@ _EQUAL_MEMBERS = 100  # that stand for weighted ones where nothing else will do
 
 
 class CorrectedMembers(NamedTuple):
-    """Members that decisions are made from.
+    """Members that decisions are made from."""
 
-    Attributes:
-        members: Members (N, K, D).
-        weights: What each of them weighs, (K,); None where all count alike.
-    """
-
-    members: Floats
-    weights: Floats | None
+    members: Floats  # members (N, K, D)
+    weights: Floats | None  # what each of them weighs, (K,); None where all count alike
 
     @property
     def equal_members(self) -> Floats:
@@ -63,32 +58,18 @@ class CorrectedMembers(NamedTuple):
 
 @dataclass(frozen=True)
 class RecalibratorState(JsonText):
-    """A correction by past errors, ready for new forecasts.
+    """A correction by past errors, ready for new forecasts."""
 
-    Attributes:
-        rung: The rung of the ladder it is, one of `stakes.evaluation.selection.GIVEN_RUNGS`.
-        form: In which form the forecasts come.
-        targets: The names of the D outcomes.
-        bounds: What each outcome cannot cross; members beyond are drawn to it.
-        cases: From how many past cases it was learned.
-        terms: What errors may depend on.
-        models: The correction of each outcome; none where members stay as they came.
-        order: The ranks (K, D) of past error vectors, by which members of several outcomes are put together; None
-            leaves them together as they came.
-        half_life: After how many days a case counts half; None where all count alike.
-        decision_weight: How much the decision counted in the fit.
-    """
-
-    rung: str
-    form: ForecastForm
-    targets: tuple[str, ...]
-    bounds: tuple[Pair, ...]
-    cases: int
-    terms: ForecastTerms
-    models: tuple[ErrorModel, ...] = ()
+    rung: str  # the rung of the ladder it is, one of `stakes.evaluation.selection.GIVEN_RUNGS`
+    form: ForecastForm  # in which form the forecasts come
+    targets: tuple[str, ...]  # the names of the D outcomes
+    bounds: tuple[Pair, ...]  # what each outcome cannot cross; members beyond are drawn to it
+    cases: int  # from how many past cases it was learned
+    terms: ForecastTerms  # what errors may depend on
+    models: tuple[ErrorModel, ...] = ()  # the correction of each outcome; none where members stay as they came
     order: tuple[tuple[int, ...], ...] | None = None
-    half_life: float | None = None
-    decision_weight: float = 0.0
+    half_life: float | None = None  # after how many days a case counts half; None where all count alike
+    decision_weight: float = 0.0  # how much the decision counted in the fit
 
     def __post_init__(self) -> None:
         require_one_of("rung", self.rung, GIVEN_RUNGS)
@@ -100,11 +81,7 @@ class RecalibratorState(JsonText):
                 raise ShapeError(f"{name} must be of the {len(self.targets)} outcomes, got {width}")
 
     def apply(self, given: GivenForecasts) -> CorrectedMembers:
-        """The corrected members of new forecasts.
-
-        Args:
-            given: The forecasts, in the form of the fit; their outcomes, if any, are not looked at.
-        """
+        """The corrected members of new forecasts."""
         self._check(given)
         if not self.models:
             return CorrectedMembers(_within(given.members, self.bounds), given.weights)
@@ -114,12 +91,7 @@ class RecalibratorState(JsonText):
         return CorrectedMembers(self.together(quantiles, given), None)
 
     def together(self, quantiles: Floats, given: GivenForecasts) -> Floats:
-        """Quantiles (N, K, D) of each outcome put together as members of all of them.
-
-        Args:
-            quantiles: The quantiles, ascending along K.
-            given: The forecasts they are of.
-        """
+        """Quantiles (N, K, D) of each outcome put together as members of all of them."""
         if len(self.targets) == 1:
             return quantiles
         if self.order is not None:
@@ -141,11 +113,7 @@ class RecalibratorState(JsonText):
 
 
 def form_of(given: GivenForecasts) -> ForecastForm:
-    """In which form forecasts came.
-
-    Args:
-        given: The forecasts.
-    """
+    """In which form forecasts came."""
     if given.weights is not None:
         return "quantiles"
     return "points" if given.is_point else "members"
@@ -162,13 +130,7 @@ _SCORED_MEMBERS = 50  # of several outcomes, of which the energy score takes all
 
 
 def forecast_worth(cost: Cost, forecasts: CorrectedMembers, outcomes: NDArray[np.float64]) -> JudgedCases:
-    """What the actions of N forecasts cost, and the energy scores of the very members that these were decided from.
-
-    Args:
-        cost: What an action costs at an outcome.
-        forecasts: The members that the actions are decided from.
-        outcomes: What happened, (N, D).
-    """
+    """What the actions of N forecasts cost, and the energy scores of the very members that these were decided from."""
     members, weights = forecasts
     shared = None if weights is None else torch.from_numpy(weights)
     size = max(1, _NUMBERS_AT_ONCE // (members.shape[1] * members.shape[2]))
@@ -196,15 +158,7 @@ _PULL = 10.0  # cases' worth, by which further terms are drawn to what the score
 def trained_on_decision(
     state: RecalibratorState, past: GivenForecasts, cost: Cost, decision_weight: float, weight: NDArray[np.float64]
 ) -> RecalibratorState:
-    """The state with coefficients of the least mixture of score and cost, from those of the least score.
-
-    Args:
-        state: What the score has taught, with a model of each outcome.
-        past: The past cases it was learned from.
-        cost: What an action costs at an outcome.
-        decision_weight: How much the decision counts, from 0 to below 1.
-        weight: How much each case counts, (N,).
-    """
+    """The state with coefficients of the least mixture of score and cost, from those of the least score."""
     from scipy.optimize import minimize  # not at once: deciding needs none of it
 
     most = min(_MOST_CASES, max(500, _MOST_NUMBERS // sum(len(model.shape) for model in state.models)))
@@ -228,15 +182,7 @@ def trained_on_decision(
 
 
 class DecisionTraining:
-    """The objective as a function of how far coefficients of standardised terms move, (D, 2, P).
-
-    Args:
-        state: Where the coefficients start.
-        past: The past cases.
-        cost: What an action costs at an outcome.
-        decision_weight: How much the decision counts.
-        weight: How much each case counts, (N,).
-    """
+    """The objective as a function of how far coefficients of standardised terms move, (D, 2, P)."""
 
     def __init__(
         self,
@@ -275,11 +221,7 @@ class DecisionTraining:
         return torch.zeros(len(self._terms), 2, self._columns[0].shape[1], dtype=torch.float64)
 
     def members(self, moved: Tensor) -> Tensor:
-        """The members (N, M, D) that are decided from, K or fewer.
-
-        Args:
-            moved: How far the coefficients of location and log scale have moved, (D, 2, P).
-        """
+        """The members (N, M, D) that are decided from, K or fewer."""
         return self._quantiles(moved).gather(1, self._places)
 
     def _quantiles(self, moved: Tensor) -> Tensor:
@@ -295,20 +237,12 @@ class DecisionTraining:
         return torch.stack(quantiles, -1)
 
     def loss(self, moved: Tensor) -> Tensor:
-        """The mixture of score and cost, with the pull to where the coefficients started.
-
-        Args:
-            moved: How far the coefficients have moved, (D, 2, P).
-        """
+        """The mixture of score and cost, with the pull to where the coefficients started."""
         total = self._objective(self._draw(moved)).total
         return (self._share * total).sum() + (self._pull * moved**2).sum()
 
     def state(self, moved: Tensor) -> RecalibratorState:
-        """The state with coefficients that have moved so far.
-
-        Args:
-            moved: How far, (D, 2, P).
-        """
+        """The state with coefficients that have moved so far."""
         models = []
         for model, terms, steps in zip(self._state.models, self._terms, moved.numpy(), strict=True):
             changed: dict[str, Any] = {}
@@ -334,11 +268,8 @@ def _step(cost: Cost, count: int) -> int:
 
 
 def ordered_crps(samples: Tensor, outcome: Tensor) -> Tensor:
-    """The mean over the outcomes of the plain CRPS of members in ascending order: that of their quantile scores, (...).
-
-    Args:
-        samples: Members (..., M, D), ascending along M.
-        outcome: Outcomes (..., D).
+    """The mean over the outcomes of the plain CRPS of members in ascending order: that of their quantile
+    scores, (...).
     """
     count = samples.shape[-2]
     levels = (torch.arange(count, dtype=samples.dtype, device=samples.device)[:, None] + 0.5) / count
@@ -352,21 +283,13 @@ _VECTORS = 200  # of several outcomes by error vectors
 
 @dataclass(frozen=True)
 class RungPlan:
-    """What a rung learns.
+    """What a rung learns."""
 
-    Attributes:
-        rung: Its name, one of `stakes.evaluation.selection.GIVEN_RUNGS`.
-        margins: How each outcome is corrected: not at all, by bias and spread, or by all terms there are.
-        dependence: How members of several outcomes go together: as the members that came, or as past errors.
-        half_life: After how many days a case counts half; None where all count alike.
-        decision_weight: How much the decision counts in the fit.
-    """
-
-    rung: str = "raw"
+    rung: str = "raw"  # its name, one of `stakes.evaluation.selection.GIVEN_RUNGS`
     margins: Literal["raw", "bias_and_spread", "linear"] = "raw"
     dependence: Literal["members", "errors"] = "members"
-    half_life: float | None = None
-    decision_weight: float = 0.0
+    half_life: float | None = None  # after how many days a case counts half; None where all count alike
+    decision_weight: float = 0.0  # how much the decision counts in the fit
 
 
 def learned(
@@ -376,16 +299,7 @@ def learned(
     cost: Cost,
     like: RecalibratorState | None = None,
 ) -> RecalibratorState:
-    """What past cases teach.
-
-    Args:
-        past: The cases, with outcomes, in order.
-        plan: What is learned.
-        bounds: What each outcome cannot cross.
-        cost: What an action costs at an outcome, where the decision counts.
-        like: What the same plan taught from fewer cases, whose choices are kept if it had more than half as many; None
-            chooses anew.
-    """
+    """What past cases teach."""
     terms = ForecastTerms.for_cases(past, linear=plan.margins == "linear")
     state = RecalibratorState(
         plan.rung, form_of(past), past.targets, bounds, len(past), terms, half_life=plan.half_life
@@ -404,12 +318,7 @@ def learned(
 
 
 def case_weights(past: GivenForecasts, half_life: float | None) -> Floats:
-    """How much each case counts, (N,): the newest 1, one that is a half-life older half of it.
-
-    Args:
-        past: The cases.
-        half_life: In days; None where all count alike.
-    """
+    """How much each case counts, (N,): the newest 1, one that is a half-life older half of it."""
     if half_life is None or past.times is None:
         return np.ones(len(past))
     age = (past.times.max() - past.times).astype(np.float64) / 86400
@@ -439,25 +348,10 @@ _OF_PLAIN_COST = ("plain_cost", "plain_expected_cost")  # where a decision is av
 
 @dataclass(frozen=True, eq=False)
 class JudgedCorrection:
-    """What was measured of every case, in the order of time.
-
-    Attributes:
-        cases: A row for each of N cases. `outcome` is what the decision is about, `foresight_cost` what the best action
-            for it costs; `time`, `site`, `today_action` and `today_cost` are there where they are known. Of the raw and
-            the corrected forecast, as in `raw_cost` and `corrected_cost`: `action` (`action_PART` for each of several
-            parts), `cost`, `expected_cost`,
-            `energy_score` (the CRPS of a single outcome), `pit_from` and `pit_to` (between which the PIT lies:
-            k / (M + 1) and (k + 1) / (M + 1) above k of M members that count alike, more where members tie with it),
-            `error` (of the members' mean), `spread` (comparable with it: of M members that count alike it is
-            sqrt(1 + 1 / M) times theirs), `low` and `high`, the quantiles at 0.1 and 0.9. Where the cost averts risk,
-            `plain_cost` and `plain_expected_cost` are those without the aversion.
-        block: How many neighbouring cases depend on each other.
-        parts: What is shown of decisions with many parts, by the corrected forecast; None where they are about one
-            number.
-    """
+    """What was measured of every case, in the order of time."""
 
     cases: pd.DataFrame
-    block: int
+    block: int  # how many neighbouring cases depend on each other
     parts: JudgedParts | None = None
 
     def __post_init__(self) -> None:
@@ -478,20 +372,11 @@ class JudgedCorrection:
         return self.cases["time"].to_numpy() if "time" in self.cases else None
 
     def values(self, name: str, version: Version | None = None) -> Floats:
-        """A column, (N,).
-
-        Args:
-            name: Of the column, without the version.
-            version: Of which forecast; None for what depends on neither.
-        """
+        """A column, (N,)."""
         return self.cases[name if version is None else f"{version}_{name}"].to_numpy(np.float64)
 
     def pit(self, version: Version) -> Floats:
-        """The middle of where the PIT of each outcome lies, (N,).
-
-        Args:
-            version: Of which forecast.
-        """
+        """The middle of where the PIT of each outcome lies, (N,)."""
         middle = (self.values("pit_from", version) + self.values("pit_to", version)) / 2
         return np.asarray(middle.clip(0, 1))  # folders of earlier versions hold sums that were rounded up
 
@@ -517,13 +402,6 @@ def judge_correction(
     >>> judged = judge_correction(given, corrected, stakes.NewsvendorCost(9.0, 1.0, 0.0, 20.0))
     >>> bool(judged.values("cost", "corrected").mean() < judged.values("cost", "raw").mean())
     True
-
-    Args:
-        given: The N forecasts as they came, with their outcomes.
-        corrected: The same corrected, (N, K, D).
-        cost: What a decision costs.
-        block: How many neighbouring cases depend on each other.
-        weights: What each corrected member weighs, (K,); None where all count alike.
     """
     if given.outcomes is None or corrected.shape[::2] != given.members.shape[::2]:
         raise ShapeError(

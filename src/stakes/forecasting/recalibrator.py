@@ -45,22 +45,7 @@ def given_of_arrays(
     bounds: Pair | Literal["auto"] | None = "auto",
     cost: object = None,
 ) -> GivenForecasts:
-    """The forecasts, and what happened, as `stakes.Recalibrator` takes them.
-
-    Args:
-        X: Members (N, M) or (N, M, D), points (N,) or (N, D), a table whose columns are members, quantiles or, with
-            the names of the outcomes, points; or a `GivenForecasts`, which then holds all that it holds.
-        y: Outcomes (N,) or (N, D); None where they are not known.
-        weights: What each member weighs, (M,); None where all count alike.
-        times: When outcomes happen, (N,); None where it is not known.
-        issued: When forecasts were made, (N,); None where it is not known.
-        leads: Hours between the two, one for all or (N,); None where they are not known.
-        sites: Of which site each case is, (N,); None where there is but one.
-        features: What else was known, (N, F); None for nothing.
-        targets: The names of the outcomes of the fit; none before it.
-        bounds: What outcomes cannot cross, for the tails of quantiles.
-        cost: The cost whose bounds are known; None for no cost.
-    """
+    """The forecasts, and what happened, as `stakes.Recalibrator` takes them."""
     beside = {
         "weights": weights, "times": times, "issued": issued, "leads": leads, "sites": sites, "features": features
     }  # fmt: skip

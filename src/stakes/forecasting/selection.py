@@ -57,18 +57,11 @@ Train = Callable[[TrainingPlan, str], list[FittedWeight]]
 
 
 class RungForecast(NamedTuple):
-    """A forecast that was tried.
+    """A forecast that was tried."""
 
-    Attributes:
-        kind: What its models are.
-        fitted: Its models.
-        planned: What they were trained with.
-        correction: What the errors of all validation rows correct in it; None where it is not corrected.
-    """
-
-    kind: ForecastKind
-    fitted: FittedWeight
-    planned: PlannedFit
+    kind: ForecastKind  # what its models are
+    fitted: FittedWeight  # its models
+    planned: PlannedFit  # what they were trained with
     correction: Correction | None
 
 
@@ -77,21 +70,13 @@ Confirm = Callable[[RungForecast], bool]
 
 
 class Climbed(NamedTuple):
-    """What was tried, and what was taken.
+    """What was tried, and what was taken."""
 
-    Attributes:
-        ladder: How each rung was judged.
-        forecasts: The forecast of each rung that did not fail, by its name.
-        weight_0: The models of weight 0 beside a decision weight that was taken; None where none was.
-        frontier: How the decision weights were judged; None where none was tried.
-        records: How each model trained.
-    """
-
-    ladder: Ladder
-    forecasts: dict[str, RungForecast]
+    ladder: Ladder  # how each rung was judged
+    forecasts: dict[str, RungForecast]  # the forecast of each rung that did not fail, by its name
     weight_0: FittedWeight | None
-    frontier: Frontier | None
-    records: list[dict[str, Any]]
+    frontier: Frontier | None  # how the decision weights were judged; None where none was tried
+    records: list[dict[str, Any]]  # how each model trained
 
 
 def climb_ladder(
@@ -103,16 +88,7 @@ def climb_ladder(
     confirm: Confirm,
     why_no_decision: str = "",
 ) -> Climbed:
-    """Try every rung on the one that is held.
-
-    Args:
-        parameters: Of `stakes.DecisionAwareForecaster`, by name.
-        rows: All rows in the order of time.
-        start: The weights of the networks to start from, one of each of the ensemble; none to start afresh.
-        train: Trains the weights of a plan.
-        confirm: Whether the forecast, fitted again on newer rows, still needs the correction that helped it.
-        why_no_decision: Why no decision weight can be trained; empty where they can.
-    """
+    """Try every rung on the one that is held."""
     return _ForecasterClimb(parameters, rows, start, train, confirm, why_no_decision).run()
 
 
@@ -358,66 +334,38 @@ ClimbProgress = Callable[[int, int], None]
 
 
 class ClimbSettings(NamedTuple):
-    """How the ladder is climbed.
+    """How the ladder is climbed."""
 
-    Attributes:
-        cost: What an action costs at an outcome.
-        bounds: What each outcome cannot cross.
-        decision_weights: Which decision weights are tried.
-        tolerance: By how many per cent the score of a decision weight may lie above that of the rung below; None for
-            no limit.
-        test_fraction: The share of the cases, the last ones, that choose nothing.
-        gap: How many of the cases before a block are not known yet when it is issued, beside what the times say.
-        block: How many neighbouring cases depend on each other; "auto" tells by their times.
-    """
-
-    cost: Cost
-    bounds: tuple[Pair, ...]
-    decision_weights: tuple[float, ...]
+    cost: Cost  # what an action costs at an outcome
+    bounds: tuple[Pair, ...]  # what each outcome cannot cross
+    decision_weights: tuple[float, ...]  # which decision weights are tried
     tolerance: float | None
-    test_fraction: float
-    gap: int
-    block: int | Literal["auto"]
+    test_fraction: float  # the share of the cases, the last ones, that choose nothing
+    gap: int  # how many of the cases before a block are not known yet when it is issued, beside what the times say
+    block: int | Literal["auto"]  # how many neighbouring cases depend on each other; "auto" tells by their times
 
 
 class PastPart(NamedTuple):
-    """Some cases, and those that had happened before any of them was issued.
+    """Some cases, and those that had happened before any of them was issued."""
 
-    Attributes:
-        rows: The places of the cases.
-        known: The places of those that may teach.
-    """
-
-    rows: CaseNumbers
-    known: CaseNumbers
+    rows: CaseNumbers  # the places of the cases
+    known: CaseNumbers  # the places of those that may teach
 
 
 class PastParts(NamedTuple):
-    """Which cases judge what was learned from which.
+    """Which cases judge what was learned from which."""
 
-    Attributes:
-        blocks: Those that choose a rung.
-        test: Those that choose nothing; None where there are none.
-    """
-
-    blocks: tuple[PastPart, ...]
-    test: PastPart | None
+    blocks: tuple[PastPart, ...]  # those that choose a rung
+    test: PastPart | None  # those that choose nothing; None where there are none
 
 
 class Recalibrated(NamedTuple):
-    """What was tried, and what was taken.
+    """What was tried, and what was taken."""
 
-    Attributes:
-        ladder: How each rung was judged.
-        plan: What the rung that was taken learns.
-        state: What it has learned from all cases.
-        judged: The test cases; None where there are none.
-    """
-
-    ladder: Ladder
-    plan: RungPlan
-    state: RecalibratorState
-    judged: JudgedCorrection | None
+    ladder: Ladder  # how each rung was judged
+    plan: RungPlan  # what the rung that was taken learns
+    state: RecalibratorState  # what it has learned from all cases
+    judged: JudgedCorrection | None  # the test cases; None where there are none
 
 
 class _Tried(NamedTuple):
@@ -429,13 +377,7 @@ class _Tried(NamedTuple):
 
 
 def past_parts(past: GivenForecasts, test_fraction: float, gap: int) -> PastParts:
-    """Which cases judge what was learned from which; too few cases are refused.
-
-    Args:
-        past: All cases, in the order of issue.
-        test_fraction: The share of the cases, the last ones, that choose nothing.
-        gap: How many of the cases before a part are not known when it is issued, beside what the times say.
-    """
+    """Which cases judge what was learned from which; too few cases are refused."""
     if isinstance(test_fraction, str | bool) or not 0 <= test_fraction < 1:
         raise SettingError(f"test_fraction must lie from 0 to below 1, got {test_fraction!r}")
     cases = len(past)
@@ -465,13 +407,7 @@ def _part(past: GivenForecasts, start: int, end: int, gap: int) -> PastPart:
 def climb_given_ladder(
     past: GivenForecasts, settings: ClimbSettings, progress: ClimbProgress = lambda done, of: None
 ) -> Recalibrated:
-    """Try every rung on the one that is held, and learn the one that is taken from all cases.
-
-    Args:
-        past: The past cases with outcomes, in the order of issue.
-        settings: How the ladder is climbed.
-        progress: Is told, each time a correction is learned, how many are, and about how many will be.
-    """
+    """Try every rung on the one that is held, and learn the one that is taken from all cases."""
     parts = past_parts(past, settings.test_fraction, settings.gap)
     return _RecalibratorClimb(past, settings, parts, progress).run()
 

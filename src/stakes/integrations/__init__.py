@@ -7,13 +7,7 @@ from stakes.errors import SettingError
 
 
 def require_package(package: str, least: str, extra: str) -> None:
-    """Raise unless a package can be imported in a version that its plugin knows.
-
-    Args:
-        package: What it is imported as.
-        least: The oldest version that the plugin works with, such as "3.3".
-        extra: The extra of stakes that installs it.
-    """
+    """Raise unless a package can be imported in a version that its plugin knows."""
     how = f'pip install "stakes[{extra}]"'
     try:
         version = str(import_module(package).__version__)

@@ -26,19 +26,7 @@ _QUANTITIES = (*DecisionTerms._fields, "gap")
 
 
 class _OfField(BaseLoss):  # type: ignore[misc] # anemoi is not there when types are checked
-    """A mean over cases, of what a decision sees of a field.
-
-    Args:
-        means: What was subtracted from each variable before training.
-        scales: What each was divided by.
-        variable: The name of the variable that the decision looks at; None where there are components.
-        components: The names of two components of a wind, whose speed it looks at; None where there is a variable.
-        ignore_nans: Whether cases with a missing value are left out.
-        data_indices: Which variables a tensor has, from anemoi.
-        graph_data: The graph, from anemoi.
-        data_node_name: What the graph calls the nodes of the grid, from anemoi.
-        view: Points, area and weights, as `stakes.integrations.field_view.field_view` takes them.
-    """
+    """A mean over cases, of what a decision sees of a field."""
 
     factory_context_keys = frozenset({LossFactoryContextKey.DATA_INDICES})
     needs_graph_data = True
@@ -71,13 +59,7 @@ class _OfField(BaseLoss):  # type: ignore[misc] # anemoi is not there when types
         self.view = field_view(**view, means=means, scales=scales, variables=self.variables, nodes=nodes)
 
     def add_scaler(self, dimension: Any, scaler: Tensor, *, name: str | None = None) -> None:
-        """Refuse it: scalers are for the points and variables of a field, and this is one number of it.
-
-        Args:
-            dimension: What it scales.
-            scaler: Its numbers.
-            name: Its name.
-        """
+        """Refuse it: scalers are for the points and variables of a field, and this is one number of it."""
         raise SettingError(f"{type(self).__name__} takes no scalers, got {name!r}; write scalers: [] in its settings")
 
     def forward(
@@ -93,18 +75,7 @@ class _OfField(BaseLoss):  # type: ignore[misc] # anemoi is not there when types
         target_layout: str | None = None,
         **_: Any,
     ) -> Tensor:
-        """The mean over all cases, one number; without `squash` that number for each variable it looks at, else 0.
-
-        Args:
-            pred: Predictions (batch, time, ensemble, grid, variable).
-            target: Targets (batch, time, 1, grid, variable).
-            squash: Whether to give one number.
-            scaler_indices: The variables that a validation metric is asked for, as (..., indices).
-            grid_shard_slice: The part of the grid that this process has; None where it has all.
-            group: The processes that share the grid.
-            pred_layout: Which variables the predictions have, and in which order, as anemoi calls it.
-            target_layout: Likewise of the targets.
-        """
+        """The mean over all cases, one number; without `squash` that number for each variable it looks at, else 0."""
         _require_members(pred, target)
         places = self._places_in(pred_layout, "pred_layout")
         if not self._is_asked_for(scaler_indices, places):
@@ -148,12 +119,6 @@ class DecisionMetric(_OfField):
 
     Anemoi asks a validation metric for many groups of variables; the number stands where the group has all that the
     decision looks at, such as `all`, and is NaN elsewhere.
-
-    Args:
-        cost: What a decision costs, in words, such as "shortfall:penalty=5".
-        quantity: Which number: "cost" that was paid, "expected_cost" over the members, "gap" between both, or
-            "squared_error" and "variance" of what the cost looks at.
-        field: What it looks at: variable or components, points or area, and weights.
     """
 
     def __init__(self, cost: str, quantity: str = "cost", **field: Any) -> None:
@@ -164,12 +129,7 @@ class DecisionMetric(_OfField):
         self.quantity = quantity
 
     def case_values(self, members: Tensor, outcome: Tensor) -> Tensor:
-        """The quantity of each case, (...).
-
-        Args:
-            members: Members (..., M, D).
-            outcome: Outcomes (..., D).
-        """
+        """The quantity of each case, (...)."""
         terms = decision_terms(self.cost, members, outcome)
         if self.quantity == "gap":
             return terms.expected_cost - terms.cost
@@ -188,15 +148,7 @@ class DecisionMetric(_OfField):
 
 
 class DecisionLoss(_OfField):
-    """The cost of the decision that the members recommend, for the `losses` of anemoi's `CombinedLoss`.
-
-    Args:
-        cost: What a decision costs, in words, such as "shortfall:penalty=5"; its numbers are in physical units.
-        means: What was subtracted from each variable before training, from the statistics of the dataset.
-        scales: What each was divided by.
-        estimator: "plain", or "debiased" for few members (`stakes.DecisionScore`).
-        field: What it looks at: variable or components, points or area, and weights.
-    """
+    """The cost of the decision that the members recommend, for the `losses` of anemoi's `CombinedLoss`."""
 
     def __init__(
         self,
@@ -210,25 +162,12 @@ class DecisionLoss(_OfField):
         self.score = DecisionScore(CostSpec.parse(cost).build(), estimator)  # type: ignore[arg-type] # it checks
 
     def case_values(self, members: Tensor, outcome: Tensor) -> Tensor:
-        """The cost of each case, (...), with the gradient of its best action.
-
-        Args:
-            members: Members (..., M, D).
-            outcome: Outcomes (..., D).
-        """
+        """The cost of each case, (...), with the gradient of its best action."""
         return self.score(members, outcome)
 
 
 class AggregateCRPS(_OfField):
-    """The CRPS of the mean over an area, which a CRPS of every point by itself does not see.
-
-    Args:
-        means: What was subtracted from each variable before training, from the statistics of the dataset.
-        scales: What each was divided by; the score is in physical units.
-        alpha: The share of the fair estimator, as in anemoi's own CRPS.
-        field: What it looks at: variable or components, points or area, and weights; without weights all points count
-            alike.
-    """
+    """The CRPS of the mean over an area, which a CRPS of every point by itself does not see."""
 
     def __init__(
         self,
@@ -241,12 +180,7 @@ class AggregateCRPS(_OfField):
         self.score = EnergyScore("almost_fair", alpha)
 
     def case_values(self, members: Tensor, outcome: Tensor) -> Tensor:
-        """The score of each case, (...).
-
-        Args:
-            members: Members (..., M, D).
-            outcome: Outcomes (..., D).
-        """
+        """The score of each case, (...)."""
         return self.score(members.mean(-1, keepdim=True), outcome.mean(-1, keepdim=True))
 
 

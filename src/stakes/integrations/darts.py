@@ -32,20 +32,6 @@ class DecisionAwareLikelihood(TorchLikelihood):  # type: ignore[misc] # Darts is
 
     A model with this likelihood is saved, and loaded without `trusted=True`, where the cost is text and this module is
     imported.
-
-    Args:
-        cost: What a decision costs, a cost or its text, such as "shortfall:penalty=20".
-        across: What belongs to one decision and is scored together: "hours" of a component, "series" (the components)
-            at an hour, "both", or "none".
-        scale: What the series were divided by before training, one number or one for each component; 1 where they are
-            in the unit of the cost. Required where the cost counts.
-        shift: What was subtracted from them before, likewise.
-        score: "energy", "pointwise", or both, as in "energy=1,pointwise=1".
-        second_term: "decision", or "total" for the CRPS of what the decision is about.
-        decision_weight: The share of the second term, from 0 to 1.
-        factors: How many kinds of noise the hours and components of a forecast share.
-        members: How many members each forecast has in a training step.
-        pretraining_steps: Training steps on the score alone that come first.
     """
 
     def __init__(
@@ -81,13 +67,7 @@ class DecisionAwareLikelihood(TorchLikelihood):  # type: ignore[misc] # Darts is
         self.objective = ForecastObjective(**{name: value for name, value in settings.items() if name not in own})
 
     def compute_loss(self, model_output: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
-        """The mean objective of a batch, one number.
-
-        Args:
-            model_output: What the network emits, (batch, hours, components, numbers a value).
-            target: What happened, (batch, hours, components), as the model sees it.
-            sample_weight: What each value counts, likewise; None counts all alike.
-        """
+        """The mean objective of a batch, one number."""
         shift, scale = (self._of_components(name, target) for name in ("shift", "scale"))
         forecast = self.head.forecast(model_output).in_units(shift, scale)
         if sample_weight is not None:
@@ -104,10 +84,8 @@ class DecisionAwareLikelihood(TorchLikelihood):  # type: ignore[misc] # Darts is
         return value
 
     def sample(self, model_output: Tensor) -> Tensor:
-        """One member of each forecast, (batch, hours, components), as Darts repeats a forecast for each that it wants.
-
-        Args:
-            model_output: What the network emits, (batch, hours, components, numbers a value).
+        """One member of each forecast, (batch, hours, components), as Darts repeats a forecast for each that
+        it wants.
         """
         return self.head.forecast(model_output).draw(1).squeeze(1)
 

@@ -18,18 +18,12 @@ class FieldView(nn.Module):
 
     Several variables are the components of a wind, whose speed is taken. D is the number of points, or 1 where they
     have weights. Of a grid that is divided over processes each sees its own points, and `add` brings them together.
-
-    Args:
-        points: The places of the chosen points in the grid, (D,), whole numbers.
-        weights: What each point weighs in the mean over them, (D,), with the sum 1; None where each is seen by itself.
-        means: What was subtracted from each variable before training.
-        scales: What each was divided by.
     """
 
-    points: Tensor
+    points: Tensor  # the places of the chosen points in the grid, (D,), whole numbers
     weights: Tensor | None
-    means: Tensor
-    scales: Tensor
+    means: Tensor  # what was subtracted from each variable before training
+    scales: Tensor  # what each was divided by
 
     def __init__(self, points: Tensor, weights: Tensor | None, means: Sequence[float], scales: Sequence[float]) -> None:
         super().__init__()
@@ -42,13 +36,7 @@ class FieldView(nn.Module):
     def forward(
         self, field: Tensor, part: slice | None = None, add: Callable[[Tensor], Tensor] = lambda values: values
     ) -> Tensor:
-        """What is seen of a field.
-
-        Args:
-            field: Values (..., grid, variables), normalised by `means` and `scales`.
-            part: The part of the grid that the field has; None where it has all.
-            add: The sum over the processes that share the grid.
-        """
+        """What is seen of a field."""
         start, size = (0, field.shape[-2]) if part is None else (part.start, part.stop - part.start)
         if field.shape[-2] != size or (part is None and self.last >= size):
             raise ShapeError(
@@ -71,12 +59,7 @@ class FieldView(nn.Module):
 
 
 def seen_variables(variable: str | None, components: Sequence[str] | None) -> list[str]:
-    """The variables by name: one, or the two components of a wind.
-
-    Args:
-        variable: The name of the variable; None where there are components.
-        components: The names of the components; None where there is one variable.
-    """
+    """The variables by name: one, or the two components of a wind."""
     if (variable is None) == (components is None):
         raise SettingError("a decision looks at a variable, as in variable: 2t, or at components: [10u, 10v]")
     if variable is not None:
@@ -97,20 +80,7 @@ def field_view(
     variables: Sequence[str],
     nodes: Mapping[str, Tensor] | None = None,
 ) -> FieldView:
-    """The view that settings describe.
-
-    Args:
-        points: The places of the chosen points in the grid; None where an area is given.
-        area: The edges of the area whose points are chosen, north, west, south and east in degrees; None where points
-            are given.
-        weights: What each point weighs in the mean over them, one number a point, or the name of an attribute of the
-            nodes, such as area_weight; only ratios matter. None where each point is seen by itself.
-        means: What was subtracted from each variable before training.
-        scales: What each was divided by.
-        variables: The names of the variables, for messages.
-        nodes: The nodes of the grid: coordinates "x", latitude and longitude in radians, (grid, 2), and attributes by
-            name; None where they are not known.
-    """
+    """The view that settings describe."""
     if (points is None) == (area is None):
         raise SettingError("grid points are chosen by points: [12, 57] or by area: [north, west, south, east]")
     chosen = _given_points(points, nodes) if points is not None else _points_inside(cast(Sequence[float], area), nodes)

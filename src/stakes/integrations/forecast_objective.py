@@ -23,25 +23,14 @@ from stakes.scores.scoring_rules import ScoringRule
 
 
 class FactorForecast(NamedTuple):
-    """A forecast of H hours and N series whose errors move together by K factors, all Gaussian.
+    """A forecast of H hours and N series whose errors move together by K factors, all Gaussian."""
 
-    Attributes:
-        location: What is expected, (B, H, N).
-        scale: The spread of what each hour and series has of its own, (B, H, N).
-        loadings: How far each is moved by each factor, (B, H, N, K).
-    """
-
-    location: Tensor
-    scale: Tensor
-    loadings: Tensor
+    location: Tensor  # what is expected, (B, H, N)
+    scale: Tensor  # the spread of what each hour and series has of its own, (B, H, N)
+    loadings: Tensor  # how far each is moved by each factor, (B, H, N, K)
 
     def draw(self, members: int, generator: torch.Generator | None = None) -> Tensor:
-        """Members (B, M, H, N), each a joint draw of all hours and series.
-
-        Args:
-            members: M, how many to draw.
-            generator: What the noise is drawn from; None takes torch's global one.
-        """
+        """Members (B, M, H, N), each a joint draw of all hours and series."""
         forecasts, *_, factors = self.loadings.shape
         noise = partial(torch.randn, dtype=self.location.dtype, device=self.location.device, generator=generator)
         own = noise((forecasts, members, *self.location.shape[1:]))
@@ -50,12 +39,7 @@ class FactorForecast(NamedTuple):
         return self.location[:, None] + self.scale[:, None] * own + together
 
     def in_units(self, shift: Tensor | float, unit: Tensor | float) -> "FactorForecast":
-        """The forecast of shift + unit y, where this one is of y.
-
-        Args:
-            shift: What is added, a number or a tensor that broadcasts against (B, H, N).
-            unit: What is multiplied by, positive, likewise.
-        """
+        """The forecast of shift + unit y, where this one is of y."""
         each = unit[..., None] if isinstance(unit, Tensor) else unit
         return FactorForecast(shift + unit * self.location, unit * self.scale, each * self.loadings)
 
@@ -71,13 +55,9 @@ class FactorForecast(NamedTuple):
 
 @dataclass(frozen=True)
 class FactorHead:
-    """Numbers of a network as a `FactorForecast`.
+    """Numbers of a network as a `FactorForecast`."""
 
-    Attributes:
-        factors: K, how many kinds of noise hours and series share; with 0 they are independent of each other.
-    """
-
-    factors: int = 8
+    factors: int = 8  # k, how many kinds of noise hours and series share; with 0 they are independent of each other
 
     def __post_init__(self) -> None:
         require_count("factors", self.factors, least=0)
@@ -93,11 +73,7 @@ class FactorHead:
         return ["location", "scale", *(f"loading_{factor + 1}" for factor in range(self.factors))]
 
     def forecast(self, output: Tensor) -> FactorForecast:
-        """The forecast that a network's output stands for.
-
-        Args:
-            output: What the network emits, (B, H, N, `outputs`): any real numbers.
-        """
+        """The forecast that a network's output stands for."""
         if output.dim() != 4 or output.shape[-1] != self.outputs:
             raise ShapeError(
                 f"the output must be (batch, hours, series, {self.outputs}) for a head of {self.factors} factors, "
@@ -119,15 +95,6 @@ class ForecastObjective(nn.Module):
 
     Each part of the mixture is divided by its own mean for the first batch that is trained on, where a network still
     forecasts next to nothing; the scales are a buffer and are saved with the module.
-
-    Args:
-        cost: What a decision costs, a cost or its text, such as "shortfall:penalty=20".
-        across: What belongs to one decision and is scored together, "hours", "series", "both" or "none".
-        score: "energy", "pointwise", or both, as in "energy=1,pointwise=1".
-        second_term: "decision" or "total".
-        decision_weight: The share of the second term, from 0 to 1.
-        members: M, how many members each forecast has in a training step.
-        pretraining_steps: Steps on the score alone that come first.
     """
 
     scales: Tensor
@@ -166,16 +133,7 @@ class ForecastObjective(nn.Module):
     def forward(
         self, forecast: FactorForecast, outcome: Tensor, unit: Tensor | float = 1.0, weight: Tensor | None = None
     ) -> Tensor:
-        """The mean objective of a batch, one number.
-
-        Args:
-            forecast: The forecasts, in the unit of the cost.
-            outcome: What happened, (B, H, N), in the same unit.
-            unit: What the score sees members and outcomes divided by, so that large series count no more than small
-                ones; a number or a tensor that broadcasts against (B, H, N).
-            weight: What each hour and series counts, (B, H, N), 0 where the outcome is not known: a decision about it
-                is then left out. None counts all alike.
-        """
+        """The mean objective of a batch, one number."""
         if outcome.shape != forecast.location.shape:
             raise ShapeError(
                 f"outcome must be (batch, hours, series) {tuple(forecast.location.shape)} as the forecast, "
@@ -231,11 +189,7 @@ class ForecastObjective(nn.Module):
         return scales
 
     def _tell_doubts(self, outcome: Tensor) -> None:
-        """Normalised values that are taken for physical ones, or another unit, would train for another decision.
-
-        Args:
-            outcome: Outcomes (n, D) that are known.
-        """
+        """Normalised values that are taken for physical ones, or another unit, would train for another decision."""
         if self.spec is None or not self.decision_weight:
             return
         for doubt in self.spec.doubts(outcome.detach().double().cpu().numpy()):
@@ -263,14 +217,7 @@ def _mean(values: Tensor, counts: Tensor) -> Tensor:
 
 
 def refuse_unknown(what: str, layout: int, known: int, others: Mapping[str, object]) -> None:
-    """Raise where settings, which may come from a saved model, are not those of this version.
-
-    Args:
-        what: What the message calls the class.
-        layout: The layout of what was saved.
-        known: The layout that this version has.
-        others: Settings that this version does not know, by name.
-    """
+    """Raise where settings, which may come from a saved model, are not those of this version."""
     if layout != known:
         raise CheckpointError(f"this {what} was saved by another version of stakes: layout {layout}, expected {known}")
     if others:

@@ -76,11 +76,6 @@ class DecisionMetric(_OfDecisions):
     `compute` gives means over all cases of all processes: `cost`, `expected_cost`, `gap` (expected less realised;
     negative for a forecast that thinks its decisions cheaper than they are), `squared_error` and `variance` of what the
     cost looks at, and `spread_skill`, 1 where the spread fits the error. They are those of `stakes.evaluation`.
-
-    Args:
-        cost: What a decision costs, a cost or its text, such as "shortfall:penalty=20".
-        member_dim: The axis of the samples that the members lie on.
-        options: What every metric of torchmetrics takes, such as `process_group`.
     """
 
     sums: Tensor
@@ -92,13 +87,7 @@ class DecisionMetric(_OfDecisions):
         self.add_state("members", torch.zeros((), dtype=torch.long), dist_reduce_fx="max")
 
     def update(self, samples: Tensor, outcome: Tensor, mask: Tensor | None = None) -> None:
-        """Add the cases of a batch.
-
-        Args:
-            samples: Members (..., M, D), or with the members on `member_dim`, in physical units; M never changes.
-            outcome: Outcomes (..., D).
-            mask: True where the outcome is known, (...), bool; the other cases are left out. None takes all as known.
-        """
+        """Add the cases of a batch."""
         terms = self._terms(samples, outcome, mask)
         members = samples.shape[self.member_dim]
         if int(self.members) not in (0, members):
@@ -122,29 +111,17 @@ class DecisionMetric(_OfDecisions):
 
 
 class ReliabilityBins(NamedTuple):
-    """Predicted and realised cost within bins of the predicted cost that hold equally many cases, (B,) each.
+    """Predicted and realised cost within bins of the predicted cost that hold equally many cases, (B,) each."""
 
-    Attributes:
-        predicted: The mean cost that the forecast expects of its actions.
-        realised: The mean cost of the same actions at the outcomes.
-        cases: How many cases a bin holds.
-    """
-
-    predicted: Tensor
-    realised: Tensor
-    cases: Tensor
+    predicted: Tensor  # the mean cost that the forecast expects of its actions
+    realised: Tensor  # the mean cost of the same actions at the outcomes
+    cases: Tensor  # how many cases a bin holds
 
 
 class CostReliability(_OfDecisions):
     """Whether decisions cost what the forecast expects, at all levels of what it expects.
 
     It keeps two numbers of every case, and is computed over the cases of all processes.
-
-    Args:
-        cost: What a decision costs, a cost or its text, such as "shortfall:penalty=20".
-        bins: How many bins there are, from the lowest predicted cost to the highest; fewer where there are fewer cases.
-        member_dim: The axis of the samples that the members lie on.
-        options: What every metric of torchmetrics takes, such as `process_group`.
     """
 
     predicted: list[Tensor]
@@ -158,13 +135,7 @@ class CostReliability(_OfDecisions):
             self.add_state(name, [], dist_reduce_fx="cat")
 
     def update(self, samples: Tensor, outcome: Tensor, mask: Tensor | None = None) -> None:
-        """Add the cases of a batch.
-
-        Args:
-            samples: Members (..., M, D), or with the members on `member_dim`, in physical units.
-            outcome: Outcomes (..., D).
-            mask: True where the outcome is known, (...), bool; the other cases are left out. None takes all as known.
-        """
+        """Add the cases of a batch."""
         terms = self._terms(samples, outcome, mask)
         self.predicted.append(terms.expected_cost.double().reshape(-1))
         self.realised.append(terms.cost.double().reshape(-1))
@@ -188,10 +159,6 @@ class CostReliability(_OfDecisions):
 
         There are no intervals: how far neighbouring cases depend on each other is not known here. `stakes evaluate`
         has them.
-
-        Args:
-            val: The bins, as `compute` gives them; None computes them.
-            ax: Where it is drawn; None for a figure of its own.
         """
         from matplotlib.figure import Figure as NewFigure
 
@@ -216,15 +183,6 @@ class DecisionCallback(Callback):
     The numbers of `DecisionMetric` are logged as `val_cost`, `val_expected_cost` and so on, over all processes, so that
     `ModelCheckpoint(monitor="val_cost")` keeps the model whose decisions are cheapest. `validation_step` must return
     {"samples": members (..., M, D), "outcome": outcomes (..., D)} in physical units, and may add "mask".
-
-    Args:
-        cost: What a decision costs, a cost or its text, such as "shortfall:penalty=20".
-        bins: How many bins the figure has.
-        member_dim: The axis of the samples that the members lie on.
-        prefix: What the names of the numbers begin with.
-        folder: Where the figure of each validation is written, as reliability_STEP.svg; None writes none. A TensorBoard
-            logger has it in any case.
-        dataloader: The number of the validation loader that is judged, where there are several.
     """
 
     def __init__(
@@ -246,12 +204,7 @@ class DecisionCallback(Callback):
         self.dataloader = dataloader
 
     def on_validation_epoch_start(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
-        """Start anew, on the device of the model.
-
-        Args:
-            trainer: Lightning's trainer.
-            pl_module: The model.
-        """
+        """Start anew, on the device of the model."""
         for metric in (self.metric, self.reliability):
             metric.reset()
             metric.to(pl_module.device)
@@ -265,16 +218,7 @@ class DecisionCallback(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Add the cases of a batch.
-
-        Args:
-            trainer: Lightning's trainer.
-            pl_module: The model.
-            outputs: What `validation_step` returned.
-            batch: The batch.
-            batch_idx: Its number.
-            dataloader_idx: The number of its loader.
-        """
+        """Add the cases of a batch."""
         if dataloader_idx != self.dataloader:
             return
         if not isinstance(outputs, Mapping) or not {"samples", "outcome"} <= set(outputs):
@@ -286,12 +230,7 @@ class DecisionCallback(Callback):
             metric.update(outputs["samples"], outputs["outcome"], outputs.get("mask"))
 
     def on_validation_epoch_end(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
-        """Log the numbers and show the figure.
-
-        Args:
-            trainer: Lightning's trainer.
-            pl_module: The model.
-        """
+        """Log the numbers and show the figure."""
         numbers = {f"{self.prefix}{name}": value.float() for name, value in self.metric.compute().items()}
         bins = self.reliability.compute()
         if not len(bins.cases) and not trainer.sanity_checking:

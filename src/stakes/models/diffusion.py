@@ -27,10 +27,6 @@ class NoiseSchedule(nn.Module):
     The variances beta_t rise linearly. DDPM's endpoints (1e-4, 0.02) belong to T = 1000; at T = 100 they leave 36 % of
     the signal, and a chain that starts from pure noise starts from the wrong distribution. "scaled" multiplies them
     by 1000 / T; "raw" keeps them. `signal` holds s_0 = 1 to s_T, (T + 1,).
-
-    Args:
-        steps: T, how many noise levels there are: at least 21 with scaled endpoints, 2 with raw ones.
-        endpoints: "scaled" or "raw".
     """
 
     signal: Tensor
@@ -257,13 +253,6 @@ def reverse_chain(
     stochastic: the Gaussian q(y_s | y_t, y_0); else y_s = sqrt(s_s) y_0 + sqrt(1 - s_s) epsilon (DDIM).
     Both keep the distribution of y_s exact for any choice of steps if y_0 comes from the exact posterior, up to the
     start: pure noise is not quite y_T.
-
-    Args:
-        denoise: From y_t and t to ONE fresh draw of y_0 for every chain.
-        schedule: How much of the target is left at each noise level.
-        normal: Draws standard normal noise of the shape of y_t.
-        steps: How many of the T noise levels the chain visits; None visits all.
-        stochastic: Whether every step adds fresh noise.
     """
     steps = schedule.steps if steps is None else steps
     if not 1 <= steps <= schedule.steps:

@@ -17,10 +17,6 @@ _MEMBERS_HELD = 1 << 21
 def member_shares(members: int, models: int) -> list[int]:
     """How many members each model gives; where they cannot share evenly, the first ones give one more.
 
-    Args:
-        members: How many members there are in all.
-        models: How many models there are.
-
     >>> member_shares(10, 4)
     [3, 3, 2, 2]
     """
@@ -40,14 +36,6 @@ def pooled_parts(
     """`pooled_members` of as many rows at a time as memory should hold, with their place; nothing without a model.
 
     Without shared noise a part draws from a seed of its own, `seed` plus the place of its first row.
-
-    Args:
-        models: The models, each a `SampleModel`; all must have the same features and outcomes.
-        features: Features (N, F).
-        members: M, how many members each row gets in all; `member_shares` says how many from each model.
-        seed: Model k draws its noise from the seed `seed` + k.
-        device: Where the models run; the members come back to the CPU.
-        share_noise: Whether every row sees the same noise; otherwise each row has its own.
     """
     size = max(1, _MEMBERS_HELD // members)
     for start in range(0, len(features) if models else 0, size):
@@ -70,14 +58,6 @@ def pooled_members(
 
     Rows are computed in parts of one size, the last one filled up: float32 sums depend on the shape of a product, and
     so a row would depend on how many neighbours it has. Its place among them may still change its last digits.
-
-    Args:
-        models: The models, each a `SampleModel`; all must have the same features and outcomes.
-        features: Features (N, F).
-        members: M, how many members each row gets in all; `member_shares` says how many from each model.
-        seed: Model k draws its noise from the seed `seed` + k.
-        device: Where the models run; the members come back to the CPU.
-        share_noise: Whether every row sees the same noise; otherwise each row has its own.
     """
     shares = member_shares(members, len(models))
     parts = [

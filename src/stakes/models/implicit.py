@@ -20,11 +20,6 @@ class LinearPart(nn.Module):
     Each coefficient is its start, a buffer, plus a tenth of a trained change that begins at 0. Adam's steps do not
     depend on the scale of a gradient, so the linear part learns at a tenth of the rate of its companions, and weight
     decay draws it to where it started. Until it is fitted it is the standard normal distribution.
-
-    Args:
-        features: F, how many features a case has.
-        outcomes: D, how many outcomes a case has.
-        gap: How many rows on both sides of a held-out block the cross-validation leaves out as well.
     """
 
     weight: Tensor
@@ -52,12 +47,7 @@ class LinearPart(nn.Module):
             self.register_parameter(f"{name}_change", nn.Parameter(torch.zeros(start.shape)))
 
     def fit(self, features: Tensor, outcome: Tensor) -> None:
-        """Start from ridge regression and the covariance of its out-of-fold residuals.
-
-        Args:
-            features: Standardised features (N, F), rows in the order of time.
-            outcome: Standardised outcomes (N, D).
-        """
+        """Start from ridge regression and the covariance of its out-of-fold residuals."""
         start = fit_linear_start(features, outcome, self.gap)
         factors, diagonal = residual_factors(start.residuals)
         learned = {"weight": start.weight, "bias": start.bias, "factors": factors, "diagonal": diagonal}
@@ -66,12 +56,7 @@ class LinearPart(nn.Module):
                 self.get_buffer(name).copy_(value)
 
     def forward(self, features: Tensor, noise: Tensor) -> Tensor:
-        """Standardised members (..., M, D).
-
-        Args:
-            features: Standardised features (..., F).
-            noise: Noise vectors (..., M, `noise`), of which L takes the first ones, `seen`, and the diagonal the rest.
-        """
+        """Standardised members (..., M, D)."""
         location = linear(features, self._now("weight"), self._now("bias"))[..., None, :]
         members = location + linear_in_parts(noise[..., : self.seen], self._now("factors").mT)
         if self.noise == self.seen:

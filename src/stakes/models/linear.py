@@ -21,30 +21,16 @@ _LEAST_VARIANCE = 1e-6  # of outcomes of variance 1: nobody is surer of anything
 
 @dataclass(frozen=True, eq=False)
 class LinearStart:
-    """A linear forecast and what it gets wrong, in the units of what it was fitted to, in float64.
+    """A linear forecast and what it gets wrong, in the units of what it was fitted to, in float64."""
 
-    Attributes:
-        weight: W of y = W x + b, (D, F).
-        bias: b, (D,).
-        penalty: The penalty of |W|^2 that was best out of fold; the sum of squared errors has weight 1.
-        residuals: y less the forecast of each row by a fit that saw neither its block nor the gaps beside it, (N, D).
-    """
-
-    weight: Tensor
-    bias: Tensor
-    penalty: float
+    weight: Tensor  # w of y = W x + b, (D, F)
+    bias: Tensor  # b, (D,)
+    penalty: float  # the penalty of |W|^2 that was best out of fold; the sum of squared errors has weight 1
     residuals: Tensor
 
 
 def fit_linear_start(features: Tensor, outcome: Tensor, gap: int = 0) -> LinearStart:
-    """Ridge regression, its penalty and its residuals by cross-validation in blocks of time.
-
-    Args:
-        features: Standardised features (N, F), rows in the order of time.
-        outcome: Outcomes (N, D).
-        gap: How many rows on both sides of a held-out block are left out as well, those of the lead time; at most a
-            quarter of the rows are.
-    """
+    """Ridge regression, its penalty and its residuals by cross-validation in blocks of time."""
     if features.dim() != 2 or outcome.dim() != 2 or len(features) != len(outcome) or not len(outcome):
         raise ShapeError(
             "a linear start needs features (N, F) and outcomes (N, D), got "
@@ -72,12 +58,7 @@ def fit_linear_start(features: Tensor, outcome: Tensor, gap: int = 0) -> LinearS
 
 
 def climatology_start(features: Tensor, outcome: Tensor) -> LinearStart:
-    """What a forecast without features starts from: the mean outcome, around which all outcomes lie.
-
-    Args:
-        features: Features (N, F), of which only the number matters.
-        outcome: Outcomes (N, D).
-    """
+    """What a forecast without features starts from: the mean outcome, around which all outcomes lie."""
     target = outcome.double()
     bias = target.mean(0)
     return LinearStart(target.new_zeros(target.shape[1], features.shape[1]), bias, float("inf"), target - bias)
@@ -85,11 +66,6 @@ def climatology_start(features: Tensor, outcome: Tensor) -> LinearStart:
 
 def time_blocks(rows: int, gap: int = 0, blocks: int = _BLOCKS) -> Iterator[tuple[slice, slice]]:
     """Contiguous blocks of rows, each with what is left out of the fit for it.
-
-    Args:
-        rows: How many rows there are, in the order of time.
-        gap: How many rows on both sides of a block are left out as well; at most a quarter of the rows are.
-        blocks: How many blocks there are; never more than rows.
 
     >>> list(time_blocks(2))
     [(slice(0, 1, None), slice(0, 1, None)), (slice(1, 2, None), slice(1, 2, None))]
@@ -102,11 +78,7 @@ def time_blocks(rows: int, gap: int = 0, blocks: int = _BLOCKS) -> Iterator[tupl
 
 
 def factor_count(outcomes: int) -> int:
-    """How many factors stand for the covariance of so many outcomes; `residual_factors` adds a diagonal to fewer.
-
-    Args:
-        outcomes: D, how many outcomes there are.
-    """
+    """How many factors stand for the covariance of so many outcomes; `residual_factors` adds a diagonal to fewer."""
     return outcomes if outcomes <= _FULL_COVARIANCE else _FACTORS
 
 
@@ -115,9 +87,6 @@ def residual_factors(residuals: Tensor) -> tuple[Tensor, Tensor | None]:
 
     Up to 64 outcomes L is the Cholesky factor of the residuals' second moments and there is no diagonal; beyond, L has
     their 32 leading factors and the diagonal what these leave of each outcome's variance.
-
-    Args:
-        residuals: Residuals (N, D) of outcomes of variance about 1.
     """
     count = factor_count(residuals.shape[1])
     moments = residuals.double().mT @ residuals.double() / len(residuals)

@@ -24,12 +24,6 @@ def linear_in_parts(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
     The gradient of a weight is a sum over all rows, one long sum per replica; the parts are summed side by side, which
     takes a fifth to a quarter off a training step (docs/benchmarks.md).
-
-    Args:
-        inputs: Rows (..., inputs).
-        weight: The map, (outputs, inputs).
-        bias: What is added to every row, (outputs,); None adds nothing.
-        parts: How many parts the rows are divided into, a divisor of their number; None chooses it, 1 on a CPU.
     """
     rows = inputs.shape[:-1].numel()
     if parts is None:
@@ -48,14 +42,7 @@ def _parts(rows: int) -> int:
 
 
 class Perceptron(nn.Module):
-    """A multilayer perceptron with ReLU between its layers.
-
-    Args:
-        inputs: Width of what comes in.
-        outputs: Width of what goes out.
-        hidden: Width of the hidden layers.
-        layers: How many hidden layers there are.
-    """
+    """A multilayer perceptron with ReLU between its layers."""
 
     def __init__(self, inputs: int, outputs: int, hidden: int = 50, layers: int = 5) -> None:
         super().__init__()
@@ -82,14 +69,6 @@ class FiLMNetwork(nn.Module):
 
     gamma and beta of all layers are one linear map of [condition, noise] (feature-wise linear modulation). The
     condition is one per case and the noise one per member, so the case's part is computed once for all its members.
-
-    Args:
-        inputs: Width of what comes in.
-        outputs: Width of what goes out.
-        condition: Width of the condition.
-        noise: Width of the noise.
-        hidden: Width of the hidden layers.
-        layers: How many hidden layers there are.
     """
 
     def __init__(
@@ -120,12 +99,7 @@ class FiLMNetwork(nn.Module):
 
 
 def sinusoidal_embedding(time: Tensor, width: int) -> Tensor:
-    """Sine and cosine of a time at frequencies from 1 to 1000, (..., width).
-
-    Args:
-        time: Times (...) in [0, 1].
-        width: How many numbers stand for a time, even: half are sines, half cosines.
-    """
+    """Sine and cosine of a time at frequencies from 1 to 1000, (..., width)."""
     frequencies = torch.exp(torch.linspace(0.0, math.log(1000.0), width // 2, device=time.device, dtype=time.dtype))
     angles = time[..., None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], -1)

@@ -18,10 +18,6 @@ class LocatedModel(nn.Module):
 
     In training the features have D more columns, the location of each case: where that comes from data, it must come
     from other cases. Once trained the model may have what forecasts it, and takes features without these columns.
-
-    Args:
-        model: A `SampleModel` of F + D features and D outcomes.
-        outcomes: D, how many outcomes a case has.
     """
 
     def __init__(self, model: nn.Module, outcomes: int) -> None:
@@ -31,42 +27,19 @@ class LocatedModel(nn.Module):
         self.location: Location | None = None
 
     def fit_scaling(self, features: Tensor, outcome: Tensor) -> None:
-        """Let the model take means and scales of what the location leaves.
-
-        Args:
-            features: Features (N, F + D), the location last.
-            outcome: Outcomes (N, D).
-        """
+        """Let the model take means and scales of what the location leaves."""
         self._inner.fit_scaling(features, outcome - self._located(features))
 
     def draw_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> TrainingNoise:
-        """The noise of one training step, that of the model.
-
-        Args:
-            cases: How many cases the step has.
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
-        """
+        """The noise of one training step, that of the model."""
         return self._inner.draw_noise(cases, members, generator)
 
     def validation_noise(self, cases: int, members: int, generator: torch.Generator | None = None) -> TrainingNoise:
-        """The noise of a validation, that of the model.
-
-        Args:
-            cases: How many cases are validated.
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from, on the model's device; None takes torch's global one.
-        """
+        """The noise of a validation, that of the model."""
         return cast(TrainingNoise, getattr(self.model, "validation_noise", self.draw_noise)(cases, members, generator))
 
     def training_draw(self, features: Tensor, outcome: Tensor, noise: TrainingNoise) -> TrainingDraw:
-        """The model's own pair for the score; members and outcomes with their location for the decision.
-
-        Args:
-            features: Features (..., F + D), the location last.
-            outcome: Outcomes (..., D).
-            noise: What `draw_noise` drew.
-        """
+        """The model's own pair for the score; members and outcomes with their location for the decision."""
         location = self._located(features)
         draw = self._inner.training_draw(features, outcome - location, noise)
         members = draw.decision_members + location[..., None, :]
@@ -81,14 +54,7 @@ class LocatedModel(nn.Module):
         *,
         share_noise: bool = False,
     ) -> Tensor:
-        """Members (N, M, D) in physical units.
-
-        Args:
-            features: Features (N, F), or (N, F + D) as long as nothing forecasts the location.
-            members: M, how many members each case gets.
-            generator: What the noise is drawn from; None takes torch's global one.
-            share_noise: Whether every case gets the same noise, so that its members do not depend on its neighbours.
-        """
+        """Members (N, M, D) in physical units."""
         if self.location is not None:
             features = torch.cat([features, self.location(features).to(features)], 1)
         drawn = self._inner.sample(features, members, generator, share_noise=share_noise)
@@ -104,12 +70,7 @@ class LocatedModel(nn.Module):
 
 @dataclass(frozen=True)
 class LocatedFactory:
-    """Makes models around a location; unlike a lambda it can be sent to other processes.
-
-    Attributes:
-        factory: Makes the model of what is left, from the numbers of features, the location's columns among them, and
-            of outcomes.
-    """
+    """Makes models around a location; unlike a lambda it can be sent to other processes."""
 
     factory: Callable[[int, int], nn.Module]
 
@@ -119,12 +80,7 @@ class LocatedFactory:
 
 
 def place_models(models: Iterable[nn.Module], location: Location | None) -> None:
-    """Let those models that stand around a location take it from what forecasts it.
-
-    Args:
-        models: Any models.
-        location: What forecasts the location; None where it is among the features.
-    """
+    """Let those models that stand around a location take it from what forecasts it."""
     for model in models:
         if isinstance(model, LocatedModel):
             model.location = location

@@ -23,59 +23,32 @@ _RIDGE = 1e-15  # what keeps a factorisation positive, as a share of the diagona
 
 
 class LinearLimits(NamedTuple):
-    """C x <= d and E x = e.
+    """C x <= d and E x = e."""
 
-    Attributes:
-        C: The limits, (K, A), enough of them to bound every part.
-        d: What they allow, (..., K).
-        E: The equations, (J, A).
-        e: What they equal, (..., J).
-        room: How far each limit may be away, (..., K), positive.
-    """
-
-    C: Tensor
-    d: Tensor
-    E: Tensor
-    e: Tensor
-    room: Tensor
+    C: Tensor  # the limits, (K, A), enough of them to bound every part
+    d: Tensor  # what they allow, (..., K)
+    E: Tensor  # the equations, (J, A)
+    e: Tensor  # what they equal, (..., J)
+    room: Tensor  # how far each limit may be away, (..., K), positive
 
     def slack(self, x: Tensor) -> Tensor:
-        """What the limits leave, (..., K), kept positive.
-
-        Args:
-            x: (..., A).
-        """
+        """What the limits leave, (..., K), kept positive."""
         return torch.maximum(self.d - x @ self.C.mT, _LEAST_SLACK * self.room)
 
 
 class BarrierSolution(NamedTuple):
-    """Where the method ended, in each case (...).
+    """Where the method ended, in each case (...)."""
 
-    Attributes:
-        x: The best x, (..., A).
-        price: That of the limits, (..., K).
-        nu: That of the equations, (..., J).
-        error: The largest violation of the conditions of a minimum, in units of the case, (...).
-        unit: How much f varies between the limits, as its derivatives at the start tell, (...), positive.
-    """
-
-    x: Tensor
-    price: Tensor
-    nu: Tensor
-    error: Tensor
-    unit: Tensor
+    x: Tensor  # the best x, (..., A)
+    price: Tensor  # that of the limits, (..., K)
+    nu: Tensor  # that of the equations, (..., J)
+    error: Tensor  # the largest violation of the conditions of a minimum, in units of the case, (...)
+    unit: Tensor  # how much f varies between the limits, as its derivatives at the start tell, (...), positive
 
 
 @dataclass(frozen=True)
 class BarrierNewton:
-    """How convex functions are minimised.
-
-    Attributes:
-        iterations: How many steps are taken at most. On an accelerator the number is fixed; on a CPU the method ends
-            when all cases are solved.
-        tolerance: The largest violation of the conditions of a minimum at which a case is left alone, in units of the
-            case.
-    """
+    """How convex functions are minimised."""
 
     iterations: int = 40
     tolerance: float = 1e-13
@@ -85,14 +58,7 @@ class BarrierNewton:
         require_positive("tolerance", self.tolerance)
 
     def __call__(self, f: ExpectedCost, limits: LinearLimits, start: Tensor, width: Tensor) -> BarrierSolution:
-        """The minimum of each case.
-
-        Args:
-            f: Values (...) of x (..., A), each case its own function.
-            limits: The limits.
-            start: A point strictly within them, (..., A).
-            width: How far each part may go, (..., A).
-        """
+        """The minimum of each case."""
         slope, hessian = slope_and_hessian(f, start)
         curved = hessian.diagonal(dim1=-2, dim2=-1)
         unit = (slope.abs() * width + curved.abs() * width**2).sum(-1)
@@ -114,13 +80,7 @@ class BarrierNewton:
 
 
 class BarrierSystem:
-    """The linear system of a step, factorised.
-
-    Args:
-        hessian: H, (..., A, A).
-        ratio: price / s, (..., K).
-        limits: The limits.
-    """
+    """The linear system of a step, factorised."""
 
     def __init__(self, hessian: Tensor, ratio: Tensor, limits: LinearLimits) -> None:
         self.E = limits.E
@@ -138,12 +98,7 @@ class BarrierSystem:
             self.equations = torch.linalg.cholesky_ex(self.E @ self.across).L
 
     def solve(self, slope: Tensor, off: Tensor) -> tuple[Tensor, Tensor]:
-        """The x and nu with K x + E'nu = slope and E x = off.
-
-        Args:
-            slope: (..., A).
-            off: (..., J).
-        """
+        """The x and nu with K x + E'nu = slope and E x = off."""
         x = self._inverse(slope[..., None])
         x = (x + self._inverse(slope[..., None] - self.matrix @ x))[..., 0]
         if not len(self.E):
@@ -233,22 +188,13 @@ _KEPT = 1e-9  # the least slack and price, in units of the case, that a gradient
 
 @dataclass(frozen=True, eq=False)
 class ConvexCost:
-    """A torch function of an action with many parts, meant to be convex in it, as a cost; see `cost_function`.
+    """A torch function of an action with many parts, meant to be convex in it, as a cost; see `cost_function`."""
 
-    Attributes:
-        function: f(action, outcome), as in `cost_function`.
-        lower: The least that each part may be, a number or (..., A).
-        upper: The most that each part may be, a number or (..., A).
-        parts: A, how many parts an action has.
-        limits: (G, g) for G a <= g, or (G, g, E, e) with E a = e besides; None for bounds alone.
-        convex: Whether the author says that the cost is convex in the action; without this word nothing is certified.
-    """
-
-    function: Callable[[Tensor, Tensor], Tensor]
-    lower: Parameter
-    upper: Parameter
-    parts: int
-    limits: Limits | None = None
+    function: Callable[[Tensor, Tensor], Tensor]  # f(action, outcome), as in `cost_function`
+    lower: Parameter  # the least that each part may be, a number or (..., A)
+    upper: Parameter  # the most that each part may be, a number or (..., A)
+    parts: int  # a, how many parts an action has
+    limits: Limits | None = None  # (G, g) for G a <= g, or (G, g, E, e) with E a = e besides; None for bounds alone
     convex: bool = False
     _within: "dict[torch.device, _Within]" = field(init=False, repr=False)
 
@@ -261,12 +207,7 @@ class ConvexCost:
         object.__setattr__(self, "_within", {torch.device("cpu"): _Within.of(self)})
 
     def __call__(self, action: Tensor, outcome: Tensor) -> Tensor:
-        """The cost of each action, (...).
-
-        Args:
-            action: Actions (..., A).
-            outcome: Outcomes (..., D) that broadcast against them.
-        """
+        """The cost of each action, (...)."""
         try:
             return self.function(action, outcome)
         except (RuntimeError, TypeError, IndexError) as error:
@@ -282,14 +223,7 @@ class ConvexCost:
     def find_action(
         self, samples: Tensor, weights: Tensor | None, solver: object = None, *, gradient: bool = False
     ) -> ProgramAction:
-        """The best action of each forecast.
-
-        Args:
-            samples: Members (..., M, D).
-            weights: What each member weighs, (..., M); None where all count alike.
-            solver: A `BarrierNewton`; None for the default one.
-            gradient: Whether actions are to be differentiable in the members.
-        """
+        """The best action of each forecast."""
         if solver is not None and not isinstance(solver, BarrierNewton):
             raise SettingError(f"solver must be a BarrierNewton for this cost, got {solver!r}")
         if gradient:
@@ -315,10 +249,6 @@ class ConvexCost:
         """Whether the expected cost of a forecast is seen not to be convex, (...), bool: that it is not proves nothing.
 
         The curvature at a few actions within the limits is looked at, in all directions.
-
-        Args:
-            samples: Members (..., M, D).
-            weights: What each member weighs, (..., M); None where all count alike.
         """
         within, members = self._within_on(samples.device).at(samples.shape[:-2]), samples.double()
         expected = self._expected(within, weights)

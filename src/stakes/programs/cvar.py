@@ -16,15 +16,10 @@ from stakes.programs.scenario_program import ScenarioProgram, warn_of_parameters
 
 
 class CVaRSolution(NamedTuple):
-    """The best actions of a batch of cases (...).
+    """The best actions of a batch of cases (...)."""
 
-    Attributes:
-        action: The best action and its threshold, (..., A + 1), in double precision.
-        solution: All that the solver says, with the cases in one axis (B,).
-    """
-
-    action: Tensor
-    solution: ProgramSolution
+    action: Tensor  # the best action and its threshold, (..., A + 1), in double precision
+    solution: ProgramSolution  # all that the solver says, with the cases in one axis (B,)
 
 
 class _Widened(NamedTuple):
@@ -36,17 +31,11 @@ class _Widened(NamedTuple):
 
 
 class CVaRProgram(NamedTuple):
-    """A scenario program whose conditional value at risk is to be least.
+    """A scenario program whose conditional value at risk is to be least."""
 
-    Attributes:
-        program: The program, with a linear recourse.
-        level: The share of the members below the threshold, between 0 and 1.
-        mix: The share of the conditional value at risk in what is minimised, above 0; the mean cost is the rest.
-    """
-
-    program: ScenarioProgram
-    level: float
-    mix: float
+    program: ScenarioProgram  # the program, with a linear recourse
+    level: float  # the share of the members below the threshold, between 0 and 1
+    mix: float  # the share of the conditional value at risk in what is minimised, above 0; the mean cost is the rest
 
     def solve(
         self,
@@ -57,15 +46,7 @@ class CVaRProgram(NamedTuple):
         *,
         gradient: bool = False,
     ) -> CVaRSolution:
-        """The best action of each forecast, and the threshold.
-
-        Args:
-            samples: Members (..., M, D), in double precision.
-            fixed: What each of them costs whatever the action, (..., M).
-            weights: What each member weighs, (..., M); None where all count alike.
-            solver: How the program is solved; None for `InteriorPoint()`.
-            gradient: Whether actions are to be differentiable in the members.
-        """
+        """The best action of each forecast, and the threshold."""
         if self.program.Q is not None and bool(self.program.Q.any()):
             raise CostError("CVaRCost needs a recourse with linear costs, got a program with Q")
         cases, members = samples.shape[:-2], samples.shape[-2]

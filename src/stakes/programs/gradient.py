@@ -30,25 +30,14 @@ _REACHED = 1e-8  # the largest residual, and share of the smoothing by which a p
 
 
 class CentralPoint(NamedTuple):
-    """A point of the central path of each of B programs.
+    """A point of the central path of each of B programs."""
 
-    Attributes:
-        iterate: The action, slacks and prices, in the units of the programs.
-        reached: Whether the search has come to the point, (B,), bool; not where limits contradict each other.
-    """
-
-    iterate: Iterate
-    reached: Tensor
+    iterate: Iterate  # the action, slacks and prices, in the units of the programs
+    reached: Tensor  # whether the search has come to the point, (B,), bool; not where limits contradict each other
 
 
 def central_point(data: ScenarioData, smoothing: float) -> CentralPoint:
-    """The point where every slack times its price is the smoothing, in units of the case; none depends on another.
-
-    Args:
-        data: The programs.
-        smoothing: The product of slacks and prices, positive; 0.01 moves an action from a limit by about a hundredth of
-            the largest outcome, where the limit's price is that of the case.
-    """
+    """The point where every slack times its price is the smoothing, in units of the case; none depends on another."""
     even, units = scaled(data)
     x = start_of(even)
     for step in range(_STEPS + 1):
@@ -72,16 +61,7 @@ def implicit_change(
     slope: Tensor | None,
     smoothing: float | None = None,
 ) -> Tensor:
-    """How the action moves, (B, A), differentiable in the changes; it stays where a case is not solved.
-
-    Args:
-        data: The programs.
-        solution: Their solutions.
-        rows: dh, how what the rows ask for changes, (B, M, R).
-        prices: dq, how what the recourse costs changes, (B, M, Z); None where it does not.
-        slope: dp, how what the action costs changes, (B, A); None where it does not.
-        smoothing: As in `InteriorPoint`; None for the exact gradient.
-    """
+    """How the action moves, (B, A), differentiable in the changes; it stays where a case is not solved."""
     system, known = _system(data, solution, smoothing)
     moves = known & ~_flat(data, system)
     nothing = Iterate(*map(torch.zeros_like, system.x))

@@ -16,40 +16,22 @@ _FARTHEST = 100.0  # tolerances that another part of the action may move
 
 @dataclass(frozen=True, eq=False)
 class ScenarioData:
-    """B programs of one shape, with M members each, in double precision.
+    """B programs of one shape, with M members each, in double precision."""
 
-    Attributes:
-        P: The curvature of the action's own cost, (B, A, A) or (1, A, A), positive semidefinite.
-        p: The slope of it, (B, A).
-        C: The limits of the action, (K, A).
-        d: What they allow, (B, K); infinite where a case has no such limit.
-        E: The equations of the action, (J, A).
-        e: What they equal, (B, J).
-        recourse: Q, W and T, and what a member is charged beyond a threshold where risk is averted.
-        q: What the recourse costs, (B, M, Z) or (B, 1, Z).
-        h: What it has to reach, (B, M, R).
-        weights: What each member weighs, (B, M), adding up to 1 in every case.
-        curvature: By what Q is multiplied in each case, (B, 1, 1).
-    """
-
-    P: Tensor
-    p: Tensor
-    C: Tensor
-    d: Tensor
-    E: Tensor
-    e: Tensor
+    P: Tensor  # the curvature of the action's own cost, (B, A, A) or (1, A, A), positive semidefinite
+    p: Tensor  # the slope of it, (B, A)
+    C: Tensor  # the limits of the action, (K, A)
+    d: Tensor  # what they allow, (B, K); infinite where a case has no such limit
+    E: Tensor  # the equations of the action, (J, A)
+    e: Tensor  # what they equal, (B, J)
     recourse: Recourse | ChargedRecourse
-    q: Tensor
-    h: Tensor
-    weights: Tensor
-    curvature: Tensor
+    q: Tensor  # what the recourse costs, (B, M, Z) or (B, 1, Z)
+    h: Tensor  # what it has to reach, (B, M, R)
+    weights: Tensor  # what each member weighs, (B, M), adding up to 1 in every case
+    curvature: Tensor  # by what Q is multiplied in each case, (B, 1, 1)
 
     def rows(self, places: Tensor | slice) -> "ScenarioData":
-        """Some of the cases.
-
-        Args:
-            places: Which, (n,) or a slice.
-        """
+        """Some of the cases."""
         names = ("p", "d", "e", "q", "h", "weights", "curvature")
         chosen = {name: getattr(self, name)[places] for name in names}
         P = self.P if len(self.P) == 1 else self.P[places]
@@ -60,11 +42,6 @@ def tidied(data: ScenarioData, action: Tensor, tolerance: float) -> Tensor:
     """Actions (B, A) with parts put on the bounds that they are within a tolerance of; the others make up for it.
 
     A case that would break a limit or an equation more than before keeps its action.
-
-    Args:
-        data: The programs.
-        action: Their best actions, as a solver finds them.
-        tolerance: How near a bound is, in units of the case.
     """
     bounds = (data.C != 0).sum(-1) == 1
     C, d = data.C[bounds], data.d[:, bounds]
@@ -97,23 +74,14 @@ def tidied(data: ScenarioData, action: Tensor, tolerance: float) -> Tensor:
 
 
 class Units(NamedTuple):
-    """The units of each case.
+    """The units of each case."""
 
-    Attributes:
-        action: Of the action and the recourse, (B,).
-        cost: Of prices, (B,).
-    """
-
-    action: Tensor
-    cost: Tensor
+    action: Tensor  # of the action and the recourse, (B,)
+    cost: Tensor  # of prices, (B,)
 
 
 def scaled(data: ScenarioData) -> tuple[ScenarioData, Units]:
-    """The same programs with numbers of the order of one, and their units.
-
-    Args:
-        data: The programs.
-    """
+    """The same programs with numbers of the order of one, and their units."""
     allowed = torch.where(torch.isfinite(data.d), data.d, 0.0)
     reach = torch.maximum(largest(data.h), _least_action(data))
     action = _positive(torch.where(reach > 0, reach, largest(allowed)))
@@ -138,43 +106,23 @@ def _positive(values: Tensor) -> Tensor:
 
 
 def largest(*values: Tensor) -> Tensor:
-    """The largest absolute value in each case, (B,).
-
-    Args:
-        values: Numbers (B, ...) of the cases.
-    """
+    """The largest absolute value in each case, (B,)."""
     sizes = [value.abs().flatten(1).amax(1) for value in values if value.shape[1:].numel()]
     return torch.stack(sizes).amax(0) if sizes else values[0].new_zeros(len(values[0]))
 
 
 def beside(values: Tensor, other: Tensor) -> Tensor:
-    """One number a case, to be broadcast against other numbers of the cases.
-
-    Args:
-        values: The numbers (B,).
-        other: The others, (B, ...).
-    """
+    """One number a case, to be broadcast against other numbers of the cases."""
     return values.reshape(-1, *[1] * (other.dim() - 1))
 
 
 def times(matrix: Tensor, vector: Tensor) -> Tensor:
-    """The product of each matrix and its vector, (..., n).
-
-    Args:
-        matrix: (..., n, m).
-        vector: (..., m).
-    """
+    """The product of each matrix and its vector, (..., n)."""
     return (matrix @ vector[..., None])[..., 0]
 
 
 def recourse_alone(recourse: Recourse, price: Tensor, asked: Tensor) -> ScenarioData:
-    """Each case's own recourse as a program whose action, of one part, does nothing and costs what is usual there.
-
-    Args:
-        recourse: The matrices.
-        price: What the recourse costs, (..., Z).
-        asked: What its rows are asked for, (..., R).
-    """
+    """Each case's own recourse as a program whose action, of one part, does nothing and costs what is usual there."""
     q, h = price.reshape(-1, 1, recourse.parts), asked.reshape(-1, 1, recourse.rows)
     blank = h[:, 0, :1]
     nothing: dict[str, Any] = {"C": blank[:0], "d": blank[:, :0], "E": blank[:0], "e": blank[:, :0]}
@@ -198,9 +146,6 @@ def hardly_bent(data: ScenarioData) -> ScenarioData:
     """The programs with so little curvature in every way that their solutions solve the programs themselves.
 
     A search that runs off along a way that costs nothing stays here.
-
-    Args:
-        data: The programs, in units of their own.
     """
     recourse, own = data.recourse, _BENT * torch.eye(data.p.shape[1]).to(data.P)
     if isinstance(recourse, Recourse):
@@ -210,11 +155,7 @@ def hardly_bent(data: ScenarioData) -> ScenarioData:
 
 
 def steepest_way(data: ScenarioData) -> ScenarioData | None:
-    """The programs whose solutions are the ways along which the cost falls most; None for quadratic programs.
-
-    Args:
-        data: The programs.
-    """
+    """The programs whose solutions are the ways along which the cost falls most; None for quadratic programs."""
     recourse = data.recourse
     if not isinstance(recourse, Recourse) or bool(recourse.Q.any()) or bool(data.P.any()):
         return None
@@ -237,54 +178,30 @@ _STEP_RIDGE = 1e-15  # what keeps a factorisation positive, as a share of the di
 
 
 class Iterate(NamedTuple):
-    """Where a method stands: the action, slacks and prices; all slacks and all prices but nu are positive.
+    """Where a method stands: the action, slacks and prices; all slacks and all prices but nu are positive."""
 
-    Attributes:
-        a: The action, (B, A).
-        s: What the limits leave, d - C a, (B, K).
-        price: That of the limits, (B, K).
-        nu: That of the equations, (B, J).
-        z: The recourse, (B, M, Z).
-        v: What the recourse reaches beyond its rows, (B, M, R).
-        mu: The price of a row of a member, over its weight, (B, M, R).
-        zeta: The price of z >= 0, likewise, (B, M, Z).
-    """
-
-    a: Tensor
-    s: Tensor
-    price: Tensor
-    nu: Tensor
-    z: Tensor
-    v: Tensor
-    mu: Tensor
-    zeta: Tensor
+    a: Tensor  # the action, (B, A)
+    s: Tensor  # what the limits leave, d - C a, (B, K)
+    price: Tensor  # that of the limits, (B, K)
+    nu: Tensor  # that of the equations, (B, J)
+    z: Tensor  # the recourse, (B, M, Z)
+    v: Tensor  # what the recourse reaches beyond its rows, (B, M, R)
+    mu: Tensor  # the price of a row of a member, over its weight, (B, M, R)
+    zeta: Tensor  # the price of z >= 0, likewise, (B, M, Z)
 
 
 class Residuals(NamedTuple):
-    """What an iterate violates.
+    """What an iterate violates."""
 
-    Attributes:
-        a: The slope of the cost by the action, (B, A).
-        c: The limits, (B, K).
-        e: The equations, (B, J).
-        z: The slope of the cost by the recourse, (B, M, Z).
-        v: The rows of the recourse, (B, M, R).
-    """
-
-    a: Tensor
-    c: Tensor
-    e: Tensor
-    z: Tensor
-    v: Tensor
+    a: Tensor  # the slope of the cost by the action, (B, A)
+    c: Tensor  # the limits, (B, K)
+    e: Tensor  # the equations, (B, J)
+    z: Tensor  # the slope of the cost by the recourse, (B, M, Z)
+    v: Tensor  # the rows of the recourse, (B, M, R)
 
 
 def residuals_of(data: ScenarioData, x: Iterate) -> Residuals:
-    """What an iterate violates.
-
-    Args:
-        data: The programs.
-        x: The iterate.
-    """
+    """What an iterate violates."""
     recourse = data.recourse
     return Residuals(
         a=times(data.P, x.a) + data.p + x.price @ data.C + x.nu @ data.E - recourse.pull(data.weights, x.mu),
@@ -296,47 +213,26 @@ def residuals_of(data: ScenarioData, x: Iterate) -> Residuals:
 
 
 def limited(data: ScenarioData, values: Tensor) -> Tensor:
-    """The values of the limits there are, 0 elsewhere, (B, K).
-
-    Args:
-        data: The programs.
-        values: One for each limit, (B, K).
-    """
+    """The values of the limits there are, 0 elsewhere, (B, K)."""
     return torch.where(torch.isfinite(data.d), values, 0.0)
 
 
 def gap_of(data: ScenarioData, x: Iterate) -> Tensor:
-    """The sum of slacks times prices, (B,): the duality gap where nothing is violated.
-
-    Args:
-        data: The programs.
-        x: The iterate.
-    """
+    """The sum of slacks times prices, (B,): the duality gap where nothing is violated."""
     members = (x.v * x.mu).sum(-1) + (x.z * x.zeta).sum(-1)
     return (x.s * x.price).sum(-1) + (data.weights * members).sum(-1)
 
 
 class Products(NamedTuple):
-    """Slacks times prices, less what they are to become.
+    """Slacks times prices, less what they are to become."""
 
-    Attributes:
-        s: Of the limits, (B, K).
-        v: Of the rows of the recourse, (B, M, R).
-        z: Of its parts, (B, M, Z).
-    """
-
-    s: Tensor
-    v: Tensor
-    z: Tensor
+    s: Tensor  # of the limits, (B, K)
+    v: Tensor  # of the rows of the recourse, (B, M, R)
+    z: Tensor  # of its parts, (B, M, Z)
 
 
 class StepSystem:
-    """The linear system of a step at one iterate, factorised.
-
-    Args:
-        data: The programs.
-        x: The iterate.
-    """
+    """The linear system of a step at one iterate, factorised."""
 
     def __init__(self, data: ScenarioData, x: Iterate) -> None:
         self.data, self.x = data, x
@@ -357,23 +253,14 @@ class StepSystem:
             self.equations = torch.linalg.cholesky_ex(own + torch.diag_embed(ridge)).L
 
     def flat(self, least: Tensor) -> Tensor:
-        """Whether some way of the action has no curvature but that of rounding, (B,), bool; hidden parts apart.
-
-        Args:
-            least: The curvature up to which there is none, (B,).
-        """
+        """Whether some way of the action has no curvature but that of rounding, (B,), bool; hidden parts apart."""
         pivots = self.factor.diagonal(dim1=-2, dim2=-1).square()  # of K with ones on its diagonal
         rounding = 4 * pivots.shape[-1] * torch.finfo(pivots.dtype).eps
         flat = (pivots < rounding) | (pivots < least[:, None] * self.shape**2)
         return flat[:, : flat.shape[-1] - self.data.recourse.hidden].any(-1)
 
     def step(self, residuals: Residuals, products: Products) -> Iterate:
-        """The step that would remove the residuals and the products, were the problem linear.
-
-        Args:
-            residuals: What the iterate violates.
-            products: Slacks times prices, less what they are to become.
-        """
+        """The step that would remove the residuals and the products, were the problem linear."""
         step = self.unrefined_step(residuals, products)
         if not self.data.recourse.loses_digits:
             return step
@@ -394,12 +281,7 @@ class StepSystem:
         )
 
     def unrefined_step(self, residuals: Residuals, products: Products) -> Iterate:
-        """The step as the factors give it, with the digits that they have.
-
-        Args:
-            residuals: What the iterate violates.
-            products: Slacks times prices, less what they are to become.
-        """
+        """The step as the factors give it, with the digits that they have."""
         x, data, blocks, recourse = self.x, self.data, self.blocks, self.data.recourse
         slope = residuals.z + products.z / x.z
         b = recourse.reached(blocks.theta(slope)) - residuals.v - products.v / x.mu
@@ -421,12 +303,7 @@ class StepSystem:
         )
 
     def actions(self, slope: Tensor, off: Tensor) -> tuple[Tensor, Tensor]:
-        """The a and nu with K a + E'nu = slope and E a = -off, (B, A) and (B, J).
-
-        Args:
-            slope: (B, A).
-            off: (B, J).
-        """
+        """The a and nu with K a + E'nu = slope and E a = -off, (B, A) and (B, J)."""
         a = self._solved(slope)
         a = a + self._solved(slope - times(self.matrix, a))
         if not len(self.data.E):
@@ -451,37 +328,18 @@ def _moved(x: Iterate, step: Iterate, length: Tensor) -> Iterate:
 
 
 def either(chosen: Tensor, x: Iterate, other: Iterate) -> Iterate:
-    """The one iterate where it is chosen, else the other.
-
-    Args:
-        chosen: Which cases, (B,), bool.
-        x: The one.
-        other: The other.
-    """
+    """The one iterate where it is chosen, else the other."""
     return Iterate(*(torch.where(beside(chosen, one), one, two) for one, two in zip(x, other, strict=True)))
 
 
 def towards(data: ScenarioData, x: Iterate, residuals: Residuals, products: Products) -> Iterate:
-    """One step of Newton's method, as far as slacks and prices stay positive.
-
-    Args:
-        data: The programs.
-        x: Where it starts.
-        residuals: What that violates.
-        products: Slacks times prices, less what they are to become.
-    """
+    """One step of Newton's method, as far as slacks and prices stay positive."""
     step = StepSystem(data, x).step(residuals, products)
     return _moved(x, step, _TO_THE_LIMIT * _length(x, step, 1 / _TO_THE_LIMIT))
 
 
 def stepped(data: ScenarioData, x: Iterate, residuals: Residuals) -> Iterate:
-    """One step of Mehrotra's method.
-
-    Args:
-        data: The programs.
-        x: Where it starts.
-        residuals: What that violates.
-    """
+    """One step of Mehrotra's method."""
     system, share = StepSystem(data, x), 1 / data.h.shape[1]
     count = share * torch.isfinite(data.d).sum(-1) + x.v.shape[-1] + x.z.shape[-1]
     products = Products(x.s * x.price, x.v * x.mu, x.z * x.zeta)
@@ -513,27 +371,16 @@ _PATIENCE = 4  # steps that bring such a case no nearer before it is left alone:
 
 
 class ProgramSolution(NamedTuple):
-    """The solutions of B programs, in their own units.
+    """The solutions of B programs, in their own units."""
 
-    Attributes:
-        iterate: The action and all prices.
-        objective: What the action and the recourse cost, (B,).
-        gap: By how much a better action could lower that at most, but for the residuals, (B,).
-        residual: The largest violation of a limit, or of the conditions of a minimum, in units of the case, (B,).
-        solved: Whether residual and gap are small, (B,), bool.
-        infeasible: Whether it is proven that no action meets all limits, (B,), bool.
-        unbounded: Whether it is proven that the cost has no lower bound, (B,), bool.
-        iterations: How many steps were taken.
-    """
-
-    iterate: Iterate
-    objective: Tensor
-    gap: Tensor
+    iterate: Iterate  # the action and all prices
+    objective: Tensor  # what the action and the recourse cost, (B,)
+    gap: Tensor  # by how much a better action could lower that at most, but for the residuals, (B,)
     residual: Tensor
-    solved: Tensor
-    infeasible: Tensor
-    unbounded: Tensor
-    iterations: int
+    solved: Tensor  # whether residual and gap are small, (B,), bool
+    infeasible: Tensor  # whether it is proven that no action meets all limits, (B,), bool
+    unbounded: Tensor  # whether it is proven that the cost has no lower bound, (B,), bool
+    iterations: int  # how many steps were taken
 
 
 @dataclass(frozen=True)
@@ -695,11 +542,7 @@ def _put(whole: _Parts, places: Tensor, parts: _Parts) -> _Parts:
 
 
 def start_of(data: ScenarioData) -> Iterate:
-    """The minimum of the problem with squares in place of limits, with slacks and prices made positive.
-
-    Args:
-        data: The programs, in units of their own.
-    """
+    """The minimum of the problem with squares in place of limits, with slacks and prices made positive."""
     cases, members, _ = data.h.shape
     blank = data.h.new_ones(cases, members, 1)
     z, v = (blank.expand(-1, -1, size).contiguous() for size in (data.recourse.parts, data.recourse.rows))
@@ -757,12 +600,7 @@ def _kept(data: ScenarioData, x: Iterate, residuals: Residuals) -> Tensor:
 
 
 def in_units_of(units: Units, x: Iterate) -> Iterate:
-    """An iterate of programs in units of their own, in the units of the programs as they were.
-
-    Args:
-        units: The units of each case.
-        x: The iterate.
-    """
+    """An iterate of programs in units of their own, in the units of the programs as they were."""
     return Iterate(*(value * beside(size, value) for value, size in zip(x, _sizes(units), strict=True)))
 
 
@@ -778,10 +616,6 @@ def system_at(data: ScenarioData, solution: ProgramSolution) -> "StepSystem":
     A limit binds where its price exceeds what it leaves, in units of the case, and the smaller of both is brought
     nearer to zero than the last step left it. A case that was not solved has the system of another point, so that it
     cannot spoil the others by a NaN.
-
-    Args:
-        data: The programs.
-        solution: Their solutions.
     """
     units = Units(*(torch.where(solution.solved, unit, 1.0) for unit in scaled(data)[1]))
     parts = {}

@@ -22,37 +22,21 @@ _LONGEST = 1000  # characters of a text
 
 @dataclass(frozen=True, eq=False)
 class LinearSum:
-    """A constant plus matrices times quantities, in n rows.
+    """A constant plus matrices times quantities, in n rows."""
 
-    Attributes:
-        constant: What does not depend on any quantity, (n,), in double precision.
-        parts: For each quantity by name what it is multiplied with, (n, size).
-        single: Whether it is one number, for all outcomes alike: its row goes with any number of others.
-    """
-
-    constant: Tensor
-    parts: Mapping[str, Tensor]
-    single: bool = False
+    constant: Tensor  # what does not depend on any quantity, (n,), in double precision
+    parts: Mapping[str, Tensor]  # for each quantity by name what it is multiplied with, (n, size)
+    single: bool = False  # whether it is one number, for all outcomes alike: its row goes with any number of others
 
     @classmethod
     def number(cls, value: float | tuple[float, ...]) -> "LinearSum":
-        """A constant.
-
-        Args:
-            value: One number, or one a row.
-        """
+        """A constant."""
         values = value if isinstance(value, tuple) else (value,)
         return cls(torch.tensor(values, dtype=torch.float64), {}, single=not isinstance(value, tuple))
 
     @classmethod
     def quantity(cls, name: str, size: int, each: bool = True) -> "LinearSum":
-        """A quantity itself.
-
-        Args:
-            name: What it is called.
-            size: How many parts it has.
-            each: Whether it has one for each outcome.
-        """
+        """A quantity itself."""
         eye = torch.eye(size, dtype=torch.float64)
         return cls(torch.zeros(size, dtype=torch.float64), {name: eye}, single=not each)
 
@@ -64,29 +48,17 @@ class LinearSum:
         return self.times(-torch.ones(1, dtype=torch.float64))
 
     def times(self, factors: Tensor) -> "LinearSum":
-        """Each row multiplied with a number.
-
-        Args:
-            factors: The numbers, (n,) or (1,).
-        """
+        """Each row multiplied with a number."""
         parts = {name: factors[:, None] * part for name, part in self.parts.items()}
         return replace(self, constant=factors * self.constant, parts=parts)
 
     def mixed(self, matrix: Tensor) -> "LinearSum":
-        """Sums of the rows.
-
-        Args:
-            matrix: How often each row counts in each sum, (sums, n).
-        """
+        """Sums of the rows."""
         parts = {name: matrix @ part for name, part in self.parts.items()}
         return LinearSum(matrix @ self.constant, parts)
 
     def plus(self, other: "LinearSum") -> "LinearSum":
-        """The sum, row by row.
-
-        Args:
-            other: What is added, in as many rows or in one.
-        """
+        """The sum, row by row."""
         one, two = _alike(self, other)
         names = dict.fromkeys((*one.parts, *two.parts))
         both = {name: [each.parts[name] for each in (one, two) if name in each.parts] for name in names}
@@ -95,17 +67,11 @@ class LinearSum:
 
 
 class LimitRow(NamedTuple):
-    """Rows of a limit in words: a linear expression that must not be positive, or must be zero.
+    """Rows of a limit in words: a linear expression that must not be positive, or must be zero."""
 
-    Attributes:
-        expression: The expression.
-        equation: Whether it must be zero.
-        way: Of the two limits that an absolute value makes, "up" or "down"; else empty.
-    """
-
-    expression: LinearSum
-    equation: bool = False
-    way: str = ""
+    expression: LinearSum  # the expression
+    equation: bool = False  # whether it must be zero
+    way: str = ""  # of the two limits that an absolute value makes, "up" or "down"; else empty
 
 
 def _change(value: LinearSum) -> LinearSum:
@@ -130,31 +96,17 @@ FUNCTIONS: Mapping[str, Callable[[LinearSum], LinearSum]] = {
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be the name of a quantity or a number.
-
-    Args:
-        text: What came.
-    """
+    """Whether a text can be the name of a quantity or a number."""
     return bool(re.fullmatch(r"[A-Za-z]\w{0,79}", text)) and text not in (*FUNCTIONS, "abs", "none")
 
 
 def read_linear(text: str, names: Mapping[str, LinearSum]) -> LinearSum:
-    """The expression that a text states.
-
-    Args:
-        text: Such as "rate * hours + missing".
-        names: What each name in it stands for.
-    """
+    """The expression that a text states."""
     return _value(_tree(text), names)
 
 
 def read_rows(text: str, names: Mapping[str, LinearSum]) -> list[LimitRow]:
-    """The limits that a text states: expressions with <=, >= or = between them.
-
-    Args:
-        text: Such as "0 <= rate * hours <= 40", "sum(hours) = 8" or "abs(change(hours)) <= 2".
-        names: What each name in it stands for.
-    """
+    """The limits that a text states: expressions with <=, >= or = between them."""
     tree = _tree(re.sub(r"(?<![<>=!])=(?!=)", "==", text))
     if not isinstance(tree, ast.Compare):
         raise CostError(f"it must say <=, >= or = between two sides, got {text!r}")
@@ -314,12 +266,7 @@ class Quantity:
 
 
 def plain_amount(where: str, value: object) -> Amount:
-    """An amount with plain numbers.
-
-    Args:
-        where: What a message calls it.
-        value: A number, a text, or a sequence, array or tensor of numbers.
-    """
+    """An amount with plain numbers."""
     warn_of_parameters({where: value})
     listed: Any = getattr(value, "tolist", lambda: value)()  # of an array or a tensor
     if isinstance(listed, str) and listed.strip():
@@ -338,11 +285,7 @@ def _is_number(value: object) -> bool:
 
 
 def amount_words(amount: Amount) -> str:
-    """An amount as people read it, such as 12, 3/2 or price.
-
-    Args:
-        amount: The amount.
-    """
+    """An amount as people read it, such as 12, 3/2 or price."""
     if isinstance(amount, tuple):
         return "/".join(map(amount_words, amount))
     return amount if isinstance(amount, str) else f"{amount:.12g}"
@@ -360,22 +303,13 @@ OUTCOME = "outcome"
 
 
 class NamedRow(NamedTuple):
-    """Rows of a limit or a cover.
+    """Rows of a limit or a cover."""
 
-    Attributes:
-        name: What it is called.
-        row: The rows.
-    """
-
-    name: str
-    row: LimitRow
+    name: str  # what it is called
+    row: LimitRow  # the rows
 
     def places(self, outcomes: Sequence[str]) -> list[str]:
-        """Where each row holds.
-
-        Args:
-            outcomes: The names of the D outcomes.
-        """
+        """Where each row holds."""
         count, wide = len(self.row.expression), self.row.expression.parts.values()
         known = {len(outcomes): list(outcomes)}
         if all(not matrix.sum(-1).any() for matrix in wide):  # of two outcomes a change has one row, as their sum has
@@ -386,23 +320,14 @@ class NamedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ProgramMatrices:
-    """The words of a program, with as many outcomes as there are.
+    """The words of a program, with as many outcomes as there are."""
 
-    Attributes:
-        decide: The quantities that are decided beforehand, by name.
-        recourse: The quantities that are decided once the outcomes are known, by name.
-        covers: What must hold then, by name.
-        limits: What must hold of `decide` alone, by name.
-        numbers: Numbers that have a name.
-        outcomes: D.
-    """
-
-    decide: Mapping[str, Quantity]
-    recourse: Mapping[str, Quantity]
-    covers: Mapping[str, str]
-    limits: Mapping[str, str]
-    numbers: Mapping[str, float | tuple[float, ...]]
-    outcomes: int
+    decide: Mapping[str, Quantity]  # the quantities that are decided beforehand, by name
+    recourse: Mapping[str, Quantity]  # the quantities that are decided once the outcomes are known, by name
+    covers: Mapping[str, str]  # what must hold then, by name
+    limits: Mapping[str, str]  # what must hold of `decide` alone, by name
+    numbers: Mapping[str, float | tuple[float, ...]]  # numbers that have a name
+    outcomes: int  # d
 
     def program(self) -> ScenarioProgram:
         """All matrices."""

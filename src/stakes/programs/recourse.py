@@ -13,19 +13,12 @@ RIDGE = 1e-13  # what keeps a factorisation positive, as a share of the diagonal
 
 @dataclass(frozen=True, eq=False)
 class Recourse:
-    """The matrices that all members share.
+    """The matrices that all members share."""
 
-    Attributes:
-        Q: The curvature of the recourse, positive semidefinite: (Z,) where it is diagonal, else (Z, Z).
-        W: What the recourse does: (R,) where it is diagonal, with R = Z, else (R, Z).
-        T: What the action does, (R, A).
-        simple: Whether Q and W are diagonal.
-    """
-
-    Q: Tensor
-    W: Tensor
-    T: Tensor
-    simple: bool = field(init=False)
+    Q: Tensor  # the curvature of the recourse, positive semidefinite: (Z,) where it is diagonal, else (Z, Z)
+    W: Tensor  # what the recourse does: (R,) where it is diagonal, with R = Z, else (R, Z)
+    T: Tensor  # what the action does, (R, A)
+    simple: bool = field(init=False)  # whether Q and W are diagonal
     hidden: ClassVar[int] = 0  # how many parts of the action, the last ones, are a charge's and not the decision's
 
     def __post_init__(self) -> None:
@@ -62,82 +55,40 @@ class Recourse:
         return replace(self, T=torch.zeros_like(self.T[:, :1]))
 
     def reached(self, z: Tensor) -> Tensor:
-        """W z, (..., R).
-
-        Args:
-            z: The recourse (..., Z).
-        """
+        """W z, (..., R)."""
         return z * self.W if self.W.dim() == 1 else z @ self.W.mT
 
     def priced(self, rows: Tensor) -> Tensor:
-        """W' mu, (..., Z).
-
-        Args:
-            rows: Prices mu of the rows, (..., R).
-        """
+        """W' mu, (..., Z)."""
         return rows * self.W if self.W.dim() == 1 else rows @ self.W
 
     def curved(self, z: Tensor) -> Tensor:
-        """Q z, (..., Z).
-
-        Args:
-            z: The recourse (..., Z).
-        """
+        """Q z, (..., Z)."""
         return z * self.Q if self.Q.dim() == 1 else z @ self.Q
 
     def moved(self, action: Tensor) -> Tensor:
-        """T a, what the action does in the rows of every member, (B, 1, R).
-
-        Args:
-            action: The actions (B, A).
-        """
+        """T a, what the action does in the rows of every member, (B, 1, R)."""
         return (action @ self.T.mT)[:, None]
 
     def pull(self, weights: Tensor, rows: Tensor) -> Tensor:
-        """Sum_m w_m T' mu_m, (B, A).
-
-        Args:
-            weights: w, what each member weighs, (B, M).
-            rows: Prices mu of the rows, (B, M, R).
-        """
+        """Sum_m w_m T' mu_m, (B, A)."""
         return (weights[:, None] @ rows)[:, 0] @ self.T
 
     def blocks(self, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> "MemberBlocks":
-        """What of the members enters the linear system of a step.
-
-        Args:
-            curvature: By what Q is multiplied in each case, (B, 1, 1).
-            z_ratio: zeta / z, (B, M, Z).
-            v_ratio: v / mu, (B, M, R).
-        """
+        """What of the members enters the linear system of a step."""
         return MemberBlocks(self, curvature, z_ratio, v_ratio)
 
     def to(self, device: torch.device | None) -> Self:
-        """The same with its numbers elsewhere.
-
-        Args:
-            device: Where; None for where they are.
-        """
+        """The same with its numbers elsewhere."""
         return replace(self, Q=self.Q.to(device), W=self.W.to(device), T=self.T.to(device))
 
     def chosen(self, places: Tensor | slice) -> Self:
-        """The recourse of some of the cases: the same, as all cases share it.
-
-        Args:
-            places: Which, (n,) or a slice.
-        """
+        """The recourse of some of the cases: the same, as all cases share it."""
         return self
 
 
 class MemberBlocks:
-    """Theta and S of all members at one iterate.
-
-    Args:
-        recourse: The matrices that members share.
-        curvature: By what Q is multiplied in each case, (B, 1, 1), as units are scaled.
-        z_ratio: zeta / z, (B, M, Z).
-        v_ratio: v / mu, (B, M, R).
-    """
+    """Theta and S of all members at one iterate."""
 
     def __init__(self, recourse: Recourse, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> None:
         self.recourse = recourse
@@ -156,29 +107,17 @@ class MemberBlocks:
         self._factor = torch.linalg.cholesky_ex(matrix + torch.diag_embed(RIDGE * size)).L
 
     def theta(self, z: Tensor) -> Tensor:
-        """Theta times the parts of a recourse, (B, M, Z).
-
-        Args:
-            z: (B, M, Z).
-        """
+        """Theta times the parts of a recourse, (B, M, Z)."""
         return self._theta * z if self.recourse.Q.dim() == 1 else (self._theta @ z[..., None])[..., 0]
 
     def solve(self, rows: Tensor) -> Tensor:
-        """S^-1 times one number a row, (B, M, R).
-
-        Args:
-            rows: (B, M, R).
-        """
+        """S^-1 times one number a row, (B, M, R)."""
         if self.recourse.simple:
             return self._inverse * rows
         return torch.cholesky_solve(rows[..., None], self._factor)[..., 0]
 
     def on_actions(self, weights: Tensor) -> Tensor:
-        """What the members add to the curvature of the action, sum_m w_m T' S^-1 T, (B, A, A).
-
-        Args:
-            weights: w, what each member weighs, (B, M).
-        """
+        """What the members add to the curvature of the action, sum_m w_m T' S^-1 T, (B, A, A)."""
         T = self.recourse.T
         if self.recourse.simple:
             row = (weights[:, None] @ self._inverse)[:, 0]  # (B, R)
@@ -192,29 +131,17 @@ _FEW = 12  # rows of a group at most: entry by entry, larger ones would take too
 
 
 class RowGroups(NamedTuple):
-    """Groups of one shape, r rows and z parts each, in which an action can do k different things.
+    """Groups of one shape, r rows and z parts each, in which an action can do k different things."""
 
-    Attributes:
-        W: What the recourse does in each, (n, r, z).
-        rows: Which rows of the recourse they have, (n r,), group after group.
-        parts: Which of its parts, (n z,).
-        moves: What these k things do in the rows, (n, r, k).
-        ways: How much an action does of each, (n, k, A): T of the group is moves times ways.
-    """
-
-    W: Tensor
-    rows: Tensor
-    parts: Tensor
-    moves: Tensor
-    ways: Tensor
+    W: Tensor  # what the recourse does in each, (n, r, z)
+    rows: Tensor  # which rows of the recourse they have, (n r,), group after group
+    parts: Tensor  # which of its parts, (n z,)
+    moves: Tensor  # what these k things do in the rows, (n, r, k)
+    ways: Tensor  # how much an action does of each, (n, k, A): T of the group is moves times ways
 
 
 def split(recourse: Recourse) -> Recourse:
-    """The recourse in groups, where it falls apart into small ones and its numbers may be looked at; else as it is.
-
-    Args:
-        recourse: Any recourse.
-    """
+    """The recourse in groups, where it falls apart into small ones and its numbers may be looked at; else as it is."""
     if recourse.W.dim() == 1 or recourse.Q.dim() == 2 or recourse.W.device.type != "cpu":
         return recourse
     groups = sorted(_groups(recourse.W, recourse.T), key=_shape)
@@ -253,16 +180,9 @@ def _shape(groups: RowGroups) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class SplitRecourse(Recourse):
-    """A recourse in groups; Q is diagonal.
+    """A recourse in groups; Q is diagonal."""
 
-    Attributes:
-        Q: The curvature of the recourse, (Z,).
-        W: What the recourse does, (R, Z).
-        T: What the action does, (R, A).
-        groups: All rows of W, and all parts that do anything in them, once each.
-    """
-
-    groups: tuple[RowGroups, ...]
+    groups: tuple[RowGroups, ...]  # all rows of W, and all parts that do anything in them, once each
 
     @property
     def factor_size(self) -> int:
@@ -270,13 +190,7 @@ class SplitRecourse(Recourse):
         return sum(4 * len(group.rows) * sum(group.W.shape[1:]) for group in self.groups)
 
     def blocks(self, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> "SplitBlocks":
-        """What of the members enters the linear system of a step.
-
-        Args:
-            curvature: By what Q is multiplied in each case, (B, 1, 1).
-            z_ratio: zeta / z, (B, M, Z).
-            v_ratio: v / mu, (B, M, R).
-        """
+        """What of the members enters the linear system of a step."""
         return SplitBlocks(self, curvature, z_ratio, v_ratio)
 
     @property
@@ -286,24 +200,13 @@ class SplitRecourse(Recourse):
         return replace(super().idle, groups=groups)
 
     def to(self, device: torch.device | None) -> Self:
-        """The same with its numbers elsewhere.
-
-        Args:
-            device: Where; None for where they are.
-        """
+        """The same with its numbers elsewhere."""
         groups = tuple(RowGroups(*(each.to(device) for each in group)) for group in self.groups)
         return replace(super().to(device), groups=groups)
 
 
 class SplitBlocks(MemberBlocks):
-    """Theta and S of all members at one iterate, S by its groups.
-
-    Args:
-        recourse: The matrices that members share.
-        curvature: By what Q is multiplied in each case, (B, 1, 1).
-        z_ratio: zeta / z, (B, M, Z).
-        v_ratio: v / mu, (B, M, R).
-    """
+    """Theta and S of all members at one iterate, S by its groups."""
 
     def __init__(self, recourse: SplitRecourse, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> None:
         self.recourse = recourse
@@ -317,11 +220,7 @@ class SplitBlocks(MemberBlocks):
         ]
 
     def solve(self, rows: Tensor) -> Tensor:
-        """S^-1 times one number a row, (B, M, R).
-
-        Args:
-            rows: (B, M, R).
-        """
+        """S^-1 times one number a row, (B, M, R)."""
         asked = _in_rows(rows)
         solved = [
             piece.solve(asked.index_select(0, group.rows))
@@ -330,11 +229,7 @@ class SplitBlocks(MemberBlocks):
         return torch.cat(solved).index_select(0, self.place).mT.reshape(rows.shape)
 
     def on_actions(self, weights: Tensor) -> Tensor:
-        """What the members add to the curvature of the action, sum_m w_m T' S^-1 T, (B, A, A).
-
-        Args:
-            weights: w, what each member weighs, (B, M).
-        """
+        """What the members add to the curvature of the action, sum_m w_m T' S^-1 T, (B, A, A)."""
         each = []
         for piece, group in zip(self.pieces, self.groups, strict=True):
             through = piece.curvature(group.moves, weights) @ group.ways  # (B, n, k, A)
@@ -369,12 +264,7 @@ class _Factors:
         return torch.stack(x, 1).reshape(rows.shape)
 
     def curvature(self, moves: Tensor, weights: Tensor) -> Tensor:
-        """Sum_m w_m moves' S^-1 moves, (B, n, k, k), as a sum of squares: opposite rows do not cancel digits.
-
-        Args:
-            moves: (n, r, k).
-            weights: (B, M).
-        """
+        """Sum_m w_m moves' S^-1 moves, (B, n, k, k), as a sum of squares: opposite rows do not cancel digits."""
         columns = [self._forward([each[:, None] for each in column.unbind(1)]) for column in moves.unbind(-1)]
         shares = [weights.flatten() / pivot for pivot in self.pivots]
         rows = [
@@ -412,17 +302,11 @@ def _less(start: Tensor, ones: Sequence[Tensor], others: Sequence[Tensor]) -> Te
 
 @dataclass(frozen=True, eq=False)
 class ChargedRecourse:
-    """A linear recourse with its charge; it answers as every `stakes.programs.recourse.Recourse` does.
+    """A linear recourse with its charge; it answers as every `stakes.programs.recourse.Recourse` does."""
 
-    Attributes:
-        alone: The recourse without the charge; its Q is zero.
-        prices: q, what the recourse costs, (B, 1 or M, Z), over the unit of the charge.
-        slopes: s, what the action costs by the outcome, (B, 1 or M, A), over that unit.
-    """
-
-    alone: Recourse
-    prices: Tensor
-    slopes: Tensor
+    alone: Recourse  # the recourse without the charge; its Q is zero
+    prices: Tensor  # q, what the recourse costs, (B, 1 or M, Z), over the unit of the charge
+    slopes: Tensor  # s, what the action costs by the outcome, (B, 1 or M, A), over that unit
     hidden: ClassVar[int] = 1  # the threshold
     loses_digits: ClassVar[bool] = True
 
@@ -452,81 +336,43 @@ class ChargedRecourse:
         return self.alone.parts + 1
 
     def reached(self, z: Tensor) -> Tensor:
-        """What the recourse does in the rows, (B, M, R + 1).
-
-        Args:
-            z: The recourse (B, M, Z + 1).
-        """
+        """What the recourse does in the rows, (B, M, R + 1)."""
         own, charge = z[..., :-1], z[..., -1:]
         return torch.cat([self.alone.reached(own), charge - (self.prices * own).sum(-1, keepdim=True)], -1)
 
     def priced(self, rows: Tensor) -> Tensor:
-        """What the prices of the rows are to the recourse, (B, M, Z + 1).
-
-        Args:
-            rows: Prices of the rows, (B, M, R + 1).
-        """
+        """What the prices of the rows are to the recourse, (B, M, Z + 1)."""
         own, charge = rows[..., :-1], rows[..., -1:]
         return torch.cat([self.alone.priced(own) - self.prices * charge, charge], -1)
 
     def curved(self, z: Tensor) -> Tensor:
-        """No curvature, (B, M, Z + 1).
-
-        Args:
-            z: The recourse (B, M, Z + 1).
-        """
+        """No curvature, (B, M, Z + 1)."""
         return torch.zeros_like(z)
 
     def moved(self, action: Tensor) -> Tensor:
-        """What the action does in the rows of every member, (B, 1 or M, R + 1).
-
-        Args:
-            action: The actions and their threshold, (B, A + 1).
-        """
+        """What the action does in the rows of every member, (B, 1 or M, R + 1)."""
         own = action[:, None, :-1]
         last = action[:, None, -1:] - (self.slopes * own).sum(-1, keepdim=True)
         return torch.cat([(own @ self.alone.T.mT).expand(*last.shape[:2], -1), last], -1)
 
     def pull(self, weights: Tensor, rows: Tensor) -> Tensor:
-        """What the prices of the rows are to the action, (B, A + 1).
-
-        Args:
-            weights: w, what each member weighs, (B, M).
-            rows: Prices of the rows, (B, M, R + 1).
-        """
+        """What the prices of the rows are to the action, (B, A + 1)."""
         charge = weights * rows[..., -1]
         total = charge.sum(-1, keepdim=True)
         by_outcome = (charge[:, None] @ self.slopes)[:, 0] if self.slopes.shape[1] > 1 else total * self.slopes[:, 0]
         return torch.cat([self.alone.pull(weights, rows[..., :-1]) - by_outcome, total], -1)
 
     def blocks(self, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> "ChargedBlocks":
-        """What of the members enters the linear system of a step.
-
-        Args:
-            curvature: By what Q would be multiplied in each case, (B, 1, 1).
-            z_ratio: zeta / z, (B, M, Z + 1).
-            v_ratio: v / mu, (B, M, R + 1).
-        """
+        """What of the members enters the linear system of a step."""
         return ChargedBlocks(self, curvature, z_ratio, v_ratio)
 
     def chosen(self, places: Tensor | slice) -> Self:
-        """The recourse of some of the cases.
-
-        Args:
-            places: Which, (n,) or a slice.
-        """
+        """The recourse of some of the cases."""
         return replace(self, prices=self.prices[places], slopes=self.slopes[places])
 
 
 class ChargedBlocks(MemberBlocks):
-    """Theta and the bordered S of all members at one iterate.
-
-    Args:
-        recourse: The recourse and its charge.
-        curvature: By what Q would be multiplied in each case, (B, 1, 1).
-        z_ratio: zeta / z, (B, M, Z + 1).
-        v_ratio: v / mu, (B, M, R + 1).
-    """
+    """Theta and the bordered S of all members at one iterate."""
 
     def __init__(self, recourse: ChargedRecourse, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> None:
         self.charged, self._theta = recourse, 1 / z_ratio
@@ -542,29 +388,17 @@ class ChargedBlocks(MemberBlocks):
         self.left = v_ratio[..., -1:] + self._theta[..., -1:] + left.clamp(min=0.0)
 
     def theta(self, z: Tensor) -> Tensor:
-        """Theta times the parts of a recourse, (B, M, Z + 1).
-
-        Args:
-            z: (B, M, Z + 1).
-        """
+        """Theta times the parts of a recourse, (B, M, Z + 1)."""
         return self._theta * z
 
     def solve(self, rows: Tensor) -> Tensor:
-        """The inverse of the bordered S times one number a row, (B, M, R + 1).
-
-        Args:
-            rows: (B, M, R + 1).
-        """
+        """The inverse of the bordered S times one number a row, (B, M, R + 1)."""
         own = rows[..., :-1]
         last = (rows[..., -1:] - (self.border * own).sum(-1, keepdim=True)) / self.left
         return torch.cat([self.inner.solve(own) - self.border * last, last], -1)
 
     def on_actions(self, weights: Tensor) -> Tensor:
-        """What the members add to the curvature of the action and its threshold, (B, A + 1, A + 1).
-
-        Args:
-            weights: w, what each member weighs, (B, M).
-        """
+        """What the members add to the curvature of the action and its threshold, (B, A + 1, A + 1)."""
         inner = torch.nn.functional.pad(self.inner.on_actions(weights), (0, 1, 0, 1))
         moves = self.border @ self.charged.alone.T + self.charged.slopes
         moves = torch.cat([moves, -torch.ones_like(moves[..., :1])], -1)  # (B, M, A + 1)

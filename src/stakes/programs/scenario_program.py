@@ -20,11 +20,7 @@ _ROUNDING = 1e-9  # of the largest number of a matrix
 
 
 def require_meaning(numbers: Mapping[str, Tensor | None]) -> None:
-    """Raise where a number would be passed over or give a wrong action; on an accelerator nothing is looked at.
-
-    Args:
-        numbers: W, and Q, P, g, lower and upper where there are such, by these names; see `stakes.ScenarioProgram`.
-    """
+    """Raise where a number would be passed over or give a wrong action; on an accelerator nothing is looked at."""
     diagonal = numbers["W"]
     if diagonal is None or diagonal.device.type != "cpu":
         return
@@ -42,11 +38,7 @@ def require_meaning(numbers: Mapping[str, Tensor | None]) -> None:
 
 
 def warn_of_parameters(numbers: Mapping[str, object]) -> None:
-    """Say so where a number of a cost has a gradient: solved actions are differentiable in the members alone.
-
-    Args:
-        numbers: The numbers by name; what is no tensor is passed over.
-    """
+    """Say so where a number of a cost has a gradient: solved actions are differentiable in the members alone."""
     names = [name for name, value in numbers.items() if isinstance(value, Tensor) and value.requires_grad]
     if names:
         warnings.warn(
@@ -78,16 +70,10 @@ _MET = 1e-9  # a row that asks for less than that, of what it is made of, is met
 
 
 class SolvedProgram(NamedTuple):
-    """The best actions of a batch of cases (...).
-
-    Attributes:
-        action: The best action, (..., A), or (n, A) of some cases, in double precision, with its gradient by the
-            members where one was asked for.
-        solution: All that the solver says, with the cases in one axis (B,).
-    """
+    """The best actions of a batch of cases (...)."""
 
     action: Tensor
-    solution: ProgramSolution
+    solution: ProgramSolution  # all that the solver says, with the cases in one axis (B,)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,27 +28,15 @@ from stakes.programs.vector_cost import (
 
 
 class BudgetedAction(NamedTuple):
-    """The best actions of B cases, and the proof of it.
+    """The best actions of B cases, and the proof of it."""
 
-    Attributes:
-        action: (B, A), differentiable in the members.
-        gap: By how much another action could cost less at most, (B,).
-        residual: By how much the budget, or the condition of a minimum, is violated, in units of the case, (B,).
-    """
-
-    action: Tensor
-    gap: Tensor
-    residual: Tensor
+    action: Tensor  # (B, A), differentiable in the members
+    gap: Tensor  # by how much another action could cost less at most, (B,)
+    residual: Tensor  # by how much the budget, or the condition of a minimum, is violated, in units of the case, (B,)
 
 
 def budgeted_action(costs: PartCosts, samples: Tensor, budget: Tensor) -> BudgetedAction:
-    """The best action of each case whose budget is less than the parts alone would take; others have none.
-
-    Args:
-        costs: The costs of the parts, (B, A).
-        samples: The members (B, M, A) that they were made from.
-        budget: What there is to spend, (B, 1).
-    """
+    """The best action of each case whose budget is less than the parts alone would take; others have none."""
     saved = costs.prices[..., None] * (1 - costs.below[..., :-1]) - costs.long[..., None]  # (B, A, M), falling
     ends = pad(costs.members.clamp(min=0.0), (1, 0))  # of the stretches, (B, A, M + 1)
     worth = _worth(saved.flatten(1), ends.diff(dim=-1).flatten(1), budget)  # of the last unit, (B, 1)
@@ -87,27 +75,15 @@ def _allocation_proof(costs: PartCosts, action: Tensor, budget: Tensor, worth: T
 
 
 class RampedAction(NamedTuple):
-    """The best actions of B cases, and the proof of it.
+    """The best actions of B cases, and the proof of it."""
 
-    Attributes:
-        parts: The actions and what they move with.
-        gap: By how much another action could cost less at most, (B,).
-        residual: By how much a limit, or the condition of a minimum, is violated, in units of the case, (B,).
-    """
-
-    parts: PartAction
-    gap: Tensor
-    residual: Tensor
+    parts: PartAction  # the actions and what they move with
+    gap: Tensor  # by how much another action could cost less at most, (B,)
+    residual: Tensor  # by how much a limit, or the condition of a minimum, is violated, in units of the case, (B,)
 
 
 def ramped_action(costs: PartCosts, free: Tensor, ramp: Tensor) -> RampedAction:
-    """The best action of each case.
-
-    Args:
-        costs: The costs of the parts, (B, A).
-        free: The best actions without the limit, (B, A).
-        ramp: By how much neighbours may differ, (B, 1).
-    """
+    """The best action of each case."""
     # No best action leaves the free ones; numbers far beyond them, such as a bound in place of none, would cost digits.
     ends = torch.cat([free, costs.mean], -1)
     spread = ends.amax(-1, keepdim=True) - ends.amin(-1, keepdim=True) + ramp
@@ -338,28 +314,17 @@ def _prices(slopes: SlopeRange, highest: Tensor) -> Tensor:
 
 
 class FreeAction(NamedTuple):
-    """The best action without the limits that join its parts.
+    """The best action without the limits that join its parts."""
 
-    Attributes:
-        action: Part by part, (..., A), differentiable in the members.
-        allowed: Whether it meets these limits, so that it is the best action, (...), bool.
-    """
-
-    action: Tensor
-    allowed: Tensor
+    action: Tensor  # part by part, (..., A), differentiable in the members
+    allowed: Tensor  # whether it meets these limits, so that it is the best action, (...), bool
 
 
 class JoinedAction(NamedTuple):
-    """The best action with all limits.
+    """The best action with all limits."""
 
-    Attributes:
-        action: (..., A), in double precision, differentiable in the members.
-        gap: By how much another action could cost less at most, in the cost's unit, (...).
-        residual: How far it is from meeting all limits and the conditions of a minimum, in units of the case, (...).
-    """
-
-    action: Tensor
-    gap: Tensor
+    action: Tensor  # (..., A), in double precision, differentiable in the members
+    gap: Tensor  # by how much another action could cost less at most, in the cost's unit, (...)
     residual: Tensor
 
 
@@ -662,12 +627,7 @@ def _require_prices(short: Parameter, long: Parameter) -> None:
 
 
 def require_not_negative(name: str, value: Parameter) -> None:
-    """Raise if a parameter of a cost is negative anywhere, or no finite number.
-
-    Args:
-        name: What the message calls it.
-        value: What came.
-    """
+    """Raise if a parameter of a cost is negative anywhere, or no finite number."""
     require_finite(name, value, CostError)
     if known_false(torch.as_tensor(value) >= 0):
         raise CostError(f"{name} must not be negative, got {float(torch.as_tensor(value).min()):g}")

@@ -19,11 +19,7 @@ class NamedLimits(ProgramCost, Protocol):
     """A program that has a name for each of its limits G a <= g."""
 
     def limit_names(self, outcomes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """For each limit the parameter that it is of, and where it holds, such as ("ramp", "h01 to h02, up").
-
-        Args:
-            outcomes: The names of the D outcomes.
-        """
+        """For each limit the parameter that it is of, and where it holds, such as ("ramp", "h01 to h02, up")."""
         ...
 
 

@@ -49,25 +49,12 @@ class BatteryRecourse(Recourse):
         return 40 * self.hours
 
     def blocks(self, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> "BatteryBlocks":
-        """What of the members enters the linear system of a step.
-
-        Args:
-            curvature: By what Q is multiplied in each case, (B, 1, 1).
-            z_ratio: zeta / z, (B, M, 3 T).
-            v_ratio: v / mu, (B, M, 5 T).
-        """
+        """What of the members enters the linear system of a step."""
         return BatteryBlocks(self, curvature, z_ratio, v_ratio)
 
 
 class BatteryBlocks(MemberBlocks):
-    """Theta and S of all members at one iterate, S by its recursion.
-
-    Args:
-        recourse: The matrices that members share.
-        curvature: By what Q is multiplied in each case, (B, 1, 1).
-        z_ratio: zeta / z, (B, M, 3 T).
-        v_ratio: v / mu, (B, M, 5 T).
-    """
+    """Theta and S of all members at one iterate, S by its recursion."""
 
     def __init__(self, recourse: BatteryRecourse, curvature: Tensor, z_ratio: Tensor, v_ratio: Tensor) -> None:
         self.recourse, self.hours, self.efficiency = recourse, recourse.hours, recourse.efficiency
@@ -89,11 +76,7 @@ class BatteryBlocks(MemberBlocks):
         self.P, self.alpha = self._riccati()
 
     def solve(self, rows: Tensor) -> Tensor:
-        """S^-1 times one number a row, (B, M, 5 T).
-
-        Args:
-            rows: (B, M, 5 T).
-        """
+        """S^-1 times one number a row, (B, M, 5 T)."""
         balance, least, most, charge, discharge = rows.split(self.hours, -1)
         charged, discharged = self.charge_held * charge, self.discharge_held * discharge
         asked = balance - charged + discharged
@@ -118,9 +101,6 @@ class BatteryBlocks(MemberBlocks):
         Of S^-1 only the rows of the balance count, diag(1 / balance) + k M k with k = moved / balance and M the
         inverse of a matrix of three diagonals: M_ss = 1 / (w_s + 1 / P_s + F_{s-1}), with F what P is, from the other
         side, and M_ts = M_{t-1,s} alpha_t P_t / P_{t-1} for t > s.
-
-        Args:
-            weights: w, what each member weighs, (B, M).
         """
         share = _by_hour(self.moved / self.balance)
         before, row, rows = torch.zeros_like(self.w[0]), torch.zeros_like(self.moved), []

@@ -25,12 +25,7 @@ class ProgramCost(Cost, Protocol):
     """A cost whose best action is that of a scenario program."""
 
     def program(self, outcomes: int, device: torch.device | None = None) -> ScenarioProgram:
-        """The matrices of the program.
-
-        Args:
-            outcomes: How many outcomes a case has.
-            device: Where the numbers are; None for the CPU.
-        """
+        """The matrices of the program."""
         ...
 
 
@@ -39,21 +34,11 @@ class PartlyFree(ProgramCost, Protocol):
     """A program whose parts are free of each other but for some limits, and that is solved exactly without a solver."""
 
     def free_action(self, samples: Tensor, weights: Tensor | None = None) -> FreeAction:
-        """The best action without these limits.
-
-        Args:
-            samples: Members (..., M, D).
-            weights: What each member weighs, (..., M); None where all count alike.
-        """
+        """The best action without these limits."""
         ...
 
     def joined_action(self, samples: Tensor, weights: Tensor | None = None) -> JoinedAction:
-        """The best action with these limits.
-
-        Args:
-            samples: Members (..., M, D).
-            weights: What each member weighs, (..., M); None where all count alike.
-        """
+        """The best action with these limits."""
         ...
 
 
@@ -62,22 +47,12 @@ class NamedParts(Cost, Protocol):
     """A decision whose actions have other parts than one for each outcome."""
 
     def part_names(self, outcomes: Sequence[str]) -> tuple[str, ...]:
-        """What the A parts are called.
-
-        Args:
-            outcomes: The names of the D outcomes.
-        """
+        """What the A parts are called."""
         ...
 
 
 def part_names(cost: Cost, outcomes: Sequence[str], parts: int) -> tuple[str, ...]:
-    """What the parts of an action are called: as the outcomes are, where there is one for each of them.
-
-    Args:
-        cost: The decision.
-        outcomes: The names of the D outcomes.
-        parts: A, how many parts an action has; a single one is called "action".
-    """
+    """What the parts of an action are called: as the outcomes are, where there is one for each of them."""
     if parts == 1:
         return ("action",)
     if isinstance(cost, NamedParts):
@@ -86,25 +61,13 @@ def part_names(cost: Cost, outcomes: Sequence[str], parts: int) -> tuple[str, ..
 
 
 def has_part_of_each(cost: Cost, outcomes: int, parts: int) -> bool:
-    """Whether an action has one part for each outcome, in their order.
-
-    Args:
-        cost: The decision.
-        outcomes: How many outcomes a case has.
-        parts: How many parts an action has, more than one.
-    """
+    """Whether an action has one part for each outcome, in their order."""
     names = tuple(map(str, range(outcomes)))
     return parts == outcomes and part_names(cost, names, parts) == names
 
 
 def action_parts(cost: Cost, outcomes: int) -> int:
-    """How many parts an action has, but for those that only the charge needs.
-
-    Args:
-        cost: The decision; a function of an action with many parts knows them, and one that averts risk has those of
-            its plain cost.
-        outcomes: How many outcomes a case has.
-    """
+    """How many parts an action has, but for those that only the charge needs."""
     if isinstance(cost, ProgramCost):
         return cost.program(outcomes).parts
     if not isinstance(cost, PartsCost):
@@ -116,12 +79,8 @@ def action_parts(cost: Cost, outcomes: int) -> int:
 
 
 def action_unit(cost: Cost, samples: Tensor, weights: Tensor | None = None) -> Tensor | None:
-    """How large an action is that matters in each case, (...): what is small beside it is nothing; None for one number.
-
-    Args:
-        cost: The decision; one that averts risk, or comes from a user's file, has the unit of the cost inside.
-        samples: Members (..., M, D).
-        weights: What each member weighs, (..., M); None where all count alike.
+    """How large an action is that matters in each case, (...): what is small beside it is nothing; None
+    for one number.
     """
     if isinstance(cost, ProgramCost):
         return cost.program(samples.shape[-1], samples.device).unit(samples, weights)
@@ -130,40 +89,22 @@ def action_unit(cost: Cost, samples: Tensor, weights: Tensor | None = None) -> T
 
 
 def left_to_python(cost: Cost) -> bool:
-    """Whether code that is being compiled must leave a decision alone: one with many parts has solvers of its own.
-
-    Args:
-        cost: The decision.
-    """
+    """Whether code that is being compiled must leave a decision alone: one with many parts has solvers of its own."""
     many = hasattr(cost, "program") or hasattr(cost, "find_action")  # compiled code does not know protocols
     return many and torch.compiler.is_compiling()
 
 
 class ProgramAction(NamedTuple):
-    """The best action of each case (...), and what is known of it.
-
-    Attributes:
-        action: The action, (..., A), in double precision, differentiable in the members where that was asked for.
-        gap: By how much another action could cost less at most, in the cost's unit, (...).
-        residual: How far it is from meeting all limits and the conditions of a minimum, in units of the case, (...).
-        solved: Whether gap and residual are small, (...), bool.
-        interior: Whether no limit of the action binds, (...), bool; False where actions are differentiable: a training
-            step has no use for it, and no time.
-        curvature: The least of the action's own cost in any direction, (...); likewise NaN.
-        infeasible: Whether it is proven that no action meets all limits, (...), bool.
-        unbounded: Whether it is proven that the cost has no lower bound, (...), bool.
-        objective: What action and recourse are expected to cost by the program, (...); None where no program was
-            solved.
-    """
+    """The best action of each case (...), and what is known of it."""
 
     action: Tensor
-    gap: Tensor
+    gap: Tensor  # by how much another action could cost less at most, in the cost's unit, (...)
     residual: Tensor
-    solved: Tensor
+    solved: Tensor  # whether gap and residual are small, (...), bool
     interior: Tensor
-    curvature: Tensor
-    infeasible: Tensor
-    unbounded: Tensor
+    curvature: Tensor  # the least of the action's own cost in any direction, (...); likewise NaN
+    infeasible: Tensor  # whether it is proven that no action meets all limits, (...), bool
+    unbounded: Tensor  # whether it is proven that the cost has no lower bound, (...), bool
     objective: Tensor | None = None
 
 
@@ -174,14 +115,7 @@ class PartsCost(Cost, Protocol):
     def find_action(
         self, samples: Tensor, weights: Tensor | None, solver: object = None, *, gradient: bool = False
     ) -> ProgramAction:
-        """The best action of each forecast.
-
-        Args:
-            samples: Members (..., M, D).
-            weights: What each member weighs, (..., M); None where all count alike.
-            solver: How it is found; None for the cost's own way.
-            gradient: Whether actions are to be differentiable in the members.
-        """
+        """The best action of each forecast."""
         ...
 
 
@@ -193,15 +127,7 @@ def parts_action(
     *,
     gradient: bool = False,
 ) -> ProgramAction:
-    """The best action of each forecast for a decision with many parts.
-
-    Args:
-        cost: The decision.
-        samples: Members (..., M, D).
-        weights: What each member weighs, (..., M); None where all count alike.
-        solver: How it is found; None for the default way.
-        gradient: Whether actions are to be differentiable in the members.
-    """
+    """The best action of each forecast for a decision with many parts."""
     if isinstance(cost, PartsCost):
         return cost.find_action(samples, weights, solver, gradient=gradient)
     return program_action(cost, samples, weights, solver, gradient=gradient)
@@ -210,15 +136,7 @@ def parts_action(
 def program_action(
     cost: ProgramCost, samples: Tensor, weights: Tensor | None, solver: object = None, *, gradient: bool = False
 ) -> ProgramAction:
-    """The best action of each forecast.
-
-    Args:
-        cost: The decision.
-        samples: Members (..., M, D).
-        weights: What each member weighs, (..., M); None where all count alike.
-        solver: An `InteriorPoint`; None for the default one.
-        gradient: Whether actions are to be differentiable in the members.
-    """
+    """The best action of each forecast."""
     if solver is not None and not isinstance(solver, InteriorPoint):
         raise SettingError(f"solver must be an InteriorPoint for a decision with many parts, got {solver!r}")
     program = cost.program(samples.shape[-1], samples.device)
@@ -323,16 +241,7 @@ def is_interior(
     gradient: bool,
     places: Tensor | None = None,
 ) -> Tensor:
-    """Whether no limit of an action binds, (...), or (n,) of some cases.
-
-    Args:
-        program: The decision.
-        action: Actions (..., A) of all cases, or (n, A) of some.
-        samples: Members (..., M, D) of all cases.
-        weights: What each of them weighs, (..., M); None where all count alike.
-        gradient: Whether actions are to be differentiable, as in training: it is False then.
-        places: Of which cases, (n,), counted in one axis; None for all.
-    """
+    """Whether no limit of an action binds, (...), or (n,) of some cases."""
     if gradient:
         return torch.zeros_like(action[..., 0], dtype=torch.bool)
     return program.slack(action, samples, weights, places) > BINDS
@@ -341,14 +250,7 @@ def is_interior(
 def least_curvature(
     program: ScenarioProgram, cases: torch.Size, gradient: bool, places: Tensor | None = None
 ) -> Tensor:
-    """The least curvature of the action's own cost in any direction, (...), or (n,) of some cases.
-
-    Args:
-        program: The decision.
-        cases: The shape (...) of all cases.
-        gradient: Whether actions are to be differentiable, as in training: it is NaN then.
-        places: Of which cases, (n,), counted in one axis; None for all.
-    """
+    """The least curvature of the action's own cost in any direction, (...), or (n,) of some cases."""
     least = program.T.new_full((), torch.nan) if gradient else program.least_curvature
     return least.expand(cases) if places is None else least.expand(cases).flatten()[places]
 

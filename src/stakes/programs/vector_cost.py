@@ -17,67 +17,37 @@ ROUNDING = 1e-12  # the rounding of an action or a slope, as a share of the case
 
 
 class PartAction(NamedTuple):
-    """An action of every part, and what it moves with.
+    """An action of every part, and what it moves with."""
 
-    Attributes:
-        action: (B, A), without gradient.
-        held_by: The member that it stays at: its place among all the A * M members of a case in order; `BETWEEN`
-            where it lies between members and moves with their mean, `AT_BOUND` where it does not move, (B, A).
-        leader: The part whose `held_by` says so for this one; parts with one leader move together, (B, A).
-    """
-
-    action: Tensor
+    action: Tensor  # (B, A), without gradient
     held_by: Tensor
-    leader: Tensor
+    leader: Tensor  # the part whose `held_by` says so for this one; parts with one leader move together, (B, A)
 
 
 class SlopeRange(NamedTuple):
-    """The slopes of a part's cost near an action, each (B, A).
+    """The slopes of a part's cost near an action, each (B, A)."""
 
-    Attributes:
-        least: That just below it.
-        most: That just above it.
-    """
-
-    least: Tensor
-    most: Tensor
+    least: Tensor  # that just below it
+    most: Tensor  # that just above it
 
 
 @dataclass(frozen=True, eq=False)
 class PartCosts:
-    """B cases with A parts each, in double precision and without gradient.
+    """B cases with A parts each, in double precision and without gradient."""
 
-    Attributes:
-        members: In ascending order, (B, A, M).
-        below: What the members before each place weigh, of 1 in all, (B, A, M + 1), or 1 in place of B and A.
-        mean: Of the members, (B, A).
-        short: What a missing unit costs, (B, A).
-        long: What a unit too many costs, (B, A).
-        quadratic: What the square of the difference costs, twice, (B, A).
-        lower: What a part does not fall below, (B, A).
-        upper: What a part does not exceed, (B, A), infinite where there is no such bound.
-        weights: What each member weighs, (B, M), in the order in which they came; None where all count alike.
-    """
-
-    members: Tensor
-    below: Tensor
-    mean: Tensor
-    short: Tensor
-    long: Tensor
-    quadratic: Tensor
-    lower: Tensor
-    upper: Tensor
+    members: Tensor  # in ascending order, (B, A, M)
+    below: Tensor  # what the members before each place weigh, of 1 in all, (B, A, M + 1), or 1 in place of B and A
+    mean: Tensor  # of the members, (B, A)
+    short: Tensor  # what a missing unit costs, (B, A)
+    long: Tensor  # what a unit too many costs, (B, A)
+    quadratic: Tensor  # what the square of the difference costs, twice, (B, A)
+    lower: Tensor  # what a part does not fall below, (B, A)
+    upper: Tensor  # what a part does not exceed, (B, A), infinite where there is no such bound
     weights: Tensor | None = None
 
     @classmethod
     def of(cls, cost: object, samples: Tensor, weights: Tensor | None) -> "PartCosts":
-        """The costs of the parts of each case, cases in one axis.
-
-        Args:
-            cost: A cost with the parameters short, long, lower, upper and, where it has squares, quadratic.
-            samples: Members (..., M, A).
-            weights: What each member weighs, (..., M); None where all count alike.
-        """
+        """The costs of the parts of each case, cases in one axis."""
         *cases, count, parts = samples.shape
         flat = samples.detach().double().reshape(-1, count, parts)
         values, shares = flat.mT.contiguous(), relative_weights(weights, samples)
@@ -105,11 +75,7 @@ class PartCosts:
         return cls(members, below, mean, **named, weights=None if shares is None else each)
 
     def rows(self, places: Tensor | slice) -> "PartCosts":
-        """Some of the cases.
-
-        Args:
-            places: Which, (n,) or a slice.
-        """
+        """Some of the cases."""
         names = ("members", "mean", "short", "long", "quadratic", "lower", "upper")
         below = self.below if len(self.below) == 1 else self.below[places]
         weights = None if self.weights is None else self.weights[places]
@@ -140,12 +106,7 @@ class PartCosts:
         return PartAction(within, held_by, own)
 
     def slopes(self, action: Tensor, reach: Tensor) -> SlopeRange:
-        """The slopes of each part's cost within some distance of an action, bounds apart.
-
-        Args:
-            action: (B, A).
-            reach: How far from it, (B, 1).
-        """
+        """The slopes of each part's cost within some distance of an action, bounds apart."""
         least, most = (self._slope(action - reach, strictly=True), self._slope(action + reach, strictly=False))
         return SlopeRange(least, most)
 
@@ -156,13 +117,7 @@ class PartCosts:
         return self.long - self.prices * (1 - below) + self.quadratic * (action - self.mean)
 
     def with_gradient(self, best: PartAction, samples: Tensor, weights: Tensor | None) -> Tensor:
-        """The actions (B, A) with their gradient by the members: each moves with what holds its leader.
-
-        Args:
-            best: The actions.
-            samples: The members (B, M, A) that the costs were made from.
-            weights: What each member weighs, (B, M); None where all count alike.
-        """
+        """The actions (B, A) with their gradient by the members: each moves with what holds its leader."""
         leader, held_by = best.leader, best.held_by.gather(-1, best.leader)
         mean = samples.mean(1) if weights is None else (weights[..., None] * samples).sum(1) / weights.sum(-1)[:, None]
         curved = self.quadratic.detach()
@@ -174,12 +129,7 @@ class PartCosts:
         return best.action + (moving - moving.detach())
 
     def members_at(self, place: Tensor, samples: Tensor) -> Tensor:
-        """The members at some places among all the A * M members of a case in order, with their gradient, (B, A).
-
-        Args:
-            place: The places, (B, A).
-            samples: The members (B, M, A) that the costs were made from.
-        """
+        """The members at some places among all the A * M members of a case in order, with their gradient, (B, A)."""
         count, parts = samples.shape[1:]
         part, value = place // count, self.members.flatten(1).gather(-1, place)
         column = samples.detach().double().gather(-1, part[:, None].expand(-1, count, -1))  # (B, M, A)
@@ -189,11 +139,7 @@ class PartCosts:
 
 
 def take_lists(cost: object) -> None:
-    """Hold the numbers of a cost that came as lists or arrays as tensors, in double precision, as many of each.
-
-    Args:
-        cost: A dataclass of parameters that is being made.
-    """
+    """Hold the numbers of a cost that came as lists or arrays as tensors, in double precision, as many of each."""
     for name, value in vars(cost).items():
         if isinstance(value, np.number):
             object.__setattr__(cost, name, value.item())
@@ -210,14 +156,7 @@ def take_lists(cost: object) -> None:
 
 
 def parameter_parts(cost: object, name: str, parts: int, device: torch.device | None) -> Tensor:
-    """A parameter of a cost as one number a part, (..., A), in double precision.
-
-    Args:
-        cost: The cost.
-        name: The parameter, a number, or a tensor whose last axis is A or 1.
-        parts: A.
-        device: Where the numbers are to be; None for the CPU.
-    """
+    """A parameter of a cost as one number a part, (..., A), in double precision."""
     value = getattr(cost, name)
     if not isinstance(value, Tensor):  # made where it is needed: a captured step may copy nothing there
         return torch.full((parts,), value, dtype=torch.float64, device=device)
@@ -233,13 +172,7 @@ def parameter_parts(cost: object, name: str, parts: int, device: torch.device | 
 def redone(
     allowed: Tensor, alone: tuple[Tensor, ...], solve: Callable[[Tensor | None], tuple[Tensor, ...]]
 ) -> tuple[Tensor, ...]:
-    """What was found without limits, with all cases solved that break them.
-
-    Args:
-        allowed: Which cases break none, (B,), bool.
-        alone: What was found, (B, ...) each.
-        solve: The same with the limits, of some places (n,), or of all cases for None.
-    """
+    """What was found without limits, with all cases solved that break them."""
     if cheaply_known(allowed.all()):
         return alone
     if cheaply_known(allowed.any()) is None:  # on an accelerator all are solved: nothing waits for the device

@@ -31,16 +31,7 @@ def build_backtest_report(
     settings: Mapping[str, Any],
     provenance: Mapping[str, str],
 ) -> Report:
-    """Everything on one page, the answer first.
-
-    Args:
-        table: One row per origin and a last one for all, as `stakes.workflows.backtest` makes it.
-        sentences: What all origins say together.
-        rivals: What the decisions are compared with: how its columns begin, and what it is called.
-        unit: The unit of the cost; empty where it has none.
-        settings: The settings of the fits, nested by name.
-        provenance: What the backtest was made with and from, by name.
-    """
+    """Everything on one page, the answer first."""
     overall, origins = table.iloc[-1], table.iloc[:-1]
     compared = {name: words for name, words in rivals.items() if overall.get(f"{name}_cases")}
     differing = {name: words for name, words in compared.items() if origins[f"{name}_change"].any()}

@@ -28,32 +28,19 @@ Floats = NDArray[np.float64]
 
 
 class WayToDecide(NamedTuple):
-    """A way to decide, and what it cost.
+    """A way to decide, and what it cost."""
 
-    Attributes:
-        name: What it is called in a table.
-        short: What it is called in a figure.
-        cost: What it cost in each case, (N,); NaN where its action is not known.
-    """
-
-    name: str
-    short: str
-    cost: Floats
+    name: str  # what it is called in a table
+    short: str  # what it is called in a figure
+    cost: Floats  # what it cost in each case, (N,); NaN where its action is not known
 
 
 class JudgedWays(ABC):
-    """A forecast that was taken, judged on test cases beside other ways to decide.
+    """A forecast that was taken, judged on test cases beside other ways to decide."""
 
-    Attributes:
-        cost: What a decision costs.
-        cost_spec: The same as it was written; None for a cost given in Python.
-        settings: The settings of what is reported, nested by name.
-        judged_parts: What is shown of decisions with many parts; None where they are about one number.
-    """
-
-    cost: Cost
-    cost_spec: CostSpec | None
-    settings: Mapping[str, Any]
+    cost: Cost  # what a decision costs
+    cost_spec: CostSpec | None  # the same as it was written; None for a cost given in Python
+    settings: Mapping[str, Any]  # the settings of what is reported, nested by name
     judged_parts: JudgedParts | None
 
     @property
@@ -157,38 +144,21 @@ _LOW, _HIGH = 0.1, 0.9  # quantiles of the forecast
 
 @dataclass(frozen=True, eq=False)
 class JudgedFit(JudgedWays):
-    """All that the report of a fit tells of: its forecast judged on held-out test cases, and what it came from.
-
-    Attributes:
-        study: The test cases in time order, with the weights 0 and the one that was taken, or 0 alone, and one
-            parameter, group and seed.
-        cost: What a decision costs.
-        cost_spec: The same as it was written; None for a cost given in Python.
-        frontier: How the weight was chosen; None where it was given.
-        headroom: What a policy trained on the cost alone gains; None where none was trained.
-        quality: What the table of the fit was like; None where there was none.
-        settings: The settings of the fit, nested by name.
-        provenance: What the fit was made with and from, by name.
-        outcomes: Some of the training outcomes, (N, D).
-        ladder: How the forecast was chosen rung by rung, each judged on the test cases too; None where it was not.
-        judged_parts: What is shown of decisions with many parts; None where they are about one number.
-        by_parameter: What it is worth at some values of the cost's range; none where the cost has no range.
-        leaks: A sentence for each outcome that features reproduce almost exactly.
-    """
+    """All that the report of a fit tells of: its forecast judged on held-out test cases, and what it came from."""
 
     study: Study
-    cost: Cost
-    cost_spec: CostSpec | None
-    frontier: Frontier | None
-    headroom: Headroom | None
-    quality: DataQuality | None
-    settings: Mapping[str, Any]
-    provenance: Mapping[str, str]
-    outcomes: Floats
+    cost: Cost  # what a decision costs
+    cost_spec: CostSpec | None  # the same as it was written; None for a cost given in Python
+    frontier: Frontier | None  # how the weight was chosen; None where it was given
+    headroom: Headroom | None  # what a policy trained on the cost alone gains; None where none was trained
+    quality: DataQuality | None  # what the table of the fit was like; None where there was none
+    settings: Mapping[str, Any]  # the settings of the fit, nested by name
+    provenance: Mapping[str, str]  # what the fit was made with and from, by name
+    outcomes: Floats  # some of the training outcomes, (N, D)
     ladder: Ladder | None = None
     judged_parts: JudgedParts | None = None
     by_parameter: tuple[WorthAtValue, ...] = ()
-    leaks: tuple[str, ...] = ()
+    leaks: tuple[str, ...] = ()  # a sentence for each outcome that features reproduce almost exactly
 
     @classmethod
     def from_about(
@@ -337,42 +307,25 @@ _YEAR = np.timedelta64(31_557_600, "s")
 
 
 class YearlyCases(NamedTuple):
-    """How many cases a year has.
+    """How many cases a year has."""
 
-    Attributes:
-        cases: How many, if all of it were like the test cases.
-        whole: Whether the test cases span a year, and so all its seasons.
-    """
-
-    cases: float
-    whole: bool
+    cases: float  # how many, if all of it were like the test cases
+    whole: bool  # whether the test cases span a year, and so all its seasons
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedRecalibration(JudgedWays):
-    """All that the report of a recalibration tells of.
+    """All that the report of a recalibration tells of."""
 
-    Attributes:
-        judged: The test cases in the order of time.
-        ladder: How the correction was chosen rung by rung, each judged on the test cases too.
-        form: Whether the forecast came as members, quantiles or points.
-        targets: The names of the outcomes.
-        cost: What a decision costs.
-        cost_spec: The same as it was written; None for a cost given in Python.
-        settings: The settings of the recalibration, nested by name.
-        provenance: What it was made with and from, by name.
-        notes: What the user was told of the past cases.
-    """
-
-    judged: JudgedCorrection
-    ladder: Ladder
-    form: Literal["members", "quantiles", "points"]
-    targets: tuple[str, ...]
-    cost: Cost
-    cost_spec: CostSpec | None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    provenance: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    judged: JudgedCorrection  # the test cases in the order of time
+    ladder: Ladder  # how the correction was chosen rung by rung, each judged on the test cases too
+    form: Literal["members", "quantiles", "points"]  # whether the forecast came as members, quantiles or points
+    targets: tuple[str, ...]  # the names of the outcomes
+    cost: Cost  # what a decision costs
+    cost_spec: CostSpec | None  # the same as it was written; None for a cost given in Python
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the settings of the recalibration, nested by name
+    provenance: Mapping[str, str] = field(default_factory=dict)  # what it was made with and from, by name
+    notes: tuple[str, ...] = ()  # what the user was told of the past cases
 
     @property
     def judged_parts(self) -> JudgedParts | None:  # type: ignore[override]

@@ -69,11 +69,7 @@ class NumberFormatter(Formatter):
 
 
 def to_svg(figure: Figure) -> str:
-    """The figure as SVG text, the same every time; numbers on its axes are written by `NumberFormatter`.
-
-    Args:
-        figure: The figure; its formatters are changed.
-    """
+    """The figure as SVG text, the same every time; numbers on its axes are written by `NumberFormatter`."""
     for axis in (each for axes in figure.axes for each in (axes.xaxis, axes.yaxis)):
         if type(axis.get_major_formatter()) is ScalarFormatter:
             axis.set_major_formatter(NumberFormatter())
@@ -84,25 +80,13 @@ def to_svg(figure: Figure) -> str:
 
 
 def weight_colours(weights: Sequence[float] | NDArray[np.float64]) -> list[Any]:
-    """A colour for each decision weight, dark for low ones, along a perceptually uniform map.
-
-    Args:
-        weights: The weights in increasing order.
-    """
+    """A colour for each decision weight, dark for low ones, along a perceptually uniform map."""
     places = np.linspace(0.0, 0.85, max(2, len(weights)))
     return [mpl.colormaps["viridis"](place) for place in places[: len(weights)]]
 
 
 def band(axes: Axes, places: ArrayLike, low: ArrayLike, high: ArrayLike, colour: Any) -> None:
-    """The space between two curves, faint.
-
-    Args:
-        axes: Where it is drawn.
-        places: Places on the horizontal axis, (K,).
-        low: The lower curve, (K,).
-        high: The upper curve, (K,).
-        colour: Its colour.
-    """
+    """The space between two curves, faint."""
     axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
@@ -110,14 +94,7 @@ Floats = NDArray[np.float64]
 
 
 def binned_means(resampling: Resampling, key: Floats, values: Sequence[Floats], bins: int) -> list[list[Sampled]]:
-    """The means of each of some values within bins of a key, from its lowest to its highest.
-
-    Args:
-        resampling: How sure one can be of means over the cases.
-        key: What the bins go by, (N,).
-        values: What is averaged, (N,) each.
-        bins: How many bins there are.
-    """
+    """The means of each of some values within bins of a key, from its lowest to its highest."""
     place = np.argsort(np.argsort(key, kind="stable")) * bins // len(key)
     parts = np.stack([np.where(place == each, value, np.nan) for value in values for each in range(bins)])
     means = resampling.means(parts[:, None, None])
@@ -128,14 +105,7 @@ _THIN = 0.9
 
 
 def error_bars(axes: Axes, places: Any, intervals: Sequence[Difference], **look: Any) -> None:
-    """Means joined by a line, bars for their intervals, marks filled where an interval leaves out zero.
-
-    Args:
-        axes: Where it is drawn.
-        places: Where the means stand on the horizontal axis, (K,).
-        intervals: The K means with their intervals.
-        look: How lines and marks look, as matplotlib's `errorbar` takes it; `color` must be given.
-    """
+    """Means joined by a line, bars for their intervals, marks filled where an interval leaves out zero."""
     mean = np.array([each.mean for each in intervals])
     colour, marker = look["color"], look.pop("marker", "o")
     axes.errorbar(places, mean, reach(intervals), linewidth=_THIN, marker=marker, markerfacecolor="white", **look)
@@ -147,34 +117,19 @@ def error_bars(axes: Axes, places: Any, intervals: Sequence[Difference], **look:
 
 
 def reach(intervals: Sequence[Difference]) -> NDArray[np.float64]:
-    """How far the intervals reach below and above their means, (2, K); not below zero, whatever the rounding.
-
-    Args:
-        intervals: The K means with their intervals.
-    """
+    """How far the intervals reach below and above their means, (2, K); not below zero, whatever the rounding."""
     mean, low, high = np.array(intervals, dtype=np.float64).reshape(-1, 3).T
     return np.maximum(0.0, [mean - low, high - mean])
 
 
 def crosses(axes: Axes, x: Sequence[Difference], y: Sequence[Difference], **look: Any) -> None:
-    """Marks with the intervals of both their coordinates.
-
-    Args:
-        axes: Where they are drawn.
-        x: The horizontal coordinates, K of them.
-        y: The vertical ones.
-        look: How the marks look, as matplotlib's `errorbar` takes it.
-    """
+    """Marks with the intervals of both their coordinates."""
     places, means = ([each.mean for each in side] for side in (x, y))
     axes.errorbar(places, means, reach(y), reach(x), linestyle="", elinewidth=0.6, markersize=4, **look)
 
 
 def diagonal(axes: Axes) -> None:
-    """Both axes alike, and the dotted line on which they are equal.
-
-    Args:
-        axes: Where all else is drawn already.
-    """
+    """Both axes alike, and the dotted line on which they are equal."""
     ends = (min(axes.get_xlim()[0], axes.get_ylim()[0]), max(axes.get_xlim()[1], axes.get_ylim()[1]))
     axes.plot(ends, ends, color="black", linestyle=":", linewidth=0.9, zorder=1)
     axes.set(xlim=ends, ylim=ends)

@@ -44,14 +44,7 @@ _LITTLE = 1e-3
 
 
 def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) -> Figure:
-    """What a cost rewards: costs by action, the best one, and where the gradient acts.
-
-    Args:
-        cost: The cost.
-        outcomes: A sample of outcomes (N, D) over which it is drawn.
-        unit: The unit of the cost.
-        action_unit: The unit of the action.
-    """
+    """What a cost rewards: costs by action, the best one, and where the gradient acts."""
     if isinstance(cost, ProgramCost | PartsCost):
         raise CostError("of a decision with several parts, or averse to risk, no curve shows what an action costs")
     values = np.asarray(outcomes, dtype=np.float64)
@@ -170,11 +163,7 @@ _POINTS = 300  # of a line that readers can point at
 
 
 def decisions_figure(fit: JudgedWays) -> Figure:
-    """Actions and outcomes of the last cases, of all of them in short, and what was saved as time went by.
-
-    Args:
-        fit: What is reported.
-    """
+    """Actions and outcomes of the last cases, of all of them in short, and what was saved as time went by."""
     table = fit.case_table
     with drawing_style():
         what = "test case" if len(table) == fit.cases else "time"
@@ -346,13 +335,7 @@ _TAKEN = _KINDS["taken"]
 
 
 def ladder_figure(fit: JudgedWays, ladder: Ladder, *, refitted: bool = True) -> Figure:
-    """What each rung costs on the test cases, and how sure its distance from the forecast that was taken is.
-
-    Args:
-        fit: What is reported.
-        ladder: Its ladder, with test cases.
-        refitted: Whether the forecast that was taken was fitted again before the test cases, and has a line of its own.
-    """
+    """What each rung costs on the test cases, and how sure its distance from the forecast that was taken is."""
     rungs = ladder.tested
     parts = [rungs, rungs[1:]] if _dwarfed([rung.cost for rung in rungs]) else [rungs]
     caption = (

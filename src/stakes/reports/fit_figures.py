@@ -34,35 +34,19 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 class CaseGroup(NamedTuple):
-    """Some of the test cases, and what decisions cost in them.
+    """Some of the test cases, and what decisions cost in them."""
 
-    Attributes:
-        kind: What the cases are grouped by: `OBSERVED`, `PREDICTED`, `MONTH` or `HOUR`.
-        name: The name of the group, such as "high", "Jan" or "06:00".
-        place: Where the group stands among those of its kind; the number of the month, the hour of the day.
-        cases: How many cases it holds.
-        weight_0_cost: Their mean cost at weight 0.
-        cost: Their mean cost at the weight that was taken.
-        change: Their paired difference, cost less weight_0_cost.
-
-    """
-
-    kind: str
-    name: str
-    place: int
-    cases: int
-    weight_0_cost: float
-    cost: float
-    change: Difference
+    kind: str  # what the cases are grouped by: `OBSERVED`, `PREDICTED`, `MONTH` or `HOUR`
+    name: str  # the name of the group, such as "high", "Jan" or "06:00"
+    place: int  # where the group stands among those of its kind; the number of the month, the hour of the day
+    cases: int  # how many cases it holds
+    weight_0_cost: float  # their mean cost at weight 0
+    cost: float  # their mean cost at the weight that was taken
+    change: Difference  # their paired difference, cost less weight_0_cost
 
 
 def case_groups(fit: JudgedFit) -> list[CaseGroup]:
-    """All groups that hold a case; times are UTC.
-
-    Args:
-        fit: The fit whose test cases are grouped.
-
-    """
+    """All groups that hold a case; times are UTC."""
     weight_0, taken = (fit.values("cost", weight) for weight in (0.0, fit.weight))
     chosen = [each for each in _masks(fit) if each[-1].any()]
     if not chosen:
@@ -108,12 +92,7 @@ def _of_region(fit: JudgedFit, name: str, by: RegionBy) -> NDArray[np.bool_]:
 
 
 def case_groups_figure(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Figure:
-    """Mean cost, and its change against weight 0, by third of the outcome, month and hour.
-
-    Args:
-        fit: The fit that is reported.
-        groups: Its test cases in groups.
-    """
+    """Mean cost, and its change against weight 0, by third of the outcome, month and hour."""
     with drawing_style():
         panels = [_draw_thirds(fit, [group for group in groups if group.kind in (OBSERVED, PREDICTED)])]
         for kind, name in ((MONTH, "month"), (HOUR, "hour of the day (UTC)")):
@@ -195,11 +174,7 @@ _ROOM, _ROW = 0.7, 0.35  # inches, of bars
 
 
 def money_figure(fit: JudgedWays) -> Figure:
-    """The mean cost of every way to decide, and what others add to that of the first, the plain forecast.
-
-    Args:
-        fit: What is reported.
-    """
+    """The mean cost of every way to decide, and what others add to that of the first, the plain forecast."""
     ways = {way.short: way for way in fit.ways}
     first = fit.ways[0].short
     colours = {first: LOOKS["plain"]["color"], "today": LOOKS["today"]["color"]}
@@ -242,14 +217,7 @@ _CLIMATOLOGY = "Climatology is the one action that was best for the training out
 
 
 def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], base: str = "") -> Figure:
-    """Cost against score by weight, and cost by weight, on the validation cases.
-
-    Args:
-        frontier: What every weight costs and scores.
-        unit: The unit of the cost.
-        settings: The settings of the fit, which stand below the figure.
-        base: What stands in the place of weight 0; empty for weight 0 itself.
-    """
+    """Cost against score by weight, and cost by weight, on the validation cases."""
     rival = base or "weight 0"
     points = [point for point in frontier.points if point.cost_change is not None]
     failed = [f"{point.weight:g}" for point in frontier.points if point.failed]
@@ -287,11 +255,7 @@ def frontier_figure(frontier: Frontier, unit: str, settings: Mapping[str, Any], 
 
 
 def calibration_figure(fit: JudgedFit) -> Figure:
-    """Predicted against realised cost, the gap in bins, the histogram of ranks, and error against spread.
-
-    Args:
-        fit: The fit that is reported.
-    """
+    """Predicted against realised cost, the gap in bins, the histogram of ranks, and error against spread."""
     unit = fit.unit
     with drawing_style():
         reliability, (above,) = new_panel(height=3.0)

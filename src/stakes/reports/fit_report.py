@@ -56,21 +56,12 @@ def targets_text(names: Sequence[str], what: str = "target") -> str:
 
     >>> targets_text(["north", "south"]), targets_text([f"farm {place}" for place in range(60)], "site")
     ('north, south', '60 sites')
-
-    Args:
-        names: The names of all.
-        what: What one of them is called.
     """
     return count_text(len(names), what) if len(names) > _MOST_NAMED else ", ".join(names)
 
 
 def folded_names(names: Sequence[str], what: str = "target") -> dict[str, tuple[str, ...]]:
-    """The names of all, under what unfolds them, where `targets_text` leaves them out.
-
-    Args:
-        names: The names of all.
-        what: What one of them is called.
-    """
+    """The names of all, under what unfolds them, where `targets_text` leaves them out."""
     return {f"The {targets_text(names, what)}": tuple(names)} if len(names) > _MOST_NAMED else {}
 
 
@@ -79,11 +70,7 @@ _EVALUATION = "evaluation"
 
 
 def build_fit_report(fit: JudgedFit) -> Report:
-    """Everything on one page, what speaks against the forecast first, then the answer.
-
-    Args:
-        fit: The fit that is reported.
-    """
+    """Everything on one page, what speaks against the forecast first, then the answer."""
     answer, *why = verdict(fit)
     cost = f"Cost: {cost_words(fit.cost_spec)}. " if fit.cost_spec else ""
     return Report(
@@ -104,13 +91,7 @@ def build_fit_report(fit: JudgedFit) -> Report:
 
 
 def write_fit_report(fit: JudgedFit, folder: Path, out: Path | None = None) -> Path:
-    """Write the report of a fit to FOLDER/report.html, recorded with its bundle, or to another file; returns where.
-
-    Args:
-        fit: What the report tells of.
-        folder: Where the fit was saved.
-        out: The other file; None for the folder's own.
-    """
+    """Write the report of a fit to FOLDER/report.html, recorded with its bundle, or to another file; returns where."""
     from stakes.artifacts.manifest import record_file
 
     write_report(build_fit_report(fit), out or folder / REPORT)
@@ -120,12 +101,7 @@ def write_fit_report(fit: JudgedFit, folder: Path, out: Path | None = None) -> P
 
 
 def judged_fit_of(bundle: "Bundle", folder: Path) -> JudgedFit:
-    """What the report tells of, from a bundle and the evaluation beside it.
-
-    Args:
-        bundle: The bundle, loaded.
-        folder: Where it was loaded from.
-    """
+    """What the report tells of, from a bundle and the evaluation beside it."""
     from stakes.artifacts.manifest import errors_name
 
     bundle.require_recorded(_EVALUATION)

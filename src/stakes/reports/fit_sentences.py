@@ -18,12 +18,7 @@ from stakes.text import amount_text, count_text, fixed_text, number_text, shared
 
 
 def against_today(fit: JudgedWays, forecast: str) -> tuple[str, ...]:
-    """A sentence about the forecast that was taken against today's action, where that is known.
-
-    Args:
-        fit: What is reported.
-        forecast: What the forecast is called.
-    """
+    """A sentence about the forecast that was taken against today's action, where that is known."""
     today = fit.way("today")
     if today is None:
         return ()
@@ -41,11 +36,6 @@ def apart_words(change: Difference, unit: str, of: str = "") -> str:
 
     >>> apart_words(Difference(-12.3, -16.2, -8.1), "EUR", " less per case")
     '12.3 EUR less per case (95 % interval 8.1 to 16.2)'
-
-    Args:
-        change: The change, with an interval that leaves out zero.
-        unit: Its unit; empty where it has none.
-        of: What stands between the change and its interval.
     """
     sizes = sorted(abs(value) for value in (change.low, change.high))
     decimals = shared_decimals(change)
@@ -58,11 +48,6 @@ def between_words(change: Difference, unit: str = "", signed: bool = True) -> st
 
     >>> between_words(Difference(-1.5, -4.0, 1.0), "EUR")
     '-1.50 EUR (95 % interval -4.00 to +1.00)'
-
-    Args:
-        change: The change.
-        unit: Its unit; empty where it has none.
-        signed: Whether positive numbers have a plus sign.
     """
     decimals = shared_decimals(change)
     mean, low, high = (fixed_text(value, decimals, signed=signed) for value in change)
@@ -71,15 +56,7 @@ def between_words(change: Difference, unit: str = "", signed: bool = True) -> st
 
 
 def cheaper_sentence(who: str, where: str, sides: tuple[Sampled, Sampled], unit: str, significant: bool) -> str:
-    """The alarm that a simple way to decide would have been cheaper than the forecast.
-
-    Args:
-        who: The actions of that way.
-        where: The cases.
-        sides: The mean costs of the forecast's actions and of those.
-        unit: The unit of the cost; empty where it is not known.
-        significant: Whether that can hardly be chance.
-    """
+    """The alarm that a simple way to decide would have been cheaper than the forecast."""
     costs = [side.estimate for side in sides]
     paid, less = (amount_text(cost, unit, beside=costs) for cost in costs)
     doubt = "" if significant else ", which may be chance"
@@ -90,25 +67,14 @@ def cheaper_sentence(who: str, where: str, sides: tuple[Sampled, Sampled], unit:
 
 
 def doubt_words(change: Difference) -> str:
-    """What is said of a change without an interval; nothing of others.
-
-    Args:
-        change: The change.
-    """
+    """What is said of a change without an interval; nothing of others."""
     return ", too few test cases for an interval" if math.isnan(change.low) else ""
 
 
 def risk_sentences(
     fit: JudgedWays, paid: Floats, expected: Floats, rival: tuple[str, Floats] | None = None
 ) -> tuple[str, ...]:
-    """What the cost of a report counts, and what the decisions cost by themselves; nothing where no risk is averted.
-
-    Args:
-        fit: What is reported.
-        paid: What the decisions of the forecast that was taken cost without the aversion, (N,).
-        expected: What was expected of that, (N,).
-        rival: What the plain forecast is called, and what its decisions cost, (N,); None where it is the one taken.
-    """
+    """What the cost of a report counts, and what the decisions cost by themselves; nothing where no risk is averted."""
     if (risk := risk_of(fit.cost)) is None:
         return ()
     tail = f"the worst {number_text(100 * (1 - risk.level))} % of what the forecast holds to be possible"
@@ -144,9 +110,6 @@ def alarm_sentences(fit: JudgedFit) -> tuple[str, ...]:
     beyond doubt more than it expects, by a quarter or more of what lies above perfect foresight, and one whose
     decisions were more expensive than those of a lower rung or than today's, beyond doubt, or than those of
     climatology, the linear forecast or one action for all cases.
-
-    Args:
-        fit: The fit that is reported.
     """
     return (*(fit.leaks or _too_good(fit)), *_ignorant(fit), *_beaten_by_rung(fit), *_beaten(fit))
 
@@ -252,9 +215,6 @@ def cost_words(spec: CostSpec) -> str:
 
     >>> cost_words(CostSpec.parse("newsvendor:underage=9,overage=1,upper=20"))
     'newsvendor (underage 9, overage 1, upper 20, lower 0)'
-
-    Args:
-        spec: The cost as it was written.
     """
     values = [f"{name} {_value_words(value)}" for name, value in spec.parameters.items()]
     return f"{spec.name} ({', '.join(values)})" if values else spec.name
@@ -273,9 +233,6 @@ def verdict(fit: JudgedFit) -> tuple[str, ...]:
 
     Where a ladder was climbed that is what the forecast costs against its lowest rungs; otherwise, whether
     decision-aware training pays.
-
-    Args:
-        fit: The fit that is reported.
     """
     if fit.ladder is not None:
         return (_against_lowest_rungs(fit), fit.ladder.reason)
@@ -330,11 +287,7 @@ def _kept_at_zero(fit: JudgedFit) -> str:
 
 
 def weight_sentence(fit: JudgedFit) -> tuple[str, ...]:
-    """The decision weight that a ladder took against weight 0 on the test cases; nothing where it took none.
-
-    Args:
-        fit: The fit that is reported.
-    """
+    """The decision weight that a ladder took against weight 0 on the test cases; nothing where it took none."""
     return () if fit.ladder is None or not fit.weight else (_judged(fit),)
 
 
@@ -367,20 +320,12 @@ def _judged(fit: JudgedFit) -> str:
 
 
 def today_sentence(fit: JudgedFit) -> tuple[str, ...]:
-    """The forecast against today's action, where that is known.
-
-    Args:
-        fit: The fit that is reported.
-    """
+    """The forecast against today's action, where that is known."""
     return against_today(fit, "the forecast" if fit.weightless else f"the forecast at weight {fit.weight:g}")
 
 
 def seed_sentence(fit: JudgedFit) -> tuple[str, ...]:
-    """What the intervals leave out, where there are any and one model was trained.
-
-    Args:
-        fit: The fit that is reported.
-    """
+    """What the intervals leave out, where there are any and one model was trained."""
     if not fit.believed or fit.settings.get("ensemble", 1) != 1:
         return ()
     if fit.ladder is not None and not has_network(fit.ladder):
@@ -392,20 +337,12 @@ def seed_sentence(fit: JudgedFit) -> tuple[str, ...]:
 
 
 def headroom_sentences(fit: JudgedFit) -> tuple[str, ...]:
-    """What a policy trained on the cost alone says, where one was.
-
-    Args:
-        fit: The fit that is reported.
-    """
+    """What a policy trained on the cost alone says, where one was."""
     return () if fit.headroom is None else (f"Before decision-aware training: {fit.headroom.sentence}",)
 
 
 def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
-    """Whether the forecast knows what its decisions cost, and whether its members are spread as they should.
-
-    Args:
-        fit: The fit that is reported.
-    """
+    """Whether the forecast knows what its decisions cost, and whether its members are spread as they should."""
     sides = calibration_sides(fit.study, fit.weight)
     gap, ratio = fit.stated(sides.gap), fit.stated(spread_skill(fit.study, fit.weight))
     costs = [side.estimate for side in sides]
@@ -428,11 +365,7 @@ def calibration_sentences(fit: JudgedFit) -> tuple[str, ...]:
 
 
 def plain_cost_sentences(fit: JudgedFit) -> tuple[str, ...]:
-    """What decisions that avert risk cost by themselves, of the forecast that was taken and of weight 0.
-
-    Args:
-        fit: The fit that is reported.
-    """
+    """What decisions that avert risk cost by themselves, of the forecast that was taken and of weight 0."""
     if "plain_cost" not in fit.study.forecasts:
         return ()
     paid, expected = (fit.values(name, fit.weight) for name in ("plain_cost", "plain_expected_cost"))
@@ -441,11 +374,7 @@ def plain_cost_sentences(fit: JudgedFit) -> tuple[str, ...]:
 
 
 def quality_sentences(fit: JudgedFit) -> tuple[str, ...]:
-    """How many rows became cases, from when to when, and what looks odd.
-
-    Args:
-        fit: The fit that is reported.
-    """
+    """How many rows became cases, from when to when, and what looks odd."""
     quality = fit.quality
     if quality is None:
         return ()

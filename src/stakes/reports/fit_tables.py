@@ -33,13 +33,7 @@ _SCORES = {"energy_score": "score", "crps_of_total": "CRPS of the total", "tail_
 
 
 def ladder_table(ladder: Ladder, unit: str, *, refitted: bool = True) -> Table:
-    """What every rung is worth on the validation cases, and on the test cases.
-
-    Args:
-        ladder: The ladder.
-        unit: The unit of the cost.
-        refitted: Whether the forecast that was taken was fitted again before the test cases, and has a line of its own.
-    """
+    """What every rung is worth on the validation cases, and on the test cases."""
     tested = {rung.name: rung.cost for rung in ladder.tested}
     decimals = cost_decimals(ladder)
     rows: list[tuple[Cell, ...]] = []
@@ -77,11 +71,7 @@ _CLIMBING = (
 
 
 def money_table(fit: JudgedWays) -> Table:
-    """What every way to decide costs, per case and in all, and how it differs from the first, the plain forecast.
-
-    Args:
-        fit: What is reported.
-    """
+    """What every way to decide costs, per case and in all, and how it differs from the first, the plain forecast."""
     span = _span(fit)
     known = [np.isfinite(way.cost) for way in fit.ways]
     means = [float(way.cost[cases].mean()) for way, cases in zip(fit.ways, known, strict=True)]
@@ -117,13 +107,7 @@ def _span(fit: JudgedWays) -> tuple[float, float] | None:
 
 
 def frontier_table(frontier: Frontier, unit: str, base: str = "") -> Table:
-    """Every weight on the validation cases.
-
-    Args:
-        frontier: What every weight costs and scores.
-        unit: The unit of the cost.
-        base: What stands in the place of weight 0; empty for weight 0 itself.
-    """
+    """Every weight on the validation cases."""
     rival, limit = base or "weight 0", frontier.tolerance
     rows = tuple(
         (
@@ -150,11 +134,7 @@ def frontier_table(frontier: Frontier, unit: str, base: str = "") -> Table:
 
 
 def calibration_table(fit: JudgedFit) -> Table:
-    """Scores, both sides of the decision's calibration, and the spread, at both weights.
-
-    Args:
-        fit: The fit that is reported.
-    """
+    """Scores, both sides of the decision's calibration, and the spread, at both weights."""
     scores = [name for name in _SCORES if name in fit.study.forecasts]
     rows: list[tuple[Cell, ...]] = []
     for weight in fit.weights:
@@ -176,12 +156,7 @@ def calibration_table(fit: JudgedFit) -> Table:
 
 
 def case_groups_table(fit: JudgedFit, groups: Sequence[CaseGroup]) -> Table:
-    """Costs in every group of the cases.
-
-    Args:
-        fit: The fit that is reported.
-        groups: Its test cases in groups.
-    """
+    """Costs in every group of the cases."""
     rows = tuple(
         (group.kind, ShownCell(group.name, f"{group.place:02d}"), group.cases, group.weight_0_cost, *_taken(fit, group))
         for group in groups
@@ -208,22 +183,14 @@ def _taken(fit: JudgedFit, group: CaseGroup) -> tuple[Cell, ...]:
 
 
 def left_out_table(quality: DataQuality) -> Table:
-    """How many rows were left out, and why.
-
-    Args:
-        quality: What the table of the fit was like.
-    """
+    """How many rows were left out, and why."""
     columns = (Column("left out because"), Column("rows", kind="number"))
     note = "" if quality.blamed is None else f"{quality.blamed.sentence}."
     return Table("left-out", "Rows that were left out", columns, tuple(quality.left_out.items()), note)
 
 
 def columns_table(quality: DataQuality) -> Table:
-    """The range of every column that is used.
-
-    Args:
-        quality: What the table of the fit was like.
-    """
+    """The range of every column that is used."""
     rows: list[tuple[Cell, ...]] = []
     for name, facts in quality.columns.items():
         known = [facts[key] for key in _RANGE if facts.get(key) is not None]
@@ -239,12 +206,7 @@ def columns_table(quality: DataQuality) -> Table:
 
 
 def settings_table(settings: Mapping[str, Any], what: str = "fit") -> Table:
-    """Every setting of a fit or a run by its dotted name.
-
-    Args:
-        settings: The settings, nested by name.
-        what: What they are the settings of, for the title.
-    """
+    """Every setting of a fit or a run by its dotted name."""
     rows = tuple((name, "–" if value is None else str(value)) for name, value in _flat(settings))
     return Table("settings", f"Settings of the {what}", (Column("setting"), Column("value")), rows)
 
@@ -262,13 +224,7 @@ def _amount(value: float, beside: Sequence[float]) -> ShownCell:
 
 
 def interval_cell(change: Difference | None, right: float = 0.0, decimals: int | None = None) -> Cell:
-    """A number with its interval where there is one, strong where that leaves out what is right.
-
-    Args:
-        change: The number; None for an empty cell.
-        right: What is right.
-        decimals: How many decimals are shown; None for as many as it takes.
-    """
+    """A number with its interval where there is one, strong where that leaves out what is right."""
     if change is None:
         return None
     strong = not math.isnan(change.low) and not change.low <= right <= change.high

@@ -26,11 +26,7 @@ _LIBRARY = "uplot"  # as it was published; tests/reports/test_scripts.py has its
 
 
 def template_text(name: str) -> str:
-    """A template of the reports.
-
-    Args:
-        name: Its path within the templates.
-    """
+    """A template of the reports."""
     return resources.files("stakes.reports").joinpath("templates", name).read_text("utf-8")
 
 
@@ -50,18 +46,11 @@ def chart_styles() -> str:
 
 @dataclass(frozen=True)
 class ShownCell:
-    """A cell of a table as readers see it.
+    """A cell of a table as readers see it."""
 
-    Attributes:
-        text: What is shown.
-        key: What it is sorted by: a number in a column of numbers, text elsewhere. Without a key, text is sorted by
-            what is shown, and in a column of numbers the cell comes last.
-        strong: Whether it is shown in bold.
-    """
-
-    text: str
+    text: str  # what is shown
     key: float | str | None = None
-    strong: bool = False
+    strong: bool = False  # whether it is shown in bold
 
     @classmethod
     def interval(cls, mean: float, low: float, high: float, decimals: int = 3) -> "ShownCell":
@@ -90,10 +79,6 @@ def shown_cells(column: Sequence[Cell]) -> list[ShownCell]:
 
     >>> [cell.text for cell in shown_cells([12.5, 0.25, 3, None])]
     ['12.50', '0.25', '3', '–']
-
-    Args:
-        column: The cells from top to bottom: text, numbers, None for what is missing, or cells that say themselves how
-            they are shown.
     """
     numbers = [float(cell) for cell in column if isinstance(cell, float)]
     texts = iter(column_texts(numbers))
@@ -118,19 +103,12 @@ def _shown(cell: str | int | ShownCell | None) -> ShownCell:
 
 @dataclass(frozen=True)
 class ChartLine:
-    """Values from place to place.
+    """Values from place to place."""
 
-    Attributes:
-        name: What it is.
-        look: CSS classes of `charts.css`, such as "orange dashed".
-        values: The values, (K,); NaN where there is none.
-        dots: Whether every value is marked.
-    """
-
-    name: str
-    look: str
-    values: ArrayLike
-    dots: bool = False
+    name: str  # what it is
+    look: str  # CSS classes of `charts.css`, such as "orange dashed"
+    values: ArrayLike  # the values, (K,); NaN where there is none
+    dots: bool = False  # whether every value is marked
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -139,19 +117,12 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class ChartBand:
-    """The space between two lines.
+    """The space between two lines."""
 
-    Attributes:
-        name: What it is.
-        look: CSS classes of `charts.css`, such as "blue band".
-        low: The lower line, (K,).
-        high: The upper line, (K,).
-    """
-
-    name: str
-    look: str
-    low: ArrayLike
-    high: ArrayLike
+    name: str  # what it is
+    look: str  # CSS classes of `charts.css`, such as "blue band"
+    low: ArrayLike  # the lower line, (K,)
+    high: ArrayLike  # the upper line, (K,)
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -160,17 +131,11 @@ class ChartBand:
 
 @dataclass(frozen=True)
 class ChartLimit:
-    """A limit that binds a line of a chart.
+    """A limit that binds a line of a chart."""
 
-    Attributes:
-        parts: The places that it is about, counted from 0.
-        text: What it is, and what it costs.
-        line: Which line it binds, counted from 0.
-    """
-
-    parts: tuple[int, ...]
-    text: str
-    line: int = 0
+    parts: tuple[int, ...]  # the places that it is about, counted from 0
+    text: str  # what it is, and what it costs
+    line: int = 0  # which line it binds, counted from 0
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -179,27 +144,16 @@ class ChartLimit:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart.
+    """A chart."""
 
-    Attributes:
-        title: What stands above it.
-        x: What runs to the right.
-        places: Where the values are, (K,) in increasing order: numbers, times, or names.
-        lines: Its lines.
-        bands: Its bands, which lie behind the lines.
-        limits: The limits that bind.
-        steps: Whether a value holds from place to place, as in a schedule, or changes in between.
-        group: Charts of one group share their pointer; empty for none.
-    """
-
-    title: str
-    x: str
-    places: Sequence[str] | pd.Index
-    lines: tuple[ChartLine, ...]
-    bands: tuple[ChartBand, ...] = ()
-    limits: tuple[ChartLimit, ...] = ()
-    steps: bool = False
-    group: str = ""
+    title: str  # what stands above it
+    x: str  # what runs to the right
+    places: Sequence[str] | pd.Index  # where the values are, (K,) in increasing order: numbers, times, or names
+    lines: tuple[ChartLine, ...]  # its lines
+    bands: tuple[ChartBand, ...] = ()  # its bands, which lie behind the lines
+    limits: tuple[ChartLimit, ...] = ()  # the limits that bind
+    steps: bool = False  # whether a value holds from place to place, as in a schedule, or changes in between
+    group: str = ""  # charts of one group share their pointer; empty for none
 
     def plain(self) -> dict[str, Any]:
         """As `drawChart` of `charts.js` takes it."""
@@ -240,19 +194,12 @@ _NAMED_OR_REFERRED_TO = re.compile(r'(\bid="|\bhref="#|\burl\(#)')
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column of a table.
+    """The head of a column of a table."""
 
-    Attributes:
-        name: Its name.
-        unit: The unit of its numbers; empty for none.
-        kind: Whether it holds text or numbers, by which it is sorted and aligned.
-        help: What it holds, for readers who ask.
-    """
-
-    name: str
-    unit: str = ""
-    kind: ColumnKind = "text"
-    help: str = ""
+    name: str  # its name
+    unit: str = ""  # the unit of its numbers; empty for none
+    kind: ColumnKind = "text"  # whether it holds text or numbers, by which it is sorted and aligned
+    help: str = ""  # what it holds, for readers who ask
 
     def __post_init__(self) -> None:
         _check_choice(f"kind of column {self.name!r}", self.kind, get_args(ColumnKind))
@@ -260,21 +207,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; readers can sort them by any column.
+    """Rows under columns; readers can sort them by any column."""
 
-    Attributes:
-        identifier: Its name within the page.
-        title: What stands above it.
-        columns: The heads of its columns.
-        rows: The cells of each row, one for each column.
-        note: What stands below it.
-    """
-
-    identifier: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
+    identifier: str  # its name within the page
+    title: str  # what stands above it
+    columns: tuple[Column, ...]  # the heads of its columns
+    rows: tuple[tuple[Cell, ...], ...]  # the cells of each row, one for each column
+    note: str = ""  # what stands below it
 
     def __post_init__(self) -> None:
         _check_identifier("identifier of a table", self.identifier)
@@ -292,24 +231,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """One or several drawings, and the settings they came from.
+    """One or several drawings, and the settings they came from."""
 
-    Attributes:
-        label: Its name within the page.
-        title: Its title.
-        caption: What it shows.
-        svg: The drawing, a whole SVG document as matplotlib writes it.
-        settings: The settings behind it, nested by name.
-        panels: Further drawings, beside the first where there is room and below it on a narrow screen.
-        charts: For each drawing the charts that stand in its place where scripts run, with values under the pointer;
-            none where it stays.
-    """
-
-    label: str
-    title: str
-    caption: str
-    svg: str
-    settings: Mapping[str, Any]
+    label: str  # its name within the page
+    title: str  # its title
+    caption: str  # what it shows
+    svg: str  # the drawing, a whole SVG document as matplotlib writes it
+    settings: Mapping[str, Any]  # the settings behind it, nested by name
     panels: tuple[str, ...] = ()
     charts: tuple[tuple[Chart, ...], ...] = ()
 
@@ -335,25 +263,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A claim, how it was judged, and what came out.
+    """A claim, how it was judged, and what came out."""
 
-    Attributes:
-        identifier: The name of the claim.
-        statement: What it says.
-        how: How it was judged.
-        verdict: Whether it holds.
-        effects: What was measured; the first decides.
-        choice: Under which choice of settings it was judged; empty for the main one.
-        note: What else is to be said.
-    """
-
-    identifier: str
-    statement: str
-    how: str
-    verdict: Verdict
-    effects: tuple[str, ...] = ()
-    choice: str = ""
-    note: str = ""
+    identifier: str  # the name of the claim
+    statement: str  # what it says
+    how: str  # how it was judged
+    verdict: Verdict  # whether it holds
+    effects: tuple[str, ...] = ()  # what was measured; the first decides
+    choice: str = ""  # under which choice of settings it was judged; empty for the main one
+    note: str = ""  # what else is to be said
 
     def __post_init__(self) -> None:
         _check_identifier("identifier of a claim", self.identifier)
@@ -362,21 +280,13 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report: paragraphs of plain text, then figures, then tables.
+    """A part of the report: paragraphs of plain text, then figures, then tables."""
 
-    Attributes:
-        identifier: Its name within the page.
-        title: Its heading.
-        text: Its paragraphs.
-        figures: Its figures.
-        tables: Its tables.
-    """
-
-    identifier: str
-    title: str
-    text: tuple[str, ...] = ()
-    figures: tuple[Figure, ...] = ()
-    tables: tuple[Table, ...] = ()
+    identifier: str  # its name within the page
+    title: str  # its heading
+    text: tuple[str, ...] = ()  # its paragraphs
+    figures: tuple[Figure, ...] = ()  # its figures
+    tables: tuple[Table, ...] = ()  # its tables
 
     def __post_init__(self) -> None:
         _check_identifier("identifier of a section", self.identifier)
@@ -384,26 +294,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page tells.
+    """All that the page tells."""
 
-    Attributes:
-        title: Its heading.
-        subtitle: What stands below the heading.
-        summary: The first paragraphs, which say what came out.
-        reduced: In what respect this run was smaller than a whole one; None for a whole one.
-        claims: The claims and their verdicts.
-        sections: The sections, in order.
-        provenance: What the report was made with and from, by name.
-        folded: Names that would make its heading too long, by what unfolds them.
-    """
-
-    title: str
-    subtitle: str
-    summary: tuple[str, ...]
-    reduced: str | None = None
-    claims: tuple[ClaimRow, ...] = ()
-    sections: tuple[Section, ...] = ()
-    provenance: Mapping[str, str] = field(default_factory=dict)
+    title: str  # its heading
+    subtitle: str  # what stands below the heading
+    summary: tuple[str, ...]  # the first paragraphs, which say what came out
+    reduced: str | None = None  # in what respect this run was smaller than a whole one; None for a whole one
+    claims: tuple[ClaimRow, ...] = ()  # the claims and their verdicts
+    sections: tuple[Section, ...] = ()  # the sections, in order
+    provenance: Mapping[str, str] = field(default_factory=dict)  # what the report was made with and from, by name
     folded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -421,11 +320,7 @@ class Report:
 
 
 def render(report: Report) -> str:
-    """The report as an HTML page.
-
-    Args:
-        report: What the page tells.
-    """
+    """The report as an HTML page."""
     has_charts = any(any(figure.charts) for section in report.sections for figure in section.figures)
     styles = "\n".join((template_text("page.css"), *([chart_styles()] if has_charts else [])))
     script = "\n".join((template_text("page.js"), *([chart_script()] if has_charts else [])))
@@ -435,12 +330,7 @@ def render(report: Report) -> str:
 
 
 def write_report(report: Report, path: Path) -> None:
-    """Write the page to the path; a crash leaves the old file or the new one, whole.
-
-    Args:
-        report: What the page tells.
-        path: The HTML file; folders above it are made.
-    """
+    """Write the page to the path; a crash leaves the old file or the new one, whole."""
     write_atomically(path, render(report).encode("utf-8", "replace"))
 
 

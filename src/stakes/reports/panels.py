@@ -31,13 +31,7 @@ def drawing_style() -> Iterator[None]:
 
 
 def new_panel(rows: int = 1, height: float = _HEIGHT, **options: Any) -> tuple[Drawing, list[Axes]]:
-    """A small drawing and its axes, one per row.
-
-    Args:
-        rows: How many axes stand below each other.
-        height: The height of the drawing in inches.
-        options: What matplotlib's `subplots` takes besides.
-    """
+    """A small drawing and its axes, one per row."""
     figure = Drawing(figsize=(_WIDTH, height))
     grid = figure.subplots(rows, 1, squeeze=False, **options)
     return figure, list(grid[:, 0])
@@ -51,16 +45,7 @@ def figure_of_panels(
     settings: Mapping[str, Any],
     charts: Sequence[tuple[Chart, ...]] = (),
 ) -> Figure:
-    """The panels as one figure of the page.
-
-    Args:
-        label: The name of the figure within its page.
-        title: Its title.
-        caption: What its panels show.
-        panels: The drawings, the first of which stands first.
-        settings: The settings behind the figure.
-        charts: For each panel the charts that stand in its place where scripts run; none where panels stay.
-    """
+    """The panels as one figure of the page."""
     first, *others = [to_svg(each) for each in panels]
     return Figure(label, title, caption, first, settings, tuple(others), tuple(charts))
 
@@ -68,43 +53,22 @@ def figure_of_panels(
 def legend_below_panel(
     figure: Drawing, handles: Sequence[Any] | None = None, columns: int = 3, title: str = ""
 ) -> None:
-    """What the lines are, under the panel.
-
-    Args:
-        figure: The drawing.
-        handles: What the legend explains; None for all labelled lines of the first axes.
-        columns: How many entries stand beside each other.
-        title: What stands above the entries.
-    """
+    """What the lines are, under the panel."""
     entries = handles if handles is not None else figure.axes[0].get_legend_handles_labels()[0]
     look: dict[str, Any] = {"handlelength": 2.2, "columnspacing": 1.2, "title_fontsize": 7}
     figure.legend(handles=list(entries), loc="outside lower center", ncols=columns, title=title or None, **look)
 
 
 def legend_entry(label: str, **look: Any) -> Line2D:
-    """An entry of a legend.
-
-    Args:
-        label: What the line or mark is.
-        look: How it looks, as matplotlib's `Line2D` takes it.
-    """
+    """An entry of a legend."""
     return Line2D([], [], label=label, **look)
 
 
 def axis_label(name: str, unit: str) -> str:
-    """The text of an axis: the name of what it shows and its unit.
-
-    Args:
-        name: What the axis shows.
-        unit: Its unit; empty where it has none.
-    """
+    """The text of an axis: the name of what it shows and its unit."""
     return f"{name} ({literal_text(unit)})" if unit else name
 
 
 def literal_text(text: str) -> str:
-    """A user's text as matplotlib shows it, letter by letter: no formula between dollars, nothing unprintable.
-
-    Args:
-        text: The user's text.
-    """
+    """A user's text as matplotlib shows it, letter by letter: no formula between dollars, nothing unprintable."""
     return "".join(letter for letter in text if letter.isprintable()).replace("$", r"\$")

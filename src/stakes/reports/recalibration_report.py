@@ -50,9 +50,6 @@ def reliability_figure(fit: JudgedRecalibration) -> Figure:
     """Where outcomes lie among the members, spread and error, expected and realised cost, before and after.
 
     Not of a point forecast as it came, which knows of no uncertainty.
-
-    Args:
-        fit: The recalibration that is reported.
     """
     versions = [version for version in fit.versions if version == "corrected" or fit.form != "points"]
     bins = max(2, min(10, fit.cases // 20))
@@ -76,11 +73,6 @@ def pit_shares(lower: Floats, upper: Floats, bins: int) -> Floats:
 
     >>> pit_shares(np.array([0.0, 0.5]), np.array([0.5, 1.0]), 4)
     array([0.25, 0.25, 0.25, 0.25])
-
-    Args:
-        lower: Where the PIT of each outcome begins, (N,).
-        upper: Where it ends, (N,).
-        bins: How many bins there are.
     """
     first = np.minimum(lower, 1 - _NO_WIDTH)
     width = np.maximum(upper - first, _NO_WIDTH)
@@ -149,11 +141,7 @@ _TOO_SURE = 0.8  # spread over error
 
 
 def summary_sentences(fit: JudgedRecalibration) -> tuple[str, ...]:
-    """What speaks against the correction, what it was worth, and how that compares with today's action.
-
-    Args:
-        fit: The recalibration that is reported.
-    """
+    """What speaks against the correction, what it was worth, and how that compares with today's action."""
     today = against_today(fit, fit.who_saves[0])
     return (*recalibration_alarms(fit), worth_sentence(fit), *_plain_cost_sentences(fit), *today)
 
@@ -168,11 +156,7 @@ def _plain_cost_sentences(fit: JudgedRecalibration) -> tuple[str, ...]:
 
 
 def worth_sentence(fit: JudgedRecalibration) -> str:
-    """What following the raw forecast cost, what the corrected one costs, and the difference, in a sentence.
-
-    Args:
-        fit: The recalibration that is reported.
-    """
+    """What following the raw forecast cost, what the corrected one costs, and the difference, in a sentence."""
     cases = count_text(fit.cases, "test case")
     raw, ours = (float(way.cost.mean()) for way in (fit.ways[0], fit.taken))
     paid, now = (amount_text(cost, fit.unit, beside=[raw, ours]) for cost in (raw, ours))
@@ -228,11 +212,7 @@ def _at(fit: JudgedRecalibration) -> str:
 
 
 def taken_sentences(ladder: Ladder) -> tuple[str, ...]:
-    """Which rung was taken and why, and what has to be done for newer errors to be seen, where these count more.
-
-    Args:
-        ladder: The rungs that were tried.
-    """
+    """Which rung was taken and why, and what has to be done for newer errors to be seen, where these count more."""
     if not any(rung.name == "fresh_errors" and rung.climbed for rung in ladder.rungs):
         return (ladder.reason,)
     return (
@@ -248,9 +228,6 @@ def recalibration_alarms(fit: JudgedRecalibration) -> tuple[str, ...]:
     Told are a corrected forecast that was more expensive than the one that came, even if that may be chance, or beyond
     doubt than a lower rung or today's actions, and one whose decisions cost beyond doubt more than it expects, by a
     quarter or more of what lies above perfect foresight.
-
-    Args:
-        fit: The recalibration that is reported.
     """
     return (*_dearer(fit), *_ignorant(fit))
 
@@ -321,11 +298,7 @@ def _ignorant(fit: JudgedRecalibration) -> Iterator[str]:
 
 
 def reliability_sentences(fit: JudgedRecalibration) -> tuple[str, ...]:
-    """Whether the forecast knows what its decisions cost, and how spread and error compare, before and after.
-
-    Args:
-        fit: The recalibration that is reported.
-    """
+    """Whether the forecast knows what its decisions cost, and how spread and error compare, before and after."""
     expected = fit.judged.values("expected_cost", fit.version)
     gap = fit.mean_of(expected - fit.taken.cost)
     costs = [float(expected.mean()), float(fit.taken.cost.mean())]
@@ -351,23 +324,14 @@ def _ratio_sentence(fit: JudgedRecalibration) -> tuple[str, ...]:
 
 
 def spread_and_error_ratio(fit: JudgedRecalibration, version: str) -> Difference:
-    """The root mean square of the spread over that of the error: 1 where the spread is right.
-
-    Args:
-        fit: The recalibration that is reported.
-        version: Of the raw forecast or of the corrected one.
-    """
+    """The root mean square of the spread over that of the error: 1 where the spread is right."""
     spread, error = (fit.judged.cases[f"{version}_{name}"].to_numpy() for name in ("spread", "error"))
     squares = fit.resampling.means([(values**2)[None, None] for values in (spread, error)])
     return fit.stated((squares[0] / squares[1]).applied(np.sqrt))
 
 
 def build_recalibration_report(fit: JudgedRecalibration) -> Report:
-    """Everything on one page, what speaks against the correction first, then what it is worth.
-
-    Args:
-        fit: The recalibration that is reported.
-    """
+    """Everything on one page, what speaks against the correction first, then what it is worth."""
     cost = f"Cost: {cost_words(fit.cost_spec)}. " if fit.cost_spec else ""
     return Report(
         title=f"Decisions on {targets_text(fit.targets, 'site')} with a "
@@ -381,13 +345,7 @@ def build_recalibration_report(fit: JudgedRecalibration) -> Report:
 
 
 def write_recalibration_report(recalibration: "Recalibration", folder: Path, out: Path | None = None) -> Path:
-    """Write the report of a recalibration to FOLDER/report.html, recorded there, or to another file; returns where.
-
-    Args:
-        recalibration: The recalibration, with test cases.
-        folder: Where it was saved.
-        out: The other file; None for the folder's own.
-    """
+    """Write the report of a recalibration to FOLDER/report.html, recorded there, or to another file; returns where."""
     from stakes.artifacts.recalibrations import record_in_recalibration
 
     write_report(build_recalibration_report(judged_recalibration_of(recalibration)), out or folder / REPORT)
@@ -397,11 +355,7 @@ def write_recalibration_report(recalibration: "Recalibration", folder: Path, out
 
 
 def judged_recalibration_of(recalibration: "Recalibration") -> JudgedRecalibration:
-    """What the report tells of.
-
-    Args:
-        recalibration: The recalibration, with test cases.
-    """
+    """What the report tells of."""
     if recalibration.judged is None:
         raise SettingError("there are no test cases to report of; recalibrate with more past cases")
     recalibrator, files = recalibration.recalibrator, ", ".join(each.file for each in recalibration.data)

@@ -46,15 +46,7 @@ def cost_section(
     settings: Mapping[str, Any],
     targets: Sequence[str] = (),
 ) -> Section:
-    """What the cost is at some outcomes; why not, where it cannot be drawn; and which of its numbers goes to which.
-
-    Args:
-        cost: What a decision costs.
-        outcomes: Some of the outcomes, (N, D).
-        spec: The cost as it was written, with its units; None for one given in Python.
-        settings: The settings of what is reported, which stand below the figure.
-        targets: The names of the D outcomes; none where the report tells elsewhere what each of them costs.
-    """
+    """What the cost is at some outcomes; why not, where it cannot be drawn; and which of its numbers goes to which."""
     title, units = "What the cost function rewards", ("", "") if spec is None else (spec.unit, spec.action_unit)
     about: tuple[str, ...] = _ABOUT_COST
     ranged = ranged_parameter(cost)
@@ -75,11 +67,7 @@ def _by_outcome(cost: Cost, spec: CostSpec | None, targets: Sequence[str]) -> tu
 
 
 def spread_sentence(spec: CostSpec | None) -> tuple[str, ...]:
-    """How cases were judged where the cost has a range; nothing where it has none.
-
-    Args:
-        spec: The cost as it was written; None for one given in Python.
-    """
+    """How cases were judged where the cost has a range; nothing where it has none."""
     if spec is None or spec.ranged is None:
         return ()
     return (
@@ -90,12 +78,7 @@ def spread_sentence(spec: CostSpec | None) -> tuple[str, ...]:
 
 
 def decision_makers_section(fit: JudgedFit, ranged: RangedParameter) -> Section:
-    """What all test cases cost at some values of the parameter.
-
-    Args:
-        fit: The fit that is reported.
-        ranged: The parameter.
-    """
+    """What all test cases cost at some values of the parameter."""
     beside = any(each.change is not None for each in fit.by_parameter)
     rows: list[tuple[Cell, ...]] = []
     for each in fit.by_parameter:
@@ -125,12 +108,7 @@ _BANDS = ((0, 4, 0.18), (1, 3, 0.3))  # of `BAND_LEVELS`: lower, upper, and how 
 
 
 def parts_section(fit: JudgedWays, parts: JudgedParts) -> Section:
-    """A few schedules over their parts with the forecast behind them, the limits that bind, and what those cost.
-
-    Args:
-        fit: What is reported.
-        parts: What is shown of its decisions.
-    """
+    """A few schedules over their parts with the forecast behind them, the limits that bind, and what those cost."""
     known = [limit for limit in parts.limits if limit.share or limit.kind not in _BOUNDS]
     tables = (_limits_table(fit, known, parts.cases),) if known else ()
     return Section(

@@ -33,21 +33,12 @@ _CORRECTIONS = {
 
 
 def rung_title(name: str) -> str:
-    """What a rung is called in a figure or a table.
-
-    Args:
-        name: One of `stakes.evaluation.selection.RUNGS` or `GIVEN_RUNGS`.
-    """
+    """What a rung is called in a figure or a table."""
     return _TITLES[name]
 
 
 def forecast_words(ladder: Ladder, rung: Rung | None = None) -> str:
-    """What the forecast of a rung is, in a sentence.
-
-    Args:
-        ladder: The ladder.
-        rung: One of its rungs; None for the one that was taken.
-    """
+    """What the forecast of a rung is, in a sentence."""
     rung = rung or ladder.taken
     if rung.name == "fresh_errors":
         return f"{rung_words(str(rung.below))} corrected by fresh errors"
@@ -60,11 +51,7 @@ def forecast_words(ladder: Ladder, rung: Rung | None = None) -> str:
 
 
 def correction_words(ladder: Ladder) -> str:
-    """What became of a forecast that somebody else makes, in a sentence.
-
-    Args:
-        ladder: The ladder, of rungs in `stakes.evaluation.selection.GIVEN_RUNGS`.
-    """
+    """What became of a forecast that somebody else makes, in a sentence."""
     taken = ladder.taken
     words = _CORRECTIONS[taken.name]
     weight = taken.parameters.get("decision weight")
@@ -72,55 +59,32 @@ def correction_words(ladder: Ladder) -> str:
 
 
 def has_network(ladder: Ladder) -> bool:
-    """Whether the forecast that was taken is one that trained with a seed.
-
-    Args:
-        ladder: The ladder.
-    """
+    """Whether the forecast that was taken is one that trained with a seed."""
     taken = ladder.taken
     return (taken.below if taken.name == "fresh_errors" else taken.name) not in ("climatology", "linear")
 
 
 def rung_with_parameters(rung: Rung) -> str:
-    """What a rung is called in a table, with that in which it differs from the one below.
-
-    Args:
-        rung: The rung.
-    """
+    """What a rung is called in a table, with that in which it differs from the one below."""
     values = rung.parameters.items()
     changed = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in values)
     return f"{rung_title(rung.name)} ({changed})" if changed else rung_title(rung.name)
 
 
 def rung_standing(ladder: Ladder, rung: Rung) -> str:
-    """Whether a rung was taken, climbed on the way, or why not, in a few words.
-
-    Args:
-        ladder: The ladder.
-        rung: One of its rungs.
-    """
+    """Whether a rung was taken, climbed on the way, or why not, in a few words."""
     if rung is ladder.taken:
         return "taken"
     return "climbed" if rung.climbed else rung.why
 
 
 def refitted_title(ladder: Ladder) -> str:
-    """What the forecast that was taken is called in a table once it is fitted again.
-
-    Args:
-        ladder: The ladder.
-    """
+    """What the forecast that was taken is called in a table once it is fitted again."""
     return f"{rung_title(ladder.taken.name)}, fitted again"
 
 
 def shown_ladder(ladder: Ladder, unit: str = "", *, refitted: bool = False) -> pd.DataFrame:
-    """One line per rung, from below, for a terminal.
-
-    Args:
-        ladder: The ladder.
-        unit: The unit of the cost; empty where it has none.
-        refitted: Whether the forecast that was taken was fitted again before the test cases, and has a line of its own.
-    """
+    """One line per rung, from below, for a terminal."""
     tested = {rung.name: rung.cost for rung in ladder.tested}
     decimals = cost_decimals(ladder)
     costs = f" ({unit})" if unit else ""
@@ -142,21 +106,12 @@ def shown_ladder(ladder: Ladder, unit: str = "", *, refitted: bool = False) -> p
 
 
 def cost_decimals(ladder: Ladder) -> int | None:
-    """How many decimals the changes of the cost have, so that the largest cost would have four digits.
-
-    Args:
-        ladder: The ladder.
-    """
+    """How many decimals the changes of the cost have, so that the largest cost would have four digits."""
     return shared_decimals([rung.cost for rung in ladder.rungs if rung.cost is not None], digits=4)
 
 
 def weight_label(point: FrontierPoint, base: str = "") -> str:
-    """A decision weight and those that forecast the same.
-
-    Args:
-        point: The weight.
-        base: What stands in the place of weight 0; empty for weight 0 itself.
-    """
+    """A decision weight and those that forecast the same."""
     name = base if base and not point.weight else f"{point.weight:g}"
     also = ", ".join(f"{weight:g}" for weight in point.also)
     return f"{name} (also {also})" if also else name

@@ -117,10 +117,6 @@ def score_of_draw(score: ScoringRule, draw: TrainingDraw) -> Tensor:
 
     A rule sees the members in the space that the model predicts in. `TotalCRPS` looks through the cost, so it sees as
     many of the members in physical units, and its term is weighted as the decision's.
-
-    Args:
-        score: The rule, or a mixture of rules.
-        draw: What a model shows for one training step.
     """
     if isinstance(score, ScoreMixture):
         return score.of_draw(draw)
@@ -133,10 +129,6 @@ def score_of_draw(score: ScoringRule, draw: TrainingDraw) -> Tensor:
 
 def score_weights(text: str) -> dict[ScoreName, float]:
     """The parts of a score in words, with their weights.
-
-    Args:
-        text: "energy", "pointwise", "total", or several with a weight each, such as "energy=1,total=0.5"; a part
-            without a number weighs 1.
 
     >>> score_weights("energy=1,total=0.5")
     {'energy': 1.0, 'total': 0.5}
@@ -155,13 +147,7 @@ def score_weights(text: str) -> dict[ScoreName, float]:
 
 
 def named_score(weights: Mapping[ScoreName, float], cost: Cost, estimator: Estimator = "fair") -> ScoringRule:
-    """The score of these names: one rule, or a mixture, not yet standardised.
-
-    Args:
-        weights: The parts and what they weigh, as `score_weights` reads them.
-        cost: What "total" looks through; a cost without a total is refused where that is a part.
-        estimator: "fair", "biased" or "almost_fair", of every part.
-    """
+    """The score of these names: one rule, or a mixture, not yet standardised."""
     makers = {
         "energy": lambda: EnergyScore(estimator),
         "pointwise": lambda: PointwiseCRPS(estimator),

@@ -31,11 +31,7 @@ def process_count() -> int:
 
 
 def sum_over_processes(values: Tensor) -> Tensor:
-    """The sum of the values of all processes, without gradients; every process must call it.
-
-    Args:
-        values: What this process has, of one shape in all of them.
-    """
+    """The sum of the values of all processes, without gradients; every process must call it."""
     total = values.detach().clone()
     if process_count() > 1:
         processes.all_reduce(total)
@@ -43,12 +39,7 @@ def sum_over_processes(values: Tensor) -> Tensor:
 
 
 def mean_over_processes(values: Tensor, dim: int | None = None) -> Tensor:
-    """The mean over the values of all processes, whose numbers of values may differ; every process must call it.
-
-    Args:
-        values: What this process has.
-        dim: The axis that the mean is taken over, kept with length 1; None takes it over all of them.
-    """
+    """The mean over the values of all processes, whose numbers of values may differ; every process must call it."""
     total = values.sum() if dim is None else values.sum(dim, keepdim=True)
     count = torch.full_like(total, values.numel() / total.numel())
     return sum_over_processes(total) / sum_over_processes(count)

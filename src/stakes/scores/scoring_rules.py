@@ -29,10 +29,6 @@ def pair_distance_sum(samples: Tensor, weights: Tensor | None = None) -> Tensor:
 
     The sum is homogeneous of degree one, so with g_m = sum_j (y_m - y_j) / |y_m - y_j| it equals sum_m <g_m, y_m>,
     and g is its gradient; tied members push each other nowhere. For D = 1, g_m is a matter of ranks: O(M log M).
-
-    Args:
-        samples: Members (..., M, D).
-        weights: What each member weighs, (..., M): a distance counts w_m w_j times. None where all count once.
     """
     if weights is not None:
         return _weighted_sum(samples, weights)

@@ -25,15 +25,10 @@ from stakes.service.workers import Reply
 
 @dataclass(frozen=True, eq=False)
 class ServedRecalibration:
-    """A recalibrated forecast.
+    """A recalibrated forecast."""
 
-    Attributes:
-        name: Of its folder.
-        opened: The forecast.
-    """
-
-    name: str
-    opened: Recalibration
+    name: str  # of its folder
+    opened: Recalibration  # the forecast
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -42,12 +37,7 @@ class ServedRecalibration:
 
 
 def open_served(folders: Sequence[Path], cost: str | None) -> ServedFits | ServedRecalibration:
-    """Read what is to be served.
-
-    Args:
-        folders: Of a fit, of two to compare, or of a recalibrated forecast.
-        cost: In words; None takes that of the first folder.
-    """
+    """Read what is to be served."""
     recalibrated = [folder for folder in folders if is_recalibration(folder)]
     if not recalibrated:
         return open_fits(folders, cost)
@@ -58,12 +48,7 @@ def open_served(folders: Sequence[Path], cost: str | None) -> ServedFits | Serve
 
 
 def service_of(served: ServedFits | ServedRecalibration, settings: ServiceSettings) -> Service | RecalibratedService:
-    """What answers requests.
-
-    Args:
-        served: What is served.
-        settings: The bounds on requests.
-    """
+    """What answers requests."""
     if isinstance(served, ServedRecalibration):
         return RecalibratedService(served.name, served.opened, settings)
     return Service(served, settings)
@@ -80,24 +65,14 @@ QUESTIONS: dict[str, type[BaseModel]] = {
 
 
 class Answers:
-    """Replies to requests.
-
-    Args:
-        served: What is served.
-        settings: The bounds on requests.
-    """
+    """Replies to requests."""
 
     def __init__(self, served: ServedFits | ServedRecalibration, settings: ServiceSettings) -> None:
         torch.set_num_threads(1)  # this process is forked, which threads would not survive
         self._service, self._threads = service_of(served, settings), settings.threads_each
 
     def __call__(self, name: str, content: bytes) -> Reply:
-        """The answer, or a refusal that names the field.
-
-        Args:
-            name: One of `QUESTIONS`.
-            content: The body of the request.
-        """
+        """The answer, or a refusal that names the field."""
         torch.set_num_threads(self._threads)
         try:
             request = QUESTIONS[name].model_validate_json(content)

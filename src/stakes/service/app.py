@@ -42,12 +42,7 @@ _OPEN = ("/", "/healthz")  # without a token: nothing of the bundle is in them
 
 
 class Admission:
-    """An ASGI application around another, which sees only requests that may be answered; it reads no body.
-
-    Args:
-        app: The application that answers.
-        settings: The token.
-    """
+    """An ASGI application around another, which sees only requests that may be answered; it reads no body."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
         self._app, self._settings = app, settings
@@ -105,11 +100,7 @@ _AT_ONCE = 8  # bodies of the largest size that may be in memory together
 
 
 class Bodies:
-    """All bodies that are in memory.
-
-    Args:
-        settings: How large a body may be, and how long it may take.
-    """
+    """All bodies that are in memory."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._settings = settings
@@ -117,11 +108,7 @@ class Bodies:
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytearray]:
-        """The whole body of a request, whatever length was announced, for as long as it is needed.
-
-        Args:
-            request: What may be answered.
-        """
+        """The whole body of a request, whatever length was announced, for as long as it is needed."""
         content = bytearray()
         try:
             await self._read(request, content)
@@ -170,11 +157,7 @@ _SCRIPTS = ("decision.js", "coming.js", "service.js")
 
 @cache
 def page(needs_token: bool) -> Response:
-    """The page, with a policy that lets it run what is in it and ask its own service.
-
-    Args:
-        needs_token: Whether the page has to ask its reader for a token.
-    """
+    """The page, with a policy that lets it run what is in it and ask its own service."""
     styles = "\n".join((template_text("page.css"), chart_styles(), _text("service.css")))
     script = "\n".join((template_text("page.js"), chart_script(), *map(_text, _SCRIPTS)))
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(_text("service.html"))
@@ -212,13 +195,7 @@ _READ = (400, 401, 500)
 def create_app(
     served: ServedFits | ServedRecalibration, settings: ServiceSettings, make: Callable[[], Answering] | None = None
 ) -> ASGIApp:
-    """The application; its workers are there when it is, and end with the server.
-
-    Args:
-        served: What is served.
-        settings: The token, and the bounds on requests.
-        make: Makes what answers requests, in a process of its own; None for answers from what is served.
-    """
+    """The application; its workers are there when it is, and end with the server."""
     service, bodies = service_of(served, settings), Bodies(settings)
     pool = WorkerPool(make or partial(Answers, served, settings), settings)
 

@@ -63,25 +63,14 @@ _LARGEST = float(torch.finfo(torch.float32).max)
 
 @dataclass(frozen=True)
 class PricedCost:
-    """The served cost with the numbers that a request asks for.
+    """The served cost with the numbers that a request asks for."""
 
-    Attributes:
-        spec: The cost in words.
-        cost: The cost itself.
-        values: The parameter that is a range, for each row of the request; none where all rows pay alike.
-    """
-
-    spec: CostSpec
-    cost: Cost
+    spec: CostSpec  # the cost in words
+    cost: Cost  # the cost itself
     values: tuple[float, ...] = ()
 
     def of(self, rows: slice, dtype: torch.dtype) -> "PricedCost":
-        """The cost that some rows of the request pay.
-
-        Args:
-            rows: Which rows.
-            dtype: The type of their members.
-        """
+        """The cost that some rows of the request pay."""
         ranged = self.spec.ranged
         if not self.values or ranged is None:
             return self
@@ -90,11 +79,7 @@ class PricedCost:
         return replace(self, cost=own, values=values)
 
     def parameter(self, name: str) -> float | tuple[float, ...] | None:
-        """What the request says of a parameter: one number, or one for each row; None where the cost has none such.
-
-        Args:
-            name: The name of the parameter.
-        """
+        """What the request says of a parameter: one number, or one for each row; None where the cost has none such."""
         return self.values or parameter_value(self.cost, name)
 
     @property
@@ -115,14 +100,7 @@ class PricedCost:
 
 
 class ServedCost:
-    """The cost of a bundle, or the one given in its place.
-
-    Args:
-        spec: The cost in words.
-        cost: The cost itself.
-        outcome_scale: By how much an outcome differs from another, in its unit; sliders reach twice as far.
-        outcomes: The names of the D outcomes.
-    """
+    """The cost of a bundle, or the one given in its place."""
 
     def __init__(self, spec: CostSpec, cost: Cost, outcome_scale: float, outcomes: Sequence[str]) -> None:
         self._spec, self._outcome_scale = spec, outcome_scale
@@ -132,13 +110,7 @@ class ServedCost:
         self._priced = lru_cache(_KEPT)(self._build)
 
     def priced(self, parameters: Mapping[str, float | Sequence[float] | None], rows: int | None = None) -> PricedCost:
-        """The cost with these numbers in place of its own, or numbers for each outcome; None for no such number.
-
-        Args:
-            parameters: Numbers by name. A parameter that is a range must be among them: one of its values, or one for
-                each row.
-            rows: How many rows the request has; None where it is about one case.
-        """
+        """The cost with these numbers in place of its own, or numbers for each outcome; None for no such number."""
         each, ranged = self._of_range(parameters, rows), self._spec.ranged
         if not each or ranged is None:
             return self.priced_for_all(parameters)
@@ -172,11 +144,7 @@ class ServedCost:
         return tuple(numbers) if isinstance(value, Sequence) else ()
 
     def priced_for_all(self, parameters: Mapping[str, float | Sequence[float] | None]) -> PricedCost:
-        """The cost with these numbers in place of its own, the same for all rows.
-
-        Args:
-            parameters: Numbers by name; a parameter that is a range need not be among them.
-        """
+        """The cost with these numbers in place of its own, the same for all rows."""
         if not parameters:
             return self._given
         for name, value in parameters.items():

@@ -48,14 +48,7 @@ from stakes.workflows.decide import table_notes
 def model_answer(
     fits: ServedFits, cost: schemas.CostAnswer, counts: Mapping[str, int], settings: ServiceSettings
 ) -> schemas.ModelAnswer:
-    """All that is known of the service but the cases.
-
-    Args:
-        fits: What is served.
-        cost: What is known of the cost.
-        counts: The number of members of each forecast, by name.
-        settings: The bounds on requests.
-    """
+    """All that is known of the service but the cases."""
     features = zip(fits.features, fits.typical, strict=True)
     return schemas.ModelAnswer(
         version=stakes.__version__,
@@ -86,11 +79,7 @@ def model_answer(
 
 
 def cases_answer(fits: ServedFits) -> schemas.CasesAnswer:
-    """The cases that were kept with the first fit.
-
-    Args:
-        fits: What is served.
-    """
+    """The cases that were kept with the first fit."""
     kept, forecaster = fits.cases, fits.forecaster
     if kept is None:
         return schemas.CasesAnswer(cases=[], about="")
@@ -142,12 +131,7 @@ _CASES_KEPT = 32  # whose members the next move of a slider finds again
 
 
 class Service:
-    """Forecasts and a cost, and what is asked of them.
-
-    Args:
-        fits: What is served.
-        settings: The bounds on requests.
-    """
+    """Forecasts and a cost, and what is asked of them."""
 
     def __init__(self, fits: ServedFits, settings: ServiceSettings) -> None:
         spec = fits.first.cost_spec

@@ -27,25 +27,15 @@ _MEMBERS_AT_ONCE = 1 << 16  # after which it is asked whether anybody still wait
 
 @dataclass(frozen=True, eq=False)
 class ServedForecast:
-    """A forecast that can be asked for by name: some models of a fitted forecaster.
+    """A forecast that can be asked for by name: some models of a fitted forecaster."""
 
-    Attributes:
-        name: What requests call it: "chosen", "weight_0" or "second".
-        title: What people call it.
-        decision_weight: That of its training.
-        forecaster: The fitted forecaster that the models are of.
-        models: The models whose members make the forecast.
-        correction: How past errors correct these; None where they do not.
-        warnings: What the test cases of its fit say against it.
-    """
-
-    name: str
-    title: str
-    decision_weight: float
-    forecaster: DecisionAwareForecaster
-    models: Sequence[nn.Module]
-    correction: Correction | None
-    warnings: tuple[str, ...] = ()
+    name: str  # what requests call it: "chosen", "weight_0" or "second"
+    title: str  # what people call it
+    decision_weight: float  # that of its training
+    forecaster: DecisionAwareForecaster  # the fitted forecaster that the models are of
+    models: Sequence[nn.Module]  # the models whose members make the forecast
+    correction: Correction | None  # how past errors correct these; None where they do not
+    warnings: tuple[str, ...] = ()  # what the test cases of its fit say against it
 
     @property
     def depends_on(self) -> RangedParameter | None:
@@ -60,15 +50,7 @@ class ServedForecast:
         field: str = "features",
         parameter: float | Sequence[float] | None = None,
     ) -> Iterator[Tensor]:
-        """Members (n, M, D) of some rows after the other, the same whichever rows are asked for together.
-
-        Args:
-            features: Rows (N, F).
-            members: How many of each row, M.
-            field: Of the request, which is named where the features cannot be used.
-            parameter: The parameter of the cost that the forecast depends on, one number or one for each row; any where
-                it depends on none.
-        """
+        """Members (n, M, D) of some rows after the other, the same whichever rows are asked for together."""
         with naming_field(field):
             rows = as_tensor(features, "features")
         rows = self._with_parameter(rows, parameter)
@@ -92,19 +74,12 @@ class ServedForecast:
 
 @dataclass(frozen=True, eq=False)
 class ServedFits:
-    """One fit, or two that forecast the same targets from the same features.
+    """One fit, or two that forecast the same targets from the same features."""
 
-    Attributes:
-        bundles: The fits, by the names of their folders.
-        forecasts: What can be asked for, by name.
-        cases: Cases to look at, that the first fit was judged by; None where it kept none.
-        notes: Sentences for whoever starts the service.
-    """
-
-    bundles: dict[str, Bundle]
-    forecasts: dict[str, ServedForecast]
-    cases: StoredCases | None
-    notes: tuple[str, ...]
+    bundles: dict[str, Bundle]  # the fits, by the names of their folders
+    forecasts: dict[str, ServedForecast]  # what can be asked for, by name
+    cases: StoredCases | None  # cases to look at, that the first fit was judged by; None where it kept none
+    notes: tuple[str, ...]  # sentences for whoever starts the service
 
     @property
     def first(self) -> Bundle:
@@ -145,12 +120,7 @@ class ServedFits:
 
 
 def open_fits(folders: Sequence[Path], cost: str | None) -> ServedFits:
-    """Read one fit, or two to compare.
-
-    Args:
-        folders: Of the fits; the second decides for the cost of the first.
-        cost: In words; None takes that of the first fit.
-    """
+    """Read one fit, or two to compare."""
     first = open_folder(folders[0], cost)
     bundles = {_name(folders[0]): first}
     forecasts = _forecasts(first)

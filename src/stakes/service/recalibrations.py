@@ -35,13 +35,7 @@ _MADE_OF_MEMBERS = "a recalibrated forecast is made of members; what else is kno
 
 
 class RecalibratedService:
-    """A recalibrated forecast and a cost, and what is asked of them.
-
-    Args:
-        name: Of the folder that is served.
-        opened: The recalibrated forecast.
-        settings: The bounds on requests.
-    """
+    """A recalibrated forecast and a cost, and what is asked of them."""
 
     def __init__(self, name: str, opened: Recalibration, settings: ServiceSettings) -> None:
         self._name, self._opened, self._settings = name, opened, settings

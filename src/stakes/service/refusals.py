@@ -31,13 +31,7 @@ class ErrorAnswer(BaseModel):
 
 
 class RefusedError(Exception):
-    """A request that cannot be answered.
-
-    Args:
-        field: The field of the request, dotted, that is to blame; empty where none is.
-        message: What came, and what is expected.
-        status: Of HTTP, 400 and above.
-    """
+    """A request that cannot be answered."""
 
     def __init__(self, field: str, message: str, status: int = 422) -> None:
         super().__init__(message)
@@ -46,11 +40,7 @@ class RefusedError(Exception):
 
 @contextmanager
 def naming_field(field: str) -> Iterator[None]:
-    """Whatever the library refuses inside is refused with the name of a field.
-
-    Args:
-        field: The field of the request, dotted.
-    """
+    """Whatever the library refuses inside is refused with the name of a field."""
     try:
         yield
     except StakesError as error:
@@ -58,14 +48,7 @@ def naming_field(field: str) -> Iterator[None]:
 
 
 def refusal(status: int, field: str, message: str, headers: dict[str, str] | None = None) -> Response:
-    """The response to a request that is refused, in ASCII: what was sent may not be text that UTF-8 can hold.
-
-    Args:
-        status: Of HTTP, 400 and above.
-        field: The field of the request, dotted; empty where the message is about none.
-        message: What came, and what is expected; cut where it is very long.
-        headers: Further headers of the response.
-    """
+    """The response to a request that is refused, in ASCII: what was sent may not be text that UTF-8 can hold."""
     words = " ".join(message.split())
     words = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 3]}..."
     body = json.dumps({"error": {"field": field[:_LONGEST], "message": words}}).encode()
@@ -73,20 +56,12 @@ def refusal(status: int, field: str, message: str, headers: dict[str, str] | Non
 
 
 def refused_response(error: RefusedError) -> Response:
-    """The response to a request that cannot be answered.
-
-    Args:
-        error: What is wrong with it.
-    """
+    """The response to a request that cannot be answered."""
     return refusal(error.status, error.field, error.message, _HEADERS.get(error.status))
 
 
 def against_schema(error: ValidationError) -> RefusedError:
-    """What is wrong with a body that is not of the schema: the first fault in it.
-
-    Args:
-        error: Of the body's model, from JSON.
-    """
+    """What is wrong with a body that is not of the schema: the first fault in it."""
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         return RefusedError("", f"the body must be JSON in UTF-8: {first['ctx']['error']}")
@@ -95,11 +70,7 @@ def against_schema(error: ValidationError) -> RefusedError:
 
 
 def require_json(headers: Headers) -> None:
-    """Raise unless a request says that its body is JSON as it is.
-
-    Args:
-        headers: Of the request.
-    """
+    """Raise unless a request says that its body is JSON as it is."""
     came = headers.get("content-type", "")
     if not _says_json(came):
         got = f"got {came}" if came else "got none"
@@ -109,23 +80,13 @@ def require_json(headers: Headers) -> None:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """The response to a `RefusedError`.
-
-    Args:
-        request: What was asked.
-        error: The `RefusedError`.
-    """
+    """The response to a `RefusedError`."""
     assert isinstance(error, RefusedError)
     return refused_response(error)
 
 
 async def unknown_route(request: Request, error: Exception) -> Response:
-    """The response to a path or a method that does not exist.
-
-    Args:
-        request: What was asked.
-        error: The `HTTPException`.
-    """
+    """The response to a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
     path = shown(request.url.path)
     known = {

@@ -37,45 +37,26 @@ _LONGEST_HEADER = 100_000  # characters: many more take too long to read
 
 
 def require_either(features: object, members: object) -> None:
-    """Raise unless one of both is given.
-
-    Args:
-        features: Of the request, or None.
-        members: Of the request, or None.
-    """
+    """Raise unless one of both is given."""
     if (features is None) == (members is None):
         came = "none" if features is None else "both"
         raise RefusedError("features", f"a request has either features or members, got {came}")
 
 
 def require_nothing_known(known: object) -> None:
-    """Raise where something is told of members that only a recalibrated forecast could use.
-
-    Args:
-        known: Of the request, or None.
-    """
+    """Raise where something is told of members that only a recalibrated forecast could use."""
     if known is not None:
         raise RefusedError("known", "known belongs to a recalibrated forecast; a fit decides from members as they are")
 
 
 def require_rows(field: str, rows: int, settings: ServiceSettings) -> None:
-    """Raise unless there are some rows, and not too many.
-
-    Args:
-        field: The field of the request that has them.
-        rows: How many there are.
-        settings: How many there may be.
-    """
+    """Raise unless there are some rows, and not too many."""
     if not 1 <= rows <= settings.max_rows:
         raise RefusedError(field, f"{field} must have between 1 and {settings.max_rows} rows, got {rows}")
 
 
 def posted_table(csv: str) -> pd.DataFrame:
-    """The table of a request, with at least one row.
-
-    Args:
-        csv: Its text.
-    """
+    """The table of a request, with at least one row."""
     if len(csv.partition("\n")[0]) > _LONGEST_HEADER:
         raise RefusedError("csv", f"the names of the columns must have at most {_LONGEST_HEADER} characters in all")
     with naming_field("csv"):
@@ -86,29 +67,17 @@ def posted_table(csv: str) -> pd.DataFrame:
 
 
 def feature_row(row: Mapping[str, float] | Sequence[float], names: Sequence[str], where: str) -> Sequence[float]:
-    """The features of one case, in the order of the fit.
-
-    Args:
-        row: Numbers by column name, or in the order of the fit.
-        names: The columns of the fit, in its order.
-        where: The field of the request that has the row, dotted.
-    """
+    """The features of one case, in the order of the fit."""
     return _by_name(row, names, where) if isinstance(row, Mapping) else _in_order(row, names, where)
 
 
 @dataclass(frozen=True, eq=False)
 class GivenMembers:
-    """The members of a request.
+    """The members of a request."""
 
-    Attributes:
-        members: Members (N, M, D).
-        weights: What each of them weighs, (M,), where they were made of quantiles; None where all count alike.
-        notes: Sentences for the user.
-    """
-
-    members: Tensor
+    members: Tensor  # members (N, M, D)
     weights: Tensor | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences for the user
 
 
 def given_members(
@@ -118,15 +87,7 @@ def given_members(
     settings: ServiceSettings,
     outcomes: int,
 ) -> GivenMembers:
-    """The members of a request, or weighted ones made of its quantiles.
-
-    Args:
-        rows: Each a list of members: numbers, or lists of one number per outcome.
-        levels: The levels of the quantiles that the members are; None where they are members.
-        cost: What is decided for.
-        settings: How many members a row may have.
-        outcomes: How many outcomes the fit has, D.
-    """
+    """The members of a request, or weighted ones made of its quantiles."""
     array = member_array(rows, settings, outcomes)
     if levels is None:
         return GivenMembers(torch.from_numpy(array), notes=_look_like_quantiles(array))
@@ -151,13 +112,7 @@ def _look_like_quantiles(array: Floats) -> tuple[str, ...]:
 
 
 def member_array(rows: Sequence[PostedMembers], settings: ServiceSettings, outcomes: int) -> Floats:
-    """Members (N, M, D), as many for each row.
-
-    Args:
-        rows: Each a list of members: numbers, or lists of one number per outcome.
-        settings: How many members a row may have.
-        outcomes: How many outcomes there are, D.
-    """
+    """Members (N, M, D), as many for each row."""
     count = len(rows[0])
     if count > settings.max_members:
         raise RefusedError("members", f"members must be at most {settings.max_members} a row, got {count}")
@@ -196,15 +151,7 @@ def posted_forecasts(
     opened: Recalibration,
     settings: ServiceSettings,
 ) -> GivenForecasts:
-    """The forecasts of a request, in its order.
-
-    Args:
-        rows: Each a list of members, or of quantiles: numbers, or lists of one number per outcome.
-        levels: The levels of the quantiles; None where there are members.
-        known: What else is known of each row; None for nothing.
-        opened: What corrects them.
-        settings: How many members a row may have.
-    """
+    """The forecasts of a request, in its order."""
     layout, targets = opened.layout, opened.recalibrator.state_.targets
     values = member_array(rows, settings, len(targets))
     _require_levels(tuple(levels or ()), layout.levels, values.shape[1])
@@ -228,12 +175,7 @@ def _require_levels(given: tuple[float, ...], past: tuple[float, ...], count: in
 
 
 def corrected_members(opened: Recalibration, given: GivenForecasts) -> CorrectedMembers:
-    """The corrected members, or a refusal that names the field.
-
-    Args:
-        opened: What corrects them.
-        given: The forecasts of a request.
-    """
+    """The corrected members, or a refusal that names the field."""
     state = opened.recalibrator.state_
     if state.models:
         _require_known(state.terms, given)

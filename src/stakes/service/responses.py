@@ -26,15 +26,7 @@ _REASONS = {"infeasible": "its limits contradict each other", "unbounded": "its 
 def decision_rows(
     priced: PricedCost, samples: Tensor, levels: Sequence[float], field: str, weights: Tensor | None = None
 ) -> list[Decision]:
-    """The best action of every forecast, none where there is no such, and quantiles of what the decision is about.
-
-    Args:
-        priced: What is decided for.
-        samples: The members (n, M, D).
-        levels: Levels of the quantiles, between 0 and 1.
-        field: Of the request, which is named where there is no answer.
-        weights: What each member weighs, (M,); None where all count alike.
-    """
+    """The best action of every forecast, none where there is no such, and quantiles of what the decision is about."""
     with priced.naming_field(field):
         decisions = solve_decisions(priced.cost, [samples], levels, double=True, weights=weights)
     none, plain = decisions.unanswered, decisions.plain_expected_cost
@@ -61,17 +53,7 @@ def parts_of_forecast(
     field: str,
     weights: Tensor | None = None,
 ) -> ForecastParts:
-    """The decision of one case part by part.
-
-    Args:
-        priced: What is decided for.
-        name: Of the forecast.
-        title: What people call it.
-        samples: The members (1, M, D).
-        outcomes: The names of the outcomes, (D,).
-        field: Of the request, which is named where there is no answer.
-        weights: What each member weighs, (M,); None where all count alike.
-    """
+    """The decision of one case part by part."""
     (decision,) = decision_rows(priced, samples, BAND_LEVELS, field, weights)
     if decision.action is None:
         status = decision.certificate.status
@@ -85,14 +67,7 @@ def parts_of_forecast(
 def forecast_rows(
     samples: Tensor, targets: Sequence[str], levels: Sequence[float], with_members: bool
 ) -> list[ForecastRow]:
-    """Mean and quantiles of every forecast, target by target.
-
-    Args:
-        samples: The members (n, M, D).
-        targets: The names of the outcomes, (D,).
-        levels: Levels of the quantiles, between 0 and 1.
-        with_members: Whether the members are told too.
-    """
+    """Mean and quantiles of every forecast, target by target."""
     members = require_finite_answer(samples.double().numpy(), "features")
     mean, quantiles = members.mean(1), _quantiles(members, levels)  # (n, D), (Q, n, D)
     return [
@@ -109,12 +84,7 @@ def forecast_rows(
 
 
 def require_finite_answer(values: Floats, field: str) -> Floats:
-    """The values, or a refusal: JSON has no word for infinity.
-
-    Args:
-        values: Numbers of an answer, of any shape.
-        field: Of the request, which the refusal names.
-    """
+    """The values, or a refusal: JSON has no word for infinity."""
     if not np.isfinite(values).all():
         raise RefusedError(field, "the numbers are too large for an answer that is finite")
     return values
@@ -146,26 +116,14 @@ _MARGIN = 0.25  # of the members' range, beyond it
 
 
 def outcome_grid(totals: Floats, points: int) -> Floats:
-    """Equally spaced outcomes around the members, (G,).
-
-    Args:
-        totals: Members, of any shape: what the decision is about.
-        points: How many outcomes, G.
-    """
+    """Equally spaced outcomes around the members, (G,)."""
     low, high = float(totals.min()), float(totals.max())
     margin = _MARGIN * (high - low) or max(1.0, abs(high)) * _MARGIN
     return np.linspace(low - margin, high + margin, points)
 
 
 def action_grid(cost: Cost, outcomes: Floats | None, points: int) -> Floats:
-    """Equally spaced actions between the bounds, (G,).
-
-    Args:
-        cost: What is decided for, with its bounds.
-        outcomes: Where actions are on the scale of outcomes, those that are drawn: only actions among them are of
-            interest. None otherwise.
-        points: How many actions, G.
-    """
+    """Equally spaced actions between the bounds, (G,)."""
     bounds = cost.lower, cost.upper  # of which a program of one part may have none
     lower, upper = (
         far if bound is None else float(bound) for bound, far in zip(bounds, (-np.inf, np.inf), strict=True)
@@ -178,13 +136,7 @@ def action_grid(cost: Cost, outcomes: Floats | None, points: int) -> Floats:
 
 
 def member_density(total: Floats, grid: Floats, weights: Floats | None = None) -> Floats:
-    """A kernel estimate of the members' density, (G,): Gaussian, with the bandwidth of Silverman's rule.
-
-    Args:
-        total: Members (M,).
-        grid: Outcomes (G,), equally spaced, where the density is wanted.
-        weights: What each member weighs, (M,); None where all count alike.
-    """
+    """A kernel estimate of the members' density, (G,): Gaussian, with the bandwidth of Silverman's rule."""
     if weights is None:
         spread, quartiles = float(total.std()), np.quantile(total, [0.25, 0.75])
     else:
@@ -199,14 +151,7 @@ def member_density(total: Floats, grid: Floats, weights: Floats | None = None) -
 
 
 def expected_costs(cost: Cost, members: Tensor, actions: Floats, weights: Tensor | None = None) -> Floats:
-    """What forecasts expect actions to cost, (F, G).
-
-    Args:
-        cost: What is decided for.
-        members: The members (F, M, D) of F forecasts of one case.
-        actions: The actions (G,).
-        weights: What each member weighs, (M,); None where all count alike.
-    """
+    """What forecasts expect actions to cost, (F, G)."""
     action = torch.from_numpy(actions).to(members.dtype)[:, None]
     outcome = members.movedim(1, 0)[:, :, None, :].expand(-1, -1, len(actions), -1)  # (M, F, G, D)
     plain, risk = plain_cost_of(cost), risk_of(cost)

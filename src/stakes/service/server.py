@@ -36,9 +36,6 @@ class _IdleConnections:
     """Ends connections on which no request begins, or no answer is read: uvicorn waits for ever for both.
 
     Enough of them would fill the service. What answers, or waits for a body, is left alone: that has its own time.
-
-    Args:
-        read_seconds: Within which an answer must be read.
     """
 
     def __init__(self, read_seconds: float) -> None:
@@ -71,13 +68,7 @@ def _look(connection: Any, watched: _Watched, now: float) -> None:
 
 
 def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
-    """A server that says nothing unless something goes wrong.
-
-    Args:
-        app: What answers.
-        settings: Of the service; their time-out also bounds how long an answer waits to be read and the end waits
-            for answers.
-    """
+    """A server that says nothing unless something goes wrong."""
     idle = _IdleConnections(settings.timeout)
 
     async def every_second() -> None:
@@ -102,12 +93,7 @@ def make_server(app: ASGIApp, settings: ServiceSettings) -> uvicorn.Server:
 
 
 def run_service(make_app: Callable[[], ASGIApp], settings: ServiceSettings) -> None:
-    """Serve until SIGINT or SIGTERM; requests that are being answered are finished.
-
-    Args:
-        make_app: Makes what answers, once the address is known to be free.
-        settings: Where to listen, and for how long to wait.
-    """
+    """Serve until SIGINT or SIGTERM; requests that are being answered are finished."""
     with open_listener(settings) as listener, _ended_by_signals():
         app = make_app()
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -120,9 +106,6 @@ def open_listener(settings: ServiceSettings) -> socket.socket:
     """The socket that is listened to, bound before all else: an address in use is one line.
 
     Its protocol is named, or asyncio would not switch off the delay of small packets, which costs 40 ms per answer.
-
-    Args:
-        settings: The address and the port.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

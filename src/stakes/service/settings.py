@@ -15,9 +15,6 @@ _PORTS = 1 << 16
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address.
 
-    Args:
-        host: A name or an address, without a port.
-
     >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "example.org")]
     [True, True, True, False, False]
     """
@@ -36,29 +33,17 @@ def _can_be_sent(token: str) -> bool:
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """Where the service listens, who may ask, and how much at once. An address that others can reach needs a token.
+    """Where the service listens, who may ask, and how much at once. An address that others can reach needs a token."""
 
-    Attributes:
-        host: The address that is listened to.
-        port: The port; 0 takes a free one.
-        token: What every request must bring; None asks for none.
-        max_rows: Rows of one request at most.
-        max_members: Members of each row at most.
-        max_body_mb: Size of the body of a request at most, in MiB.
-        timeout: Seconds after which a request is given up, and for reading its body.
-        workers: Threads that compute answers.
-        waiting: Requests that may wait for a thread; one more is refused.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    token: str | None = field(default=None, repr=False)
-    max_rows: int = 10_000
-    max_members: int = 2000
-    max_body_mb: float = 16.0
-    timeout: float = 30.0
+    host: str = "127.0.0.1"  # the address that is listened to
+    port: int = 8000  # the port; 0 takes a free one
+    token: str | None = field(default=None, repr=False)  # what every request must bring; None asks for none
+    max_rows: int = 10_000  # rows of one request at most
+    max_members: int = 2000  # members of each row at most
+    max_body_mb: float = 16.0  # size of the body of a request at most, in MiB
+    timeout: float = 30.0  # seconds after which a request is given up, and for reading its body
     workers: int = field(default_factory=lambda: min(_MOST_WORKERS, os.cpu_count() or 1))
-    waiting: int = 100
+    waiting: int = 100  # requests that may wait for a thread; one more is refused
 
     def __post_init__(self) -> None:
         for name in ("max_rows", "max_members", "workers"):

@@ -27,39 +27,23 @@ _ENTRY = "stakes.service.workers:be_a_nursery"
 
 
 class Reply(NamedTuple):
-    """What a worker makes of a request.
+    """What a worker makes of a request."""
 
-    Attributes:
-        status: Of HTTP.
-        content: The body of the response, JSON.
-        fault: The traceback of a fault of ours, for the log; empty where there is none.
-    """
-
-    status: int
-    content: bytes
-    fault: str = ""
+    status: int  # of HTTP
+    content: bytes  # the body of the response, JSON
+    fault: str = ""  # the traceback of a fault of ours, for the log; empty where there is none
 
 
 class Answering(Protocol):
     """What answers requests in a worker."""
 
     def __call__(self, name: str, content: bytes) -> Reply:
-        """The reply to a request.
-
-        Args:
-            name: Which question it is.
-            content: The body of the request.
-        """
+        """The reply to a request."""
         ...
 
 
 class WorkerProcess:
-    """A process that answers one request after the other.
-
-    Args:
-        process: Its number.
-        connection: What it hears and says.
-    """
+    """A process that answers one request after the other."""
 
     def __init__(self, process: int, connection: Connection) -> None:
         self._process, self._connection = process, connection
@@ -70,13 +54,7 @@ class WorkerProcess:
         return self._connection.poll()
 
     def ask(self, name: str, content: bytes | bytearray, seconds: float) -> Reply:
-        """The reply, or `TimeoutError` where it takes too long, or `WorkerError` where the process ends instead.
-
-        Args:
-            name: Which question it is.
-            content: The body of the request.
-            seconds: How long to wait.
-        """
+        """The reply, or `TimeoutError` where it takes too long, or `WorkerError` where the process ends instead."""
         try:
             self._connection.send_bytes(name.encode())
             self._connection.send_bytes(content)
@@ -96,11 +74,7 @@ class WorkerProcess:
 
 
 class Nursery:
-    """The process that workers are forked from.
-
-    Args:
-        make: Makes what answers requests, once, in the nursery, where it must not start threads.
-    """
+    """The process that workers are forked from."""
 
     def __init__(self, make: Callable[[], Answering]) -> None:
         self._control, theirs = socket.socketpair()
@@ -183,11 +157,8 @@ _LARGE = 1 << 17  # bytes of a body or an answer, after which a worker is not us
 
 
 class WorkerPool:
-    """Has requests answered by processes; refuses with 503 where too much is waiting, and with 504 after the time-out.
-
-    Args:
-        make: Makes what answers requests, once; workers are copies of it.
-        settings: How many workers there are, how much may wait for them and for how long.
+    """Has requests answered by processes; refuses with 503 where too much is waiting, and with 504 after
+    the time-out.
     """
 
     def __init__(self, make: Callable[[], Answering], settings: ServiceSettings) -> None:
@@ -205,12 +176,7 @@ class WorkerPool:
         return self._pending
 
     async def ask(self, name: str, content: bytes | bytearray) -> Reply:
-        """The reply of a worker.
-
-        Args:
-            name: Which question it is.
-            content: The body of the request.
-        """
+        """The reply of a worker."""
         with self._counting:
             if self._pending >= self._settings.workers + self._settings.waiting:
                 raise RefusedError("", f"{self._pending} requests are waiting already; ask again later", 503)

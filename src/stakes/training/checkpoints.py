@@ -38,24 +38,14 @@ Layout = Mapping[str, tuple[torch.dtype, tuple[int, ...]]]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Write named tensors as safetensors; returns the file's SHA-256.
-
-    Args:
-        path: The file.
-        tensors: Of floats, integers or bool, from any device and in any layout.
-    """
+    """Write named tensors as safetensors; returns the file's SHA-256."""
     content = serialised(str(path), tensors)
     write_atomically(path, content)
     return hashlib.sha256(content).hexdigest()
 
 
 def serialised(source: str, tensors: Mapping[str, Tensor]) -> bytes:
-    """The bytes of a safetensors file with these tensors.
-
-    Args:
-        source: What the message of an error begins with.
-        tensors: Of floats, integers or bool, from any device and in any layout.
-    """
+    """The bytes of a safetensors file with these tensors."""
     if "__metadata__" in tensors:
         raise CheckpointError(f"{source}: no tensor may be named '__metadata__', which safetensors keeps for itself")
     _check_dtypes(source, tensors)
@@ -71,14 +61,7 @@ def serialised(source: str, tensors: Mapping[str, Tensor]) -> bytes:
 def load_tensors(
     path: Path, sha256: str | None, expected: Layout | None = None, limit: int = TENSOR_LIMIT
 ) -> dict[str, Tensor]:
-    """The tensors of a file, on the CPU.
-
-    Args:
-        path: A safetensors file.
-        sha256: What the SHA-256 of the file must be; None takes any.
-        expected: Type and shape of every tensor; None takes any.
-        limit: The bytes above which a file is refused unread; with `expected` that is what those tensors need.
-    """
+    """The tensors of a file, on the CPU."""
     if expected is not None:
         limit = HEADER_LIMIT + sum(dtype.itemsize * math.prod(shape) for dtype, shape in expected.values())
     content = read_bytes(path, limit)
@@ -96,13 +79,7 @@ def load_tensors(
 
 
 def check_tensors(source: str, tensors: Mapping[str, Tensor], expected: Layout) -> None:
-    """Refuse tensors whose names, types or shapes are not those expected.
-
-    Args:
-        source: What the message of the error begins with.
-        tensors: What came.
-        expected: Type and shape of every tensor.
-    """
+    """Refuse tensors whose names, types or shapes are not those expected."""
     layout = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
     names = sorted(layout.keys() | expected.keys())
     pairs = [(name, expected.get(name, "absent"), layout.get(name, "absent")) for name in names]
@@ -132,27 +109,17 @@ _TEMPORARY_NAME = re.compile(rf"\.(?:{_JSON_NAME.pattern}|{_TENSOR_NAME.pattern}
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a training stands.
+    """Where a training stands."""
 
-    Attributes:
-        epoch: The epochs that are over, those of pre-training counted in.
-        tensors: Named tensors, on any device.
-        state: All else, in what JSON can hold.
-    """
-
-    epoch: int
-    tensors: dict[str, Tensor]
-    state: dict[str, Any]
+    epoch: int  # the epochs that are over, those of pre-training counted in
+    tensors: dict[str, Tensor]  # named tensors, on any device
+    state: dict[str, Any]  # all else, in what JSON can hold
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Write the checkpoint, then delete all others but the one before it.
 
     That of a later epoch goes too: the training went back behind it, and `load_latest` shall find what was saved last.
-
-    Args:
-        folder: Where the checkpoints of one training are; it is made if need be.
-        checkpoint: What is written.
     """
     epoch = checkpoint.epoch
     if type(epoch) is not int or not 0 <= epoch < _EPOCHS:
@@ -173,11 +140,6 @@ def load_latest(
     """The newest checkpoint that can be read, and a sentence for every newer one that cannot; None if there is none.
 
     If there are checkpoints and none can be read, that is an error: nobody shall start again from zero unawares.
-
-    Args:
-        folder: Where the checkpoints of one training are, if it is there at all.
-        check: Raises a `StakesError` for a checkpoint that does not fit; None takes any.
-        limit: The bytes of tensors above which a checkpoint is refused unread.
     """
     try:
         names = os.listdir(folder)
@@ -255,12 +217,7 @@ _MOST_BYTES = {SETTINGS: 2**20, STATE: 2**24, METRICS: 2**28, MANIFEST: 2**24}
 
 
 def read_json_table(path: Path, sha256: str | None = None) -> dict[str, Any]:
-    """The table that a JSON file holds, as `stakes.files.write_json` wrote it.
-
-    Args:
-        path: The file, one of those above: its name says how large it may be.
-        sha256: What the file as a whole must hash to; None where nothing else vouches for it.
-    """
+    """The table that a JSON file holds, as `stakes.files.write_json` wrote it."""
     table = parse_json(str(path), _content(path, sha256), checked=sha256 is not None)
     if not isinstance(table, dict):
         raise CheckpointError(f"{path} must hold a table, got {shown(table)}")
@@ -268,12 +225,7 @@ def read_json_table(path: Path, sha256: str | None = None) -> dict[str, Any]:
 
 
 def read_lines(path: Path, sha256: str | None = None) -> list[dict[str, Any]]:
-    """The tables of a file with one a line, up to its last whole line.
-
-    Args:
-        path: The file.
-        sha256: What the file as a whole must hash to; None where nothing else vouches for it.
-    """
+    """The tables of a file with one a line, up to its last whole line."""
     try:
         texts = [line.decode() for line in _content(path, sha256).split(b"\n")[:-1]]
         lines = [json.loads(text, parse_constant=_refused) for text in texts]
@@ -286,56 +238,28 @@ def read_lines(path: Path, sha256: str | None = None) -> list[dict[str, Any]]:
 
 
 def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Write tables that JSON can hold, one a line, in place of what was in the file.
-
-    Args:
-        path: The file.
-        lines: The tables, with None for numbers that are not finite.
-    """
+    """Write tables that JSON can hold, one a line, in place of what was in the file."""
     write_atomically(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
 
 
 def model_keys(count: int, kind: str = "model") -> list[str]:
-    """What the names of the tensors of each of some models begin with.
-
-    Args:
-        count: How many models there are.
-        kind: "model", or what tells other models in the same file from these.
-    """
+    """What the names of the tensors of each of some models begin with."""
     return [f"{kind}.{index}." for index in range(count)]
 
 
 def save_models(path: Path, models: Mapping[str, Mapping[str, Tensor]]) -> str:
-    """Write the weights of models into one file; returns its SHA-256.
-
-    Args:
-        path: The file.
-        models: The `state_dict` of each model by its key, one of `model_keys`.
-    """
+    """Write the weights of models into one file; returns its SHA-256."""
     return save_tensors(path, {key + name: value for key, state in models.items() for name, value in state.items()})
 
 
 def load_models(path: Path, sha256: str | None, keys: Sequence[str], layout: Layout) -> list[dict[str, Tensor]]:
-    """The weights of models of one architecture, a `state_dict` for each key; the file must hold no others.
-
-    Args:
-        path: The file.
-        sha256: What the file must hash to; None where nothing vouches for it.
-        keys: The key of each model, of `model_keys`.
-        layout: Type and shape of each tensor of one model, by its name in the `state_dict`.
-    """
+    """The weights of models of one architecture, a `state_dict` for each key; the file must hold no others."""
     tensors = load_tensors(path, sha256, {key + name: shape for key in keys for name, shape in layout.items()})
     return [{name: tensors[key + name] for name in layout} for key in keys]
 
 
 def load_model_weights(path: Path, sha256: str | None, layout: Layout) -> dict[str, Tensor]:
-    """The weights of the only model of a file; those of older runs have no number in their names.
-
-    Args:
-        path: The file.
-        sha256: What the file must hash to; None where nothing vouches for it.
-        layout: Type and shape of each tensor, by its name in the model's `state_dict`.
-    """
+    """The weights of the only model of a file; those of older runs have no number in their names."""
     (key,) = model_keys(1)
     size = sum(dtype.itemsize * math.prod(shape) for dtype, shape in layout.values())
     tensors = load_tensors(path, sha256, limit=HEADER_LIMIT + size)
@@ -345,11 +269,7 @@ def load_model_weights(path: Path, sha256: str | None, layout: Layout) -> dict[s
 
 
 def state_layout(model: torch.nn.Module) -> Layout:
-    """Type and shape of each tensor of a model, by its name in the `state_dict`.
-
-    Args:
-        model: The model, trained or not.
-    """
+    """Type and shape of each tensor of a model, by its name in the `state_dict`."""
     return {name: (value.dtype, tuple(value.shape)) for name, value in model.state_dict().items()}
 
 

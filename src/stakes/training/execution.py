@@ -65,19 +65,12 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how runs are trained; none of it changes a result on the same kind of device.
+    """Where and how runs are trained; none of it changes a result on the same kind of device."""
 
-    Attributes:
-        device: "cpu", "cuda", or "auto" for the GPU where there is one.
-        workers: How many processes train at once; None is one per core, or one on a GPU.
-        quiet: Show no progress.
-        checkpoint_seconds: The time between checkpoints.
-    """
-
-    device: str = "auto"
-    workers: int | None = None
-    quiet: bool = False
-    checkpoint_seconds: float = 30.0
+    device: str = "auto"  # "cpu", "cuda", or "auto" for the GPU where there is one
+    workers: int | None = None  # how many processes train at once; None is one per core, or one on a GPU
+    quiet: bool = False  # show no progress
+    checkpoint_seconds: float = 30.0  # the time between checkpoints
     _without_gpu: ClassVar[str] = "torch finds no CUDA device here"
 
     def __post_init__(self) -> None:
@@ -149,13 +142,7 @@ def _reason(error: BaseException) -> str:
 
 
 def run_jobs(jobs: Sequence[Job], folder: Path, execution: Execution) -> dict[str, str]:
-    """Run jobs where the execution says; returns the reason for each that failed, by its name.
-
-    Args:
-        jobs: What is to be done.
-        folder: Where they all are, on a cluster on storage that its nodes share.
-        execution: Where and how.
-    """
+    """Run jobs where the execution says; returns the reason for each that failed, by its name."""
     if not jobs:
         return {}
     with stop_on_interrupt() as stop, Display(execution.quiet) as display:

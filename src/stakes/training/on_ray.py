@@ -40,12 +40,7 @@ _NOT_SHARED = "the folder of what runs on Ray must be on storage that all nodes 
 
 @contextmanager
 def connected(address: str | None = None, workers: int | None = None) -> Iterator[Mapping[str, float]]:
-    """A connection to Ray, and what its cluster has: "CPU", "GPU" and others.
-
-    Args:
-        address: "auto", the cluster that this machine is part of, or HOST:PORT; None starts a Ray here.
-        workers: For how many processes a Ray that is started here has room; None is one per core.
-    """
+    """A connection to Ray, and what its cluster has: "CPU", "GPU" and others."""
     ray = _imported()
     where = _started_here(workers) if address is None else {"address": _answering(address)}
     with redirect_stdout(StringIO()):  # where Ray tells of lost workers; it is for the answer of a command
@@ -61,13 +56,9 @@ def connected(address: str | None = None, workers: int | None = None) -> Iterato
 
 @dataclass(frozen=True)
 class RayExecution(Execution):
-    """How jobs are run on the cluster that is connected.
+    """How jobs are run on the cluster that is connected."""
 
-    Attributes:
-        resources: What the cluster has, as "CPU" and "GPU".
-    """
-
-    resources: Mapping[str, float] = field(default_factory=dict)
+    resources: Mapping[str, float] = field(default_factory=dict)  # what the cluster has, as "CPU" and "GPU"
     _without_gpu: ClassVar[str] = "the Ray cluster has no GPU"
 
     @property

@@ -22,23 +22,14 @@ __all__ = ["Policy", "PolicySettings", "require_one_action", "train_policy"]
 
 @dataclass(frozen=True)
 class PolicySettings:
-    """How a policy is trained; the defaults are those of the models that forecast.
+    """How a policy is trained; the defaults are those of the models that forecast."""
 
-    Attributes:
-        hidden: The width of each hidden layer.
-        layers: The number of hidden layers.
-        epochs: How many at most; an epoch is the full batches of a fresh shuffle, followed by a validation.
-        batch: Cases in a batch.
-        learning_rate: The step size of Adam.
-        patience: The epochs without a lower validation cost after which training stops.
-    """
-
-    hidden: int = 50
-    layers: int = 5
-    epochs: int = 2000
-    batch: int = 256
-    learning_rate: float = 1e-3
-    patience: int = 600
+    hidden: int = 50  # the width of each hidden layer
+    layers: int = 5  # the number of hidden layers
+    epochs: int = 2000  # how many at most; an epoch is the full batches of a fresh shuffle, followed by a validation
+    batch: int = 256  # cases in a batch
+    learning_rate: float = 1e-3  # the step size of Adam
+    patience: int = 600  # the epochs without a lower validation cost after which training stops
 
     def __post_init__(self) -> None:
         for name in ("hidden", "layers", "epochs", "batch", "patience"):
@@ -47,15 +38,7 @@ class PolicySettings:
 
 
 class Policy(nn.Module):
-    """a(x) = lower + (upper - lower) sigmoid(f(x)), features (N, F) to actions (N, 1).
-
-    Args:
-        features: The number of features, F.
-        lower: The least action.
-        upper: The greatest action.
-        hidden: The width of each hidden layer of f.
-        layers: The number of hidden layers of f.
-    """
+    """a(x) = lower + (upper - lower) sigmoid(f(x)), features (N, F) to actions (N, 1)."""
 
     def __init__(self, features: int, lower: float, upper: float, hidden: int, layers: int) -> None:
         super().__init__()
@@ -78,15 +61,6 @@ def train_policy(
     progressed: Callable[[int, int], None] | None = None,
 ) -> Policy:
     """Minimise the mean cost of the training cases with Adam; the policy of the lowest validation cost, on the CPU.
-
-    Args:
-        cost: What is paid for an action when the outcome has come; its bounds must be numbers.
-        train: The cases it is trained on.
-        validation: The cases that say which epoch is the best, and when to stop.
-        settings: The network, and how it is trained.
-        seed: What initial weights and batches depend on.
-        device: Where it is trained.
-        progressed: Told before every epoch how many of how many are done; None for nobody.
 
     >>> import torch, stakes
     >>> cases = Cases(torch.rand(64, 2), torch.rand(64, 3))
@@ -122,11 +96,7 @@ def train_policy(
 
 
 def require_one_action(cost: Cost) -> None:
-    """Raise unless a policy can be trained on the cost, whose action must be one number between bounds.
-
-    Args:
-        cost: What is paid for an action when the outcome has come.
-    """
+    """Raise unless a policy can be trained on the cost, whose action must be one number between bounds."""
     require_cost(cost)
     if isinstance(cost, ProgramCost | PartsCost):
         raise CostError(

@@ -42,14 +42,9 @@ _ROOT = str(Path(stakes.__file__).parents[1])
 
 @dataclass(frozen=True)
 class Outcome(Generic[Result]):
-    """What came of a call in another process.
+    """What came of a call in another process."""
 
-    Attributes:
-        result: What the function returned; None where it raised.
-        error: What it raised, or a `WorkerError` where its process ended before it returned; else None.
-    """
-
-    result: Result | None
+    result: Result | None  # what the function returned; None where it raised
     error: BaseException | None
 
     def unwrap(self) -> Result:
@@ -62,13 +57,7 @@ class Outcome(Generic[Result]):
 def called_for_each(
     function: Callable[..., Result], arguments: Mapping[Key, tuple[Any, ...]], processes: int
 ) -> Iterator[tuple[Key, Result]]:
-    """The results of a function by key, in the order in which they come; the first error ends all calls.
-
-    Args:
-        function: What is called, in this process where one is enough.
-        arguments: The arguments of each call.
-        processes: How many calls may run at once.
-    """
+    """The results of a function by key, in the order in which they come; the first error ends all calls."""
     if min(processes, len(arguments)) < 2:
         for key, given in arguments.items():
             yield key, function(*given)
@@ -87,13 +76,6 @@ def outcomes(
     """Call a function in other processes; yields what came of each call, in the order in which they end.
 
     A process that dies fails its own call only. Whoever leaves the loop early ends all processes at once.
-
-    Args:
-        function: What is called; within it `stop_asked` and `tell` reach this process.
-        arguments: The arguments of each call, by a key.
-        processes: How many calls may run at once.
-        stop: Asked several times a second; once it says yes, no call begins, and `stop_asked` says so to all.
-        hear: Gets the key of a call and what the function told; None issues the warnings among it here.
     """
     waiting = list(arguments.items())
     running: dict[_Process, Key] = {}
@@ -128,13 +110,7 @@ def outcomes(
 
 
 def start_interpreter(entry: str, stdin: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    """A fresh interpreter with a session of its own, so that Ctrl-C reaches this process only, which passes it on.
-
-    Args:
-        entry: What it calls, "module:function"; no module in the working folder stands in for another.
-        stdin: The file descriptor that becomes its standard input.
-        environment: Variables that it gets unless they are set here.
-    """
+    """A fresh interpreter with a session of its own, so that Ctrl-C reaches this process only, which passes it on."""
     module, function = entry.split(":")
     start = f"import sys; sys.path.append({_ROOT!r}); from {module} import {function}; {function}()"
     return subprocess.Popen(
@@ -251,11 +227,7 @@ def stop_asked() -> bool:
 
 
 def tell(line: dict[str, Any]) -> None:
-    """Send a message to the process that called the function that runs here.
-
-    Args:
-        line: Plain values; a text "warning" is shown to the user.
-    """
+    """Send a message to the process that called the function that runs here."""
     if _parent is not None:
         _parent.send("told", line)
 

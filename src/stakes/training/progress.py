@@ -29,76 +29,43 @@ Phase = Literal["pretraining", "training"]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a stack is.
+    """How far a stack is."""
 
-    Attributes:
-        phase: Pre-training or training.
-        epoch: The epochs of this phase that are over.
-        epochs: The epochs of this phase in all.
-        running: How many replicas are in training.
-        replica_steps: Steps of the optimiser since the start or the resumption, summed over the replicas.
-        seconds: The time since the start or the resumption.
-        best_loss: The mean of the best validation losses of the replicas that have one; None before there is any.
-    """
-
-    phase: Phase
-    epoch: int
-    epochs: int
-    running: int
-    replica_steps: int
-    seconds: float
+    phase: Phase  # pre-training or training
+    epoch: int  # the epochs of this phase that are over
+    epochs: int  # the epochs of this phase in all
+    running: int  # how many replicas are in training
+    replica_steps: int  # steps of the optimiser since the start or the resumption, summed over the replicas
+    seconds: float  # the time since the start or the resumption
     best_loss: float | None
 
 
 @dataclass(frozen=True)
 class ReplicaRecord:
-    """How a replica stands, in plain values.
+    """How a replica stands, in plain values."""
 
-    Attributes:
-        status: Whether it is running, finished, stopped early or failed.
-        epoch: The epoch of its last validation.
-        best_epoch: The epoch of its best validation loss.
-        best_loss: Its best validation loss; None before there is any.
-        steps: Steps of the optimiser, pre-training counted in.
-        failure: Why it failed; None where it did not.
-    """
-
-    status: Status
-    epoch: int
-    best_epoch: int
-    best_loss: float | None
-    steps: int
-    failure: str | None
+    status: Status  # whether it is running, finished, stopped early or failed
+    epoch: int  # the epoch of its last validation
+    best_epoch: int  # the epoch of its best validation loss
+    best_loss: float | None  # its best validation loss; None before there is any
+    steps: int  # steps of the optimiser, pre-training counted in
+    failure: str | None  # why it failed; None where it did not
 
 
 @dataclass(eq=False)
 class Trained:
-    """A replica after training: its best weights by the validation loss, and how it came to them.
+    """A replica after training: its best weights by the validation loss, and how it came to them."""
 
-    Attributes:
-        replica: What was trained.
-        status: Whether it is running, finished, stopped early or failed.
-        epoch: The epoch of its last validation.
-        best_epoch: The epoch of its best validation loss, whose weights these are.
-        best_loss: Its best validation loss; infinite before there is any.
-        steps: Steps of the optimiser, pre-training counted in.
-        failure: Why it failed; None where it did not.
-        seconds: How long the whole stack had taken when the replica was done.
-        score_scale: What the score is divided by in the objective; NaN before it is known.
-        decision_scale: What the decision term is divided by in the objective; NaN before it is known.
-        weights: The best state_dict of its model, on the CPU.
-    """
-
-    replica: Replica = field(repr=False)
-    status: Status = "running"
-    epoch: int = 0
-    best_epoch: int = 0
-    best_loss: float = math.inf
-    steps: int = 0
-    failure: str | None = None
-    seconds: float = 0.0
-    score_scale: float = math.nan
-    decision_scale: float = math.nan
+    replica: Replica = field(repr=False)  # what was trained
+    status: Status = "running"  # whether it is running, finished, stopped early or failed
+    epoch: int = 0  # the epoch of its last validation
+    best_epoch: int = 0  # the epoch of its best validation loss, whose weights these are
+    best_loss: float = math.inf  # its best validation loss; infinite before there is any
+    steps: int = 0  # steps of the optimiser, pre-training counted in
+    failure: str | None = None  # why it failed; None where it did not
+    seconds: float = 0.0  # how long the whole stack had taken when the replica was done
+    score_scale: float = math.nan  # what the score is divided by in the objective; NaN before it is known
+    decision_scale: float = math.nan  # what the decision term is divided by in the objective; NaN before it is known
     weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     def record(self) -> ReplicaRecord:
@@ -143,11 +110,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Display:
-    """One bar for each stack at work, and warnings; a line every ten seconds where there is no terminal, or no rich.
-
-    Args:
-        quiet: Show neither.
-    """
+    """One bar for each stack at work, and warnings; a line every ten seconds where there is no terminal, or no rich."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.bars = None if quiet or not sys.stderr.isatty() or find_spec("rich") is None else _bars()
@@ -216,11 +179,7 @@ class Display:
 
 
 class StackDisplay(Observer):
-    """Shows how far the one stack is that trains in this process.
-
-    Args:
-        display: Where its bar is.
-    """
+    """Shows how far the one stack is that trains in this process."""
 
     def __init__(self, display: Display) -> None:
         self.display = display
@@ -245,11 +204,7 @@ def _bars() -> "Bars":
 
 
 class ProgressTeller(Observer):
-    """Tells in plain values how far a stack is.
-
-    Args:
-        tell: Gets the fields of `Progress`, a few times a second at most, or a "warning".
-    """
+    """Tells in plain values how far a stack is."""
 
     def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
         self.tell = tell
@@ -275,11 +230,7 @@ _FILE = "history.json"
 
 
 class ValidationHistory(Observer):
-    """The validations of each replica, those before a resumption as well.
-
-    Args:
-        checkpoints: The folder of the training's checkpoints; None where it keeps none.
-    """
+    """The validations of each replica, those before a resumption as well."""
 
     def __init__(self, checkpoints: Path | None) -> None:
         self.lines: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)

@@ -30,11 +30,7 @@ from stakes.training.settings import TrainingSettings
 
 
 def structure(model: nn.Module) -> list[tuple[str, type[nn.Module], list[tuple[str, Any]]]]:
-    """What models must have in common to train in one stack: name, type and plain values of every module.
-
-    Args:
-        model: One of them.
-    """
+    """What models must have in common to train in one stack: name, type and plain values of every module."""
     plain = (bool, int, float, str, tuple, type(None))
     return [
         (name, type(module), sorted((key, value) for key, value in vars(module).items() if isinstance(value, plain)))
@@ -43,13 +39,7 @@ def structure(model: nn.Module) -> list[tuple[str, type[nn.Module], list[tuple[s
 
 
 class StackedCases:
-    """The distinct data sets of a stack, (sets, N, F) and (sets, N, D), and which one each replica has, (R,).
-
-    Args:
-        cases: The cases of each replica, of one shape.
-        dtype: The type that they are to have.
-        device: Where they are to be.
-    """
+    """The distinct data sets of a stack, (sets, N, F) and (sets, N, D), and which one each replica has, (R,)."""
 
     def __init__(self, cases: Sequence[Cases], dtype: torch.dtype, device: torch.device) -> None:
         distinct = list({id(each): each for each in cases}.values())
@@ -63,11 +53,7 @@ class StackedCases:
         self.index = torch.tensor([places[id(each)] for each in cases], device=device)
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (R, B, F) and outcome (R, B, D) of rows (R, B).
-
-        Args:
-            rows: Which cases each replica sees, (R, B).
-        """
+        """Features (R, B, F) and outcome (R, B, D) of rows (R, B)."""
         return self.features[self.index[:, None], rows], self.outcome[self.index[:, None], rows]
 
 
@@ -77,11 +63,7 @@ def _stacked(values: Sequence[Tensor]) -> Tensor:
 
 
 def cost_structure(cost: Cost) -> tuple[object, ...]:
-    """What costs must have in common to train in one stack: all but their parameters, ranges among what is common.
-
-    Args:
-        cost: One of them; one that is no dataclass has no parameters.
-    """
+    """What costs must have in common to train in one stack: all but their parameters, ranges among what is common."""
     if not is_dataclass(cost):
         return (cost,)
     names = _parameter_names(cost)
@@ -92,11 +74,6 @@ def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype
     """One cost whose parameters are tensors (R, 1), or (R, 1, A or 1) of a program, a row for each of the costs.
 
     A parameter that is a range stays one.
-
-    Args:
-        costs: R costs of one kind.
-        device: Where the parameters are to be.
-        dtype: The type they are to have.
     """
     first = costs[0]
     if any(cost_structure(cost) != cost_structure(first) for cost in costs):
@@ -126,11 +103,7 @@ _WIDTH = 64  # rows are padded to a multiple of this, so that vectorised kernels
 
 
 class ParameterLayout:
-    """Where each trained parameter of a model stands in a row of P numbers.
-
-    Args:
-        model: Its parameters that require a gradient are the trained ones; there may be none.
-    """
+    """Where each trained parameter of a model stands in a row of P numbers."""
 
     def __init__(self, model: nn.Module) -> None:
         trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
@@ -172,11 +145,7 @@ class ParameterLayout:
 
 
 def parameter_places(model: nn.Module) -> dict[str, list[tuple[nn.Module, str]]]:
-    """The modules that hold each parameter, and under which name; tied ones are held by several.
-
-    Args:
-        model: The model.
-    """
+    """The modules that hold each parameter, and under which name; tied ones are held by several."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     places: dict[str, list[tuple[nn.Module, str]]] = {name: [] for name in names.values()}
     for module in model.modules():
@@ -192,36 +161,21 @@ _OUTCOMES = 1 << 12  # at most twice as many, evenly spread over the training ca
 
 @dataclass(frozen=True, eq=False)
 class ParameterScales:
-    """The weight of a case's decision term by its parameter.
+    """The weight of a case's decision term by its parameter."""
 
-    Attributes:
-        column: Where each case has its parameter.
-        weights: One over what climatology pays at points of the range, of each replica, (R, points).
-    """
-
-    column: ParameterColumn
-    weights: Tensor
+    column: ParameterColumn  # where each case has its parameter
+    weights: Tensor  # one over what climatology pays at points of the range, of each replica, (R, points)
 
     @classmethod
     def of(cls, column: ParameterColumn, costs: Sequence[Cost], train: StackedCases) -> "ParameterScales":
-        """The weights of R replicas.
-
-        Args:
-            column: Where each case has its parameter, which is a range.
-            costs: What decisions cost, of each replica.
-            train: The training cases of the replicas.
-        """
+        """The weights of R replicas."""
         pairs = list(zip(costs, train.index.tolist(), strict=True))
         known = {(id(cost), place): (cost, place) for cost, place in pairs}  # most replicas have the same
         weights = {key: _weights(column, cost, train.outcome[place]) for key, (cost, place) in known.items()}
         return cls(column, torch.stack([weights[id(cost), place] for cost, place in pairs]))
 
     def __call__(self, features: Tensor) -> Tensor:
-        """What the decision term of each case is multiplied by, (R, B).
-
-        Args:
-            features: Features (R, B, F + 1).
-        """
+        """What the decision term of each case is multiplied by, (R, B)."""
         assert self.column.parameter is not None
         share = self.column.parameter.range.share(self.column.values(features)).clamp(0, 1)
         place = share * (self.weights.shape[1] - 1)
@@ -251,30 +205,15 @@ _WITH_OWN_STATE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase
 
 @dataclass(frozen=True, eq=False)
 class Replica:
-    """One model to train, with everything in which it may differ from its companions.
-
-    Attributes:
-        model: A `SampleModel` with its scaling fitted; training reads its weights and leaves them as they are.
-        train: The cases it is trained on.
-        validation: The cases that say which epoch is the best, and when to stop.
-        cost: What decisions cost.
-        decision_weight: The share of the decision term, from 0 to 1.
-        seed: What batches and noise depend on; replicas of one seed see the same.
-        name: What it is called in messages.
-        epochs: For how many epochs it is trained, whatever validation says, the last weights being kept; None stops by
-            validation and keeps the best.
-        conditioned: Whether the model sees the parameter of the cost that is a range, as one more feature. Such a cost
-            needs cases with that parameter as their last feature (`stakes.costs.parameter_range`): the value it has
-            in validation, in place of which training draws others.
-    """
+    """One model to train, with everything in which it may differ from its companions."""
 
     model: nn.Module = field(repr=False)
-    train: Cases
-    validation: Cases
-    cost: Cost
-    decision_weight: float
-    seed: int
-    name: str = "model"
+    train: Cases  # the cases it is trained on
+    validation: Cases  # the cases that say which epoch is the best, and when to stop
+    cost: Cost  # what decisions cost
+    decision_weight: float  # the share of the decision term, from 0 to 1
+    seed: int  # what batches and noise depend on; replicas of one seed see the same
+    name: str = "model"  # what it is called in messages
     epochs: int | None = None
     conditioned: bool = False
 
@@ -310,12 +249,6 @@ class ReplicaStack:
     """R replicas on one device: how they draw, what they minimise, which cases and noise they see.
 
     The stack itself does not change; parameters (R, P) are passed in.
-
-    Args:
-        replicas: Their models must have one architecture, their data one shape, their costs one kind.
-        settings: How they are trained.
-        device: Where they are computed.
-        together: Whether all replicas are computed at once or take turns; None is at once except on a CPU.
     """
 
     def __init__(

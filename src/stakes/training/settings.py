@@ -20,46 +20,21 @@ _LATER = {"later": True}  # than runs that are kept: left out of what is written
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a model is trained; the defaults are the paper's (appendix B), where it states them.
-
-    Attributes:
-        epochs: The largest number of epochs. An epoch is as many full batches of a fresh shuffle as the cases give;
-            what is left over waits for the next one.
-        pretraining_epochs: Epochs on the score alone that come first. They are not counted in `epochs` and end with
-            fresh loss scales and a fresh optimiser.
-        batch: Cases per training step.
-        members: Members per case in training.
-        learning_rate: Adam's, at the start.
-        validate_every: Every so many epochs the objective is taken on the validation cases, with the same noise every
-            time.
-        validation_members: Members per case in validation.
-        patience: After so many epochs without a better validation training stops; the best weights are restored.
-        gradient_clip: The largest norm of a step's gradient; None does not clip.
-        weight_decay: Decay of the weights, decoupled from the gradient as in AdamW.
-        schedule: Of the learning rate: "constant", or "cosine", which falls to zero at the last epoch.
-        score_estimator: "fair" or "biased", as in `energy_score`.
-        decision_estimator: "plain" or "debiased", as in `DecisionScore`.
-        companion: What the score is mixed with: the cost of the "decision" or, as its rivals, "crps_of_total", the CRPS
-            of what the decision is about, and "variogram", the variogram score of the sites.
-        score: "energy", "pointwise" or "total" (`EnergyScore`, `PointwiseCRPS`, `TotalCRPS` of the cost), or a mixture,
-            such as "energy=1,total=0.5", whose parts are each divided by what climatology scores on the training cases.
-        decision_member_count: Members per case that the decision is made from, at least `members`, of which the score
-            sees the first; in validation `validation_members` at least. None is as many as the score has.
-    """
+    """How a model is trained; the defaults are the paper's (appendix B), where it states them."""
 
     epochs: int = 2000
     pretraining_epochs: int = 0
-    batch: int = 256
-    members: int = 10
-    learning_rate: float = 1e-3
+    batch: int = 256  # cases per training step
+    members: int = 10  # members per case in training
+    learning_rate: float = 1e-3  # adam's, at the start
     validate_every: int = 10
-    validation_members: int = 50
+    validation_members: int = 50  # members per case in validation
     patience: int = 600
-    gradient_clip: float | None = None
-    weight_decay: float = 0.0
+    gradient_clip: float | None = None  # the largest norm of a step's gradient; None does not clip
+    weight_decay: float = 0.0  # decay of the weights, decoupled from the gradient as in AdamW
     schedule: Literal["constant", "cosine"] = "constant"
-    score_estimator: Literal["fair", "biased"] = "fair"
-    decision_estimator: Literal["plain", "debiased"] = "plain"
+    score_estimator: Literal["fair", "biased"] = "fair"  # "fair" or "biased", as in `energy_score`
+    decision_estimator: Literal["plain", "debiased"] = "plain"  # "plain" or "debiased", as in `DecisionScore`
     companion: Companion = "decision"
     score: str = field(default="energy", metadata=_LATER)
     decision_member_count: int | None = field(default=None, metadata=_LATER)
@@ -97,31 +72,18 @@ class ModelSettings(Protocol):
     name: ClassVar[str]
 
     def build(self, features: int, outcomes: int) -> nn.Module:
-        """A fresh model, its weights drawn from torch's global generator.
-
-        Args:
-            features: F, how many features a case has.
-            outcomes: D, how many outcomes a case has.
-        """
+        """A fresh model, its weights drawn from torch's global generator."""
         ...
 
 
 @dataclass(frozen=True)
 class ImplicitSettings:
-    """The implicit generative model (appendix B: 5 x 50).
-
-    Attributes:
-        noise: Width of the noise vector of a member.
-        hidden: Width of the hidden layers.
-        layers: How many hidden layers there are.
-        linear: Whether training starts from a linear forecast, as in `ImplicitModel`.
-        gap: How many rows the cross-validation of the linear forecast leaves out beside a block, as in `ImplicitModel`.
-    """
+    """The implicit generative model (appendix B: 5 x 50)."""
 
     name: ClassVar[str] = "implicit"
-    noise: int = 8
-    hidden: int = 50
-    layers: int = 5
+    noise: int = 8  # width of the noise vector of a member
+    hidden: int = 50  # width of the hidden layers
+    layers: int = 5  # how many hidden layers there are
     linear: bool = field(default=False, metadata=_LATER)
     gap: int = field(default=0, metadata=_LATER)
 
@@ -136,17 +98,11 @@ class ImplicitSettings:
 
 @dataclass(frozen=True)
 class LinearSettings:
-    """Ridge regression with resampled residual vectors, which needs no training.
-
-    Attributes:
-        residuals: How many residual vectors are kept.
-        gap: How many rows the cross-validation leaves out beside a block, as in `LinearModel`.
-        constant: Whether the features are left aside, which makes it climatology.
-    """
+    """Ridge regression with resampled residual vectors, which needs no training."""
 
     name: ClassVar[str] = "linear"
-    residuals: int = 2000
-    gap: int = 0
+    residuals: int = 2000  # how many residual vectors are kept
+    gap: int = 0  # how many rows the cross-validation leaves out beside a block, as in `LinearModel`
     constant: bool = field(default=False, metadata=_LATER)
 
     def __post_init__(self) -> None:
@@ -159,25 +115,15 @@ class LinearSettings:
 
 @dataclass(frozen=True)
 class DiffusionSettings:
-    """The distributional diffusion model (appendix B: 5 x 50, 100 steps).
-
-    Attributes:
-        noise: Width of the noise vector of a member.
-        hidden: Width of the hidden layers.
-        layers: How many hidden layers there are.
-        steps: How many noise levels the chain has.
-        endpoints: "scaled" or "raw", as in `NoiseSchedule`.
-        prediction: What the network emits, as in `DiffusionModel`.
-        decision_weighting: How much the decision term counts at each noise level, as in `DiffusionModel`.
-    """
+    """The distributional diffusion model (appendix B: 5 x 50, 100 steps)."""
 
     name: ClassVar[str] = "diffusion"
-    noise: int = 8
-    hidden: int = 50
-    layers: int = 5
-    steps: int = 100
-    endpoints: Literal["scaled", "raw"] = "scaled"
-    prediction: Prediction = "v"
+    noise: int = 8  # width of the noise vector of a member
+    hidden: int = 50  # width of the hidden layers
+    layers: int = 5  # how many hidden layers there are
+    steps: int = 100  # how many noise levels the chain has
+    endpoints: Literal["scaled", "raw"] = "scaled"  # "scaled" or "raw", as in `NoiseSchedule`
+    prediction: Prediction = "v"  # what the network emits, as in `DiffusionModel`
     decision_weighting: DecisionWeighting = "paper"
 
     def __post_init__(self) -> None:

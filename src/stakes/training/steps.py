@@ -15,19 +15,7 @@ from stakes.training.replicas import ReplicaStack
 
 
 class Adam:
-    """Adam with decoupled weight decay, and torch's numbers for everything that is not given here.
-
-    Args:
-        parameters: What is optimised, of any shapes; `step` changes them in place.
-        learning_rate: The first one; `set_learning_rate` changes it.
-        weight_decay: The share of the parameters, times the learning rate, that each step takes away.
-        captured: Whether steps may be captured as a CUDA graph: step and rate then are on the device, the kernel fused.
-
-    Attributes:
-        first_moments: Running means of the gradients, one tensor for each of the parameters.
-        second_moments: Running means of their squares.
-        steps: How many steps there were, (), once for each of the parameters.
-    """
+    """Adam with decoupled weight decay, and torch's numbers for everything that is not given here."""
 
     def __init__(
         self, parameters: Sequence[Tensor], learning_rate: float, weight_decay: float = 0.0, captured: bool = False
@@ -78,15 +66,10 @@ _COMPANIONS = {"decision": "decision cost", "crps_of_total": "CRPS of the total"
 
 @dataclass(frozen=True)
 class Trouble:
-    """The first step of a replica that was refused.
+    """The first step of a replica that was refused."""
 
-    Attributes:
-        step: Which of the stepper's steps, from 1.
-        term: What was not finite, in words.
-    """
-
-    step: int
-    term: str
+    step: int  # which of the stepper's steps, from 1
+    term: str  # what was not finite, in words
 
 
 class Stepper:
@@ -95,12 +78,6 @@ class Stepper:
     A replica whose loss or gradient is not finite keeps the parameters it had, then and ever after; the others go
     on. Nothing inside an epoch waits for the device. On a GPU the step is a captured graph, or runs eagerly with a
     warning where it cannot be captured.
-
-    Args:
-        stack: The replicas.
-        parameters: What they start from, (R, P).
-        scales: What the two terms of each replica are divided by, (R, 2); None trains on the score alone.
-        capture: Whether a step on a GPU is a captured graph.
     """
 
     def __init__(self, stack: ReplicaStack, parameters: Tensor, scales: Tensor | None, capture: bool = True) -> None:

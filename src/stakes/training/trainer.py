@@ -34,10 +34,6 @@ def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
 
     They share a pre-training, since the decision weight does not matter in it, nor the cost unless the score looks at
     its total.
-
-    Args:
-        stack: The replicas.
-        parameters: Their initial parameters, (R, P).
     """
     indices = (stack.seed_index, stack.train.index, stack.validation.index)
     sees_cost = "total" in score_weights(stack.settings.score)
@@ -56,22 +52,12 @@ def leaders(stack: ReplicaStack, parameters: Tensor) -> list[int]:
 
 
 def fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
-    """A hash of all that the result of a stack depends on; the same in every process, wherever its classes live.
-
-    Args:
-        stack: The replicas.
-        parameters: Their initial parameters, (R, P).
-    """
+    """A hash of all that the result of a stack depends on; the same in every process, wherever its classes live."""
     return _digest(stack, parameters, _described_model)
 
 
 def former_fingerprint(stack: ReplicaStack, parameters: Tensor) -> str:
-    """The fingerprint as earlier versions computed it: it named the modules that the classes of models lived in.
-
-    Args:
-        stack: The replicas.
-        parameters: Their initial parameters, (R, P).
-    """
+    """The fingerprint as earlier versions computed it: it named the modules that the classes of models lived in."""
     return _digest(stack, parameters, _formerly_described_model)
 
 
@@ -133,11 +119,6 @@ def validate(stack: ReplicaStack, parameters: Tensor, scales: Tensor | None) -> 
     it is). In physical units: `energy_score` of the members, realised `cost` of their best actions and the
     `expected_cost` they predict; then the shares of actions at each bound and of rows flagged because the search for
     their best action did not converge, so that they have no gradient.
-
-    Args:
-        stack: The replicas.
-        parameters: Their parameters, (R, P).
-        scales: What the two terms of each replica are divided by, (R, 2); None gives the score alone.
     """
     parts = [
         _validate(part, parameters[rows], None if scales is None else scales[rows]) for rows, part in stack.parts()
@@ -181,10 +162,6 @@ def estimate_scales(stack: ReplicaStack, parameters: Tensor) -> Tensor:
     """Mean score and mean |companion| of each replica on its training cases, (R, 2); they may be of no use.
 
     The decision cost is the plain one, whatever the estimator.
-
-    Args:
-        stack: The replicas.
-        parameters: Their parameters, (R, P).
     """
     return torch.cat([_estimate_scales(part, parameters[rows]) for rows, part in stack.parts()])
 
@@ -230,18 +207,6 @@ def train(
     together: bool | None = None,
 ) -> list[Trained]:
     """Train replicas as one stack and restore the best weights of each; models with nothing to train are validated.
-
-    Args:
-        replicas: The models, with all in which they differ; their own weights stay as they are.
-        settings: How all of them are trained.
-        device: Where.
-        checkpoints: A folder where the state is written, and found again by a second call with the same replicas and
-            settings; None keeps no state.
-        checkpoint_seconds: The time between checkpoints.
-        observers: Hear what happens.
-        stop: Asked after every epoch; when it says yes, a checkpoint is written and `InterruptedTraining` raised.
-        capture: Whether the step is a captured graph on a GPU; False runs it eagerly.
-        together: Whether the replicas are computed at once or take turns; None is at once except on a CPU.
 
     >>> import torch, stakes
     >>> from stakes.data.cases import Cases

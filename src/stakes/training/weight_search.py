@@ -75,12 +75,6 @@ def automatic_settings(cases: int, epochs: int | None = None, linear: bool = Fal
     Trained on its score alone, a model of two features was at its best after 300 to 650 steps, one of the French load's
     88 features not before 1,000. Pre-training, which cannot be taken back, ends before that; many cases get more steps.
 
-    Args:
-        cases: How many cases there are to train on.
-        epochs: How many epochs to train; None is enough for 1,000 steps, and at least 15.
-        linear: Whether training starts from a linear forecast: then there is no pre-training, so that early stopping
-            may come back to it, and weights decay.
-
     >>> automatic_settings(3750).epochs, automatic_settings(40000).epochs
     (72, 15)
     """
@@ -99,11 +93,7 @@ def automatic_settings(cases: int, epochs: int | None = None, linear: bool = Fal
 
 
 def model_factory(model: str | ModelSettings | ModelFactory) -> ModelFactory:
-    """What makes a model from the numbers of features and outcomes.
-
-    Args:
-        model: A name of `ESTIMATOR_MODELS`, settings, or the user's own function.
-    """
+    """What makes a model from the numbers of features and outcomes."""
     if isinstance(model, str) and model in ESTIMATOR_MODELS:
         model = ESTIMATOR_MODELS[model]
     if hasattr(model, "build"):
@@ -114,11 +104,7 @@ def model_factory(model: str | ModelSettings | ModelFactory) -> ModelFactory:
 
 
 def resolved_device(device: str) -> str:
-    """A device as torch names it.
-
-    Args:
-        device: Its name; "auto" is the GPU where there is one.
-    """
+    """A device as torch names it."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -129,40 +115,20 @@ def resolved_device(device: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class TrainingPlan:
-    """All that trained models depend on.
+    """All that trained models depend on."""
 
-    Attributes:
-        cost: What decisions cost.
-        factory: Makes a model from the numbers of features and outcomes.
-        settings: How all models are trained.
-        weights: The decision weights.
-        seeds: The seeds; each weight gets one model per seed.
-        train: The cases they are trained on.
-        stopping: The cases that say which epoch is the best, and when to stop.
-        judged: The cases on which the pooled forecast of each weight is judged; None judges nothing.
-        members: How many members that forecast has.
-        noise_seed: What the noise of that forecast depends on.
-        device: Where models are trained.
-        start: The weights that each seed starts from; empty where all start afresh.
-        bounds: What the members of that forecast are drawn to; None where there are no bounds.
-        epochs: For how many epochs the models of each weight are trained, one number per seed, without validation, the
-            last weights being kept; None leaves out a model. None for all stops each one by the stopping cases.
-        conditioned: Whether models see the parameter of the cost that is a range, which is the last feature of all
-            cases then.
-    """
-
-    cost: Cost
-    factory: ModelFactory
-    settings: TrainingSettings
-    weights: tuple[float, ...]
-    seeds: tuple[int, ...]
-    train: Cases
-    stopping: Cases
-    judged: Cases | None
-    members: int
-    noise_seed: int
-    device: str
-    start: tuple[dict[str, Tensor], ...] = ()
+    cost: Cost  # what decisions cost
+    factory: ModelFactory  # makes a model from the numbers of features and outcomes
+    settings: TrainingSettings  # how all models are trained
+    weights: tuple[float, ...]  # the decision weights
+    seeds: tuple[int, ...]  # the seeds; each weight gets one model per seed
+    train: Cases  # the cases they are trained on
+    stopping: Cases  # the cases that say which epoch is the best, and when to stop
+    judged: Cases | None  # the cases on which the pooled forecast of each weight is judged; None judges nothing
+    members: int  # how many members that forecast has
+    noise_seed: int  # what the noise of that forecast depends on
+    device: str  # where models are trained
+    start: tuple[dict[str, Tensor], ...] = ()  # the weights that each seed starts from; empty where all start afresh
     bounds: OutcomeBounds | None = None
     epochs: Mapping[float, tuple[int | None, ...]] | None = None
     conditioned: bool = False
@@ -213,21 +179,13 @@ class TrainingPlan:
 
 @dataclass(frozen=True, eq=False)
 class FittedWeight:
-    """The models of one weight, and what they are worth.
+    """The models of one weight, and what they are worth."""
 
-    Attributes:
-        weight: The decision weight.
-        models: Those that did not fail.
-        records: How each model trained, those that failed as well.
-        cost: The realised cost of the pooled forecast on each judged case, (N,); NaN where all models failed.
-        score: Its energy score on each judged case, (N,).
-    """
-
-    weight: float
-    models: list[nn.Module]
-    records: list[dict[str, Any]]
-    cost: Floats
-    score: Floats
+    weight: float  # the decision weight
+    models: list[nn.Module]  # those that did not fail
+    records: list[dict[str, Any]]  # how each model trained, those that failed as well
+    cost: Floats  # the realised cost of the pooled forecast on each judged case, (N,); NaN where all models failed
+    score: Floats  # its energy score on each judged case, (N,)
 
 
 def train_weights(
@@ -239,18 +197,7 @@ def train_weights(
     quiet: bool = True,
     about: str = "",
 ) -> list[FittedWeight]:
-    """Train all weights and seeds, from one pre-training per seed.
-
-    Args:
-        plan: All that the result depends on.
-        processes: How many processes share the weights; the result does not depend on it. In several of them Ctrl-C
-            ends each one after its epoch.
-        checkpoints: A folder in which each group of weights has its own, where a second call goes on after a kill, or
-            takes what is trained; None keeps nothing.
-        stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`. None never stops.
-        quiet: Show no progress.
-        about: A sentence about what is trained, shown with the progress; empty for none.
-    """
+    """Train all weights and seeds, from one pre-training per seed."""
     groups = [plan.weights[place::processes] for place in range(min(processes, len(plan.weights)))]
     plans = {place: replace(plan, weights=group) for place, group in enumerate(groups)}
     folders = [None if checkpoints is None else Path(checkpoints) / f"{place + 1}-of-{len(groups)}" for place in plans]
@@ -265,11 +212,7 @@ def train_weights(
 
 
 def without_failures(fitted: Sequence[FittedWeight]) -> list[FittedWeight]:
-    """The weights with a model that did not fail; a warning names each one that did.
-
-    Args:
-        fitted: All weights.
-    """
+    """The weights with a model that did not fail; a warning names each one that did."""
     failed = [record for each in fitted for record in each.records if record["status"] == "failed"]
     sound = [each for each in fitted if each.models]
     if not sound:
@@ -383,16 +326,10 @@ def _trained_apart(plan: TrainingPlan, folder: Path | None) -> list[FittedWeight
 
 @dataclass(frozen=True)
 class FoundTraining:
-    """How long the models that a search has chosen are to be trained.
+    """How long the models that a search has chosen are to be trained."""
 
-    Attributes:
-        settings: How the models of the search were trained.
-        weights: The decision weights that are kept.
-        epochs: The best epochs of the models of each of these weights, one per seed; None where the model failed.
-    """
-
-    settings: TrainingSettings
-    weights: tuple[float, ...]
+    settings: TrainingSettings  # how the models of the search were trained
+    weights: tuple[float, ...]  # the decision weights that are kept
     epochs: tuple[tuple[int | None, ...], ...]
 
     def __post_init__(self) -> None:
@@ -426,14 +363,6 @@ def train_on_all_rows(
     """Train the chosen models without early stopping; nothing is judged.
 
     An epoch is one of the rows there are now. Rate, pre-training and batches are those of the search.
-
-    Args:
-        plan: What the models depend on but for their weights and how long they are trained; it trains on all cases.
-        training: Which weights to train, and how long, as the search has found it.
-        processes: How many processes share the weights.
-        checkpoints: A folder where a second call goes on after a kill; None keeps nothing.
-        stop: Asked after every epoch; yes writes a checkpoint and raises `InterruptedTraining`. None never stops.
-        quiet: Show no progress.
     """
     if widths := {len(each) for each in training.epochs} - {len(plan.seeds)}:
         raise SettingError(f"ensemble must be the {widths.pop()} of the search, got {len(plan.seeds)}")

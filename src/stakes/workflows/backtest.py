@@ -49,17 +49,11 @@ _RIVALS = {"weight_0": "weight 0", "climatology": "the best constant action", "t
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """What a backtest leaves.
+    """What a backtest leaves."""
 
-    Attributes:
-        folder: Where it was made.
-        table: One row per origin and one for all.
-        unit: Of the cost.
-    """
-
-    folder: Path
-    table: pd.DataFrame
-    unit: str
+    folder: Path  # where it was made
+    table: pd.DataFrame  # one row per origin and one for all
+    unit: str  # of the cost
 
     @property
     def tables(self) -> tuple[tuple[str, pd.DataFrame], ...]:
@@ -95,14 +89,7 @@ class Backtest:
 
 
 def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execution) -> Backtest:
-    """Fit before each origin and judge after it; a second call goes on with the origins that are not done.
-
-    Args:
-        request: What is fitted, and how; its last `test_fraction` of the cases is judged.
-        out: The folder to make.
-        origins: Into how many parts these cases are divided; each is forecast from all cases known before it.
-        execution: Where and how the models are trained.
-    """
+    """Fit before each origin and judge after it; a second call goes on with the origins that are not done."""
     require_count("origins", origins)
     inputs, say = FitInputs.read(request), StatusLines(execution.quiet)
     starts = _starts(inputs, origins)
@@ -126,13 +113,7 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
 
 
 def resume_backtest(folder: Path, execution: Execution, cost: str | None = None) -> Backtest:
-    """Go on with a backtest that was interrupted.
-
-    Args:
-        folder: Where it was made.
-        execution: Where and how the models are trained.
-        cost: The user's own cost, again; None for one of the library.
-    """
+    """Go on with a backtest that was interrupted."""
     request, kept, record = read_request(folder / SETTINGS)
     origins = from_plain(int, record.get("origins"), "origins")
     return run_backtest(replace(request, cost=cost_again(kept, cost)), folder, origins, execution)

@@ -28,19 +28,12 @@ _SETS, _MEMBERS = 24, 30  # at most, so that it takes seconds
 
 @dataclass(frozen=True, eq=False)
 class CheckedProgram:
-    """What is known about a decision with many parts after a check; `str()` says it in plain words.
+    """What is known about a decision with many parts after a check; `str()` says it in plain words."""
 
-    Attributes:
-        spec: The cost in words.
-        source: Where the sets of members came from, in words.
-        check: What `stakes.check_program` says about them.
-        doubts: Sentences about a cost that does not seem to fit the data.
-    """
-
-    spec: CostSpec
-    source: str
-    check: ProgramCheck
-    doubts: tuple[str, ...]
+    spec: CostSpec  # the cost in words
+    source: str  # where the sets of members came from, in words
+    check: ProgramCheck  # what `stakes.check_program` says about them
+    doubts: tuple[str, ...]  # sentences about a cost that does not seem to fit the data
 
     def __str__(self) -> str:
         words = [] if self.spec.program is None else [repr(self.spec.build()), ""]
@@ -105,15 +98,7 @@ class CheckedProgram:
 
 
 def checked_program(spec: CostSpec, cost: Cost, samples: Tensor, source: str, doubts: Sequence[str]) -> CheckedProgram:
-    """Check a decision with many parts over some of the sets of members.
-
-    Args:
-        spec: The cost in words.
-        cost: The cost that these words build.
-        samples: Sets of members (N, M, D).
-        source: Where these came from, in words.
-        doubts: Sentences about a cost that does not seem to fit the data.
-    """
+    """Check a decision with many parts over some of the sets of members."""
     some = samples[:: -(-len(samples) // _SETS), :: -(-samples.shape[1] // _MEMBERS)]
     return CheckedProgram(spec, source, check_program(cost, some), tuple(doubts))
 
@@ -124,23 +109,14 @@ _MUCH = 0.8  # of the gradient
 
 @dataclass(frozen=True, eq=False)
 class CheckedCost:
-    """What is known about a cost after a check; `str()` says it in plain words.
+    """What is known about a cost after a check; `str()` says it in plain words."""
 
-    Attributes:
-        spec: The cost in words.
-        cost: The cost itself.
-        samples: The sets of members (N, M, D) it was checked over.
-        source: Where these came from, in words.
-        check: What `stakes.check_cost` says about them.
-        doubts: Sentences about what was not given, and about a cost that does not seem to fit the data.
-    """
-
-    spec: CostSpec
-    cost: Cost
-    samples: Tensor
-    source: str
-    check: CostCheck
-    doubts: tuple[str, ...]
+    spec: CostSpec  # the cost in words
+    cost: Cost  # the cost itself
+    samples: Tensor  # the sets of members (N, M, D) it was checked over
+    source: str  # where these came from, in words
+    check: CostCheck  # what `stakes.check_cost` says about them
+    doubts: tuple[str, ...]  # sentences about what was not given, and about a cost that does not seem to fit the data
 
     def __str__(self) -> str:
         return "\n".join([f"{self.spec}, over {self.source}", "", *self._sentences(), "", *self._bins()])
@@ -256,40 +232,19 @@ class CheckedCost:
 def check_over_members(
     spec: CostSpec, cost: Cost, members: NDArray[np.float64], targets: Sequence[str], file: str
 ) -> CheckedCost | CheckedProgram:
-    """Check a cost over the members of an ensemble.
-
-    Args:
-        spec: The cost in words.
-        cost: The cost that these words build.
-        members: The ensemble (N, M, D).
-        targets: The names of the D outcomes.
-        file: The name of its file, for the text.
-    """
+    """Check a cost over the members of an ensemble."""
     return _checked(spec, cost, torch.from_numpy(members), f"the members of {file}", targets)
 
 
 def check_over_outcomes(
     spec: CostSpec, cost: Cost, outcomes: NDArray[np.float64], targets: Sequence[str], file: str
 ) -> CheckedCost | CheckedProgram:
-    """Check a cost over sets of outcomes that are alike in size, as a forecast would have.
-
-    Args:
-        spec: The cost in words.
-        cost: The cost that these words build.
-        outcomes: The outcomes (N, D); rows with missing values are left out.
-        targets: The names of the D outcomes.
-        file: The name of their file, for the text.
-    """
+    """Check a cost over sets of outcomes that are alike in size, as a forecast would have."""
     return _checked(spec, cost, _neighbours(outcomes), f"outcomes of {file} that are alike in size", targets)
 
 
 def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost | CheckedProgram:
-    """Check a cost over draws where it makes a difference.
-
-    Args:
-        spec: The cost in words.
-        cost: The cost that these words build.
-    """
+    """Check a cost over draws where it makes a difference."""
     plain = plain_cost_of(cost)
     if isinstance(plain, ProgramCost | PartsCost):
         raise SettingError(

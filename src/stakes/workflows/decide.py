@@ -37,13 +37,7 @@ _SHARE = 1 / 3  # of the smallest value: a column that stays below may be in ano
 
 
 def part_of_fit_notes(about: Mapping[str, Any], cases: TableCases, sha256: str | None) -> tuple[str, ...]:
-    """A sentence where the fit saw these cases, or others of the same times.
-
-    Args:
-        about: What the bundle of the fit keeps, `stakes.artifacts.fits.Bundle.about`.
-        cases: The cases that the forecaster is used on.
-        sha256: Of the file of their table; None where there is none.
-    """
+    """A sentence where the fit saw these cases, or others of the same times."""
     known = AboutFit.read(about)
     if known.data is None:
         return ()
@@ -52,14 +46,7 @@ def part_of_fit_notes(about: Mapping[str, Any], cases: TableCases, sha256: str |
 
 
 def overlap_notes(fitted: FittedSpan, times: Times | None, cases: int, same: bool) -> tuple[str, ...]:
-    """A sentence where cases, or others of the same times, were learned from.
-
-    Args:
-        fitted: Which cases were learned from.
-        times: The times of the cases, (N,); None where they have none.
-        cases: How many cases there are.
-        same: Whether they come from the very file that was learned from.
-    """
+    """A sentence where cases, or others of the same times, were learned from."""
     if times is None or fitted.first is None or fitted.last is None:
         count = min(fitted.cases, cases) if same else 0
     else:
@@ -78,13 +65,7 @@ def overlap_notes(fitted: FittedSpan, times: Times | None, cases: int, same: boo
 
 
 def unlike_fit_notes(about: Mapping[str, Any], layout: TableLayout, quality: DataQuality) -> tuple[str, ...]:
-    """A sentence for each column of features with values far from those of the fit, as in another unit.
-
-    Args:
-        about: What the bundle of the fit keeps, `stakes.artifacts.fits.Bundle.about`.
-        layout: What the columns of the table are.
-        quality: The range of each column of the table that the forecaster is used on.
-    """
+    """A sentence for each column of features with values far from those of the fit, as in another unit."""
     fitted = AboutFit.read(about).quality
     before = {} if fitted is None else fitted.columns
     doubts = (
@@ -122,14 +103,6 @@ def case_parameters(
     """The parameter of each case, (N,), by its name; None where nothing is told, and need not be.
 
     A column holds the parameter in the row of a case, or, with lags, in that of the time when its forecast is issued.
-
-    Args:
-        cost: What is decided for.
-        told: "penalty=5", or "penalty=COLUMN"; None for nothing.
-        table: The table of the cases.
-        layout: What its columns are.
-        index: The cases, by their target time or data row.
-        needed: Whether a cost with a range is refused where nothing is told.
     """
     ranged = ranged_parameter(cost)
     if ranged is None:
@@ -150,11 +123,7 @@ def case_parameters(
 
 
 def spread_note(cost: Cost) -> tuple[str, ...]:
-    """A sentence about cases of which nobody said to which decision maker they belong.
-
-    Args:
-        cost: What was decided for.
-    """
+    """A sentence about cases of which nobody said to which decision maker they belong."""
     ranged = ranged_parameter(cost)
     if ranged is None:
         return ()
@@ -201,17 +170,11 @@ def _from_to(ranged: RangedParameter) -> str:
 
 @dataclass(frozen=True, eq=False)
 class DecidedCases:
-    """The decisions of a run of `stakes decide`.
+    """The decisions of a run of `stakes decide`."""
 
-    Attributes:
-        table: One row per case, its time or row first; see `stakes.forecasting.decisions.decision_table`.
-        cost: The cost that is decided for, in words; None where the fit kept none.
-        notes: Sentences for the user about the data and the decisions.
-    """
-
-    table: pd.DataFrame
-    cost: CostSpec | None
-    notes: tuple[str, ...] = ()
+    table: pd.DataFrame  # one row per case, its time or row first; see `stakes.forecasting.decisions.decision_table`
+    cost: CostSpec | None  # the cost that is decided for, in words; None where the fit kept none
+    notes: tuple[str, ...] = ()  # sentences for the user about the data and the decisions
 
     def require_an_answer(self) -> None:
         """Raise where no case at all has a best action."""
@@ -243,17 +206,7 @@ def decide_folder(
     last: bool = False,
     cost_parameter: str | None = None,
 ) -> DecidedCases:
-    """The actions of a fitted forecaster for every row, or target time, whose features are there or can be drawn.
-
-    Args:
-        folder: Of the fit.
-        table: What is known now, with the columns of the fit.
-        cost: The cost in words; None takes that of the fit.
-        levels: Levels of the quantiles in the table, between 0 and 1.
-        last: Whether only the newest time, or the last row, is decided for.
-        cost_parameter: Which decision maker each case belongs to, where the cost has a range: "penalty=5", or
-            "penalty=COLUMN"; None where it has none.
-    """
+    """The actions of a fitted forecaster for every row, or target time, whose features are there or can be drawn."""
     from stakes.artifacts.fits import layout_of, open_folder  # not needed where there are members already
     from stakes.workflows.missing_features import decidable_rows
 
@@ -279,14 +232,7 @@ def decide_folder(
 def table_notes(
     about: Mapping[str, Any], layout: TableLayout, table: pd.DataFrame, quality: DataQuality
 ) -> tuple[str, ...]:
-    """Sentences for the user about a table that a fit has decided for: its zone, its rows, its values.
-
-    Args:
-        about: What the bundle of the fit keeps, `stakes.artifacts.fits.Bundle.about`.
-        layout: What the columns of the table are.
-        table: The table as it was given.
-        quality: What was left out of the table, and the range of each of its columns.
-    """
+    """Sentences for the user about a table that a fit has decided for: its zone, its rows, its values."""
     return (
         *zone_notes(table, layout.time),
         *left_out_notes(quality),
@@ -308,21 +254,7 @@ def decide_grid(
     tails: TailShape = "exponential",
     bounds: Pair | Literal["auto"] | None = "auto",
 ) -> "tuple[Dataset, tuple[str, ...]]":
-    """The actions for every time and place of a gridded file, on its own dimensions, and sentences for the user.
-
-    Args:
-        path: A NetCDF or GRIB file or a Zarr store.
-        spec: The cost in words.
-        levels: Levels of the quantiles, between 0 and 1.
-        variable: The variable, or several, separated by commas; None takes the only one with members.
-        dimension: The dimension of the members; None looks for the usual names.
-        points: The points of a grid that are wanted, each the nearest to it; none for the whole grid.
-        unit: The unit that is wanted; None takes that of the file.
-        site: The dimension of the sites, or hours, that one decision is about; None looks for the usual names.
-        together: Whether one decision is about all sites; otherwise each site has one of its own.
-        tails: What lies beyond the outermost quantiles.
-        bounds: What outcomes cannot cross, for the tails of quantiles.
-    """
+    """The actions for every time and place of a gridded file, on its own dimensions, and sentences for the user."""
     from stakes.data.forecasts.grids import forecast_array, require_parts, site_dimension, sites_by_number
     from stakes.forecasting.decisions import decide_array
 
@@ -342,14 +274,7 @@ def decide_grid(
 
 
 def decide_members(ensemble: MembersFile, spec: CostSpec, levels: Sequence[float], last: bool = False) -> DecidedCases:
-    """The actions of least expected cost over the members, without any fitting.
-
-    Args:
-        ensemble: The members of every case.
-        spec: The cost in words.
-        levels: Levels of the quantiles in the table, between 0 and 1.
-        last: Whether only the newest time, or the last row, is decided for.
-    """
+    """The actions of least expected cost over the members, without any fitting."""
     doubts = spec.doubts(ensemble.equal_members.reshape(-1, ensemble.members.shape[2]), ensemble.targets)
     rows = newest_cases(ensemble.index) if last else slice(None)
     labels = case_labels(ensemble.index)[rows]

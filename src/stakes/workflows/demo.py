@@ -28,23 +28,14 @@ _LAST = 4  # decisions shown
 
 @dataclass(frozen=True)
 class Example:
-    """A table, what is decided on it and what that costs.
+    """A table, what is decided on it and what that costs."""
 
-    Attributes:
-        name: Of its folder.
-        title: What it is about, for people.
-        table: Makes the table.
-        layout: Says what the columns of the table are.
-        cost: What a decision costs, in words.
-        attribution: Where the data comes from, and what to know about it.
-    """
-
-    name: str
-    title: str
-    table: Callable[[], pd.DataFrame]
-    layout: Callable[[pd.DataFrame], TableLayout]
-    cost: str
-    attribution: str
+    name: str  # of its folder
+    title: str  # what it is about, for people
+    table: Callable[[], pd.DataFrame]  # makes the table
+    layout: Callable[[pd.DataFrame], TableLayout]  # says what the columns of the table are
+    cost: str  # what a decision costs, in words
+    attribution: str  # where the data comes from, and what to know about it
 
     def request(self, folder: Path, epochs: int | None) -> FitRequest:
         """What `stakes fit` is asked, with the table written beside the fit."""
@@ -169,17 +160,11 @@ EXAMPLES = (
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """What an example has to show.
+    """What an example has to show."""
 
-    Attributes:
-        example: The example.
-        fit: What its fit left.
-        decisions: The last decisions, what happened and what they cost.
-    """
-
-    example: Example
-    fit: FitResult
-    decisions: pd.DataFrame
+    example: Example  # the example
+    fit: FitResult  # what its fit left
+    decisions: pd.DataFrame  # the last decisions, what happened and what they cost
 
     def record(self) -> dict[str, Any]:
         """All of it for machines."""
@@ -188,14 +173,7 @@ class DemoResult:
 
 
 def run_example(example: Example, out: Path, execution: Execution, epochs: int | None = None) -> DemoResult:
-    """Fit one example in a folder of its own within `out`, and see what its decisions are worth.
-
-    Args:
-        example: One of `EXAMPLES`.
-        out: The folder to make.
-        execution: Where and how the models are trained.
-        epochs: How many epochs are trained at most; None for what suits the table.
-    """
+    """Fit one example in a folder of its own within `out`, and see what its decisions are worth."""
     fit = run_fit(
         example.request(out / "data", epochs),
         out / example.name,

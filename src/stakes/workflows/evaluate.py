@@ -48,20 +48,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ForecasterJudgement:
-    """A fitted forecaster, and weight 0 where there is another, judged on the same cases.
+    """A fitted forecaster, and weight 0 where there is another, judged on the same cases."""
 
-    Attributes:
-        forecaster: The fitted forecaster.
-        cases: The cases it was judged on, with their outcomes.
-        metrics: What was measured of every case.
-        regions: Thirds of the outcomes by name, for the metrics of these alone.
-        parts: What is shown of decisions with many parts; None where they are about one number.
-    """
-
-    forecaster: DecisionAwareForecaster
-    cases: TableCases
-    metrics: CaseMetrics
-    regions: Mapping[str, Region]
+    forecaster: DecisionAwareForecaster  # the fitted forecaster
+    cases: TableCases  # the cases it was judged on, with their outcomes
+    metrics: CaseMetrics  # what was measured of every case
+    regions: Mapping[str, Region]  # thirds of the outcomes by name, for the metrics of these alone
     parts: JudgedParts | None = None
 
     @property
@@ -89,13 +81,7 @@ class ForecasterJudgement:
 def judge_forecaster(
     forecaster: DecisionAwareForecaster, cases: TableCases, cost_parameters: Mapping[str, Floats] | None = None
 ) -> ForecasterJudgement:
-    """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case.
-
-    Args:
-        forecaster: A fitted one.
-        cases: With outcomes, in time order; today's action where it is known.
-        cost_parameters: The parameter of each case, (N,), where the cost has a range; None spreads them over it.
-    """
+    """Judge the forecaster, that of weight 0 where there is one, and today's action, case by case."""
     regions = _thirds(Assessor(forecaster.cost), _outcome(cases))
     assert cases.outcomes is not None
     whose = forecaster.decision_makers(len(cases), cost_parameters)
@@ -112,13 +98,7 @@ def judge_forecaster(
 
 
 def judge_by_parameter(forecaster: DecisionAwareForecaster, cases: TableCases, block: int) -> tuple[WorthAtValue, ...]:
-    """What all cases cost at some values of the cost's range; nothing where it has none.
-
-    Args:
-        forecaster: A fitted one.
-        cases: With outcomes, in time order.
-        block: How many neighbouring cases belong together.
-    """
+    """What all cases cost at some values of the cost's range; nothing where it has none."""
     ranged = ranged_parameter(forecaster.cost)
     if ranged is None:
         return ()
@@ -207,27 +187,16 @@ _ROUNDING = 1e-9  # of the cost
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Metrics with their 95 % intervals, and every case.
+    """Metrics with their 95 % intervals, and every case."""
 
-    Attributes:
-        table: One row per metric.
-        cases: One row per case.
-        cost: The cost in words; None where the fit kept none.
-        block: How many neighbouring cases depend on each other.
-        notes: Sentences for the user about the cases and the cost.
-        subject: What was judged, where its folder alone does not say it; empty otherwise.
-        unpaid: The times or names of cases that are not judged, because their cost is infinite.
-        alarms: Sentences about simple ways to decide that would have been cheaper.
-    """
-
-    table: pd.DataFrame
-    cases: pd.DataFrame
-    cost: CostSpec | None
-    block: int
-    notes: tuple[str, ...] = ()
-    subject: str = ""
-    unpaid: tuple[str, ...] = ()
-    alarms: tuple[str, ...] = ()
+    table: pd.DataFrame  # one row per metric
+    cases: pd.DataFrame  # one row per case
+    cost: CostSpec | None  # the cost in words; None where the fit kept none
+    block: int  # how many neighbouring cases depend on each other
+    notes: tuple[str, ...] = ()  # sentences for the user about the cases and the cost
+    subject: str = ""  # what was judged, where its folder alone does not say it; empty otherwise
+    unpaid: tuple[str, ...] = ()  # the times or names of cases that are not judged, because their cost is infinite
+    alarms: tuple[str, ...] = ()  # sentences about simple ways to decide that would have been cheaper
 
     @property
     def title(self) -> str:
@@ -257,14 +226,7 @@ class Evaluation:
 
 
 def alarms_of(cases: CaseMetrics, block: int, spec: CostSpec | None, each_site: bool = False) -> tuple[str, ...]:
-    """Why not to follow the forecast: climatology was cheaper, even if by chance, or today's actions beyond doubt.
-
-    Args:
-        cases: What was measured of every case.
-        block: How many neighbouring cases depend on each other.
-        spec: The cost in words; None where it is not known.
-        each_site: Whether each site has a constant action of its own.
-    """
+    """Why not to follow the forecast: climatology was cheaper, even if by chance, or today's actions beyond doubt."""
     cost, unit = cases.chosen["cost"], "" if spec is None else spec.unit
     resampling = Resampling(len(cost), block=min(block, len(cost)))
     constant = "one action per site for all its cases" if each_site else "one action for all cases"
@@ -291,18 +253,7 @@ def evaluate_folder(
     baseline_action: str | None = None,
     cost_parameter: str | None = None,
 ) -> Evaluation:
-    """A fitted forecaster on a table with outcomes; weight 0 and today's action beside it where they are known.
-
-    Args:
-        folder: Of the fit.
-        table: With the columns of the fit, and the outcomes.
-        cost: The cost in words; None takes that of the fit.
-        block: How many neighbouring cases depend on each other; None tells by their times.
-        sha256: Of the table's file, by which the table of the fit itself is known.
-        baseline_action: The column of today's action; None takes that of the fit.
-        cost_parameter: Which decision maker each case belongs to, where the cost has a range: "penalty=5", or
-            "penalty=COLUMN"; None spreads the cases over the range.
-    """
+    """A fitted forecaster on a table with outcomes; weight 0 and today's action beside it where they are known."""
     from stakes.artifacts.fits import layout_of, open_folder
     from stakes.workflows.decide import case_parameters, spread_note
 
@@ -338,15 +289,7 @@ def evaluate_members(
     block: int | None = None,
     baseline_action: NDArray[np.float64] | None = None,
 ) -> Evaluation:
-    """An ensemble of at least two members on the outcomes of its cases, of which some are known.
-
-    Args:
-        ensemble: The members of each case.
-        outcomes: The outcomes of the same cases, NaN where they are not known.
-        spec: The cost.
-        block: How many neighbouring cases depend on each other; None for as many as depend on each other.
-        baseline_action: Today's action (N,), NaN where it is not known; None where it never is.
-    """
+    """An ensemble of at least two members on the outcomes of its cases, of which some are known."""
     order = np.argsort(ensemble.index.get_level_values(0), kind="stable")
     sites = None if ensemble.site_of_case is None else ensemble.site_of_case[order]
     seen = pd.DataFrame(outcomes.to_numpy()[order], case_labels(ensemble.index[order]), outcomes.columns)

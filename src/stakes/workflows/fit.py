@@ -58,24 +58,14 @@ _OUTCOMES_KEPT = 2000  # of the training outcomes, for the figure of the cost
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """What a fit leaves.
+    """What a fit leaves."""
 
-    Attributes:
-        folder: Where it was made.
-        table: What it was worth on the test cases, one row per metric.
-        sentences: What to know about it.
-        decision_weight: The weight that was taken; None where nothing was trained.
-        unit: Of the cost.
-        ladder: What each rung was worth; None where the ladder was not climbed.
-        by_parameter: What the forecast was worth at some values of the cost's range, one row each; None without one.
-    """
-
-    folder: Path
-    table: pd.DataFrame
-    sentences: tuple[str, ...]
-    decision_weight: float | None
-    unit: str = ""
-    ladder: Ladder | None = None
+    folder: Path  # where it was made
+    table: pd.DataFrame  # what it was worth on the test cases, one row per metric
+    sentences: tuple[str, ...]  # what to know about it
+    decision_weight: float | None  # the weight that was taken; None where nothing was trained
+    unit: str = ""  # of the cost
+    ladder: Ladder | None = None  # what each rung was worth; None where the ladder was not climbed
     by_parameter: pd.DataFrame | None = None
 
     @property
@@ -114,17 +104,7 @@ def run_fit(
     headroom: bool = True,
     headroom_only: bool = False,
 ) -> FitResult:
-    """Fit, judge and report; a second call with the same request goes on where the first was interrupted.
-
-    Args:
-        request: What is fitted, and how.
-        out: The folder to make.
-        device: "cpu", "cuda", or "auto": the GPU where there is one.
-        workers: Processes at once; None for one per core, or one on a GPU.
-        quiet: Whether nothing is told meanwhile.
-        headroom: Whether to ask first whether there is anything to gain.
-        headroom_only: Whether to ask only that.
-    """
+    """Fit, judge and report; a second call with the same request goes on where the first was interrupted."""
     inputs, execution, say = FitInputs.read(request), Execution(device, workers, quiet), StatusLines(quiet)
     record = request_record(request, inputs.spec, inputs.sha256)
     if headroom_only:
@@ -149,13 +129,7 @@ def run_fit(
 
 
 def resume_fit(folder: Path, execution: Execution, cost: str | None = None) -> FitResult:
-    """Go on with a fit that was interrupted, with the data it was asked for.
-
-    Args:
-        folder: Where it was made.
-        execution: Where and how the models are trained.
-        cost: The user's own cost, again; None for one of the library.
-    """
+    """Go on with a fit that was interrupted, with the data it was asked for."""
     request, kept, _ = read_request(folder / FIT)
     request = replace(request, cost=cost_again(kept, cost))
     headroom = (folder / _HEADROOM).exists() or not (folder / _CHECKPOINTS).exists()  # else it was not wanted
@@ -346,15 +320,7 @@ _NOT_COMPARED = "The old forecast and the new one are not compared"
 
 
 def run_refit(folder: Path, data: Path, out: Path, cost: str | None, execution: Execution) -> FitResult:
-    """Fit again, to new data, what was asked for before, and compare both on cases that neither has seen.
-
-    Args:
-        folder: Of the old fit.
-        data: The file of the new table.
-        out: The folder to make.
-        cost: Takes the place of the old cost; None for the old one, if it is of the library.
-        execution: Where and how the models are trained.
-    """
+    """Fit again, to new data, what was asked for before, and compare both on cases that neither has seen."""
     if out.resolve() == folder.resolve():
         raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old fit")
     if not (folder / FIT).is_file():

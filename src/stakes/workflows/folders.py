@@ -29,18 +29,7 @@ def decide_with(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> DecidedCases:
-    """The actions for new data, or for new forecasts.
-
-    Args:
-        folder: Of a fit or a recalibration.
-        data: The table of the new data, or the file of the new forecasts.
-        cost: The cost in words; None takes that of the folder.
-        levels: Levels of the quantiles in the table, between 0 and 1.
-        last: Whether only the newest time, or the last row, is decided for.
-        cost_parameter: Which decision maker each case belongs to, of a fit whose cost has a range; None for any other.
-        separator: The character between the fields of text files; None finds it out.
-        encoding: The encoding of text files; None finds it out.
-    """
+    """The actions for new data, or for new forecasts."""
     csv = {"separator": separator, "encoding": encoding}
     if is_recalibration(folder):
         from stakes.workflows.recalibrate import decide_recalibrated
@@ -63,20 +52,7 @@ def evaluate_with(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> "Evaluation":
-    """What the decisions of a folder were worth where outcomes are known.
-
-    Args:
-        folder: Of a fit or a recalibration.
-        data: The table of the data, or the file of the forecasts.
-        outcomes: The table of the outcomes, of a recalibration whose forecasts have a file of their own; None for any
-            other.
-        cost: The cost in words; None takes that of the folder.
-        block: How many neighbouring cases depend on each other; None tells by their times.
-        baseline_action: The column of today's action; None takes that of the folder.
-        cost_parameter: Which decision maker each case belongs to, of a fit whose cost has a range; None for any other.
-        separator: The character between the fields of text files; None finds it out.
-        encoding: The encoding of text files; None finds it out.
-    """
+    """What the decisions of a folder were worth where outcomes are known."""
     csv = {"separator": separator, "encoding": encoding}
     if is_recalibration(folder):
         from stakes.workflows.recalibrate import evaluate_recalibrated
@@ -100,17 +76,7 @@ def _refuse_parameter(cost_parameter: str | None) -> None:
 def refit_with(
     folder: Path, data: Path, forecasts: Path | None, out: Path, cost: str | None, execution: "Execution"
 ) -> "FitResult | RecalibrateResult":
-    """The same again, with newer data.
-
-    Args:
-        folder: Of the old fit or recalibration.
-        data: The newer table.
-        forecasts: The newer file of forecasts, of a recalibration whose forecasts have a file of their own; None for
-            any other.
-        out: The folder to make.
-        cost: Takes the place of the old cost; None for the old one, if it is of the library.
-        execution: Where and how models are trained; a recalibration is only told to be quiet by it.
-    """
+    """The same again, with newer data."""
     if is_recalibration(folder):
         from stakes.workflows.recalibrate import recalibrate_again
 
@@ -123,13 +89,7 @@ def refit_with(
 
 
 def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
-    """Write FOLDER/report.html again, or, where asked, another file in its place; returns where it is.
-
-    Args:
-        folder: Of a fit or a recalibration.
-        cost: The user's own cost, again, and no other; None takes the one on record.
-        out: The other file; None for the folder's own.
-    """
+    """Write FOLDER/report.html again, or, where asked, another file in its place; returns where it is."""
     if is_recalibration(folder):
         from stakes.workflows.recalibrate import report_recalibrated
 

@@ -39,18 +39,11 @@ _FORMER = ("start_from", "start_sha256")  # of folders from when a refit could s
 
 @dataclass(frozen=True)
 class FitRequest(FitSettings):
-    """What is to be fitted, and how.
+    """What is to be fitted, and how."""
 
-    Attributes:
-        data: The file of the table.
-        cost: The cost in words, as in --cost, or as a record has it.
-        layout: What the columns of the table are.
-        hold_test: Whether the forecaster that is saved is the one that was judged, which has not seen the test cases.
-    """
-
-    data: str
-    cost: str | CostSpec
-    layout: TableLayout
+    data: str  # the file of the table
+    cost: str | CostSpec  # the cost in words, as in --cost, or as a record has it
+    layout: TableLayout  # what the columns of the table are
     hold_test: bool = field(default=False, metadata={"later": True})
 
     def forecaster(self, cost: Cost, execution: Execution) -> DecisionAwareForecaster:
@@ -74,23 +67,13 @@ class FitRequest(FitSettings):
 
 
 def request_record(request: FitRequest, spec: CostSpec, sha256: str) -> dict[str, Any]:
-    """What a folder keeps of a request.
-
-    Args:
-        request: What is asked.
-        spec: Its cost.
-        sha256: Of the file of its data.
-    """
+    """What a folder keeps of a request."""
     placed = replace(request, data=str(Path(request.data).resolve()), cost=str(spec.kept()))
     return {"request": to_plain(placed), "sha256": sha256, "cost": spec.record()}
 
 
 def read_request(file: Path) -> tuple[FitRequest, CostSpec, Mapping[str, Any]]:
-    """The request that a folder keeps, its cost as recorded, and all else that the file says.
-
-    Args:
-        file: Where `claim_folder` wrote it.
-    """
+    """The request that a folder keeps, its cost as recorded, and all else that the file says."""
     record = read_json(file)
     try:
         asked = record["request"]
@@ -105,13 +88,7 @@ def read_request(file: Path) -> tuple[FitRequest, CostSpec, Mapping[str, Any]]:
 
 
 def claim_folder(file: Path, record: Mapping[str, Any], what: str) -> None:
-    """Write what is asked, or see that the folder was made for the same; where nothing was done yet it may change.
-
-    Args:
-        file: Where the folder keeps it.
-        record: What is asked, as `request_record` has it.
-        what: What the folder holds, for the messages: a fit or a backtest.
-    """
+    """Write what is asked, or see that the folder was made for the same; where nothing was done yet it may change."""
     out = file.parent
     if not file.exists():
         if any(path.name != ".lock" for path in out.iterdir()):
@@ -143,25 +120,15 @@ _SAME_TIME = (
 
 @dataclass(frozen=True, eq=False)
 class FitInputs:
-    """A request with its table read and its cost built.
+    """A request with its table read and its cost built."""
 
-    Attributes:
-        request: What is asked.
-        spec: The cost in words.
-        cost: The cost itself.
-        layout: What the columns of the table are, with all features named.
-        cases: All cases of the table, in time order.
-        sha256: Of the file of the table.
-        not_numbers: Columns that might have been features, but hold no numbers.
-    """
-
-    request: FitRequest
-    spec: CostSpec
-    cost: Cost
-    layout: TableLayout
-    cases: TableCases
-    sha256: str
-    not_numbers: tuple[str, ...] = ()
+    request: FitRequest  # what is asked
+    spec: CostSpec  # the cost in words
+    cost: Cost  # the cost itself
+    layout: TableLayout  # what the columns of the table are, with all features named
+    cases: TableCases  # all cases of the table, in time order
+    sha256: str  # of the file of the table
+    not_numbers: tuple[str, ...] = ()  # columns that might have been features, but hold no numbers
 
     @classmethod
     def read(cls, request: FitRequest) -> "FitInputs":
@@ -279,12 +246,7 @@ def _with_directions(
 
 
 def some_cases(cases: TableCases, rows: slice) -> TableCases:
-    """Some of the cases, with their outcomes.
-
-    Args:
-        cases: The cases of a table.
-        rows: Which of them.
-    """
+    """Some of the cases, with their outcomes."""
     assert cases.outcomes is not None
     return replace(
         cases,

@@ -34,33 +34,19 @@ _FACTS = ("rows", "mean", "scale", "lower", "upper")
 
 @dataclass(frozen=True, eq=False)
 class FeatureMoments:
-    """Means and correlations of the features of a fit.
+    """Means and correlations of the features of a fit."""
 
-    Attributes:
-        names: The names of the F features.
-        rows: How many rows they come from.
-        mean: Their means (F,).
-        scale: Their standard deviations (F,).
-        lower: Their least values (F,).
-        upper: Their largest values (F,).
-        correlation: Their correlations (F, F).
-    """
-
-    names: tuple[str, ...]
-    rows: int
-    mean: Floats
-    scale: Floats
-    lower: Floats
-    upper: Floats
-    correlation: Floats
+    names: tuple[str, ...]  # the names of the F features
+    rows: int  # how many rows they come from
+    mean: Floats  # their means (F,)
+    scale: Floats  # their standard deviations (F,)
+    lower: Floats  # their least values (F,)
+    upper: Floats  # their largest values (F,)
+    correlation: Floats  # their correlations (F, F)
 
     @classmethod
     def of(cls, features: pd.DataFrame) -> "FeatureMoments | None":
-        """The moments of complete rows; None where these are too few, or the features very many.
-
-        Args:
-            features: Features (N, F) by name, the newest rows last.
-        """
+        """The moments of complete rows; None where these are too few, or the features very many."""
         values = features.to_numpy(np.float64)[-_MOST_ROWS:]
         rows, count = values.shape
         if count > _MOST_FEATURES or rows < max(_LEAST_ROWS, _ROWS_PER_FEATURE * count):
@@ -73,12 +59,7 @@ class FeatureMoments:
         return cls(names, rows, mean, scale, values.min(0), values.max(0), correlation)
 
     def draws(self, features: Floats, count: int) -> Floats:
-        """The rows (n, K, F) with every missing feature drawn K times, the same way in every call.
-
-        Args:
-            features: Features (n, F), NaN where they are missing.
-            count: How many draws K.
-        """
+        """The rows (n, K, F) with every missing feature drawn K times, the same way in every call."""
         from scipy.stats import norm  # which takes long, and is needed seldom
         from scipy.stats.qmc import LatinHypercube
 
@@ -119,12 +100,7 @@ def _standardised(noise: Floats) -> Floats:
 
 
 def save_moments(folder: Path, features: pd.DataFrame) -> None:
-    """Write the moments of the features into the folder of a fit, where they can be had.
-
-    Args:
-        folder: The folder of the fit.
-        features: The features (N, F) of the cases it was fitted on.
-    """
+    """Write the moments of the features into the folder of a fit, where they can be had."""
     moments = FeatureMoments.of(features)
     if moments is None:
         return
@@ -135,13 +111,7 @@ def save_moments(folder: Path, features: pd.DataFrame) -> None:
 
 
 def load_moments(folder: Path, names: tuple[str, ...], sha256: str) -> FeatureMoments | None:
-    """The moments that `save_moments` wrote; None where it did not.
-
-    Args:
-        folder: The folder of the fit.
-        names: The names of its features.
-        sha256: What the file must hash to.
-    """
+    """The moments that `save_moments` wrote; None where it did not."""
     path = folder / FEATURE_MOMENTS
     if not os.path.lexists(path):
         return None
@@ -166,19 +136,12 @@ _TOO_MANY = 0.5  # of the rows of the fit's table: a column that is missing in m
 
 @dataclass(frozen=True, eq=False)
 class DecidableRows:
-    """The rows of a table for which a fit can forecast.
-
-    Attributes:
-        features: Their features (N, F), NaN where they are missing; the index is the target time or the data row.
-        quality: What became of the table's rows; those that cannot be forecast are left out and counted.
-        moments: How the features of the fit hang together; None where that is not known, and then nothing is missing.
-        notes: Sentences for the user.
-    """
+    """The rows of a table for which a fit can forecast."""
 
     features: pd.DataFrame
-    quality: DataQuality
+    quality: DataQuality  # what became of the table's rows; those that cannot be forecast are left out and counted
     moments: FeatureMoments | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences for the user
 
     @property
     def missing(self) -> "pd.Series[Any]":
@@ -189,12 +152,7 @@ class DecidableRows:
     def sample(
         self, forecaster: DecisionAwareForecaster, cost_parameters: Mapping[str, Floats] | None = None
     ) -> NDArray[np.float32]:
-        """Members (N, M, D) of the forecast of every row.
-
-        Args:
-            forecaster: That of the fit.
-            cost_parameters: The parameter of the cost that is a range, (N,), by name; None where none is.
-        """
+        """Members (N, M, D) of the forecast of every row."""
         features = self.features
         lacking = features.isna().any(axis=1).to_numpy()
         if self.moments is None or not lacking.any():
@@ -214,15 +172,7 @@ class DecidableRows:
 def decidable_rows(
     folder: Path, bundle: Bundle, layout: TableLayout, table: pd.DataFrame, last: bool = False
 ) -> DecidableRows:
-    """The rows whose features are there, or can be drawn from those that are.
-
-    Args:
-        folder: Of the fit.
-        bundle: What was loaded from it.
-        layout: What the columns of the table are.
-        table: What is known now.
-        last: Whether only the newest of them is wanted.
-    """
+    """The rows whose features are there, or can be drawn from those that are."""
     cases = layout.inputs(table, incomplete=True)
     missing = cases.features.isna().to_numpy()
     moments, notes = _moments(folder, bundle) if missing.any() else (None, ())

@@ -28,21 +28,13 @@ from stakes.workflows.recalibrate import opened_for_its_cost
 
 @dataclass(frozen=True, eq=False)
 class Monitored:
-    """What a look at new cases says.
+    """What a look at new cases says."""
 
-    Attributes:
-        folder: Of the recalibration.
-        watch: What the test says.
-        times: When the outcomes of the new cases happened, in order, (N,); None where it is not known.
-        unit: The unit of the cost; empty where it has none.
-        notes: Sentences for the user about the new cases.
-    """
-
-    folder: Path
-    watch: ErrorWatch
-    times: Times | None
-    unit: str
-    notes: tuple[str, ...]
+    folder: Path  # of the recalibration
+    watch: ErrorWatch  # what the test says
+    times: Times | None  # when the outcomes of the new cases happened, in order, (N,); None where it is not known
+    unit: str  # the unit of the cost; empty where it has none
+    notes: tuple[str, ...]  # sentences for the user about the new cases
 
     @property
     def cases(self) -> int:
@@ -134,18 +126,7 @@ def monitor_folder(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> Monitored:
-    """Hold the errors of new cases against those of the test cases of a recalibration.
-
-    Args:
-        folder: Of the recalibration.
-        new: The table of the new outcomes, and of the forecasts where these have no file of their own. Cases that were
-            learned from are left out, so that it may be the table of the past, grown longer.
-        forecasts: The file of the forecasts; None where they stand in `new`.
-        alpha: The most likely a false alarm may be, ever, between 0 and 1.
-        cost: The user's own cost, again, and no other; None takes the one on record.
-        separator: The character between the fields of text files; None finds it out.
-        encoding: The encoding of text files; None finds it out.
-    """
+    """Hold the errors of new cases against those of the test cases of a recalibration."""
     opened = opened_for_its_cost(folder, cost)
     if opened.judged is None:
         raise SettingError(

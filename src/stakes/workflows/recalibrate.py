@@ -58,25 +58,15 @@ from stakes.workflows.evaluate import Evaluation, alarms_of
 
 @dataclass(frozen=True)
 class RecalibrateRequest:
-    """What is to be recalibrated, and how.
+    """What is to be recalibrated, and how."""
 
-    Attributes:
-        past: The table of the outcomes, and of the forecasts where these have no file of their own.
-        cost: The cost in words, as in --cost, or as a record has it.
-        layout: What the columns are.
-        forecasts: The file of the forecasts; None where they stand in `past`.
-        settings: The parameters of the recalibrator.
-        separator: The character between the fields of text files; None finds it out.
-        encoding: The encoding of text files; None finds it out.
-    """
-
-    past: Path
-    cost: str | CostSpec
-    layout: ForecastLayout
-    forecasts: Path | None = None
-    settings: RecalibratorSettings = field(default_factory=RecalibratorSettings)
-    separator: str | None = None
-    encoding: str | None = None
+    past: Path  # the table of the outcomes, and of the forecasts where these have no file of their own
+    cost: str | CostSpec  # the cost in words, as in --cost, or as a record has it
+    layout: ForecastLayout  # what the columns are
+    forecasts: Path | None = None  # the file of the forecasts; None where they stand in `past`
+    settings: RecalibratorSettings = field(default_factory=RecalibratorSettings)  # the parameters of the recalibrator
+    separator: str | None = None  # the character between the fields of text files; None finds it out
+    encoding: str | None = None  # the encoding of text files; None finds it out
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -86,17 +76,11 @@ class RecalibrateRequest:
 
 @dataclass(frozen=True, eq=False)
 class RecalibrateResult:
-    """What a recalibration leaves.
+    """What a recalibration leaves."""
 
-    Attributes:
-        folder: Where it was made.
-        recalibration: The corrected forecast.
-        sentences: What to know about it.
-    """
-
-    folder: Path
-    recalibration: Recalibration
-    sentences: tuple[str, ...]
+    folder: Path  # where it was made
+    recalibration: Recalibration  # the corrected forecast
+    sentences: tuple[str, ...]  # what to know about it
 
     @property
     def ladder(self) -> Ladder:
@@ -123,14 +107,7 @@ class RecalibrateResult:
 def run_recalibrate(
     request: RecalibrateRequest, out: Path, *, force: bool = False, quiet: bool = False
 ) -> RecalibrateResult:
-    """Learn from past forecasts, judge, and write the folder; nothing is written where anything goes wrong.
-
-    Args:
-        request: What is asked.
-        out: The folder to make.
-        force: Whether a recalibration that is there already may be replaced.
-        quiet: Whether nothing is told meanwhile.
-    """
+    """Learn from past forecasts, judge, and write the folder; nothing is written where anything goes wrong."""
     return _made(request, out, force, quiet)[0]
 
 
@@ -143,16 +120,7 @@ def recalibrate_again(
     cost: str | None = None,
     quiet: bool = False,
 ) -> RecalibrateResult:
-    """Learn again, from newer forecasts, what was asked for before, and compare both where neither has learned.
-
-    Args:
-        folder: Of the old recalibration, whose layout and settings are kept.
-        past: The newer table of outcomes.
-        out: The folder to make.
-        forecasts: The newer file of forecasts; None where they stand in `past`.
-        cost: Takes the place of the old cost; None for the old one, if it is of the library.
-        quiet: Whether nothing is told meanwhile.
-    """
+    """Learn again, from newer forecasts, what was asked for before, and compare both where neither has learned."""
     if out.resolve() == folder.resolve():
         raise SettingError(f"a refit needs a folder of its own, got {str(out)!r}, which holds the old one")
     old = load_recalibration(folder, None if cost is None else CostSpec.parse(cost))
@@ -296,17 +264,7 @@ def decide_recalibrated(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> DecidedCases:
-    """The actions for new forecasts, corrected by what was learned from past ones.
-
-    Args:
-        folder: Of the recalibration.
-        forecasts: The file of the new forecasts, as those of the past were given.
-        cost: The cost in words; None takes that of the recalibration.
-        levels: Levels of the quantiles in the table, between 0 and 1.
-        last: Whether only the newest time, or the last row, is decided for.
-        separator: The character between the fields of text files; None finds it out.
-        encoding: The encoding of text files; None finds it out.
-    """
+    """The actions for new forecasts, corrected by what was learned from past ones."""
     opened = _opened(folder, cost)
     given = read_new(opened.layout, forecasts, separator=separator, encoding=encoding)
     given = given.rows(newest_cases(given.index)) if last and given.index is not None else given
@@ -333,18 +291,7 @@ def evaluate_recalibrated(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> Evaluation:
-    """What the corrected forecasts were worth, the forecasts as they came and today's action beside them.
-
-    Args:
-        folder: Of the recalibration.
-        forecasts: The file of the forecasts, and of their outcomes where they share a table.
-        outcomes: The table of the outcomes where forecasts have a file of their own; None otherwise.
-        cost: The cost in words; None takes that of the recalibration.
-        block: How many neighbouring cases depend on each other; None tells by their times.
-        baseline_action: The column of today's action; None takes that of the recalibration.
-        separator: The character between the fields of text files; None finds it out.
-        encoding: The encoding of text files; None finds it out.
-    """
+    """What the corrected forecasts were worth, the forecasts as they came and today's action beside them."""
     opened = _opened(folder, cost)
     layout = replace(opened.layout, today=baseline_action or opened.layout.today)
     layout = with_todays_parts(layout, opened.recalibrator.cost, layout.targets)
@@ -366,13 +313,7 @@ def evaluate_recalibrated(
 
 
 def report_recalibrated(folder: Path, cost: str | None, out: Path | None = None) -> Path:
-    """Write the report of a recalibration again; returns where it is.
-
-    Args:
-        folder: Of the recalibration.
-        cost: The user's own cost, again, and no other; None takes the one on record.
-        out: Another file than FOLDER/report.html; None for that.
-    """
+    """Write the report of a recalibration again; returns where it is."""
     from stakes.reports.recalibration_report import write_recalibration_report
 
     opened = opened_for_its_cost(folder, cost)
@@ -381,12 +322,7 @@ def report_recalibrated(folder: Path, cost: str | None, out: Path | None = None)
 
 
 def opened_for_its_cost(folder: Path, cost: str | None) -> Recalibration:
-    """A recalibration with the cost that it was judged with.
-
-    Args:
-        folder: Of the recalibration.
-        cost: The user's own cost, again, and no other; None takes the one on record.
-    """
+    """A recalibration with the cost that it was judged with."""
     return load_recalibration(folder, cost_again(recorded_cost(folder), cost))
 
 

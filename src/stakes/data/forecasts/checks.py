@@ -26,30 +26,14 @@ _HUGE, _ABSURD = (
 
 
 def missing_code_notes(outcomes: Floats, forecasts: Floats, column: str, cells: Floats, name: str) -> tuple[str, ...]:
-    """A sentence for each value that is a usual code beyond all other numbers, or lies absurdly far beyond them.
-
-    Args:
-        outcomes: What happened, in any shape, NaN where it is missing.
-        forecasts: What was forecast, in the same unit, in any shape, NaN where it is missing.
-        column: The column of the outcomes.
-        cells: What stands in that column, row by row, (n,).
-        name: What the sentences call the file.
-    """
+    """A sentence for each value that is a usual code beyond all other numbers, or lies absurdly far beyond them."""
     return tuple(_note(value, column, _rows(cells, value), name) for value in _doubted(outcomes, forecasts))
 
 
 def case_code_notes(
     outcomes: Floats, forecasts: Floats, column: str, index: "pd.Index[Any]", name: str
 ) -> tuple[str, ...]:
-    """The same of outcomes that are known by their case, be they ever so few; one that is merely far is not doubted.
-
-    Args:
-        outcomes: What happened, (N,), NaN where it is missing.
-        forecasts: What was forecast, in the same unit, in any shape, NaN where it is missing.
-        column: The column of the outcomes.
-        index: The N cases.
-        name: What the sentences call the file.
-    """
+    """The same of outcomes that are known by their case, be they ever so few; one that is merely far is not doubted."""
     known = np.concatenate([values[~np.isnan(values)] for values in (outcomes, forecasts)])
     value = doubtful_end(known) if len(known) else None
     if value is None or not (outcomes == value).any():
@@ -58,11 +42,7 @@ def case_code_notes(
 
 
 def without_codes(values: Floats) -> Floats:
-    """The values with NaN in place of what looks like a code for a missing one, of each target by itself.
-
-    Args:
-        values: Numbers (..., D) of D targets, NaN where they are missing.
-    """
+    """The values with NaN in place of what looks like a code for a missing one, of each target by itself."""
     kept = values.copy()
     for place in range(values.shape[-1]):
         known = values[..., place][~np.isnan(values[..., place])]
@@ -86,11 +66,7 @@ def _doubted(outcomes: Floats, forecasts: Floats) -> list[float]:
 
 
 def doubtful_end(values: Floats) -> float | None:
-    """The least or the largest of many values, where it is a usual code or absurd, far beyond all others; else None.
-
-    Args:
-        values: Numbers in any shape, none of them missing.
-    """
+    """The least or the largest of many values, where it is a usual code or absurd, far beyond all others; else None."""
     for end in (values.min(), values.max()):
         others = values[values != end]
         if not len(others):
@@ -161,11 +137,6 @@ def in_unit(values: Values, given: str, wanted: str) -> Values:
     >>> import numpy as np
     >>> in_unit(np.array([273.15, 300.0]), "K", "degC").round(2).tolist()
     [0.0, 26.85]
-
-    Args:
-        values: Values in the given unit, an array of any kind.
-        given: Their unit as their file has it.
-        wanted: The unit that is wanted.
     """
     if given == wanted:
         return values
@@ -190,12 +161,7 @@ _WIDE = 50.0  # times the other standard deviation: a hundred for percent among 
 
 
 def require_one_unit(members: Floats, name: str) -> None:
-    """Raise where a member of many cases cannot be in the unit of the others.
-
-    Args:
-        members: Members (N, M, D); fewer than three members, or ten cases, tell nothing.
-        name: What messages call the file.
-    """
+    """Raise where a member of many cases cannot be in the unit of the others."""
     cases, count, _ = members.shape
     if cases < _LEAST_CASES or count < 3:
         return
@@ -211,27 +177,13 @@ def require_one_unit(members: Floats, name: str) -> None:
 
 
 def require_unit_of_outcomes(members: Floats, outcomes: Floats, targets: tuple[str, ...], name: str) -> None:
-    """Raise where the forecast cannot be in the unit of what happened.
-
-    Args:
-        members: Members (N, M, D) of past forecasts; fewer than ten cases tell nothing.
-        outcomes: What happened, (N, D).
-        targets: The names of the D outcomes.
-        name: What messages call the forecast.
-    """
+    """Raise where the forecast cannot be in the unit of what happened."""
     for doubt in unit_of_outcomes_doubts(members, outcomes, targets, name):
         raise TableError(doubt)
 
 
 def unit_of_outcomes_doubts(members: Floats, outcomes: Floats, targets: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """A sentence where the forecast cannot be in the unit of what happened.
-
-    Args:
-        members: Members (N, M, D) of past forecasts; fewer than ten cases tell nothing.
-        outcomes: What happened, (N, D), NaN where it is missing; codes for missing values are left out.
-        targets: The names of the D outcomes.
-        name: What messages call the forecast.
-    """
+    """A sentence where the forecast cannot be in the unit of what happened."""
     known = ~np.isnan(without_codes(np.concatenate([members, outcomes[:, None]], axis=1))).any((1, 2))
     members, outcomes = members[known], outcomes[known]
     if len(members) < _LEAST_CASES:
@@ -289,25 +241,15 @@ class LearnedForecasts:
     """Unit, number and size of the forecasts that were learned from.
 
     The size of a case is its largest member or quantile, without its sign.
-
-    Attributes:
-        count: How many members or quantiles each case had.
-        sizes: For each target that is not always 0, from and up to which size nearly all of its cases were, those of
-            size 0 apart.
-        unit: Their unit, where their file said it, or the one they were turned into; None where it is not known.
     """
 
-    count: int
+    count: int  # how many members or quantiles each case had
     sizes: Mapping[str, tuple[float, float]]
     unit: str | None = None
 
     @classmethod
     def of(cls, forecast: ForecastValues) -> Self:
-        """What these forecasts are like.
-
-        Args:
-            forecast: The forecasts of all cases.
-        """
+        """What these forecasts are like."""
         sizes = {}
         for place, target in enumerate(forecast.targets):
             if len(seen := _sizes(forecast.values[..., place])):
@@ -316,12 +258,7 @@ class LearnedForecasts:
         return cls(forecast.values.shape[1], sizes, forecast.unit)
 
     def in_its_unit(self, forecast: ForecastValues, name: str) -> ForecastValues:
-        """New forecasts in the unit of those that were learned from, with a note; refused where there is no way.
-
-        Args:
-            forecast: The forecasts of all cases.
-            name: What messages call their file.
-        """
+        """New forecasts in the unit of those that were learned from, with a note; refused where there is no way."""
         if self.unit is None or forecast.unit == self.unit:
             return forecast
         if forecast.unit is None:
@@ -332,10 +269,8 @@ class LearnedForecasts:
         return replace(forecast, values=values, unit=self.unit, notes=(*forecast.notes, note))
 
     def doubts(self, forecast: ForecastValues) -> tuple[str, ...]:
-        """A sentence where there are more or fewer members than in the past, and where they seem to be in another unit.
-
-        Args:
-            forecast: New forecasts; a target that is not known may be any of those that are.
+        """A sentence where there are more or fewer members than in the past, and where they seem to be in
+        another unit.
         """
         doubts = []
         if (count := forecast.values.shape[1]) != self.count:
@@ -379,13 +314,7 @@ _ALIKE = 10.0  # times, at most, between the others: sites of all sizes, and daw
 
 
 def member_doubts(forecast: ForecastValues, name: str, may_be_quantiles: bool) -> tuple[str, ...]:
-    """Sentences about members that can hardly be right; none where nothing is doubtful.
-
-    Args:
-        forecast: The forecasts of all cases.
-        name: What the sentences call the file.
-        may_be_quantiles: Whether nobody has said that the values are members.
-    """
+    """Sentences about members that can hardly be right; none where nothing is doubtful."""
     notes = [*code_doubts(forecast, name), *_unit_doubts(forecast, name)]
     if may_be_quantiles and forecast.levels is None and ascend_like_quantiles(forecast.values):
         notes.append(
@@ -396,11 +325,7 @@ def member_doubts(forecast: ForecastValues, name: str, may_be_quantiles: bool) -
 
 
 def ascend_like_quantiles(values: Floats) -> bool:
-    """Whether members ascend in every case and target, which is hardly by chance.
-
-    Args:
-        values: Members (N, M, D); equal ones, such as dry ones of rain, tell nothing.
-    """
+    """Whether members ascend in every case and target, which is hardly by chance."""
     cases, members, _ = values.shape
     if members < _LEAST_MEMBERS or (members < _MANY_MEMBERS and cases < _ENOUGH_CASES):
         return False
@@ -413,12 +338,7 @@ def ascend_like_quantiles(values: Floats) -> bool:
 
 
 def code_doubts(forecast: ForecastValues, name: str) -> tuple[str, ...]:
-    """A sentence for each target with a value that looks like a code for a missing one.
-
-    Args:
-        forecast: The forecasts of all cases.
-        name: What the sentences call the file.
-    """
+    """A sentence for each target with a value that looks like a code for a missing one."""
     notes = []
     for place, target in enumerate(forecast.targets):
         values = forecast.values[..., place]

@@ -50,11 +50,6 @@ def chosen_columns(wanted: Sequence[str], columns: Sequence[str], name: str) -> 
     ['control', 'm1', 'm2', 'm3']
     >>> chosen_columns(["q0.05:q0.5"], ["q0.95", "q0.5", "q0.1", "q0.05"], "'a.csv'")
     ['q0.05', 'q0.1', 'q0.5']
-
-    Args:
-        wanted: Names of columns, and ranges FIRST:LAST.
-        columns: The columns of the table, in the order of the file.
-        name: What messages call the file.
     """
     chosen: list[str] = []
     places = {column: place for place, column in enumerate(columns)}
@@ -117,11 +112,6 @@ def with_ranges(names: Sequence[str], columns: Sequence[str], name: str) -> list
 
     >>> with_ranges(["h1:h3", "wind"], ["h1", "h2", "h3"], "the table")
     ['h1', 'h2', 'h3', 'wind']
-
-    Args:
-        names: Names of columns, and ranges.
-        columns: The columns of the table, in the order of the file.
-        name: What messages call the table.
     """
     ranged = {entry for entry in names if ":" in entry and entry not in columns}
     return [
@@ -130,11 +120,7 @@ def with_ranges(names: Sequence[str], columns: Sequence[str], name: str) -> list
 
 
 def without_coordinates(columns: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """The columns without those that say where or how far ahead a forecast is, and a note about what was left out.
-
-    Args:
-        columns: Names of columns; where all of them are coordinates, all are kept.
-    """
+    """The columns without those that say where or how far ahead a forecast is, and a note about what was left out."""
     left_out = [column for column in columns if column.lower() in _COORDINATES]
     if not left_out or len(left_out) == len(columns):
         return list(columns), ()
@@ -146,10 +132,6 @@ def member_columns(columns: Sequence[str], name: str) -> list[str]:
     """The columns that are members: those of one stem with a number, such as m1 to m50, or all where no two have one.
 
     A column that looks like no member, or like the outcome, is refused, and so is a statistic beside others.
-
-    Args:
-        columns: The columns of a wide table that are neither its case nor coordinates.
-        name: What messages call the file.
     """
     stems = {column: stem for column in columns if (stem := _stem(column)) is not None}
     stem, count = Counter(stems.values()).most_common(1)[0] if stems else ("", 0)
@@ -167,13 +149,7 @@ def member_columns(columns: Sequence[str], name: str) -> list[str]:
 
 
 def target_columns(wanted: Sequence[str], values: Sequence[str], name: str) -> list[str]:
-    """The columns of values that are meant: the wanted ones if all are there, or else the only one there is.
-
-    Args:
-        wanted: The targets that the user named, if any, also as ranges such as h00:h23.
-        values: The columns of values of a long table.
-        name: What messages call the file.
-    """
+    """The columns of values that are meant: the wanted ones if all are there, or else the only one there is."""
     if wanted and len(values) > 1:
         return chosen_columns(wanted, values, name)
     if wanted and set(wanted) <= set(values):
@@ -194,12 +170,7 @@ def _stem(column: str) -> str | None:
 
 
 def such_as(members: Sequence[str], columns: Sequence[str]) -> str:
-    """The end of a sentence that asks for --columns: an example of what can be typed.
-
-    Args:
-        members: The columns that are likely to be meant.
-        columns: All of them, in the order of the file.
-    """
+    """The end of a sentence that asks for --columns: an example of what can be typed."""
     if not members:
         return ""
     start = columns.index(members[0])
@@ -219,9 +190,6 @@ def member_sites(columns: Sequence[str]) -> dict[str, list[str]] | None:
 
     >>> member_sites(["north_m1", "north_m2", "west_m1", "west_m2"])
     {'north': ['north_m1', 'north_m2'], 'west': ['west_m1', 'west_m2']}
-
-    Args:
-        columns: Names of columns; None is returned where they are not of several sites.
     """
     for sites in _named_sites(columns):
         members = [list(each) for each in sites.values()]
@@ -231,12 +199,7 @@ def member_sites(columns: Sequence[str]) -> dict[str, list[str]] | None:
 
 
 def require_same_members(columns: Sequence[str], name: str) -> None:
-    """Raise where every name has a site and a member, but not all sites have the same members.
-
-    Args:
-        columns: Names of columns.
-        name: What messages call the file.
-    """
+    """Raise where every name has a site and a member, but not all sites have the same members."""
     for sites in _named_sites(columns):
         counts = Counter(frozenset(members) for members in sites.values())
         usual, _ = counts.most_common(1)[0]
@@ -266,20 +229,13 @@ def _named_sites(columns: Sequence[str]) -> Iterator[dict[str, dict[str, str]]]:
 
 
 def site_keys(site: str | None) -> frozenset[str]:
-    """The columns, in lower case, that name sites or cases, and are no numbers: the site 01 is not the site 1.
-
-    Args:
-        site: The column of sites that the user has named; None for the usual names alone.
-    """
+    """The columns, in lower case, that name sites or cases, and are no numbers: the site 01 is not the site 1."""
     return frozenset([*_SITE_COLUMNS, "case", *([] if site is None else [site.lower()])])
 
 
 def site_labels(table: pd.DataFrame, site: str | None) -> "pd.Series[Any] | None":
-    """The site of each row, by the column of that name; None where there is none, or one site only and none was named.
-
-    Args:
-        table: The table.
-        site: The column of sites; None looks for the usual names.
+    """The site of each row, by the column of that name; None where there is none, or one site only and
+    none was named.
     """
     if site is None:
         lower = {str(column).lower(): str(column) for column in reversed(table.columns)}
@@ -305,28 +261,15 @@ _SHORT_NAME = 2  # letters, of names that say nothing
 
 @dataclass(frozen=True)
 class ForecastColumns:
-    """The columns of a forecast.
+    """The columns of a forecast."""
 
-    Attributes:
-        of_target: The columns of each target, as many of each and in one order.
-        levels: The levels of the quantiles that the columns are; None where they are members.
-        notes: Sentences about what the user should know.
-    """
-
-    of_target: Mapping[str, Sequence[str]]
+    of_target: Mapping[str, Sequence[str]]  # the columns of each target, as many of each and in one order
     levels: tuple[float, ...] | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences about what the user should know
 
 
 def forecast_columns(columns: Sequence[str], name: str, read_as: ReadAs, chosen: bool) -> ForecastColumns:
-    """What the columns are; one that may be something else is refused.
-
-    Args:
-        columns: The columns of a table that are neither its case nor coordinates.
-        name: What messages call the file.
-        read_as: What they hold.
-        chosen: Whether the user has named the columns, so that they all belong to the forecast.
-    """
+    """What the columns are; one that may be something else is refused."""
     if read_as == "points":
         return ForecastColumns({column: [column] for column in columns})
     if read_as != "members":

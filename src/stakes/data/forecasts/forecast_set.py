@@ -26,38 +26,21 @@ _SECONDS = 3600.0  # of an hour
 
 @dataclass(frozen=True, eq=False)
 class GivenForecasts:
-    """Forecasts of N cases, and what is known beside them.
+    """Forecasts of N cases, and what is known beside them."""
 
-    Attributes:
-        members: Members (N, M, D), in the outcomes' units; M = 1 is a point forecast.
-        weights: What each member weighs, (M,), where members were made of quantiles; None where all count alike.
-        targets: The names of the D outcomes; none for y, or y0, y1 and so on.
-        index: What the cases are called, (N,); None counts them from 0.
-        times: When the outcomes happen, (N,), in UTC; None where it is not known.
-        issued: When the forecasts were made, (N,), in UTC, not after `times`; None where it is not known.
-        leads: Hours from `issued` to `times`, (N,), not negative; None where they are not known.
-        sites: Of which site each case is, (N,), where each site is decided by itself; None where there is but one.
-        horizon: How far ahead each case is, (N,), as a hub's table counts it, to be told; None where it is not known.
-        features: Anything else that was known when the forecasts were made, (N, F), as numbers; None for nothing.
-        outcomes: What happened, (N, D), in the past; None where it is still to come.
-        today: The action that was taken, (N,), or (N, A) of several parts, to be compared with; None where it is not
-            known.
-        notes: Sentences about what the user should know.
-    """
-
-    members: Floats
+    members: Floats  # members (N, M, D), in the outcomes' units; M = 1 is a point forecast
     weights: Floats | None = None
-    targets: tuple[str, ...] = ()
-    index: "pd.Index[Any] | None" = None
-    times: Times | None = None
+    targets: tuple[str, ...] = ()  # the names of the D outcomes; none for y, or y0, y1 and so on
+    index: "pd.Index[Any] | None" = None  # what the cases are called, (N,); None counts them from 0
+    times: Times | None = None  # when the outcomes happen, (N,), in UTC; None where it is not known
     issued: Times | None = None
-    leads: Floats | None = None
+    leads: Floats | None = None  # hours from `issued` to `times`, (N,), not negative; None where they are not known
     sites: NDArray[np.str_] | None = None
     horizon: NDArray[Any] | None = None
     features: pd.DataFrame | None = None
-    outcomes: Floats | None = None
+    outcomes: Floats | None = None  # what happened, (N, D), in the past; None where it is still to come
     today: Floats | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences about what the user should know
 
     def __post_init__(self) -> None:
         members = _finite("members", self.members)
@@ -90,11 +73,7 @@ class GivenForecasts:
         return self.members.shape[1] == 1
 
     def require_one_outcome(self, name: str) -> Self:
-        """The same, refused where several forecasts of one moment, and of one site, have outcomes that differ.
-
-        Args:
-            name: What the message calls the outcomes, or their file.
-        """
+        """The same, refused where several forecasts of one moment, and of one site, have outcomes that differ."""
         if self.outcomes is not None and self.times is not None:
             index: pd.Index[Any] = pd.DatetimeIndex(self.times)
             index = index if self.sites is None else pd.MultiIndex.from_arrays([index, self.sites])
@@ -102,11 +81,7 @@ class GivenForecasts:
         return self
 
     def rows(self, selection: Any) -> Self:
-        """Some of the cases.
-
-        Args:
-            selection: Which ones: a slice, their places, or True for each of them, (N,).
-        """
+        """Some of the cases."""
         chosen = np.arange(len(self))[selection]
         return replace(self, **{name: _taken(getattr(self, name), chosen) for name in _of_cases(self)})
 
@@ -203,53 +178,28 @@ class ForecastLayout:
     """Which columns are what: forecasts and their outcomes share a table, unless forecasts have a file of their own.
 
     Features, and when a forecast was issued, stand beside the forecasts; the action of today beside the outcomes.
-
-    Attributes:
-        outcomes: The columns of the outcomes, one for each target; one where a column of sites tells targets apart.
-        columns: The columns of the forecasts, also as ranges such as m1:m50; none for those that look so in a file of
-            their own.
-        own_file: Whether the forecasts have a file of their own.
-        time: The column of the times at which outcomes happen; None looks for the usual names.
-        issued: The column of the times at which forecasts were made; None where there is none.
-        lead: The column of the hours from then to the outcome; None where there is none.
-        lead_hours: The same number of hours for all forecasts; None where it is not known.
-        site: The column of sites in a table with a row for each; None looks for the usual names.
-        features: Columns of whatever else was known when a forecast was made.
-        today: The column of the action that was taken, or those of its parts, separated by commas; None where it is not
-            known.
-        read_as: What the columns of the forecasts hold.
-        each_site: Whether each of several sites is decided by itself, not all together.
-        targets: The sites or targets that are meant, by the names that the forecasts have; none for all.
-        tails: What lies beyond the outermost quantiles.
-        levels: The levels of the quantiles, once they are known; none where there are members, or nobody has looked.
-        bounds: What outcomes cannot cross, a pair for each target; none where nothing is drawn to bounds.
-        variable: The variable of a NetCDF file, or the target of a hub's table; None takes the only one with members.
-        member_dimension: The dimension of the members in a NetCDF file; None looks for the usual names.
-        points: Latitudes and longitudes of the points of a grid that are wanted.
-        unit: The unit that is wanted of a NetCDF file that says its own; None takes it as it is.
-        learned: What the forecasts of the past were like, once they are known; None where nobody has looked.
     """
 
     outcomes: tuple[str, ...]
     columns: tuple[str, ...] = ()
-    own_file: bool = False
-    time: str | None = None
-    issued: str | None = None
-    lead: str | None = None
-    lead_hours: float | None = None
-    site: str | None = None
-    features: tuple[str, ...] = ()
+    own_file: bool = False  # whether the forecasts have a file of their own
+    time: str | None = None  # the column of the times at which outcomes happen; None looks for the usual names
+    issued: str | None = None  # the column of the times at which forecasts were made; None where there is none
+    lead: str | None = None  # the column of the hours from then to the outcome; None where there is none
+    lead_hours: float | None = None  # the same number of hours for all forecasts; None where it is not known
+    site: str | None = None  # the column of sites in a table with a row for each; None looks for the usual names
+    features: tuple[str, ...] = ()  # columns of whatever else was known when a forecast was made
     today: str | None = None
-    read_as: ReadAs = "auto"
-    each_site: bool = False
+    read_as: ReadAs = "auto"  # what the columns of the forecasts hold
+    each_site: bool = False  # whether each of several sites is decided by itself, not all together
     targets: tuple[str, ...] = ()
-    tails: TailShape = "exponential"
+    tails: TailShape = "exponential"  # what lies beyond the outermost quantiles
     levels: tuple[float, ...] = ()
     bounds: tuple[Pair, ...] = ()
     variable: str | None = None
     member_dimension: str | None = None
-    points: tuple[GridPoint, ...] = ()
-    unit: str | None = None
+    points: tuple[GridPoint, ...] = ()  # latitudes and longitudes of the points of a grid that are wanted
+    unit: str | None = None  # the unit that is wanted of a NetCDF file that says its own; None takes it as it is
     learned: LearnedForecasts | None = field(default=None, metadata={"later": True})
 
     def __post_init__(self) -> None:
@@ -297,10 +247,6 @@ class ForecastLayout:
         """With the columns of a table of forecasts by their names, in place of ranges and of what is to be found.
 
         The second is what the user should know about it.
-
-        Args:
-            table: The table of the forecasts.
-            name: What messages call its file.
         """
         there = [str(column) for column in table.columns]
         require_columns(table, self.features, "features")

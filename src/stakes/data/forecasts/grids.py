@@ -45,17 +45,7 @@ def forecast_array(
     points: Sequence[GridPoint] = (),
     unit: str | None = None,
 ) -> "tuple[DataArray, str]":
-    """The variable of members or quantiles in a dataset, and the dimension of these.
-
-    Args:
-        dataset: The dataset.
-        name: What messages call the file.
-        variable: The variable, or several, separated by commas, that are sites then; None takes the only one with
-            members.
-        dimension: The dimension of the members; None looks for the usual names.
-        points: The points of a grid that are wanted, each the nearest to it; none where there is no grid.
-        unit: The unit that is wanted; None takes that of the file.
-    """
+    """The variable of members or quantiles in a dataset, and the dimension of these."""
     array = _forecast_variable(
         dataset, name, variable, (dimension,) if dimension else (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)
     )
@@ -67,15 +57,7 @@ def forecast_array(
 def array_forecast(
     array: "DataArray", number: str, name: str, site: str | None = None, at_points: bool = False
 ) -> ForecastValues:
-    """The members or quantiles in what `forecast_array` returns.
-
-    Args:
-        array: The variable.
-        number: The dimension of the members or quantiles.
-        name: What messages call the file.
-        site: The dimension of the sites, or hours, that are called by its labels; None looks for the usual names.
-        at_points: Whether the sites are points of a grid, which the user has named one by one.
-    """
+    """The members or quantiles in what `forecast_array` returns."""
     site, plain = site_dimension(array, number, name, site) or _SITE, site is not None
     plain = plain or site == _VARIABLE
     array = array.squeeze([dim for dim in array.dims if array.sizes[dim] == 1 and dim != number])
@@ -104,14 +86,7 @@ def array_forecast(
 
 
 def site_dimension(array: "DataArray", number: str, name: str, wanted: str | None = None) -> str | None:
-    """The dimension of sites; None where there is none.
-
-    Args:
-        array: The variable of a forecast.
-        number: The dimension of the members or quantiles.
-        name: What messages call the file.
-        wanted: The dimension that the user says is that of the sites; None looks for the usual names.
-    """
+    """The dimension of sites; None where there is none."""
     others = [str(dim) for dim in array.dims if dim != number]
     if wanted is not None and wanted not in others:
         hint = did_you_mean(wanted, others) if others else "there is none"
@@ -122,14 +97,8 @@ def site_dimension(array: "DataArray", number: str, name: str, wanted: str | Non
 def sites_by_number(
     array: "DataArray", site: str, name: str, wanted: str | None = None, at_points: bool = False
 ) -> "tuple[DataArray, list[str], tuple[str, ...]]":
-    """The variable with its sites in the order of the numbers by which they differ, their names, and a note about it.
-
-    Args:
-        array: The variable of a forecast.
-        site: The dimension of the sites.
-        name: What messages call the file.
-        wanted: The dimension that the user says is that of the sites; None where it was found.
-        at_points: Whether the sites are points of a grid, which the user has named one by one.
+    """The variable with its sites in the order of the numbers by which they differ, their names, and a
+    note about it.
     """
     names = _site_names(array, site, wanted is not None or site == _VARIABLE, name)
     order = None if at_points or site == _VARIABLE else number_order(names)
@@ -140,14 +109,7 @@ def sites_by_number(
 
 
 def require_parts(array: "DataArray", number: str, name: str, cost: object) -> None:
-    """Raise where a decision with many parts would be made part by part, along a dimension that no flag speaks of.
-
-    Args:
-        array: The variable of a forecast that has no dimension of sites.
-        number: The dimension of the members or quantiles.
-        name: What messages call the file.
-        cost: The decision; one about a single number is never refused.
-    """
+    """Raise where a decision with many parts would be made part by part, along a dimension that no flag speaks of."""
     if not isinstance(cost, ProgramCost | PartsCost):
         return
     dims = _case_dimensions(array, (number, _SITE), name)

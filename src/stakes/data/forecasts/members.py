@@ -42,11 +42,6 @@ def matched_outcomes(
 
     >>> matched_outcomes(["ahead_west", "ahead_north"], ["load_north", "load_west"], in_order=False)
     (('load_west', 'load_north'), ())
-
-    Args:
-        targets: The names of the targets as the forecasts have them.
-        outcomes: The names of the columns of outcomes.
-        in_order: Whether the user has given the targets in an order, which tells where names do not.
     """
     if len(targets) != len(outcomes):
         raise TableError(
@@ -71,13 +66,7 @@ def matched_outcomes(
 
 
 def matched_actions(cost: Cost, targets: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of an action in the order of its parts, where their names tell it, or as they are.
-
-    Args:
-        cost: The decision.
-        targets: The names of the outcomes, in their order.
-        columns: The names of the columns, one for each part.
-    """
+    """The columns of an action in the order of its parts, where their names tell it, or as they are."""
     parts = part_names(cost, targets, len(columns))
     by_name = _by_name(parts, columns) if len(parts) == len(columns) > 1 else None
     return tuple(columns) if by_name is None else by_name
@@ -120,31 +109,17 @@ _EQUAL_MEMBERS = 100  # that stand for weighted ones where nothing else will do
 
 @dataclass(frozen=True, eq=False)
 class MembersFile:
-    """A forecast as a file has it, without the cases that lack a member or a quantile.
+    """A forecast as a file has it, without the cases that lack a member or a quantile."""
 
-    Attributes:
-        members: Members (N, M, D).
-        index: The N cases: their times, their labels, or their places in the file, counted from 0 in an index "row";
-            with each site by itself the site is a second level.
-        targets: The names of the D targets.
-        notes: Sentences about what the user should know.
-        cases: How many cases the file has, those that lack a member too; None for as many as `index`.
-        weights: What each member weighs, (M,), where they were made of quantiles; None where all count alike.
-        levels: The levels of the quantiles that the members were made of; None where the file has members.
-        ordered: Whether the user has named the targets one by one, and so given their order.
-        sites: The names of all sites of the file, where each is a case by itself; none otherwise.
-        horizon: How far ahead each case is, (N,), as a hub's table counts it; None where it is not known.
-    """
-
-    members: Floats
+    members: Floats  # members (N, M, D)
     index: "pd.Index[Any]"
-    targets: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    cases: int | None = None
+    targets: tuple[str, ...]  # the names of the D targets
+    notes: tuple[str, ...] = ()  # sentences about what the user should know
+    cases: int | None = None  # how many cases the file has, those that lack a member too; None for as many as `index`
     weights: Floats | None = None
     levels: tuple[float, ...] | None = None
-    ordered: bool = False
-    sites: tuple[str, ...] = ()
+    ordered: bool = False  # whether the user has named the targets one by one, and so given their order
+    sites: tuple[str, ...] = ()  # the names of all sites of the file, where each is a case by itself; none otherwise
     horizon: NDArray[Any] | None = None
 
     def __str__(self) -> str:
@@ -196,29 +171,6 @@ def read_members(
     """The forecast in a CSV, parquet, NetCDF or GRIB file or a Zarr store, in the forms that the module describes.
 
     A case with a missing member is left out; the notes say so, and what was found.
-
-    Args:
-        path: The file.
-        time: The column of times; None looks for the usual names and for a column `case`.
-        site: The column of sites in a table with a row for each, or the dimension of the sites, or hours, of a NetCDF
-            file; None looks for the usual names.
-        variable: The variable of a NetCDF file, or several, separated by commas, or the target of a hub's table; None
-            takes the only one with members.
-        dimension: The dimension of the members in a NetCDF file; None looks for `number`, `member` and the like.
-        points: Latitudes and longitudes of the points of a grid that are wanted; none where there is no grid.
-        unit: The unit that is wanted of a NetCDF file that says its own; None takes it as it is.
-        columns: The members or quantiles of a wide table, also as ranges such as m1:m50; none for all that look so.
-        targets: The columns of values of a long table; none for the only one.
-        read_as: Whether the columns of a wide table are "members", "quantiles", or "points", one forecast a site, or
-            which rows of a hub's table are meant; "auto" tells by the names, and refuses what may be either.
-        sites: Where there are several sites or targets: "together" for one decision about all of them, "each" for one
-            about each, or the names of those that are meant.
-        tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
-        bounds: What outcomes cannot cross; members beyond are drawn to it. "auto" takes, for the tails of quantiles,
-            what the cost knows, or 0 and a maximum at which many quantiles lie exactly. None for none.
-        cost: The cost whose `outcome_bounds` are known; None for no cost.
-        separator: The character between the fields of a text file; None finds it out.
-        encoding: The encoding of a text file; None finds it out.
     """
     path = Path(path)
     name = repr(str(path))
@@ -324,17 +276,11 @@ def _weighted(
 
 
 class SeenOutcomes(NamedTuple):
-    """What happened in the cases of an ensemble.
+    """What happened in the cases of an ensemble."""
 
-    Attributes:
-        table: The outcomes (N, D), in the order of the cases and targets; missing values are NaN.
-        columns: The column of each target in the file, or its site; of each site where it is a case by itself.
-        notes: Sentences about what the user should know.
-    """
-
-    table: pd.DataFrame
+    table: pd.DataFrame  # the outcomes (N, D), in the order of the cases and targets; missing values are NaN
     columns: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences about what the user should know
 
 
 def read_outcomes(
@@ -348,20 +294,7 @@ def read_outcomes(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> SeenOutcomes:
-    """The outcomes of the cases of an ensemble.
-
-    Args:
-        path: A CSV or parquet file; it may have more cases, unless they are known only by their place.
-        members: The ensemble.
-        time: The column of times; None looks for the usual names and for a column `case`.
-        site: The column of sites in a table with a row for each, which need not be there where the table has a column
-            for each target; None looks for the usual names.
-        variable: The target of a hub's table, where outcomes have a column `target`; None for all rows.
-        targets: The columns of the outcomes, also as ranges such as h00:h23, which belong to the members' targets by
-            their names; None, and the names of the members' targets, take those called so, or a single column.
-        separator: The character between the fields of a text file; None finds it out.
-        encoding: The encoding of a text file; None finds it out.
-    """
+    """The outcomes of the cases of an ensemble."""
     table = read_table(Path(path), site_keys(site), separator=separator, encoding=encoding)
     name = repr(str(path))
     table = of_target(table, name, variable, required=False)
@@ -382,18 +315,7 @@ def read_actions(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> pd.DataFrame:
-    """The actions (N, A) that were taken in the cases of an ensemble, in their order; missing values stay NaN.
-
-    Args:
-        path: The file of the outcomes, of which they are columns.
-        members: The ensemble.
-        columns: The columns of the actions, also as ranges such as did00:did23.
-        time: The column of times; None looks for the usual names and for a column `case`.
-        site: The column of sites in a table with a row for each; None looks for the usual names.
-        variable: The target of a hub's table, where outcomes have a column `target`; None for all rows.
-        separator: The character between the fields of a text file; None finds it out.
-        encoding: The encoding of a text file; None finds it out.
-    """
+    """The actions (N, A) that were taken in the cases of an ensemble, in their order; missing values stay NaN."""
     table = read_table(Path(path), site_keys(site), separator=separator, encoding=encoding)
     name = repr(str(path))
     table = of_target(table, name, variable, required=False)
@@ -461,13 +383,7 @@ def _outcomes_of_sites(
 
 
 def outcome_doubts(path: Path, members: MembersFile, seen: SeenOutcomes) -> tuple[str, ...]:
-    """Sentences about outcomes that look like codes for missing ones, or are in another unit than the members.
-
-    Args:
-        path: The file of the outcomes.
-        members: The ensemble.
-        seen: Its outcomes.
-    """
+    """Sentences about outcomes that look like codes for missing ones, or are in another unit than the members."""
     outcomes, index = seen.table.to_numpy(np.float64), seen.table.index
     if (site := members.site_of_case) is None:
         where = [np.full(len(index), True)] * len(seen.columns)

@@ -23,14 +23,9 @@ _NEIGHBOURS, _TIMES = 3, 3  # an atom has so many times the rows of each of the 
 
 @dataclass(frozen=True)
 class OutcomeBounds:
-    """What each outcome lies between.
+    """What each outcome lies between."""
 
-    Attributes:
-        pairs: The bounds of each outcome.
-        source: Whether the user has "given" them, the "cost" knows them, or they were "found" in the data.
-    """
-
-    pairs: tuple[Pair, ...]
+    pairs: tuple[Pair, ...]  # the bounds of each outcome
     source: Literal["given", "cost", "found"]
 
     def __post_init__(self) -> None:
@@ -38,11 +33,7 @@ class OutcomeBounds:
             _require_pair(pair)
 
     def clip(self, members: Tensor) -> Tensor:
-        """Members (..., D) with those beyond a bound drawn to it.
-
-        Args:
-            members: Members (..., D) in physical units.
-        """
+        """Members (..., D) with those beyond a bound drawn to it."""
         lower, upper = (
             members.new_tensor([end if bound is None else bound for bound in bounds])
             for bounds, end in zip(zip(*self.pairs, strict=True), (-torch.inf, torch.inf), strict=True)
@@ -50,11 +41,7 @@ class OutcomeBounds:
         return torch.minimum(torch.maximum(members, lower), upper)
 
     def sentences(self, names: Sequence[str]) -> tuple[str, ...]:
-        """What a user should know of bounds that nobody gave.
-
-        Args:
-            names: The names of the outcomes.
-        """
+        """What a user should know of bounds that nobody gave."""
         if self.source == "given":
             return ()
         alike: dict[tuple[str, float], list[str]] = {}
@@ -75,14 +62,7 @@ def _first_names(names: Sequence[str]) -> str:
 
 
 def outcome_bounds(given: Pair | Literal["auto"] | None, cost: object, outcome: Tensor) -> OutcomeBounds | None:
-    """The bounds of outcomes, or None where there are none.
-
-    Args:
-        given: The user's, for every outcome alike; "auto" takes those that the cost knows (its `outcome_bounds`) if all
-            outcomes lie within, or else those at which the data have an atom; None for none.
-        cost: What a decision costs.
-        outcome: Outcomes (N, D), all of which must lie within bounds that are given.
-    """
+    """The bounds of outcomes, or None where there are none."""
     if given is None:
         return None
     width = outcome.shape[1]
@@ -101,20 +81,12 @@ def outcome_bounds(given: Pair | Literal["auto"] | None, cost: object, outcome: 
 
 
 def within_bounds(members: Tensor, bounds: OutcomeBounds | None) -> Tensor:
-    """Members (..., D) drawn to the bounds of their outcomes.
-
-    Args:
-        members: Members (..., D) in physical units.
-        bounds: The bounds; None leaves the members as they are.
-    """
+    """Members (..., D) drawn to the bounds of their outcomes."""
     return members if bounds is None else bounds.clip(members)
 
 
 def written_pair(text: str) -> Pair | Literal["auto"] | None:
     """The bounds that a user writes: "auto", "none", or two numbers such as "0,1", either of which may be left out.
-
-    Args:
-        text: What is written.
 
     >>> written_pair("0,")
     (0.0, None)

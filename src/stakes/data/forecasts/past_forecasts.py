@@ -37,23 +37,14 @@ Floats = NDArray[np.float64]
 
 
 class ForecastCases(NamedTuple):
-    """Forecasts of N cases and what belongs to them, with nothing missing.
+    """Forecasts of N cases and what belongs to them, with nothing missing."""
 
-    Attributes:
-        forecast: The forecasts, of D targets, or of one where each site is decided by itself.
-        sites: The site of each case, (N,), where each is decided by itself; None otherwise.
-        features: What else was known, (N, F); None for nothing.
-        outcomes: What happened, (N, D); None where it is not known.
-        today: The action that was taken, (N,), or (N, A) of several parts; None where it is not known.
-        notes: Sentences about what the user should know.
-    """
-
-    forecast: ForecastValues
-    sites: NDArray[np.str_] | None
-    features: pd.DataFrame | None
-    outcomes: Floats | None
-    today: Floats | None
-    notes: tuple[str, ...]
+    forecast: ForecastValues  # the forecasts, of D targets, or of one where each site is decided by itself
+    sites: NDArray[np.str_] | None  # the site of each case, (N,), where each is decided by itself; None otherwise
+    features: pd.DataFrame | None  # what else was known, (N, F); None for nothing
+    outcomes: Floats | None  # what happened, (N, D); None where it is not known
+    today: Floats | None  # the action that was taken, (N,), or (N, A) of several parts; None where it is not known
+    notes: tuple[str, ...]  # sentences about what the user should know
 
 
 def forecast_cases(
@@ -63,15 +54,7 @@ def forecast_cases(
     outcome_rows: CaseRows | None,
     notes: tuple[str, ...] = (),
 ) -> ForecastCases:
-    """Forecasts, outcomes and all else, case by case, without the cases that lack something.
-
-    Args:
-        layout: Which columns are what, outcomes in the order of the targets.
-        forecast: The forecasts of all cases.
-        rows: The rows of their table; None for a gridded file.
-        outcome_rows: The rows that hold outcomes; None where these are not wanted.
-        notes: What is known already that the user should know.
-    """
+    """Forecasts, outcomes and all else, case by case, without the cases that lack something."""
     outcomes: Floats | None = None
     doubts: tuple[str, ...] = ()
     if outcome_rows is not None:
@@ -230,17 +213,6 @@ def read_past(
     """Past forecasts with their outcomes, in the order of issue, and the layout by which new ones are read alike.
 
     A case that lacks a member, an outcome or a feature is left out; the notes say so.
-
-    Args:
-        layout: What the user says of the columns.
-        past: The table of the outcomes, and of the forecasts where these have no file of their own.
-        forecasts: The file of the forecasts: a table, wide or long, a NetCDF or GRIB file or a Zarr store; None where
-            they stand in `past`.
-        cost: The cost, which may know what outcomes cannot cross; None for no cost.
-        bounds: What outcomes cannot cross, for the tails of quantiles, and for members where the user has given it;
-            "auto" takes what the cost knows, or the outcomes or quantiles show; None for none.
-        separator: The character between the fields of text files; None finds it out.
-        encoding: The encoding of text files; None finds it out.
     """
     csv = {"separator": separator, "encoding": encoding}
     source = _source(past if forecasts is None else forecasts, csv, layout.site)
@@ -278,13 +250,7 @@ def read_past(
 
 
 def with_todays_parts(layout: ForecastLayout, cost: Cost, targets: Sequence[str]) -> ForecastLayout:
-    """The layout with the columns of today's action in the order of its parts, where their names tell it.
-
-    Args:
-        layout: Which columns are what.
-        cost: The decision.
-        targets: The names of the targets, in their order.
-    """
+    """The layout with the columns of today's action in the order of its parts, where their names tell it."""
     if layout.today is None or layout.each_site:
         return layout
     return replace(layout, today=",".join(matched_actions(cost, targets, layout.today_columns)))
@@ -299,16 +265,7 @@ def read_new(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> GivenForecasts:
-    """New forecasts, as those of the past were read, in the order of issue.
-
-    Args:
-        layout: As `read_past` has returned it.
-        forecasts: The file of the forecasts.
-        outcomes: The table of their outcomes, where forecasts have a file of their own; None otherwise.
-        judged: Whether the outcomes are read too; they and the action of today are otherwise not looked for.
-        separator: The character between the fields of text files; None finds it out.
-        encoding: The encoding of text files; None finds it out.
-    """
+    """New forecasts, as those of the past were read, in the order of issue."""
     csv = {"separator": separator, "encoding": encoding}
     if judged and layout.own_file and outcomes is None:
         raise SettingError("the forecasts have a file of their own, and their outcomes another: --outcomes names it")
@@ -324,13 +281,7 @@ def read_new(
 
 
 def forecasts_in_table(layout: ForecastLayout, table: pd.DataFrame, name: str) -> GivenForecasts:
-    """New forecasts in a table, as those of the past were read, in the order of issue.
-
-    Args:
-        layout: As `read_past` has returned it.
-        table: The table.
-        name: What messages call it.
-    """
+    """New forecasts in a table, as those of the past were read, in the order of issue."""
     forecast, rows = _read_forecast_alike(layout, _Source(Path(name), name, table))
     return _given(layout, forecast_cases(replace(layout, today=None), forecast, rows, None))
 
@@ -519,12 +470,7 @@ def _given(layout: ForecastLayout, cases: ForecastCases) -> GivenForecasts:
 
 
 def members_of(layout: ForecastLayout, forecast: ForecastValues) -> tuple[Floats, Floats | None, tuple[str, ...]]:
-    """Members (N, M, D), their weights where they were made of quantiles, and what to know about these.
-
-    Args:
-        layout: As `read_past` has returned it.
-        forecast: Forecasts of its targets, or of one where each site is decided by itself.
-    """
+    """Members (N, M, D), their weights where they were made of quantiles, and what to know about these."""
     width = forecast.values.shape[2]
     pairs = layout.bounds if len(layout.bounds) == width else layout.bounds[:1] * width
     if forecast.levels is None:

@@ -32,18 +32,11 @@ _POINTS = ("mean", "average", "predictions", "prediction", "forecast", "point", 
 
 @dataclass(frozen=True)
 class NamedQuantile:
-    """A column whose name is that of a quantile.
+    """A column whose name is that of a quantile."""
 
-    Attributes:
-        column: The column.
-        prefix: What stands before the level, or behind it, such as a site or a model; empty where nothing does.
-        level: The level, from 0 to 1 if the name is right.
-        whole: The number in the name where it is a whole one after a letter or word, as 10 in q10; None for any other.
-    """
-
-    column: str
-    prefix: str
-    level: float
+    column: str  # the column
+    prefix: str  # what stands before the level, or behind it, such as a site or a model; empty where nothing does
+    level: float  # the level, from 0 to 1 if the name is right
     whole: int | None = None
 
 
@@ -52,10 +45,6 @@ def named_quantiles(columns: Sequence[str], certain: bool = False) -> list[Named
 
     >>> [(each.prefix, each.level) for each in named_quantiles(["time", "north_q10", "north_q90"])]
     [('north', 0.1), ('north', 0.9)]
-
-    Args:
-        columns: Names of columns.
-        certain: Whether they are known to be quantiles, so that a number alone is a level, too, as in 10, 50, 90.
     """
     matches = _matches(columns, certain)
     numbers = [match["number"] for match in matches.values() if match["number"] is not None]
@@ -75,33 +64,20 @@ def named_quantiles(columns: Sequence[str], certain: bool = False) -> list[Named
 
 
 def lone_quantile(columns: Sequence[str]) -> str | None:
-    """The one column that is named as a quantile is; None where there is none, or more than one.
-
-    Args:
-        columns: Names of columns.
-    """
+    """The one column that is named as a quantile is; None where there is none, or more than one."""
     named = [column for column, match in _matches(columns, certain=False).items() if match["median"] is None]
     return named[0] if len(named) == 1 else None
 
 
 def may_be_members(quantiles: Sequence[NamedQuantile]) -> bool:
-    """Whether the columns may as well be members, since their numbers follow each other: q1, q2, ... q50.
-
-    Args:
-        quantiles: Columns that are named as quantiles are.
-    """
+    """Whether the columns may as well be members, since their numbers follow each other: q1, q2, ... q50."""
     whole = sorted({each.whole for each in quantiles if each.whole is not None})
     steps = [following - number for number, following in pairwise(whole)]
     return bool(steps) and all(each.whole is not None for each in quantiles) and 2 * steps.count(1) >= len(steps)
 
 
 def require_certain(quantiles: Sequence[NamedQuantile], name: str) -> None:
-    """Raise where the columns may as well be members.
-
-    Args:
-        quantiles: Columns that are named as quantiles are.
-        name: What messages call the file.
-    """
+    """Raise where the columns may as well be members."""
     if may_be_members(quantiles):
         named = [each.column for each in quantiles]
         columns = f"{named[0]} to {named[-1]}" if len(named) > 2 else listed(named)
@@ -112,12 +88,7 @@ def require_certain(quantiles: Sequence[NamedQuantile], name: str) -> None:
 
 
 def require_levels(quantiles: Sequence[NamedQuantile], name: str) -> None:
-    """Raise where there are no two levels, one lies outside 0 to 1, or one is there twice.
-
-    Args:
-        quantiles: Columns that are named as quantiles are.
-        name: What messages call the file.
-    """
+    """Raise where there are no two levels, one lies outside 0 to 1, or one is there twice."""
     if not quantiles:
         raise TableError(
             f"{name} must have at least two columns that name levels, such as q10 or 0.1, to hold quantiles"
@@ -135,12 +106,7 @@ def require_levels(quantiles: Sequence[NamedQuantile], name: str) -> None:
 
 
 def is_point_forecast(column: str, prefixes: Sequence[str]) -> bool:
-    """Whether a column beside quantiles is a single number that stands for the forecast, such as its mean.
-
-    Args:
-        column: A column that names no level.
-        prefixes: What stands before the levels; a column of that name alone is a model's point forecast.
-    """
+    """Whether a column beside quantiles is a single number that stands for the forecast, such as its mean."""
     return column.lower() in _POINTS or column in prefixes or column.lower().endswith(("-median", "_median", "_mean"))
 
 
@@ -218,11 +184,6 @@ def quantile_members(
     >>> cost = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=0.0, upper=100.0)  # decides for the level 0.9
     >>> stakes.optimal_action(cost, members[..., None], weights=weights)
     tensor([[60.]], dtype=torch.float64)
-
-    Args:
-        levels: Levels from 0 to 1, ascending, at least two, on both sides of the median.
-        quantiles: Quantiles (N, K) of N forecasts at the K levels, ascending in each row.
-        tails: What lies beyond the outermost levels: "exponential" tails, or "flat" ones, which end there.
     """
     require_one_of("tails", tails, ("exponential", "flat"))
     given, values = np.asarray(levels, dtype=np.float64), np.asarray(quantiles, dtype=np.float64)
@@ -237,11 +198,7 @@ def quantile_members(
 
 
 def checked_levels(levels: Sequence[float]) -> list[float]:
-    """The levels in ascending order, or a sentence about what is wrong with them.
-
-    Args:
-        levels: Levels that quantiles are said to have.
-    """
+    """The levels in ascending order, or a sentence about what is wrong with them."""
     ordered = sorted(levels)
     for level in ordered:
         if not 0 <= level <= 1:
@@ -261,10 +218,6 @@ def uncrossed(quantiles: Floats, name: str) -> tuple[Floats, tuple[str, ...]]:
     """Quantiles that ascend in every row, and a note where they did not: sorting them brings each nearer to the truth.
 
     Where most rows descend the levels mean something else, and that is refused.
-
-    Args:
-        quantiles: Quantiles (N, K) in the order of their levels.
-        name: What messages call the file.
     """
     crossing = (np.diff(quantiles) < 0).any(1)
     if not (count := int(crossing.sum())):
@@ -343,17 +296,11 @@ def _listed(levels: Sequence[float]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class WeightedQuantiles:
-    """Weighted members of N forecasts of quantiles.
+    """Weighted members of N forecasts of quantiles."""
 
-    Attributes:
-        members: The members (N, M), ascending.
-        weights: What each of them weighs, (M,), adding up to 1.
-        notes: Sentences about what the user should know.
-    """
-
-    members: Floats
-    weights: Floats
-    notes: tuple[str, ...]
+    members: Floats  # the members (N, M), ascending
+    weights: Floats  # what each of them weighs, (M,), adding up to 1
+    notes: tuple[str, ...]  # sentences about what the user should know
 
 
 def weighted_quantiles(
@@ -366,19 +313,7 @@ def weighted_quantiles(
     cost: object = None,
     target: str = "outcome",
 ) -> WeightedQuantiles:
-    """The weighted members of quantiles, sorted where these cross.
-
-    Args:
-        levels: Levels from 0 to 1, ascending, on both sides of the median.
-        quantiles: Quantiles (N, K) at the levels.
-        name: What messages call them.
-        tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
-        bounds: What outcomes cannot cross. "auto" takes what the cost knows: wind speeds are not negative, power lies
-            between 0 and its capacity, and neither is what is decided for in amounts from 0 up, where no quantile is;
-            or else 0 and a maximum at which many quantiles lie exactly. None for none.
-        cost: The cost whose `outcome_bounds` are known; None for no cost.
-        target: What is forecast.
-    """
+    """The weighted members of quantiles, sorted where these cross."""
     checked_levels(levels)
     ordered, notes = uncrossed(quantiles, name)
     known = quantile_bounds(cost, ordered) if bounds == "auto" else given_bounds(bounds)
@@ -392,12 +327,7 @@ def weighted_quantiles(
 
 
 def quantile_bounds(cost: object, quantiles: Floats) -> OutcomeBounds | None:
-    """What outcomes cannot cross, as the cost knows or quantiles show it; None where there is nothing.
-
-    Args:
-        cost: The cost; None for no cost.
-        quantiles: Quantiles of any shape.
-    """
+    """What outcomes cannot cross, as the cost knows or quantiles show it; None where there is nothing."""
     bounds = outcome_bounds("auto", cost, torch.from_numpy(quantiles.reshape(-1, 1)))
     if bounds is not None or not isinstance(cost, TotalCost) or isinstance(cost, WindDispatchCost):
         return bounds
@@ -408,21 +338,12 @@ def quantile_bounds(cost: object, quantiles: Floats) -> OutcomeBounds | None:
 
 
 def given_bounds(bounds: Pair | Literal["auto"] | None) -> OutcomeBounds | None:
-    """The bounds that a user has given; None where there are none, or they are to be found.
-
-    Args:
-        bounds: As a user gives them.
-    """
+    """The bounds that a user has given; None where there are none, or they are to be found."""
     return OutcomeBounds((bounds,), "given") if isinstance(bounds, tuple) else None
 
 
 def within(members: Floats, bounds: OutcomeBounds | None) -> Floats:
-    """Members of any shape between the bounds, which all targets share.
-
-    Args:
-        members: The members.
-        bounds: What they are drawn to; None leaves them as they are.
-    """
+    """Members of any shape between the bounds, which all targets share."""
     if bounds is None:
         return members
     lower, upper = bounds.pairs[0]

@@ -50,17 +50,7 @@ def long_forecast(
     targets: Sequence[str],
     read_as: ReadAs,
 ) -> ForecastValues | None:
-    """The forecast in a long table; None where the table is not one.
-
-    Args:
-        table: The table.
-        name: What messages call the file.
-        time: The column of times; None looks for the usual names and for a column `case`.
-        runs: Columns that tell the forecasts of one time apart, such as when they were made.
-        site: The column of sites; None looks for the usual names.
-        targets: The columns of values; none for the only one.
-        read_as: Whether the rows of members or those of quantiles are meant where a table of a hub has both.
-    """
+    """The forecast in a long table; None where the table is not one."""
     rows = _rows(table, name, read_as)
     if rows is None:
         return None
@@ -94,14 +84,7 @@ def long_forecast(
 
 
 def of_target(table: pd.DataFrame, name: str, target: str | None, required: bool = True) -> pd.DataFrame:
-    """The rows of one target of a hub's table, of its forecasts or of what happened.
-
-    Args:
-        table: The table.
-        name: What messages call the file.
-        target: The target; None for all rows.
-        required: Whether to refuse a table that has not the target; otherwise all its rows are returned.
-    """
+    """The rows of one target of a hub's table, of its forecasts or of what happened."""
     if target is None:
         return table
     if _HUB_TARGET not in table.columns:
@@ -220,18 +203,7 @@ def table_forecast(
     targets: Sequence[str] = (),
     read_as: ReadAs = "auto",
 ) -> ForecastValues:
-    """The members or quantiles in a table, wide or long.
-
-    Args:
-        table: The table.
-        name: What messages call the file.
-        time: The column of times; None looks for the usual names and for a column `case`.
-        runs: Columns that tell the forecasts of one time apart, such as when they were made.
-        site: The column of sites; None looks for the usual names.
-        columns: The members of a wide table, also as ranges such as m1:m50; none for all that look like members.
-        targets: The columns of values of a long table; none for the only one.
-        read_as: What the columns of a wide table hold, or which rows of a hub's table are meant.
-    """
+    """The members or quantiles in a table, wide or long."""
     long = None if columns else long_forecast(table, name, time, runs, site, targets, read_as)
     return _wide(table, name, time, runs, site, columns, read_as) if long is None else long
 

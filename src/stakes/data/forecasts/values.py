@@ -25,12 +25,6 @@ def case_index(table: pd.DataFrame, time: str | None, runs: Sequence[str] = ()) 
     """The times, or the labels in the column `case`, of the rows; None where there are neither.
 
     A column `ds` may count instead of telling times, and `horizon` does where nothing else tells cases apart.
-
-    Args:
-        table: The table.
-        time: The column of times; None looks for the usual names and for a column `case`.
-        runs: Columns that tell the forecasts of one time apart, by when they were made or by how many hours ahead;
-            each is a further level of the index.
     """
     index = _times_or_labels(table, time)
     if not runs:
@@ -40,12 +34,7 @@ def case_index(table: pd.DataFrame, time: str | None, runs: Sequence[str] = ()) 
 
 
 def cases_text(index: "pd.Index[Any]", chosen: NDArray[np.bool_]) -> str:
-    """The first of some cases, as a message has it, and how many more there are.
-
-    Args:
-        index: All cases.
-        chosen: True for each that is meant, one at least.
-    """
+    """The first of some cases, as a message has it, and how many more there are."""
     places = np.flatnonzero(chosen)
     label: Any = index[places[0]]
     text = ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
@@ -82,31 +71,18 @@ def _times_or_labels(table: pd.DataFrame, time: str | None) -> "pd.Index[Any] | 
 
 
 def as_index(labels: Any) -> "pd.Index[Any]":
-    """Labels as an index; one of several levels as it is, since `pd.Index` would make tuples of them.
-
-    Args:
-        labels: An index, or an array of labels.
-    """
+    """Labels as an index; one of several levels as it is, since `pd.Index` would make tuples of them."""
     return labels if isinstance(labels, pd.Index) else pd.Index(labels)
 
 
 def time_level(index: "pd.Index[Any] | None") -> Any:
-    """The column of the times in an index of cases; None where there are none.
-
-    Args:
-        index: The cases, as `case_index` has them.
-    """
+    """The column of the times in an index of cases; None where there are none."""
     first = index.get_level_values(0) if index is not None else None
     return first.name if isinstance(first, pd.DatetimeIndex) else None
 
 
 def require_once(index: "pd.Index[Any]", name: str) -> None:
-    """Raise where a case is there more than once.
-
-    Args:
-        index: The cases.
-        name: What the message calls the file.
-    """
+    """Raise where a case is there more than once."""
     if not index.is_unique:
         twice = index[index.duplicated()]
         which = ", ".join(map(str, twice[0])) if isinstance(index, pd.MultiIndex) else twice[0]
@@ -116,35 +92,20 @@ def require_once(index: "pd.Index[Any]", name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ForecastValues:
-    """The numbers of a file of forecasts, NaN where one is missing.
+    """The numbers of a file of forecasts, NaN where one is missing."""
 
-    Attributes:
-        values: What is forecast, (N, M, D): cases, members or quantiles, and targets.
-        index: The N cases: their times, their labels, or their places in the file, counted from 0 in an index "row".
-        targets: The names of the D targets.
-        levels: The levels of the M quantiles, ascending; None where the values are members.
-        named: Whether the levels were told by the names of columns alone, which may mean something else.
-        sited: Whether the targets are sites that were found in the table, not columns that the user has named.
-        ordered: Whether the user has named the targets one by one, and so given their order.
-        notes: Sentences about what the user should know.
-        times: When the outcomes happen, (N,), where a gridded file tells; None otherwise, and in tables.
-        issued: When the forecasts were made, (N,), where a gridded file tells; None otherwise, and in tables.
-        horizon: How far ahead each case is, (N,), as a hub's table counts it; None where it is not known.
-        unit: The unit of the values, where a gridded file tells; None otherwise, and in tables.
-    """
-
-    values: NDArray[np.float64]
+    values: NDArray[np.float64]  # what is forecast, (N, M, D): cases, members or quantiles, and targets
     index: "pd.Index[Any]"
-    targets: tuple[str, ...]
+    targets: tuple[str, ...]  # the names of the D targets
     levels: tuple[float, ...] | None = None
-    named: bool = False
+    named: bool = False  # whether the levels were told by the names of columns alone, which may mean something else
     sited: bool = False
-    ordered: bool = False
-    notes: tuple[str, ...] = ()
+    ordered: bool = False  # whether the user has named the targets one by one, and so given their order
+    notes: tuple[str, ...] = ()  # sentences about what the user should know
     times: Times | None = None
     issued: Times | None = None
     horizon: NDArray[Any] | None = None
-    unit: str | None = None
+    unit: str | None = None  # the unit of the values, where a gridded file tells; None otherwise, and in tables
 
     def each_by_itself(self) -> Self:
         """The same with every target of every case as a case of its own, known by its case and by its site."""
@@ -157,11 +118,7 @@ class ForecastValues:
         return replace(self, values=values, index=index, targets=("outcome",), **beside)
 
     def cases(self, chosen: NDArray[np.bool_]) -> Self:
-        """Some of the cases.
-
-        Args:
-            chosen: True for each of them, (N,).
-        """
+        """Some of the cases."""
         beside = {name: each[chosen] for name, each in self._beside.items()}
         return replace(self, values=self.values[chosen], index=self.index[chosen], **beside)
 
@@ -172,11 +129,7 @@ class ForecastValues:
         return {name: each for name, each in fields.items() if each is not None}
 
     def only(self, targets: Sequence[str]) -> Self:
-        """The same with these targets alone.
-
-        Args:
-            targets: Names of targets that are there.
-        """
+        """The same with these targets alone."""
         places = [self.targets.index(target) for target in targets]
         return replace(self, values=self.values[..., places], targets=tuple(targets))
 
@@ -190,11 +143,7 @@ class ForecastValues:
 
 
 def number_order_note(targets: Sequence[str]) -> str:
-    """What the user should know of outcomes that a file has in another order than that of their numbers.
-
-    Args:
-        targets: Their names, in the order of the numbers.
-    """
+    """What the user should know of outcomes that a file has in another order than that of their numbers."""
     return f"outcomes are taken in the order of their numbers, not in that of the file: {shortened(targets)}"
 
 
@@ -203,45 +152,24 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class CaseRows:
-    """The rows of a table, each known by its case; several rows of one case, such as its members, must agree.
+    """The rows of a table, each known by its case; several rows of one case, such as its members, must agree."""
 
-    Attributes:
-        table: The table, of n rows.
-        name: What messages call its file.
-        index: The case of each row, (n,); rows counted from 0 where nothing else is known.
-        sites: The site of each row, (n,); None where there is no column of sites.
-    """
-
-    table: pd.DataFrame
-    name: str
-    index: "pd.Index[Any]"
-    sites: "pd.Series[Any] | None" = None
+    table: pd.DataFrame  # the table, of n rows
+    name: str  # what messages call its file
+    index: "pd.Index[Any]"  # the case of each row, (n,); rows counted from 0 where nothing else is known
+    sites: "pd.Series[Any] | None" = None  # the site of each row, (n,); None where there is no column of sites
 
     @classmethod
     def of(
         cls, table: pd.DataFrame, name: str, time: str | None, runs: Sequence[str] = (), site: str | None = None
     ) -> Self:
-        """The rows of a table.
-
-        Args:
-            table: The table.
-            name: What messages call its file.
-            time: The column of times; None looks for the usual names and for a column `case`.
-            runs: Columns that tell the forecasts of one time apart.
-            site: The column of sites; None looks for the usual names.
-        """
+        """The rows of a table."""
         index = case_index(table, time, runs)
         index = pd.RangeIndex(len(table), name=ROW) if index is None else index
         return cls(table, name, index, site_labels(table, site))
 
     def values(self, columns: Sequence[str], cases: "pd.Index[Any]", sites: NDArray[Any] | None = None) -> Floats:
-        """The numbers (N, C) of columns for some cases, NaN where the table has no such case or number.
-
-        Args:
-            columns: The names of C columns.
-            cases: N cases, of the same kind as those of the table.
-            sites: The site of each case, where the rows of one site are meant; None looks cases up without.
-        """
+        """The numbers (N, C) of columns for some cases, NaN where the table has no such case or number."""
         self._require_kind(cases)
         by_site = sites is not None and self.sites is not None
         rows, wanted = (_with(self.index, self.sites), _with(cases, sites)) if by_site else (self.index, cases)
@@ -249,24 +177,14 @@ class CaseRows:
         return one_row_each(numbers, self.name).reindex(wanted).to_numpy(np.float64)
 
     def has(self, cases: "pd.Index[Any]", sites: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether there is a row of each case and site, (N,), or of the case where no column tells sites.
-
-        Args:
-            cases: N cases, of the same kind as those of the table.
-            sites: The site of each case.
-        """
+        """Whether there is a row of each case and site, (N,), or of the case where no column tells sites."""
         by_site = self.sites is not None
         rows, wanted = (_with(self.index, self.sites), _with(cases, sites)) if by_site else (self.index, cases)
         has_row: NDArray[np.bool_] = wanted.isin(rows)
         return has_row
 
     def among(self, cases: "pd.Index[Any]", sites: Sequence[str]) -> NDArray[np.bool_]:
-        """Whether each row, (n,), is of one of some cases, and of one of some sites where a column tells them.
-
-        Args:
-            cases: N cases, of the same kind as those of the table.
-            sites: Names of sites.
-        """
+        """Whether each row, (n,), is of one of some cases, and of one of some sites where a column tells them."""
         of_cases: NDArray[np.bool_] = self.index.isin(cases)
         return of_cases if self.sites is None else of_cases & self.sites.isin(list(sites)).to_numpy()
 
@@ -286,12 +204,7 @@ class CaseRows:
 
 
 def one_row_each(numbers: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The numbers with one row for each case, from rows of which several of one case must agree.
-
-    Args:
-        numbers: The numbers, by their case.
-        name: What the message calls their file.
-    """
+    """The numbers with one row for each case, from rows of which several of one case must agree."""
     once = numbers[~numbers.reset_index().duplicated().to_numpy()]
     if once.index.is_unique:
         return once

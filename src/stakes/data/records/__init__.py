@@ -26,48 +26,29 @@ _ENTRY = {"title", "sha256", "start", "step_seconds", "rows", "columns", "units"
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One real series at regular times.
+    """One real series at regular times."""
 
-    Attributes:
-        name: The name of the record, or the path of a user's own file.
-        title: What it is, in words.
-        times: The times (T,), datetime64[s] in UTC.
-        values: The values (T, C), NaN where the source has none.
-        columns: The names of the C columns.
-        units: The unit of each column.
-        attribution: What its licence asks to be said.
-        source: Where it comes from.
-    """
-
-    name: str
-    title: str
-    times: NDArray[np.datetime64]
-    values: NDArray[np.float64]
-    columns: tuple[str, ...]
-    units: tuple[str, ...]
-    attribution: str
-    source: str
+    name: str  # the name of the record, or the path of a user's own file
+    title: str  # what it is, in words
+    times: NDArray[np.datetime64]  # the times (T,), datetime64[s] in UTC
+    values: NDArray[np.float64]  # the values (T, C), NaN where the source has none
+    columns: tuple[str, ...]  # the names of the C columns
+    units: tuple[str, ...]  # the unit of each column
+    attribution: str  # what its licence asks to be said
+    source: str  # where it comes from
 
     def __repr__(self) -> str:
         span = f"{self.times[0]}..{self.times[-1]}" if len(self.times) else "no times"
         return f"Record({self.name!r}, {span}, {len(self.times)} rows, columns {', '.join(self.columns)})"
 
     def select(self, *columns: str) -> "Record":
-        """The record with some columns only.
-
-        Args:
-            *columns: The names of the columns, in the order they are to have.
-        """
+        """The record with some columns only."""
         places = find_columns(columns, self.columns)
         units = tuple(self.units[place] for place in places)
         return replace(self, values=self.values[:, places], columns=columns, units=units)
 
     def every(self, hours: int) -> "Record":
-        """The record thinned to one row in so many hours, beginning with the first; nothing is averaged.
-
-        Args:
-            hours: A multiple of the record's step.
-        """
+        """The record thinned to one row in so many hours, beginning with the first; nothing is averaged."""
         step = np.diff(self.times[:2]).astype("timedelta64[s]").astype(int)
         if hours < 1 or len(step) == 0 or hours * 3600 % step[0]:
             raise SettingError(f"hours must be a multiple of the step of record {self.name!r}, got {hours}")
@@ -89,11 +70,7 @@ def records_folder() -> Traversable:
 
 
 def record_names(folder: Traversable | None = None) -> tuple[str, ...]:
-    """The names that `load_record` knows.
-
-    Args:
-        folder: A folder that `build_records` wrote; None for the records of the package.
-    """
+    """The names that `load_record` knows."""
     return tuple(_manifest(folder or records_folder()))
 
 
@@ -102,10 +79,6 @@ def load_record(name: str, folder: Traversable | None = None) -> Record:
 
     >>> load_record("wind_irish").every(24 * 7).select("DUB", "MAL")
     Record('wind_irish', 1961-01-01T00:00:00..1978-12-31T00:00:00, 940 rows, columns DUB, MAL)
-
-    Args:
-        name: One of `record_names`.
-        folder: A folder that `build_records` wrote; None for the records of the package.
     """
     folder = folder or records_folder()
     manifest = _manifest(folder)

@@ -27,21 +27,13 @@ _ORIGIN = ("source", "institution", "attribution", "licence", "license")
 
 @dataclass(frozen=True, eq=False)
 class SeriesFile:
-    """An open file of series.
+    """An open file of series."""
 
-    Attributes:
-        path: The file.
-        dataset: Its data.
-        axis: The dimension along which time runs.
-        times: The times (T,), in UTC.
-        step: Their step, in seconds.
-    """
-
-    path: str
-    dataset: "Dataset"
-    axis: str
-    times: Times
-    step: int
+    path: str  # the file
+    dataset: "Dataset"  # its data
+    axis: str  # the dimension along which time runs
+    times: Times  # the times (T,), in UTC
+    step: int  # their step, in seconds
 
     @cached_property
     def series(self) -> dict[str, "DataArray"]:
@@ -100,11 +92,7 @@ class SeriesFile:
 
 @contextmanager
 def open_series_file(path: str) -> Iterator[SeriesFile]:
-    """A file of series, for as long as the context lasts; an error unless its times lie on a regular axis.
-
-    Args:
-        path: A NetCDF, CSV or parquet file, or the folder of a Zarr store.
-    """
+    """A file of series, for as long as the context lasts; an error unless its times lie on a regular axis."""
     with open_dataset(path) as dataset:
         if not dataset.variables:
             raise NetCDFError(f"{path!r} holds no variables, expected time series")
@@ -142,9 +130,6 @@ def read_series(path: str) -> Record:
     """Every time series of a file, at all its times; the columns are named as by `read_temperature`.
 
     Where there are the components of the 10 m wind and no speed, the columns ws10, sqrt(u10^2 + v10^2), come last.
-
-    Args:
-        path: A NetCDF, CSV or parquet file, or the folder of a Zarr store.
     """
     with open_series_file(path) as file:
         names = [name for name, array in file.series.items() if set(file.grid(array)) <= set(_GRID)]
@@ -161,11 +146,6 @@ def read_wind(path: str, hours: int, point: tuple[float, float] | None = None) -
 
     It is the variable ws10, si10, 10si or W10, or sqrt(u10^2 + v10^2). On a grid it is that of the point nearest to the
     wanted one, and by default that of the central point.
-
-    Args:
-        path: A NetCDF, CSV or parquet file, or the folder of a Zarr store.
-        hours: The step of the record, a multiple of that of the file.
-        point: The latitude and longitude in degrees of the wanted point; None takes the centre of the grid.
     """
     with open_series_file(path) as file:
         speed = file.find(SPEEDS)
@@ -188,10 +168,6 @@ def read_temperature(path: str, hours: int) -> Record:
     point, and the columns of every variable are the points next to the centre and the centre itself, at most 3 x 3, as
     in the paper: "t2m[-1,0]" is one row of the grid before the centre. Kelvin becomes degC throughout. Columns without
     any value are left out, and so are variables with other dimensions.
-
-    Args:
-        path: A NetCDF, CSV or parquet file, or the folder of a Zarr store.
-        hours: The step of the record, a multiple of that of the file.
     """
     with open_series_file(path) as file:
         target = file.find(_TEMPERATURES)

@@ -17,12 +17,7 @@ _Value = TypeVar("_Value", bound=Hashable)
 
 
 def find_columns(wanted: Sequence[str], known: Sequence[str]) -> list[int]:
-    """Where the wanted columns stand among the known.
-
-    Args:
-        wanted: The names that are looked for.
-        known: The names that there are.
-    """
+    """Where the wanted columns stand among the known."""
     check_names("columns", wanted)
     places = {column: place for place, column in enumerate(known)}
     for column in wanted:
@@ -32,12 +27,7 @@ def find_columns(wanted: Sequence[str], known: Sequence[str]) -> list[int]:
 
 
 def check_header(columns: Sequence[str], name: str) -> None:
-    """Raise unless the columns of a file have different names, and are not too many.
-
-    Args:
-        columns: The names of its columns.
-        name: What messages call the file.
-    """
+    """Raise unless the columns of a file have different names, and are not too many."""
     if len(columns) > _MOST_COLUMNS:
         raise TableError(
             f"{name} has {len(columns):,} columns, expected at most {_MOST_COLUMNS:,}; cases and times are rows"
@@ -47,11 +37,7 @@ def check_header(columns: Sequence[str], name: str) -> None:
 
 
 def first_repeated(values: Iterable[_Value]) -> _Value | None:
-    """The first value that was there before; None where all differ.
-
-    Args:
-        values: Names or numbers.
-    """
+    """The first value that was there before; None where all differ."""
     before: set[_Value] = set()
     for value in values:
         if value in before:
@@ -61,12 +47,7 @@ def first_repeated(values: Iterable[_Value]) -> _Value | None:
 
 
 def check_names(field: str, names: Sequence[str]) -> None:
-    """Raise unless the names are texts; one text alone would be read letter by letter.
-
-    Args:
-        field: What the names are, such as "columns"; it begins the message.
-        names: A sequence of names.
-    """
+    """Raise unless the names are texts; one text alone would be read letter by letter."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise SettingError(f"{field} must be a tuple of names, got {names!r}")
 
@@ -79,13 +60,7 @@ _EXAMPLE = "2020-02-01 13:00"
 
 
 def require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> None:
-    """Raise unless the table has the columns.
-
-    Args:
-        table: The table.
-        columns: The names that must be there.
-        what: What the columns are for, such as "features"; it begins the message.
-    """
+    """Raise unless the table has the columns."""
     for column in columns:
         if column not in table.columns:
             known = [str(known) for known in table.columns]
@@ -93,33 +68,19 @@ def require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> N
 
 
 def numeric_columns(table: pd.DataFrame) -> list[str]:
-    """The columns that hold numbers, or true and false, in the order of the table.
-
-    Args:
-        table: The table.
-    """
+    """The columns that hold numbers, or true and false, in the order of the table."""
     numeric = {kind for kind in set(table.dtypes) if _is_numeric(kind)}
     return [str(column) for column, kind in zip(table.columns, table.dtypes, strict=True) if kind in numeric]
 
 
 def is_text(column: "pd.Series[Any]") -> bool:
-    """Whether most of a column is text, not a number misspelt.
-
-    Args:
-        column: The column.
-    """
+    """Whether most of a column is text, not a number misspelt."""
     present = column.dropna().astype("str")
     return bool(pd.to_numeric(present, errors="coerce").isna().mean() > 0.5)
 
 
 def column_numbers(table: pd.DataFrame, columns: Sequence[str], what: str) -> NDArray[np.float64]:
-    """The columns as numbers (N, C), NaN where they are missing.
-
-    Args:
-        table: The table, of N rows.
-        columns: The names of C columns.
-        what: What the columns are for, such as "features"; it begins the message of an error.
-    """
+    """The columns as numbers (N, C), NaN where they are missing."""
     require_columns(table, columns, what)
     chosen = table[list(columns)]
     plain = np.array([isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in chosen.dtypes], dtype=bool)
@@ -135,11 +96,6 @@ def column_times(table: pd.DataFrame, column: str, *, unique: bool = True) -> Ti
 
     Times without a zone are taken as UTC. Texts must be ISO: whether 01.02.2020 is in January or in February is not
     guessed.
-
-    Args:
-        table: The table, of N rows.
-        column: The name of the column of times.
-        unique: Whether to refuse a time that is there more than once.
     """
     require_columns(table, [column], "time")
     values = table[column]
@@ -163,12 +119,7 @@ def column_times(table: pd.DataFrame, column: str, *, unique: bool = True) -> Ti
 
 
 def zone_notes(table: pd.DataFrame, column: Any) -> tuple[str, ...]:
-    """A sentence where the column of times is written in a zone other than UTC; none where it is not.
-
-    Args:
-        table: The table.
-        column: The name of the column of times; None where there is none.
-    """
+    """A sentence where the column of times is written in a zone other than UTC; none where it is not."""
     if column is None:
         return ()
     values = table[column]
@@ -253,22 +204,12 @@ def direction_features(column: str, directions: Sequence[str]) -> tuple[str, ...
 
     >>> direction_features("wd10", ("wd10",)), direction_features("ws10", ("wd10",))
     (('wd10_sin', 'wd10_cos'), ('ws10',))
-
-    Args:
-        column: The name of the column.
-        directions: The names of the columns of directions.
     """
     return (f"{column}_sin", f"{column}_cos") if column in directions else (column,)
 
 
 def with_waves(values: NDArray[np.float64], columns: Sequence[str], directions: Sequence[str]) -> NDArray[np.float64]:
-    """The features that the columns make, in the order of `direction_features`, (N, C + directions).
-
-    Args:
-        values: The numbers (N, C) of the columns; directions in degrees.
-        columns: The names of the C columns.
-        directions: The names of those that are directions.
-    """
+    """The features that the columns make, in the order of `direction_features`, (N, C + directions)."""
     places = [place for place, name in enumerate(columns) if name in directions]
     if not places:
         return values
@@ -284,10 +225,6 @@ def likely_directions(table: pd.DataFrame, columns: Iterable[str]) -> tuple[str,
     >>> table = pd.DataFrame({"wind_dir": [2.0, 135.0, 358.0], "direct_radiation": [0.0, 90.0, 300.0]})
     >>> likely_directions(table, table.columns)
     ('wind_dir',)
-
-    Args:
-        table: The table.
-        columns: The columns of numbers that are looked at.
     """
     named = [name for name in dict.fromkeys(columns) if _NAME.search(name)]
     ranges = ((name, column_numbers(table, [name], "directions")) for name in named)

@@ -35,13 +35,7 @@ _UNMARKED_THOUSANDS = re.compile(r"[+-]?\d{4,}")
 
 
 def has_decimal_commas(columns: Mapping[str, Sequence[str]], missing: Collection[str], name: str) -> bool:
-    """Whether some column shows that commas stand before decimals.
-
-    Args:
-        columns: The cells of the columns of a file whose commas do not separate.
-        missing: What cells without a value hold.
-        name: What messages call the file.
-    """
+    """Whether some column shows that commas stand before decimals."""
     certain: set[str] = set()
     doubtful: dict[str, tuple[str, str]] = {}  # the first column and its cell, by mark
     for column, cells in columns.items():
@@ -113,15 +107,7 @@ def parse_delimited(
     encoding: str | None = None,
     keys: Collection[str] = (),
 ) -> pd.DataFrame:
-    """The table of a text file.
-
-    Args:
-        content: The bytes of the file, which gzip may have packed.
-        name: What messages call the file.
-        separator: The character between fields; None finds it out.
-        encoding: The name of an encoding that Python knows; None finds it out: UTF-8, UTF-16, else Latin-1.
-        keys: Columns, in lower case, that stay text as it is written: the site 01 is not the number 1.
-    """
+    """The table of a text file."""
     text = _decoded(_unpacked(content, name), name, encoding)
     named, text = _named_separator(text)
     separator = separator or named or _likely_separator(text)
@@ -312,14 +298,7 @@ _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 def read_flat_file(
     path: Path, separator: str | None = None, encoding: str | None = None, keys: Collection[str] = ()
 ) -> pd.DataFrame:
-    """The table in a CSV or parquet file, with at least one row and one column.
-
-    Args:
-        path: A file .csv, .tsv or .txt, each also with .gz, or .parquet.
-        separator: The character between the fields of a text file; None finds it out.
-        encoding: The encoding of a text file; None finds it out.
-        keys: Columns of a text file, in lower case, that stay text as it is written.
-    """
+    """The table in a CSV or parquet file, with at least one row and one column."""
     name, content = repr(str(path)), _content(path)
     if file_suffix(path) in PARQUET:
         table = _parquet(content, name)
@@ -331,11 +310,7 @@ def read_flat_file(
 
 
 def file_suffix(path: Path) -> str:
-    """The suffix of a file in lower case, with the one before .gz.
-
-    Args:
-        path: The file, such as data/Load.CSV.gz, which gives ".csv.gz".
-    """
+    """The suffix of a file in lower case, with the one before .gz."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     return "".join(suffixes[-2:]) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
 
@@ -410,9 +385,6 @@ def read_grib(path: str) -> "Dataset":
     """The variables of a GRIB file; the control member, which is a kind of its own there, is one more member.
 
     No index file is written beside it, and a file that is cut short is refused.
-
-    Args:
-        path: The file.
     """
     try:
         with open(path, "rb"):
@@ -484,30 +456,18 @@ _VERSION = "expver"
 
 
 def is_gridded(path: str | Path) -> bool:
-    """Whether the name is that of a NetCDF file or a Zarr store.
-
-    Args:
-        path: The file or folder, which need not be there.
-    """
+    """Whether the name is that of a NetCDF file or a Zarr store."""
     return str(path).rstrip("/").lower().endswith(GRIDDED)
 
 
 def is_dataset(path: str | Path) -> bool:
-    """Whether the name is that of a NetCDF file, a Zarr store or a GRIB file.
-
-    Args:
-        path: The file or folder, which need not be there.
-    """
+    """Whether the name is that of a NetCDF file, a Zarr store or a GRIB file."""
     return is_gridded(path) or str(path).lower().endswith(GRIB)
 
 
 @contextmanager
 def open_dataset(path: str) -> Iterator["Dataset"]:
-    """The data of a file, for as long as the context lasts; what is not needed is not read.
-
-    Args:
-        path: A NetCDF or GRIB file, the folder of a Zarr store, or a CSV or parquet file with a column of times.
-    """
+    """The data of a file, for as long as the context lasts; what is not needed is not read."""
     if os.path.isdir(path):  # which, unlike that of pathlib, answers for names too long as well
         dataset = _zarr_store(path)
     elif path.lower().endswith(_TABLES):
@@ -525,21 +485,12 @@ def open_dataset(path: str) -> Iterator["Dataset"]:
 
 
 def write_netcdf(dataset: "Dataset", path: Path) -> None:
-    """Write a dataset to a NetCDF file, atomically.
-
-    Args:
-        dataset: The dataset.
-        path: The file.
-    """
+    """Write a dataset to a NetCDF file, atomically."""
     write_atomically(path, bytes(dataset.to_netcdf(engine="h5netcdf")))
 
 
 def one_version(array: "DataArray") -> "DataArray":
-    """The variable without the dimension `expver`: the final version, and the preliminary one where that is missing.
-
-    Args:
-        array: A variable of ERA5; one without that dimension is returned as it is.
-    """
+    """The variable without the dimension `expver`: the final version, and the preliminary one where that is missing."""
     if array.sizes.get(_VERSION, 1) == 1:
         return array
     versions = [array.isel({_VERSION: place}) for place in range(array.sizes[_VERSION])]

@@ -38,22 +38,13 @@ class Series(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TimeSeries:
-    """Values with named columns at increasing times, whole multiples of one step apart; steps may be absent.
-
-    Attributes:
-        times: The times (T,), given as those of numpy, pandas or Python or as ISO texts, kept as datetime64[s] in UTC.
-        values: The values (T, C), or (T,) of a single column; NaN, masked and infinite ones count as missing. float32
-            stays float32, all else becomes float64.
-        columns: The names of the C columns.
-        step_hours: The step in hours; None takes the most frequent distance of neighbours.
-        step_seconds: The step in seconds, derived from the above.
-    """
+    """Values with named columns at increasing times, whole multiples of one step apart; steps may be absent."""
 
     times: Times
     values: Floats
-    columns: tuple[str, ...]
-    step_hours: float | None = None
-    step_seconds: int = field(init=False)
+    columns: tuple[str, ...]  # the names of the C columns
+    step_hours: float | None = None  # the step in hours; None takes the most frequent distance of neighbours
+    step_seconds: int = field(init=False)  # the step in seconds, derived from the above
 
     def __post_init__(self) -> None:
         times, values = to_utc(self.times, "times"), _floats(self.values)
@@ -81,17 +72,7 @@ class TimeSeries:
         radius: int = 1,
         step_hours: float | None = None,
     ) -> Self:
-        """The square patch around a point of a grid as columns, "value[0,0]" the centre.
-
-        Args:
-            times: The times (T,).
-            values: The grid (T, Y, X).
-            row: The place of the centre along Y.
-            column: The place of the centre along X.
-            name: What the columns' names begin with.
-            radius: How many points the patch reaches to each side: 1 makes 3 x 3 columns.
-            step_hours: The step in hours; None takes the most frequent distance of neighbours.
-        """
+        """The square patch around a point of a grid as columns, "value[0,0]" the centre."""
         grid = _floats(values)
         if grid.ndim != 3:
             raise SeriesError(f"values must be a grid (T, Y, X), got shape {grid.shape}")
@@ -120,12 +101,7 @@ _EXPECTED = "hour, weekday, season, holiday:COUNTRY (such as holiday:FR or holid
 
 
 def check_calendar(calendar: Sequence[str]) -> None:
-    """Raise unless each is known: "hour", "weekday", "season", "holiday:FR", or "weekday_wave".
-
-    Args:
-        calendar: What of a time shall be features. `weekday_wave` is sine and cosine of the weekday, which `weekday`
-            was in earlier bundles.
-    """
+    """Raise unless each is known: "hour", "weekday", "season", "holiday:FR", or "weekday_wave"."""
     for name in calendar:
         if name not in (*_WAVES, "weekday") and not _HOLIDAY.fullmatch(name):
             raise SettingError(f"calendar must be of {_EXPECTED}, got {shown(name)}")
@@ -136,20 +112,12 @@ def calendar_names(calendar: Sequence[str]) -> tuple[str, ...]:
 
     >>> calendar_names(("hour", "holiday:FR"))
     ('hour_sin', 'hour_cos', 'holiday_FR')
-
-    Args:
-        calendar: What `check_calendar` takes.
     """
     return tuple(feature for name in calendar for feature in _names(name))
 
 
 def calendar_features(times: Times, calendar: Sequence[str]) -> NDArray[np.float64]:
-    """The features (N, K) of each time: sine and cosine of a wave, one 1 of seven for the weekday, 1 on a holiday.
-
-    Args:
-        times: The times (N,), in UTC.
-        calendar: What `check_calendar` takes.
-    """
+    """The features (N, K) of each time: sine and cosine of a wave, one 1 of seven for the weekday, 1 on a holiday."""
     return np.concatenate([np.empty((len(times), 0)), *(_values(times, name) for name in calendar)], axis=1)
 
 
@@ -200,15 +168,10 @@ def _holidays(name: str) -> Any:
 
 @dataclass(frozen=True)
 class LaggedInput:
-    """Columns that enter the features at the issue time and so many hours before it.
+    """Columns that enter the features at the issue time and so many hours before it."""
 
-    Attributes:
-        columns: The names of the columns.
-        lag_hours: The hours before the issue time; 0 is that time itself.
-    """
-
-    columns: tuple[str, ...]
-    lag_hours: tuple[float, ...] = (0,)
+    columns: tuple[str, ...]  # the names of the columns
+    lag_hours: tuple[float, ...] = (0,)  # the hours before the issue time; 0 is that time itself
 
     def __post_init__(self) -> None:
         check_names("columns", self.columns)
@@ -220,42 +183,25 @@ class LaggedInput:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How many target times in range make no row; each counts under the first reason that holds.
+    """How many target times in range make no row; each counts under the first reason that holds."""
 
-    Attributes:
-        outside_range: An input would lie before the range.
-        absent_time: A time that is needed is not in the series.
-        missing_value: A value that is needed is missing.
-    """
-
-    outside_range: int
-    absent_time: int
-    missing_value: int
+    outside_range: int  # an input would lie before the range
+    absent_time: int  # a time that is needed is not in the series
+    missing_value: int  # a value that is needed is missing
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows in order of target time, in physical units.
+    """Rows in order of target time, in physical units."""
 
-    Attributes:
-        features: Features (N, F).
-        outcomes: Outcomes (N, D); (N, 0) where they were not asked for.
-        times: The target times (N,).
-        feature_names: The names of the F features.
-        outcome_names: The names of the D outcomes.
-        left_out: How many target times make no row, by reason.
-        incomplete: Features (K, F), NaN where they are missing, of the target times that lack nothing but these.
-        incomplete_times: These target times (K,).
-    """
-
-    features: Floats
-    outcomes: Floats
-    times: Times
-    feature_names: tuple[str, ...]
-    outcome_names: tuple[str, ...]
-    left_out: LeftOut
-    incomplete: Floats
-    incomplete_times: Times
+    features: Floats  # features (N, F)
+    outcomes: Floats  # outcomes (N, D); (N, 0) where they were not asked for
+    times: Times  # the target times (N,)
+    feature_names: tuple[str, ...]  # the names of the F features
+    outcome_names: tuple[str, ...]  # the names of the D outcomes
+    left_out: LeftOut  # how many target times make no row, by reason
+    incomplete: Floats  # features (K, F), NaN where they are missing, of the target times that lack nothing but these
+    incomplete_times: Times  # these target times (K,)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -289,23 +235,14 @@ class LaggedSeries:
     (('wind@0h', 'wind@-48h'), [[3.0, 1.0], [4.0, 2.0]], [[4.0], [5.0]])
     >>> split.left_out
     LeftOut(outside_range=3, absent_time=0, missing_value=0)
-
-    Attributes:
-        inputs: The columns that are seen at the issue time and before it.
-        targets: The columns that are to be forecast.
-        lead_hours: The hours from the issue time to the target time.
-        at_target_time: Columns that are seen at the target time itself.
-        calendar: What of the target time is a feature: "hour" of the day, "weekday", "season" of the year, "holiday:FR"
-            for the public holidays of a country.
-        months: The months, 1 to 12, whose target times make rows; none for all.
     """
 
-    inputs: tuple[LaggedInput, ...]
-    targets: tuple[str, ...]
-    lead_hours: float
-    at_target_time: tuple[str, ...] = ()
+    inputs: tuple[LaggedInput, ...]  # the columns that are seen at the issue time and before it
+    targets: tuple[str, ...]  # the columns that are to be forecast
+    lead_hours: float  # the hours from the issue time to the target time
+    at_target_time: tuple[str, ...] = ()  # columns that are seen at the target time itself
     calendar: tuple[str, ...] = ()
-    months: tuple[int, ...] = ()
+    months: tuple[int, ...] = ()  # the months, 1 to 12, whose target times make rows; none for all
 
     def __post_init__(self) -> None:
         hours_to_seconds("lead_hours", self.lead_hours)
@@ -332,13 +269,7 @@ class LaggedSeries:
         )
 
     def split(self, series: Series, start: Any, end: Any) -> Split:
-        """The rows whose every input and target lies in [start, end).
-
-        Args:
-            series: The series.
-            start: The first time that belongs to the range: a year, a date or a time.
-            end: The first time after it, likewise.
-        """
+        """The rows whose every input and target lies in [start, end)."""
         series = _time_series(series)
         first, last = _range(start, end)
         blocks = self._blocks(series)
@@ -355,22 +286,13 @@ class LaggedSeries:
         return replace(rows, left_out=left_out)
 
     def upcoming(self, series: Series) -> Split:
-        """The rows of every time of the series plus the lead; their outcomes, not known yet, are (N, 0).
-
-        Args:
-            series: The series; targets that are no features need not be among its columns.
-        """
+        """The rows of every time of the series plus the lead; their outcomes, not known yet, are (N, 0)."""
         series = _time_series(series)
         targets: Times = series.times + np.timedelta64(round(self.lead_hours * 3600), "s")
         return self._rows(series, self._blocks(series), targets, ())
 
     def splits(self, series: Series, ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, Split]:
-        """A split for each of several ranges.
-
-        Args:
-            series: The series.
-            ranges: [start, end) by name; they may leave times unused but not overlap.
-        """
+        """A split for each of several ranges."""
         ordered = sorted((*_range(*bounds), name) for name, bounds in ranges.items())
         for (_, end, earlier), (start, _, later) in pairwise(ordered):
             if start < end:

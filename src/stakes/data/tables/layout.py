@@ -45,22 +45,13 @@ _LARGEST = float(np.finfo(np.float32).max)  # models compute in single precision
 
 @dataclass(frozen=True, eq=False)
 class TableCases:
-    """The cases of a table, in time order.
+    """The cases of a table, in time order."""
 
-    Attributes:
-        features: Features (N, F) by name; the index is the target time or the data row.
-        outcomes: Outcomes (N, D) by name, with the same index; None where they are not known yet.
-        times: The target times (N,); None where the table has none.
-        baseline_action: Today's action (N,), or (N, A) of several columns, NaN where the table has none; None without
-            such a column.
-        quality: What became of the table's rows.
-    """
-
-    features: pd.DataFrame
-    outcomes: pd.DataFrame | None
-    times: Times | None
+    features: pd.DataFrame  # features (N, F) by name; the index is the target time or the data row
+    outcomes: pd.DataFrame | None  # outcomes (N, D) by name, with the same index; None where they are not known yet
+    times: Times | None  # the target times (N,); None where the table has none
     baseline_action: Floats | None
-    quality: DataQuality
+    quality: DataQuality  # what became of the table's rows
 
     def __len__(self) -> int:
         return len(self.features)
@@ -76,28 +67,14 @@ class TableLayout:
     ('load@0h', 'load@-6h')
     >>> layout.cases(table).outcomes["load"].tolist(), layout.inputs(table).times[-1]
     ([9.0, 7.0, 4.0], np.datetime64('2020-01-02T06:00:00'))
-
-    Attributes:
-        targets: The columns that are to be forecast. These, features and known may be ranges such as h00:h23.
-        features: The columns that the forecast is made from; none for all columns of numbers that are nothing else.
-        time: The column of times; None where the rows have none.
-        lags: The hours before the issue time at which the features are taken; none where a row is a case.
-        lead: The hours from the issue time to the target; None without lags.
-        known: Columns whose values at the target time are known beforehand, such as forecasts.
-        calendar: What of the target time is a feature: "hour" of the day, "weekday", "season" of the year, "holiday:FR"
-            for the public holidays of a country (extra `holidays`).
-        baseline_action: The column of today's action, to compare with, or those of its parts, separated by commas and
-            also as ranges such as h01:h24; None where there is none.
-        directions: Those of the features and of what is known that are directions in degrees: a case has their sine and
-            cosine.
     """
 
     targets: tuple[str, ...]
     features: tuple[str, ...] = ()
-    time: str | None = None
+    time: str | None = None  # the column of times; None where the rows have none
     lags: tuple[float, ...] = ()
-    lead: float | None = None
-    known: tuple[str, ...] = ()
+    lead: float | None = None  # the hours from the issue time to the target; None without lags
+    known: tuple[str, ...] = ()  # columns whose values at the target time are known beforehand, such as forecasts
     calendar: tuple[str, ...] = ()
     baseline_action: str | None = None
     directions: tuple[str, ...] = field(default=(), metadata={"later": True})
@@ -123,11 +100,7 @@ class TableLayout:
             raise SettingError(f"directions become sine and cosine, but there is a column {min(taken)!r} already")
 
     def resolved(self, table: pd.DataFrame) -> "TableLayout":
-        """The layout with all columns named: by default features are all of numbers that are nothing else, sorted.
-
-        Args:
-            table: The table to learn from.
-        """
+        """The layout with all columns named: by default features are all of numbers that are nothing else, sorted."""
         there, several = [str(column) for column in table.columns], ("targets", "features", "known")
         named: dict[str, Any] = {name: tuple(with_ranges(getattr(self, name), there, "the table")) for name in several}
         today = with_ranges(self._todays_columns(table), there, "the table")
@@ -149,11 +122,7 @@ class TableLayout:
         return replace(self, features=features)
 
     def unused(self, table: pd.DataFrame) -> tuple[str, ...]:
-        """The columns that the layout does not use.
-
-        Args:
-            table: The table.
-        """
+        """The columns that the layout does not use."""
         used = {self.time, *self._todays_columns(table), *self.targets, *self.features, *self.known}
         return tuple(str(column) for column in table.columns if str(column) not in used)
 
@@ -165,11 +134,7 @@ class TableLayout:
         return (*self._made_of(self.features), *calendar_names(self.calendar))
 
     def cases(self, table: pd.DataFrame) -> TableCases:
-        """Every case whose features and outcomes are there.
-
-        Args:
-            table: The table, with the outcomes.
-        """
+        """Every case whose features and outcomes are there."""
         if len(table) < 2:
             raise TableError(f"the table has {len(table)} row, expected many to learn from")
         layout = self.resolved(table)
@@ -178,12 +143,7 @@ class TableLayout:
         return cases
 
     def inputs(self, table: pd.DataFrame, *, incomplete: bool = False) -> TableCases:
-        """Every case whose features are there; with lags, up to `lead` after the table's last time.
-
-        Args:
-            table: The table, which need not have the outcomes.
-            incomplete: Whether cases that lack some values are among them, with NaN for these features.
-        """
+        """Every case whose features are there; with lags, up to `lead` after the table's last time."""
         if not self.features and not self.calendar:
             raise SettingError("features must be named for inputs; take the layout that `resolved` gave for the cases")
         make = self._lagged_cases if self.lags else self._row_cases

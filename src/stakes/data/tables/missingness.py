@@ -16,17 +16,11 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class BlamedColumns:
-    """The columns that are missing together in most of the rows that are left out.
+    """The columns that are missing together in most of the rows that are left out."""
 
-    Attributes:
-        columns: Their names.
-        given_back: How many more rows could be used without them as features.
-        when: Where they are missing: "before 1988-01-02", "after 2003-05-06" or "in 12 rows".
-    """
-
-    columns: tuple[str, ...]
-    given_back: int
-    when: str
+    columns: tuple[str, ...]  # their names
+    given_back: int  # how many more rows could be used without them as features
+    when: str  # where they are missing: "before 1988-01-02", "after 2003-05-06" or "in 12 rows"
 
     @property
     def sentence(self) -> str:
@@ -43,14 +37,7 @@ def blamed_columns(
     columns: Mapping[str, NDArray[np.float64]],
     times: Times | None,
 ) -> BlamedColumns | None:
-    """Look at the rows that are left out; None where nothing is missing in any of them.
-
-    Args:
-        missing: Which features (K, F) are missing in each of K rows that lack nothing else.
-        column_of: The column that each of the first features is made of; those beyond are never missing.
-        columns: The numbers of each column as they stand in the table, NaN where they are missing.
-        times: The times of the table's rows; None where there are none.
-    """
+    """Look at the rows that are left out; None where nothing is missing in any of them."""
     places = np.flatnonzero(missing.any(0)).tolist()
     position = {name: index for index, name in enumerate(dict.fromkeys(column_of[place] for place in places))}
     names = tuple(position)
@@ -83,32 +70,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DataQuality:
-    """What became of a table's rows.
+    """What became of a table's rows."""
 
-    Attributes:
-        rows: Rows of the table.
-        used: Cases that were made of them.
-        left_out: How many rows or target times gave no case, by reason.
-        first: The earliest time, ISO in UTC; None without a column of times.
-        last: The latest time, likewise.
-        step_hours: The most frequent step between neighbours in time, in hours; None without times or with one only.
-        gaps: Places where more than that step lies between neighbours in time.
-        constant: The columns that hold one value only.
-        columns: "min", "mean", "max" and the number of "missing" values of each column that is used.
-        unsorted: Rows that came after a later one and were put in order.
-        blamed: The columns for which most rows were left out; None where no feature is missing.
-    """
-
-    rows: int
-    used: int
-    left_out: dict[str, int]
-    first: str | None
-    last: str | None
+    rows: int  # rows of the table
+    used: int  # cases that were made of them
+    left_out: dict[str, int]  # how many rows or target times gave no case, by reason
+    first: str | None  # the earliest time, ISO in UTC; None without a column of times
+    last: str | None  # the latest time, likewise
     step_hours: float | None
-    gaps: int
-    constant: tuple[str, ...]
+    gaps: int  # places where more than that step lies between neighbours in time
+    constant: tuple[str, ...]  # the columns that hold one value only
     columns: dict[str, dict[str, float]]
-    unsorted: int = 0
+    unsorted: int = 0  # rows that came after a later one and were put in order
     blamed: BlamedColumns | None = None
 
 
@@ -120,16 +93,7 @@ def data_quality(
     left_out: dict[str, int],
     blamed: BlamedColumns | None = None,
 ) -> DataQuality:
-    """The facts of a table whose cases have been made.
-
-    Args:
-        columns: The numbers of each column that is used, NaN where they are missing.
-        times: The times of the rows as they stand, or None.
-        rows: Rows of the table.
-        used: Cases that were made of them.
-        left_out: How many rows or target times gave no case, by reason.
-        blamed: The columns for which most rows were left out; None where no feature is missing.
-    """
+    """The facts of a table whose cases have been made."""
     facts = {name: _column_facts(values) for name, values in columns.items()}
     return DataQuality(
         rows=rows,
@@ -143,11 +107,7 @@ def data_quality(
 
 
 def left_out_notes(quality: DataQuality) -> tuple[str, ...]:
-    """Sentences about rows that gave no case, and about the columns to blame.
-
-    Args:
-        quality: What became of the table's rows.
-    """
+    """Sentences about rows that gave no case, and about the columns to blame."""
     counted = (f"{count:,} of {quality.rows:,} rows left out: {reason}" for reason, count in quality.left_out.items())
     return (*counted, *(() if quality.blamed is None else (quality.blamed.sentence,)))
 

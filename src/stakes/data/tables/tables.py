@@ -28,24 +28,13 @@ def read_table(
     A NetCDF file or a Zarr store becomes the column `time` and the columns of `read_series`.
     The decimal comma of a text file is recognised, and its missing values are empty fields, NA, NaN, null, None and a
     hyphen.
-
-    Args:
-        path: The file, or the folder of a Zarr store; its name says what it is.
-        keys: Columns of a text file, in lower case, that stay text as it is written, such as `site_keys` has them.
-        separator: The character between the fields of a text file; None finds it out.
-        encoding: The encoding of a text file; None finds it out: UTF-8, UTF-16, else Latin-1.
     """
     path = Path(path)
     return _series_table(path) if is_gridded(path) else read_flat_file(path, separator, encoding, keys)
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table to a file, atomically.
-
-    Args:
-        table: The table; a named index becomes its first column, any other is not written.
-        path: A file .csv, .csv.gz or .parquet.
-    """
+    """Write a table to a file, atomically."""
     path = Path(path)
     suffix = file_suffix(path)
     table = table.reset_index() if any(name is not None for name in table.index.names) else table
@@ -69,9 +58,6 @@ def csv_text(table: pd.DataFrame) -> str:
 
     >>> csv_text(pd.DataFrame({"=a": ["@b", "-c"], "d": [-1.5, 2.0]})).splitlines()
     ["'=a,d", "'@b,-1.5", "'-c,2.0"]
-
-    Args:
-        table: The table, whose index is not written.
     """
     table = table.copy(deep=False)
     for column in table.select_dtypes("datetimetz"):
@@ -86,9 +72,6 @@ def without_noise(table: pd.DataFrame) -> pd.DataFrame:
 
     >>> without_noise(pd.DataFrame({"a": [4159.999999999991, 6.1e-17], "b": np.float32([0.1, 0.2])})).values.tolist()
     [[4160.0, 0.1], [0.0, 0.2]]
-
-    Args:
-        table: A table of results.
     """
     return table.apply(lambda column: _without_noise(column) if is_float_dtype(column.dtype) else column)
 

@@ -15,10 +15,6 @@ def to_utc(times: Any, name: str) -> Times:
     """Times of numpy, pandas or Python, or ISO texts, as datetime64[s] in UTC; naive ones are taken as UTC.
 
     Those of pandas are recognised by their attributes, so pandas need not be there.
-
-    Args:
-        times: A sequence or array of N times.
-        name: What messages call them.
     """
     times = getattr(times, "array", times)  # what stands behind an index or a column of pandas
     if getattr(times, "tz", None) is not None:
@@ -40,12 +36,7 @@ def to_utc(times: Any, name: str) -> Times:
 
 
 def check_regular(times: Times, step_hours: float | None = None) -> int:
-    """The step in seconds, or an error unless the times increase by multiples of it.
-
-    Args:
-        times: The times (N,), in UTC.
-        step_hours: The step in hours; None takes the most frequent.
-    """
+    """The step in seconds, or an error unless the times increase by multiples of it."""
     least = 2 if step_hours is None else 1
     if len(times) < least:
         raise SeriesError(f"times must be at least {least}, got {len(times)}")
@@ -65,24 +56,14 @@ def check_regular(times: Times, step_hours: float | None = None) -> int:
 
 
 def hours_to_seconds(name: str, hours: float, minimum: int = 1) -> int:
-    """Hours as whole seconds, or an error where they are too few.
-
-    Args:
-        name: What messages call the hours.
-        hours: The number of hours, rounded to whole seconds.
-        minimum: The fewest seconds that are allowed.
-    """
+    """Hours as whole seconds, or an error where they are too few."""
     if not isinstance(hours, int | float) or not np.isfinite(hours) or round(hours * 3600) < minimum:
         raise SettingError(f"{name} must be a number of hours {'above 0' if minimum else 'from 0 on'}, got {hours!r}")
     return round(hours * 3600)
 
 
 def most_frequent_step(apart: NDArray[np.int64]) -> int:
-    """The step that occurs most often, the smaller of two that tie.
-
-    Args:
-        apart: The seconds between neighbours in time, at least one.
-    """
+    """The step that occurs most often, the smaller of two that tie."""
     steps, counts = np.unique(apart, return_counts=True)
     return int(steps[counts.argmax()])
 
