@@ -29,7 +29,8 @@ from reproduction.tasks.synthetic import SyntheticTask
 from reproduction.tasks.task import Task
 from reproduction.tasks.wind import WindTask
 from stakes import DecisionAwareForecaster, energy_score, optimal_action
-from stakes.data.cases import Cases, alternate_blocks
+from stakes.data.case_tables import alternate_blocks
+from stakes.data.cases import Cases
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom
 from stakes.evaluation.intervals import Resampling
 from stakes.evaluation.selection import Frontier

@@ -30,7 +30,7 @@ from benchmarks.timing import processor
 from reproduction.tasks.portfolio import EuropeanWind, SimulatedPortfolio
 from reproduction.tasks.task import TaskData
 from stakes import ParameterRange, ShortfallCost, WindDispatchCost, optimal_action
-from stakes.costs.parameter_range import ParameterColumn
+from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.cases import Cases
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Resampling, Sampled

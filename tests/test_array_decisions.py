@@ -10,7 +10,7 @@ import xarray as xr
 import stakes
 from stakes.data.forecasts.quantiles import quantile_members
 from stakes.errors import NonFiniteError, SettingError, ShapeError
-from stakes.forecasting.decisions import decide_array
+from stakes.forecasting.array_decisions import decide_array
 
 COST = stakes.ImbalanceCost(4.0, 1.0, 0.0, 1.0)
 VALUES = np.random.default_rng(0).random((3, 7, 2, 4))  # time, number, latitude, longitude

@@ -30,7 +30,7 @@ HEAVY = ("torch", "numpy", "pandas", "safetensors", "rich.progress", "stakes.tra
 
 def test_the_list_of_commands_imports_none_of_them() -> None:
     """Asked in one process, here and below: what any of it imports would be there in the end."""
-    heavy = (*HEAVY, "stakes.cli")
+    heavy = (*HEAVY, "stakes.cli.flags", "stakes.cli.fit")
     code = (
         "import sys, stakes.cli; codes = [stakes.cli.main(words) for words in (['--help'], ['--version'], [])]\n"
         f"print(codes, [name for name in {heavy} if name in sys.modules])"
@@ -50,7 +50,7 @@ def test_no_help_of_a_command_imports_anything_heavy() -> None:
 def test_every_command_is_a_file() -> None:
     listed = {name for name in stakes.cli.app if not name.startswith("-")}
     assert listed == set(COMMANDS.split())
-    files = {path.stem.replace("_", "-") for path in (Path(stakes.__file__).parent / "commands").glob("[a-z]*.py")}
+    files = {path.stem.replace("_", "-") for path in (Path(stakes.__file__).parent / "cli").glob("[a-z]*.py")}
     assert files - listed == {"flags", "fit-flags", "ensemble-flags", "output"}
 
 

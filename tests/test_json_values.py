@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from stakes.errors import SettingError
-from stakes.settings import json_value
+from stakes.json_values import json_value
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from reproduction.runs.settings import RunSettings, task_data
 from reproduction.tasks.task import KnownTruth, Task
 from stakes.actions.solve import optimal_action
 from stakes.artifacts.cost import words_for
-from stakes.data.cases import Cases, case_labels, in_utc
+from stakes.data.case_tables import case_labels, in_utc
+from stakes.data.cases import Cases
 from stakes.evaluation.case_metrics import CaseMetrics
 from stakes.evaluation.headroom import automatic_block
 from stakes.evaluation.intervals import Difference, Resampling

@@ -14,7 +14,6 @@ from stakes.argument_checks import require_count
 from stakes.costs.cost import Cost
 from stakes.data.cases import Cases, require_single_precision
 from stakes.data.records import Record
-from stakes.data.tables.files import GRIDDED
 from stakes.data.tables.lags import LaggedSeries, Split
 from stakes.errors import SeriesError, SettingError, did_you_mean
 from stakes.evaluation.metrics import Region
@@ -137,7 +136,6 @@ MANY_LOADS = PaperSettings(
 Periods = Mapping[str, tuple[str, str]]
 """[start, end) of "train", "validation" and "test"."""
 
-_FILES = (*GRIDDED, ".csv", ".csv.gz", ".parquet")
 _LEAST_TRAINING_YEARS = 2
 _DAY = np.timedelta64(1, "D")
 
@@ -232,7 +230,10 @@ def require_lead_hours(lead_hours: int, step_hours: int) -> None:
 
 
 def _is_path(text: str) -> bool:
-    return text.lower().endswith(_FILES) or "/" in text or os.sep in text or os.path.exists(text)
+    from stakes.data.tables.gridded_files import GRIDDED  # which imports pandas
+
+    known = (*GRIDDED, ".csv", ".csv.gz", ".parquet")
+    return text.lower().endswith(known) or "/" in text or os.sep in text or os.path.exists(text)
 
 
 def _year(time: np.datetime64) -> int:

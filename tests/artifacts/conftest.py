@@ -2,7 +2,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bundle.forecasters import DATA, fitted
+from artifacts.forecasters import DATA, fitted
 from golden.make_bundle import LAYOUT, SPEC
 
 from stakes.artifacts.fits import save_bundle

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 import pytest
-from bundle.damage import forged
-from bundle.forecasters import DATA, PARTS, assert_same, contents, fitted
+from artifacts.damage import forged
+from artifacts.forecasters import DATA, PARTS, assert_same, contents, fitted
 from golden.make_bundle import LAYOUT
 
 from stakes.artifacts.fits import load_bundle

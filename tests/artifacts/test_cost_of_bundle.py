@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from bundle.forecasters import FEATURES, fitted
+from artifacts.forecasters import FEATURES, fitted
 from golden.make_bundle import table
 
 from stakes import AllocationCost, CVaRCost, ScheduleCost, ShortfallCost, optimal_action

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from bundle.damage import forged
-from bundle.forecasters import FEATURES, PARTS
+from artifacts.damage import forged
+from artifacts.forecasters import FEATURES, PARTS
 from golden.make_bundle import FOLDER as GOLDEN
 from golden.make_bundle import LAYOUT, SPEC, decisions, table
 

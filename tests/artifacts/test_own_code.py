@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bundle.forecasters import FEATURES, assert_same, fitted, small, with_cost
+from artifacts.forecasters import FEATURES, assert_same, fitted, small, with_cost
 from golden.make_bundle import SPEC, table
 
 from stakes import ImplicitModel, NewsvendorCost, ProtectionCost, ShortfallCost, WindDispatchCost, cost_function

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from bundle.damage import Bomb, document, edit, flipped, forged, link, moved, pickled, sparse, tensors, vouched
-from bundle.forecasters import PARTS
+from artifacts.damage import Bomb, document, edit, flipped, forged, link, moved, pickled, sparse, tensors, vouched
+from artifacts.forecasters import PARTS
 
 from stakes.artifacts.fits import load_bundle
 from stakes.artifacts.manifest import bundle_files

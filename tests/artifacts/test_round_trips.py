@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bundle.damage import forged
-from bundle.forecasters import DATA, FEATURES, KINDS, PARTS, assert_same, fitted, small, with_cost
+from artifacts.damage import forged
+from artifacts.forecasters import DATA, FEATURES, KINDS, PARTS, assert_same, fitted, small, with_cost
 from golden.make_bundle import LAYOUT, SPEC, table
 from safetensors.torch import load_file
 

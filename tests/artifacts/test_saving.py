@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bundle.forecasters import PARTS, assert_same, contents, fitted, small
-from bundle.killed_savers import leave_killed
+from artifacts.forecasters import PARTS, assert_same, contents, fitted, small
+from artifacts.killed_savers import leave_killed
 from forked_processes import forked
 from golden.make_bundle import LAYOUT, SPEC
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import lightgbm
 import pytest
-from bundle.damage import edit, forged, vouched
-from bundle.forecasters import FEATURES, assert_same, fitted
+from artifacts.damage import edit, forged, vouched
+from artifacts.forecasters import FEATURES, assert_same, fitted
 from golden.make_bundle import table
 
 from stakes.artifacts.fits import load_bundle, save_bundle

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from method.quadratic_programs import Answer, QuadraticProgram
+from core.quadratic_programs import Answer, QuadraticProgram
 
 from benchmarks.program_oracles import judged, merged, true_verdict
 from benchmarks.smoothed_gradient import interval

@@ -152,7 +152,6 @@ WORDS = [
     (["data", "lst"], "lst"),
     (["refit", "nowhere", "outcomes.csv", "--out", "x"], "nowhere is no folder of a fit"),
     (["refit", ".", "outcomes.csv", "--out", "."], "needs a folder of its own"),
-    (["completion", "tcsh"], "tcsh"),
 ]
 
 

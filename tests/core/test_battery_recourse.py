@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from method.random_costs import random_decision
+from core.random_costs import random_decision
 from torch import Tensor
 
 import stakes

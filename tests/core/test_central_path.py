@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from method.random_programs import random_scenario_program
+from core.random_programs import random_scenario_program
 from torch import Tensor
 
 from stakes import ArbitrageCost, CVaRCost, InteriorPoint, ScenarioProgram, ScheduleCost, StorageCost, optimal_action

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from method.random_programs import clarabel, random_programs
+from core.random_programs import clarabel, random_programs
 
 from stakes.errors import SettingError
 from stakes.programs.interior_point import (

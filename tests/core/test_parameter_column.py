@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from stakes import ParameterRange, ShortfallCost
-from stakes.costs.parameter_range import ParameterColumn
+from stakes.costs.parameter_column import ParameterColumn
 from stakes.errors import SettingError
 
 COST = ShortfallCost(ParameterRange(2, 50))

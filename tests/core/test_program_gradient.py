@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import torch
-from method.random_programs import random_programs
+from core.random_programs import random_programs
 from torch import Tensor
 
 from stakes import ArbitrageCost, ScenarioProgram, optimal_action

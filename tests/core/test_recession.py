@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from method.random_programs import random_programs, whole_program
+from core.random_programs import random_programs, whole_program
 
 from stakes.programs.interior_point import InteriorPoint, steepest_way
 

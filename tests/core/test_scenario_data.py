@@ -1,7 +1,7 @@
 """The units of a case: what they are, and that they leave the programs what they were."""
 
 import torch
-from method.random_programs import random_programs
+from core.random_programs import random_programs
 
 from stakes.programs.interior_point import beside, largest, scaled, times
 

@@ -3,8 +3,8 @@ import re
 import pytest
 
 from stakes.data.forecasts.columns import chosen_columns, member_columns, without_coordinates
-from stakes.data.tables.columns import find_columns, first_repeated
 from stakes.data.tables.files import parse_delimited
+from stakes.data.tables.names import find_columns, first_repeated
 from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text
 
 

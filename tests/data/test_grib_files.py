@@ -11,7 +11,7 @@ import pytest
 from stakes.data.forecasts.forecast_set import ForecastLayout
 from stakes.data.forecasts.members import read_members
 from stakes.data.forecasts.past_forecasts import read_past
-from stakes.data.tables.files import read_grib
+from stakes.data.tables.gridded_files import read_grib
 from stakes.errors import NetCDFError, StakesError
 
 pytestmark = pytest.mark.skipif(not (find_spec("eccodes") and find_spec("cfgrib")), reason="needs eccodes and cfgrib")

@@ -12,7 +12,8 @@ from stakes.cli.flags import names
 from stakes.cost_spec.spec import CostSpec
 from stakes.data.forecasts.columns import member_columns
 from stakes.data.tables.columns import column_numbers, column_times, zone_notes
-from stakes.data.tables.files import open_dataset, parse_delimited
+from stakes.data.tables.files import parse_delimited
+from stakes.data.tables.gridded_files import open_dataset
 from stakes.errors import StakesError
 
 LENGTH = 100_000

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import stakes
-from stakes.data.cases import Cases, alternate_blocks
+from stakes.data.case_tables import alternate_blocks
+from stakes.data.cases import Cases
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError
 from stakes.evaluation.headroom import Headroom, automatic_block, headroom, resolved_block
 from stakes.evaluation.intervals import Difference, paired_difference, upper_bounds

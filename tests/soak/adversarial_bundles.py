@@ -11,7 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for scripts
 
 from adversarial_inputs import flipped_bytes
-from bundle.damage import edit, link, moved, pickled, sparse, vouch, vouched
+from artifacts.damage import edit, link, moved, pickled, sparse, vouch, vouched
 
 from stakes.files import read_json, write_json
 

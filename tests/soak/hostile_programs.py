@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import torch
-from method.random_programs import our_answer, random_scenario_program, whole_program
+from core.random_programs import our_answer, random_scenario_program, whole_program
 from torch import Tensor
 
 from stakes import InteriorPoint, ScenarioProgram

@@ -7,7 +7,8 @@ import torch
 
 from stakes import CVaRCost, ImbalanceCost, ParameterRange, ShortfallCost, optimal_action
 from stakes.costs.cost import Cost
-from stakes.costs.parameter_range import ParameterColumn, ranged_parameter, with_parameter
+from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.parameter_range import ranged_parameter, with_parameter
 from stakes.data.cases import Cases
 from stakes.training.replicas import ParameterScales, StackedCases
 

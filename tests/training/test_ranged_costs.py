@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from stakes import DecisionScore, ImplicitModel, ParameterRange, ShortfallCost
-from stakes.costs.parameter_range import ParameterColumn
+from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.cases import Cases
 from stakes.errors import InterruptedTraining, SettingError
 from stakes.training.replicas import Replica, ReplicaStack, cost_structure, stacked_cost

@@ -15,7 +15,7 @@ from stakes.data.forecasts.forecast_set import ForecastLayout
 from stakes.data.forecasts.past_forecasts import read_past
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import StakesError
-from stakes.settings import json_value
+from stakes.json_values import json_value
 from stakes.workflows.fit import run_fit
 from stakes.workflows.folders import decide_with, evaluate_with, report_of
 from stakes.workflows.inputs import FitRequest

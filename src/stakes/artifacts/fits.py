@@ -40,7 +40,8 @@ from stakes.evaluation.headroom import Headroom
 from stakes.evaluation.vector_cases import JudgedParts
 from stakes.files import write_json
 from stakes.forecasting.forecaster import DecisionAwareForecaster
-from stakes.settings import from_plain, json_value, shown, to_plain
+from stakes.json_values import json_value
+from stakes.settings import from_plain, shown, to_plain
 from stakes.training.checkpoints import (
     MANIFEST,
     METRICS,

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from stakes.argument_checks import check_finite, require_count, require_decision_weight
 from stakes.costs.cost import Cost
-from stakes.costs.parameter_range import ParameterColumn, RangedParameter
+from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.parameter_range import RangedParameter
 from stakes.data.forecasts.outcome_bounds import OutcomeBounds
 from stakes.errors import SettingError
 from stakes.evaluation.selection import Frontier, Ladder
@@ -22,8 +23,9 @@ from stakes.files import check_sha256, read_bytes, write_atomically
 from stakes.forecasting.corrections import Correction
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.forecasting.plan import Base, ForecastKind, TreeLocation, based_factory, parameters_of_kind
+from stakes.json_values import json_value
 from stakes.models.sample_model import SampleModel
-from stakes.settings import from_plain, json_value, shown, to_plain
+from stakes.settings import from_plain, shown, to_plain
 from stakes.training.checkpoints import HEADER_LIMIT, load_models, model_keys, state_layout, versions_here
 from stakes.training.settings import (
     DiffusionSettings,

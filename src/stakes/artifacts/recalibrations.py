@@ -24,7 +24,7 @@ from stakes.artifacts.manifest import (
     require_recordable,
 )
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.cases import read_kept
+from stakes.data.case_tables import read_kept
 from stakes.data.forecasts.forecast_set import ForecastLayout
 from stakes.data.forecasts.outcome_bounds import Pair
 from stakes.data.tables.tables import write_table
@@ -34,7 +34,8 @@ from stakes.evaluation.vector_cases import JudgedParts
 from stakes.files import JSON_LIMIT, check_sha256, parse_json, read_bytes, write_json
 from stakes.forecasting.recalibration import JudgedCorrection, RecalibratorState
 from stakes.forecasting.recalibrator import Recalibrator
-from stakes.settings import from_plain, json_value, shown, to_plain
+from stakes.json_values import json_value
+from stakes.settings import from_plain, shown, to_plain
 from stakes.training.checkpoints import versions_here
 
 _STATE, _LADDER, _JUDGED = "state.json", "ladder.json", "judged.parquet"

@@ -84,7 +84,3 @@ def _print_warning(
     """A warning of ours as one line, as all else that a command tells; those of libraries are nobody's business."""
     if issubclass(category, StakesWarning):
         sys.stderr.write(f"note: {' '.join(str(message).split())}\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

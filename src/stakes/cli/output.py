@@ -13,7 +13,7 @@ import pandas as pd
 
 from stakes.data.tables.tables import csv_text, without_noise, write_table
 from stakes.errors import SettingError, short_line
-from stakes.settings import json_value
+from stakes.json_values import json_value
 from stakes.text import number_text
 
 TABLE_FILES = (".csv", ".csv.gz", ".parquet")

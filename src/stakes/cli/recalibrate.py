@@ -113,7 +113,8 @@ def recalibrate(
 
 def _file(forecast: str, columns: str | None) -> Path | None:
     """The file that --forecast names; None where it names columns."""
-    from stakes.data.tables.files import TABLES, is_dataset
+    from stakes.data.tables.files import TABLES
+    from stakes.data.tables.gridded_files import is_dataset
 
     path = Path(forecast)
     if isfile(path) or is_dataset(path) or forecast.lower().endswith(TABLES):

@@ -1,29 +1,17 @@
 """Cases: features and outcomes as tensors in physical units, their labels, and those kept beside a fit."""
 
-import io
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
-from pyarrow.lib import ArrowException
-from pyarrow.parquet import ParquetFile
 from torch import Tensor
 
 from stakes.argument_checks import check_finite
-from stakes.data.tables.columns import column_numbers
 from stakes.data.tables.lags import Split
-from stakes.data.tables.layout import TableCases
-from stakes.data.tables.tables import write_table
-from stakes.data.tables.time_axis import Times, to_utc
-from stakes.errors import NonFiniteError, ShapeError, TableError
-from stakes.files import check_sha256, read_bytes, short_ascii
+from stakes.errors import ShapeError, TableError
 from stakes.text import number_text
 
 _NEIGHBOURS = 0.2  # share of the outcomes, alike in size, that one set is drawn from
@@ -78,45 +66,6 @@ def neighbouring_sets(outcomes: NDArray[np.float64], sets: int, members: int) ->
     return torch.from_numpy(ordered[starts + places])
 
 
-def case_labels(index: "pd.Index[Any]") -> "pd.Index[Any]":
-    """Times and names as they are, rows counted from 1 as a reader of the file does."""
-    if isinstance(index, pd.MultiIndex) and index.names[0] == "row":
-        rows, *others = (index.get_level_values(level) for level in range(index.nlevels))
-        return pd.MultiIndex.from_arrays([rows + 1, *others], names=index.names)
-    return index + 1 if index.name == "row" else index
-
-
-def newest_cases(index: "pd.Index[Any]") -> NDArray[np.int64]:
-    """The place of the newest case, or of all sites of it where each is a case by itself."""
-    if isinstance(index, pd.MultiIndex):
-        newest = index.get_level_values(0)
-        return np.flatnonzero(newest == newest.max())
-    return np.argsort(index, kind="stable")[-1:]
-
-
-def in_utc(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its cases' times, in the first column where there are some, marked as UTC."""
-    first = table.columns[0]
-    if not pd.api.types.is_datetime64_dtype(table[first].dtype):
-        return table
-    return table.assign(**{first: table[first].dt.tz_localize("UTC")})
-
-
-def told_labels(index: "pd.Index[Any]") -> tuple[str, ...]:
-    """The cases as messages call them, times as tables write them.
-
-    >>> told_labels(pd.DatetimeIndex(["2020-02-01T13:00"])), told_labels(pd.Index([7]))
-    (('2020-02-01T13:00:00Z',), ('7',))
-    """
-    return tuple(_told(each) for each in index)
-
-
-def _told(label: Any) -> str:
-    if isinstance(label, tuple):
-        return ", ".join(map(_told, label))
-    return f"{label.isoformat()}Z" if isinstance(label, pd.Timestamp) else str(label)
-
-
 _COARSE = 1e-3  # of what varies: the step from one number of single precision to the next
 _ROUNDING = 1e-12  # of the numbers: what varies less does so by the rounding of double precision
 
@@ -145,143 +94,4 @@ def require_single_precision(values: NDArray[np.floating[Any]], names: Sequence[
         )
 
 
-class Rows(NamedTuple):
-    """Checked rows of an estimator, in the order of time."""
-
-    features: Tensor  # features (n, F)
-    outcome: Tensor  # outcomes (n, D)
-    times: Times | None  # when these happened (n,); None where it is not known
-
-    def part(self, rows: slice) -> Self:
-        """Some of them."""
-        times = None if self.times is None else self.times[rows]
-        return self._replace(features=self.features[rows], outcome=self.outcome[rows], times=times)
-
-
-def as_table(values: Any, name: str) -> Any:
-    """A DataArray (case, feature) or a Dataset of variables along one dimension as a DataFrame; all else as it is."""
-    xarray = sys.modules.get("xarray")  # who passes its objects has imported it
-    if xarray is None or not isinstance(values, xarray.DataArray | xarray.Dataset):
-        return values
-    if isinstance(values, xarray.Dataset):
-        dims = {each.dims for each in values.data_vars.values()}
-        if len(dims) != 1 or len(values.dims) != 1:
-            raise ShapeError(f"{name} must have variables along one dimension of cases, got {dict(values.sizes)}")
-        return pd.DataFrame({key: each.values for key, each in values.data_vars.items()})
-    if values.ndim == 1:
-        return pd.Series(values.values, name=values.name)
-    if values.ndim != 2:
-        raise ShapeError(f"{name} must have the dimensions case and column, got {list(values.dims)}")
-    columns = values.dims[1]
-    if columns not in values.indexes:
-        return values.values
-    return pd.DataFrame(values.values, columns=values.indexes[columns])
-
-
-def as_tensor(values: NDArray[np.float64], name: str) -> Tensor:
-    """The numbers in single precision, or an error where they exceed it."""
-    with np.errstate(over="ignore"):
-        single = values.astype(np.float32)
-    if not np.isfinite(single).all():
-        raise NonFiniteError(f"{name} must hold numbers that single precision can, got {np.abs(values).max():.3g}")
-    return torch.from_numpy(single)
-
-
-def outcome_names(values: Any, count: int) -> tuple[str, ...]:
-    """The names of the columns of a table or of the one column; else y, or y0, y1 and so on."""
-    if isinstance(values, pd.DataFrame):
-        return tuple(map(str, values.columns))
-    if isinstance(values, pd.Series) and values.name is not None:
-        return (str(values.name),)
-    return ("y",) if count == 1 else tuple(f"y{place}" for place in range(count))
-
-
-def checked_times(times: Any, rows: int) -> Times | None:
-    """The times in UTC, or an error unless there is one for each row and none lies before the one above it."""
-    if times is None:
-        return None
-    in_utc = to_utc(times, "times")
-    if len(in_utc) != rows:
-        raise ShapeError(f"times must be one for each of the {rows} rows, got {len(in_utc)}")
-    if len(backward := np.flatnonzero(np.diff(in_utc).astype(np.int64) < 0)):
-        raise ShapeError(f"the rows must be in the order of time, but row {backward[0] + 1} comes before the one above")
-    return in_utc
-
-
-def alternate_blocks(rows: int, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of even and of odd blocks of neighbouring rows.
-
-    Blocks of k whole days, as `automatic_block` has them, show both parts every hour, and every weekday as often within
-    14 k days: the parts take turns after 2 k days, which for k below 7 have no factor in common with the week. Blocks
-    of part of a day would not: with 12 hours one part has all mornings.
-
-    >>> [part.tolist() for part in alternate_blocks(7, 2)]
-    [[0, 1, 4, 5], [2, 3, 6]]
-    """
-    block = min(block, -(-rows // 2))
-    odd = np.arange(rows) // block % 2 == 1
-    return np.flatnonzero(~odd), np.flatnonzero(odd)
-
-
-STORED_CASES = Path("evaluation", "features.parquet")
-"""Where the cases lie within the folder of a fit."""
-
-_KEPT = 200
-_MOST_BYTES = 2**26  # of the file, and of what it holds
 _LABEL, _FEATURE, _OUTCOME = "label", "feature ", "outcome "  # the column of labels, how those of the others begin
-
-
-@dataclass(frozen=True, eq=False)
-class StoredCases:
-    """Some of the cases that a fit was judged on."""
-
-    labels: tuple[str, ...]  # the time or row of each of N cases
-    features: NDArray[np.float64]  # features (N, F)
-    outcomes: NDArray[np.float64]  # outcomes (N, D)
-
-
-def save_cases(folder: Path, cases: TableCases) -> None:
-    """Write the last 200 cases into the folder of a fit."""
-    assert cases.outcomes is not None
-    features, outcomes = cases.features.iloc[-_KEPT:], cases.outcomes.iloc[-_KEPT:]
-    row = "row " if features.index.name == "row" else ""
-    labels = [f"{row}{label.isoformat() if isinstance(label, pd.Timestamp) else label}" for label in features.index]
-    parts = [features.add_prefix(_FEATURE), outcomes.add_prefix(_OUTCOME)]
-    table = pd.concat([part.reset_index(drop=True) for part in parts], axis=1)
-    table.insert(0, _LABEL, labels)
-    (folder / STORED_CASES).parent.mkdir(parents=True, exist_ok=True)
-    write_table(table, folder / STORED_CASES)
-
-
-def load_cases(
-    folder: Path, features: tuple[str, ...], targets: tuple[str, ...], sha256: str | None = None
-) -> StoredCases | None:
-    """The cases that `save_cases` wrote; None where it did not."""
-    path = folder / STORED_CASES
-    if not os.path.lexists(path):
-        return None
-    table = read_kept(path, sha256, _KEPT)
-    if _LABEL not in table.columns:
-        raise TableError(f"{str(path)!r} has no column {_LABEL!r}")
-    wanted = ([f"{_FEATURE}{name}" for name in features], [f"{_OUTCOME}{name}" for name in targets])
-    features_and_outcomes = [column_numbers(table, columns, str(path)) for columns in wanted]
-    if any(np.isnan(values).any() for values in features_and_outcomes):
-        raise TableError(f"{str(path)!r} has missing values")
-    return StoredCases(tuple(map(str, table[_LABEL])), *features_and_outcomes)
-
-
-def read_kept(path: Path, sha256: str | None, most_rows: int) -> pd.DataFrame:
-    """The table of a parquet file, if it is no larger than it can be: a small file may hold many rows."""
-    content = read_bytes(path, _MOST_BYTES)
-    if sha256 is not None:
-        check_sha256(str(path), content, sha256)
-    try:
-        file = ParquetFile(io.BytesIO(content))
-        rows, groups = file.metadata.num_rows, range(file.metadata.num_row_groups)
-        size = sum(file.metadata.row_group(place).total_byte_size for place in groups)
-        if rows > most_rows or size > _MOST_BYTES:
-            limit = f"at most {most_rows} cases in {_MOST_BYTES} bytes"
-            raise TableError(f"{str(path)!r} must hold {limit}, got {rows} in {size}")
-        return file.read().to_pandas()
-    except (ArrowException, OSError, ValueError) as error:
-        raise TableError(f"{str(path)!r} is no parquet file that can be read: {short_ascii(str(error))}") from error

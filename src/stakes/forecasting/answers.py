@@ -12,14 +12,9 @@ from torch import Tensor, nn
 
 from stakes.actions.solve import optimal_action
 from stakes.costs.cost import Cost
-from stakes.costs.parameter_range import (
-    ParameterColumn,
-    RangedParameter,
-    parameter_value,
-    ranged_parameter,
-    with_parameter,
-)
-from stakes.data.cases import Rows
+from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.parameter_range import RangedParameter, parameter_value, ranged_parameter, with_parameter
+from stakes.data.case_tables import Rows
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.case_metrics import forecast_table, todays_cost
 from stakes.evaluation.headroom import resolved_block

@@ -12,7 +12,7 @@ from torch import Tensor
 from stakes.actions.solve import optimal_action
 from stakes.argument_checks import require_count
 from stakes.costs.cost import Cost
-from stakes.data.cases import checked_times
+from stakes.data.case_tables import checked_times
 from stakes.data.tables.time_axis import Times, to_utc
 from stakes.errors import NonFiniteError, SettingError, ShapeError
 from stakes.evaluation.intervals import upper_bounds

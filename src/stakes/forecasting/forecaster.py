@@ -20,16 +20,10 @@ from stakes.actions.solve import optimal_action
 from stakes.argument_checks import whole_number
 from stakes.console import StatusLines
 from stakes.costs.cost import Cost, require_cost
-from stakes.costs.parameter_range import ParameterColumn, RangedParameter, ranged_parameter
-from stakes.data.cases import (
-    Rows,
-    as_table,
-    as_tensor,
-    checked_times,
-    neighbouring_sets,
-    outcome_names,
-    require_single_precision,
-)
+from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.parameter_range import RangedParameter, ranged_parameter
+from stakes.data.case_tables import Rows, as_table, as_tensor, checked_times, outcome_names
+from stakes.data.cases import neighbouring_sets, require_single_precision
 from stakes.data.forecasts.outcome_bounds import OutcomeBounds, Pair, within_bounds
 from stakes.data.leaks import leaks, warn_of_leaks
 from stakes.data.tables.time_axis import Times

@@ -12,8 +12,9 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from stakes.argument_checks import require_decision_weight, require_finite, require_one_of, whole_number
-from stakes.costs.parameter_range import ParameterColumn
-from stakes.data.cases import Cases, alternate_blocks
+from stakes.costs.parameter_column import ParameterColumn
+from stakes.data.case_tables import alternate_blocks
+from stakes.data.cases import Cases
 from stakes.data.forecasts.outcome_bounds import outcome_bounds
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError, ShapeError

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stakes.actions.solve import optimal_action
 from stakes.costs.cost import Cost, TotalCost
-from stakes.data.cases import Rows
+from stakes.data.case_tables import Rows
 from stakes.data.forecasts.forecast_set import GivenForecasts
 from stakes.data.forecasts.outcome_bounds import Pair, within_bounds
 from stakes.errors import SettingError, ShapeError, StakesError

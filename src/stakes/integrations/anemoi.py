@@ -6,9 +6,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from anemoi.models.distributed.graph import reduce_tensor
-from anemoi.training.losses.base import BaseLoss, LossFactoryContextKey
-from anemoi.training.utils.index_space import IndexSpace
 from torch import Tensor
 
 from stakes.argument_checks import require_one_of
@@ -21,6 +18,10 @@ from stakes.scores.decision_score import DecisionScore
 from stakes.scores.scoring_rules import EnergyScore
 
 require_package("anemoi.training", least="0.17", extra="anemoi")
+
+from anemoi.models.distributed.graph import reduce_tensor  # noqa: E402
+from anemoi.training.losses.base import BaseLoss, LossFactoryContextKey  # noqa: E402
+from anemoi.training.utils.index_space import IndexSpace  # noqa: E402
 
 _QUANTITIES = (*DecisionTerms._fields, "gap")
 

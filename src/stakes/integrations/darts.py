@@ -4,9 +4,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from darts.utils.likelihood_models.base import LikelihoodType
-from darts.utils.likelihood_models.torch import TorchLikelihood
-from darts.utils.serialization import add_safe_globals
 from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.distributions import Normal
@@ -18,6 +15,10 @@ from stakes.integrations import require_package
 from stakes.integrations.forecast_objective import Across, FactorHead, ForecastObjective, SecondTerm, refuse_unknown
 
 require_package("darts", least="0.48", extra="darts")
+
+from darts.utils.likelihood_models.base import LikelihoodType  # noqa: E402
+from darts.utils.likelihood_models.torch import TorchLikelihood  # noqa: E402
+from darts.utils.serialization import add_safe_globals  # noqa: E402
 
 _LAYOUT = 1  # of the settings and of the numbers that a network emits; another one is another version
 

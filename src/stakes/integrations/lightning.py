@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
-from torchmetrics.utilities import dim_zero_cat
 
 from stakes.argument_checks import require_count
 from stakes.cost_spec.spec import CostSpec
@@ -20,6 +18,9 @@ from stakes.files import write_atomically
 from stakes.integrations import require_package
 
 require_package("torchmetrics", least="1.4", extra="lightning")
+
+from torchmetrics import Metric  # noqa: E402
+from torchmetrics.utilities import dim_zero_cat  # noqa: E402
 
 _SUMS = (*DecisionTerms._fields, "count")
 _LIGHTNING = ("lightning.pytorch", "pytorch_lightning")  # one library, under two names

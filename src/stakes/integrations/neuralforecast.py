@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from neuralforecast import register_loss
 from torch import Tensor, nn
 from torch.distributions import Normal
 
@@ -20,6 +19,8 @@ from stakes.integrations.forecast_objective import (
 )
 
 require_package("neuralforecast", least="3.3", extra="neuralforecast")
+
+from neuralforecast import register_loss  # noqa: E402
 
 _LAYOUT = 1  # of the arguments and of the numbers that a network emits; another one is another version
 

@@ -12,11 +12,12 @@ from torch import Tensor
 import stakes
 from stakes.artifacts.fits import Bundle
 from stakes.costs.cost import Cost
-from stakes.data.cases import in_utc
+from stakes.data.case_tables import in_utc
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import SettingError
 from stakes.evaluation.metrics import Assessor
 from stakes.forecasting.decisions import decision_notes, decision_table
+from stakes.json_values import json_value
 from stakes.service import schemas
 from stakes.service.cost import PricedCost, ServedCost
 from stakes.service.forecasts import ServedFits, ServedForecast
@@ -41,7 +42,7 @@ from stakes.service.responses import (
     require_finite_answer,
 )
 from stakes.service.settings import ServiceSettings
-from stakes.settings import json_value, shown
+from stakes.settings import shown
 from stakes.workflows.decide import table_notes
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from stakes.artifacts.fits import AboutFit, Bundle, alarms_of, load_bundle, open_folder
 from stakes.artifacts.manifest import bundle_files
 from stakes.costs.parameter_range import RangedParameter
-from stakes.data.cases import STORED_CASES, StoredCases, as_tensor, load_cases
+from stakes.data.case_tables import STORED_CASES, StoredCases, as_tensor, load_cases
 from stakes.data.forecasts.outcome_bounds import within_bounds
 from stakes.errors import SettingError, StakesError
 from stakes.forecasting.corrections import Correction, corrected

@@ -6,11 +6,12 @@ from torch import Tensor
 
 import stakes
 from stakes.artifacts.recalibrations import Recalibration
-from stakes.data.cases import case_labels, in_utc
+from stakes.data.case_tables import case_labels, in_utc
 from stakes.data.forecasts.forecast_set import GivenForecasts
 from stakes.data.forecasts.past_forecasts import forecasts_in_table
 from stakes.evaluation.metrics import Assessor
 from stakes.forecasting.decisions import decision_notes, decision_table
+from stakes.json_values import json_value
 from stakes.reports.selection_text import rung_title
 from stakes.service import schemas
 from stakes.service.cost import ServedCost
@@ -26,7 +27,7 @@ from stakes.service.responses import (
     require_finite_answer,
 )
 from stakes.service.settings import ServiceSettings
-from stakes.settings import json_value, shown
+from stakes.settings import shown
 
 _CORRECTED, _RAW = "chosen", "raw"
 _ROWS_AT_ONCE = 1 << 20  # numbers

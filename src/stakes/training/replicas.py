@@ -15,7 +15,8 @@ from torch.nn.functional import pad
 from stakes.actions.solve import optimal_action
 from stakes.argument_checks import require_count, require_decision_weight, unwatched
 from stakes.costs.cost import Cost, Parameter, TotalCost
-from stakes.costs.parameter_range import ParameterColumn, ParameterRange, with_parameter
+from stakes.costs.parameter_column import ParameterColumn
+from stakes.costs.parameter_range import ParameterRange, with_parameter
 from stakes.costs.scalar_costs import PriceParameter
 from stakes.data.cases import Cases
 from stakes.errors import SettingError, ShapeError

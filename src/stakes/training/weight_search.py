@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from stakes.actions.solve import optimal_action
 from stakes.argument_checks import require_count, require_decision_weight
 from stakes.costs.cost import Cost
-from stakes.costs.parameter_range import ParameterColumn
+from stakes.costs.parameter_column import ParameterColumn
 from stakes.data.cases import Cases
 from stakes.data.forecasts.outcome_bounds import OutcomeBounds, within_bounds
 from stakes.errors import InterruptedTraining, SettingError, StakesError, StakesWarning

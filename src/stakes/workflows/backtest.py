@@ -20,10 +20,11 @@ from stakes.errors import InterruptedTraining, SettingError
 from stakes.evaluation.headroom import resolved_block
 from stakes.evaluation.intervals import Difference, paired_difference
 from stakes.files import locked, write_atomically
+from stakes.json_values import json_value
 from stakes.reports.backtest_report import build_backtest_report
 from stakes.reports.fit_report import REPORT
 from stakes.reports.page import Report, write_report
-from stakes.settings import from_plain, json_value, to_plain
+from stakes.settings import from_plain, to_plain
 from stakes.text import change_text, number_text
 from stakes.training.execution import Execution, stop_on_interrupt
 from stakes.workflows.evaluate import judge_forecaster

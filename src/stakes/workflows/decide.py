@@ -9,18 +9,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.artifacts.fits import AboutFit, FittedSpan
 from stakes.cost_spec.files import naming_own_cost
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_range import RangedParameter, ranged_parameter
-from stakes.data.cases import case_labels, in_utc, newest_cases
+from stakes.data.case_tables import case_labels, in_utc, newest_cases
 from stakes.data.forecasts.grids import GridPoint
 from stakes.data.forecasts.members import MembersFile
 from stakes.data.forecasts.outcome_bounds import Pair
 from stakes.data.forecasts.quantiles import TailShape
 from stakes.data.tables.columns import column_numbers, column_times, zone_notes
-from stakes.data.tables.files import open_dataset
+from stakes.data.tables.gridded_files import open_dataset
 from stakes.data.tables.layout import TableCases, TableLayout
 from stakes.data.tables.missingness import DataQuality, left_out_notes
 from stakes.data.tables.time_axis import Times
@@ -31,6 +30,8 @@ from stakes.text import number_text
 if TYPE_CHECKING:
     from xarray import Dataset
 
+    from stakes.artifacts.fits import FittedSpan
+
 
 _RANGES = 3.0  # so many times the range of a column away from it is far
 _SHARE = 1 / 3  # of the smallest value: a column that stays below may be in another unit
@@ -38,6 +39,8 @@ _SHARE = 1 / 3  # of the smallest value: a column that stays below may be in ano
 
 def part_of_fit_notes(about: Mapping[str, Any], cases: TableCases, sha256: str | None) -> tuple[str, ...]:
     """A sentence where the fit saw these cases, or others of the same times."""
+    from stakes.artifacts.fits import AboutFit, FittedSpan  # not needed where there are members already
+
     known = AboutFit.read(about)
     if known.data is None:
         return ()
@@ -45,7 +48,7 @@ def part_of_fit_notes(about: Mapping[str, Any], cases: TableCases, sha256: str |
     return overlap_notes(fitted, cases.times, len(cases), known.data.sha256 == sha256)
 
 
-def overlap_notes(fitted: FittedSpan, times: Times | None, cases: int, same: bool) -> tuple[str, ...]:
+def overlap_notes(fitted: "FittedSpan", times: Times | None, cases: int, same: bool) -> tuple[str, ...]:
     """A sentence where cases, or others of the same times, were learned from."""
     if times is None or fitted.first is None or fitted.last is None:
         count = min(fitted.cases, cases) if same else 0
@@ -66,6 +69,8 @@ def overlap_notes(fitted: FittedSpan, times: Times | None, cases: int, same: boo
 
 def unlike_fit_notes(about: Mapping[str, Any], layout: TableLayout, quality: DataQuality) -> tuple[str, ...]:
     """A sentence for each column of features with values far from those of the fit, as in another unit."""
+    from stakes.artifacts.fits import AboutFit
+
     fitted = AboutFit.read(about).quality
     before = {} if fitted is None else fitted.columns
     doubts = (
@@ -256,7 +261,7 @@ def decide_grid(
 ) -> "tuple[Dataset, tuple[str, ...]]":
     """The actions for every time and place of a gridded file, on its own dimensions, and sentences for the user."""
     from stakes.data.forecasts.grids import forecast_array, require_parts, site_dimension, sites_by_number
-    from stakes.forecasting.decisions import decide_array
+    from stakes.forecasting.array_decisions import decide_array
 
     with open_dataset(str(path)) as dataset:
         name, cost = repr(str(path)), spec.build()

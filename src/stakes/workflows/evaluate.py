@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stakes.cost_spec.files import naming_own_cost
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
-from stakes.data.cases import case_labels, in_utc, told_labels
+from stakes.data.case_tables import case_labels, in_utc, told_labels
 from stakes.data.forecasts.members import MembersFile
 from stakes.data.tables.columns import zone_notes
 from stakes.data.tables.layout import TableCases

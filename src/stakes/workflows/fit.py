@@ -20,7 +20,7 @@ from stakes.console import StatusLines
 from stakes.cost_spec.files import naming_own_cost
 from stakes.cost_spec.spec import cost_again
 from stakes.costs.parameter_range import ranged_parameter
-from stakes.data.cases import save_cases
+from stakes.data.case_tables import save_cases
 from stakes.data.tables.layout import TableCases
 from stakes.data.tables.tables import read_table, without_noise
 from stakes.errors import InterruptedTraining, SettingError, StakesError
@@ -33,12 +33,13 @@ from stakes.files import locked, read_json, write_json
 from stakes.forecasting.answers import require_one_decision_maker
 from stakes.forecasting.corrections import correction_sentence
 from stakes.forecasting.forecaster import DecisionAwareForecaster
+from stakes.json_values import json_value
 from stakes.programs.vector_actions import PartsCost, ProgramCost
 from stakes.reports.comparison import JudgedFit
 from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import alarm_sentences, today_sentence, verdict
 from stakes.reports.selection_text import CHANGES, shown_ladder
-from stakes.settings import from_plain, json_value, to_plain
+from stakes.settings import from_plain, to_plain
 from stakes.text import amount_text, change_text, count_text
 from stakes.training.checkpoints import MANIFEST
 from stakes.training.execution import Execution, stop_on_interrupt

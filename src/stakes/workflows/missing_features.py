@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stakes.artifacts.fits import AboutFit, Bundle
 from stakes.artifacts.manifest import bundle_files
-from stakes.data.cases import read_kept
+from stakes.data.case_tables import read_kept
 from stakes.data.tables.columns import column_numbers
 from stakes.data.tables.layout import MISSING_FEATURE, TableLayout
 from stakes.data.tables.missingness import DataQuality

@@ -26,7 +26,7 @@ from stakes.data.forecasts.quantiles import TailShape, given_bounds, weighted_qu
 from stakes.data.forecasts.tables import of_target, table_forecast
 from stakes.data.forecasts.values import ROW, ForecastValues, case_index, one_row_each
 from stakes.data.tables.columns import column_numbers, numeric_columns, require_columns
-from stakes.data.tables.files import is_dataset, open_dataset
+from stakes.data.tables.gridded_files import is_dataset, open_dataset
 from stakes.data.tables.tables import read_table
 from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text, nearest_hint
 from stakes.programs.vector_actions import PartlyFree, part_names

@@ -28,7 +28,7 @@ from stakes.data.forecasts.quantiles import quantile_bounds, weighted_quantiles
 from stakes.data.forecasts.tables import of_target, table_forecast
 from stakes.data.forecasts.values import CaseRows, ForecastValues
 from stakes.data.tables.columns import column_numbers
-from stakes.data.tables.files import is_dataset, open_dataset
+from stakes.data.tables.gridded_files import is_dataset, open_dataset
 from stakes.data.tables.tables import read_table
 from stakes.errors import SettingError, TableError, did_you_mean, listed, names_text
 from stakes.text import number_text

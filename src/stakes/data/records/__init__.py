@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.tables.columns import find_columns
+from stakes.data.tables.names import find_columns
 from stakes.errors import RecordError, SettingError, did_you_mean
 
 MISSING_INTEGER = int(np.iinfo(np.int32).min)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stakes.data.records import Record
-from stakes.data.tables.files import COMPONENTS, SPEEDS, one_version, open_dataset
+from stakes.data.tables.gridded_files import COMPONENTS, SPEEDS, one_version, open_dataset
 from stakes.data.tables.time_axis import Times, check_regular, to_utc
 from stakes.errors import NetCDFError, SeriesError, one_line
 

@@ -1,15 +1,11 @@
-"""CSV, parquet, NetCDF, Zarr and GRIB files, or one sentence about what is wrong with them."""
+"""CSV and parquet files as tables, or one sentence about why a file is none."""
 
 import csv
 import gzip
 import io
-import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import reduce
-from importlib import import_module
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +17,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 
-from stakes.data.tables.columns import check_header
-from stakes.errors import NetCDFError, TableError, nearest_hint, one_line
-from stakes.files import is_pipe_or_device, unpacked_limit, write_atomically
+from stakes.data.tables.names import check_header
+from stakes.errors import TableError, nearest_hint, one_line
+from stakes.files import is_pipe_or_device, unpacked_limit
 
 if TYPE_CHECKING:
-    from xarray import DataArray, Dataset
+    pass
 
 
 _NUMBER = re.compile(r"[+-]?(?:\d++(?:[.,]\d*+)?|[.,]\d++)(?:[eE][+-]?\d++)?")
@@ -376,208 +372,3 @@ def _plain(kind: pa.DataType) -> "Callable[[pd.Series[Any]], pd.Series[Any]] | N
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return lambda column: column.astype("object").map(repr, na_action="ignore")
     return None
-
-
-_MEMBER = "number"
-
-
-def read_grib(path: str) -> "Dataset":
-    """The variables of a GRIB file; the control member, which is a kind of its own there, is one more member.
-
-    No index file is written beside it, and a file that is cut short is refused.
-    """
-    try:
-        with open(path, "rb"):
-            pass
-    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
-        raise NetCDFError(f"{path!r} cannot be read: {one_line(error)}") from error
-    try:
-        cfgrib = import_module("cfgrib")
-    except ImportError as error:
-        raise NetCDFError(f'{path!r} can only be read with cfgrib; pip install "stakes[grib]"') from error
-    options = {"indexpath": "", "errors": "raise"}
-    try:
-        parts = cfgrib.open_datasets(path, backend_kwargs=options, decode_timedelta=False)
-    except Exception as error:  # which ones damaged content can provoke is not documented
-        raise NetCDFError(f"{path!r} cannot be read as GRIB: {one_line(error)}") from error
-    if not parts:
-        raise NetCDFError(f"{path!r} holds no GRIB message")
-    return _joined(parts, path)
-
-
-def _joined(parts: "list[Dataset]", path: str) -> "Dataset":
-    """The variables of all parts, which differ in what a Dataset has once, such as control and perturbed members."""
-    if len(parts) == 1:
-        return parts[0]
-    from xarray import Dataset
-
-    names = dict.fromkeys(str(name) for part in parts for name in part.data_vars)
-    return Dataset(
-        {name: _all_members([part[name] for part in parts if name in part.data_vars], path) for name in names}
-    )
-
-
-def _all_members(arrays: "list[DataArray]", path: str) -> "DataArray":
-    from xarray import concat
-
-    if len(arrays) == 1:
-        return arrays[0]
-    if not all(_MEMBER in array.coords for array in arrays):
-        raise NetCDFError(f"{path!r} holds {arrays[0].name!r} of several kinds, such as levels; keep one of them")
-    widened = [array if _MEMBER in array.dims else array.expand_dims(_MEMBER) for array in arrays]
-    try:
-        joined = concat(widened, _MEMBER, coords="minimal", compat="override", join="exact")
-    except ValueError as error:
-        raise NetCDFError(f"{path!r} holds {arrays[0].name!r} of several kinds: {one_line(error)}") from error
-    if not joined.indexes[_MEMBER].is_unique:
-        raise NetCDFError(
-            f"{path!r} holds {arrays[0].name!r} of several kinds, with the same members; keep one of them"
-        )
-    return joined.sortby(_MEMBER)
-
-
-GRIDDED = (".nc", ".nc4", ".netcdf", ".cdf", ".zarr")
-"""How the names of NetCDF files and Zarr stores end."""
-
-GRIB = (".grib", ".grib2", ".grb", ".grb2", ".grib1")
-"""How the names of GRIB files end."""
-
-SPEEDS = ("ws10", "si10", "10si", "w10")
-"""What files call the 10 m wind speed, in lower case."""
-
-COMPONENTS = (("u10", "v10"), ("10u", "10v"))
-"""What files call its eastward and northward components, in lower case."""
-
-_TABLES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq")
-_TIMES = ("time", "valid_time", "datetime", "timestamp", "date")
-_ENGINES = ((b"\x89HDF", ("xarray", "h5netcdf", "h5py")), (b"CDF", ("xarray", "scipy")))
-_ZARR_FILES = ("zarr.json", ".zgroup", ".zmetadata")
-_VERSION = "expver"
-
-
-def is_gridded(path: str | Path) -> bool:
-    """Whether the name is that of a NetCDF file or a Zarr store."""
-    return str(path).rstrip("/").lower().endswith(GRIDDED)
-
-
-def is_dataset(path: str | Path) -> bool:
-    """Whether the name is that of a NetCDF file, a Zarr store or a GRIB file."""
-    return is_gridded(path) or str(path).lower().endswith(GRIB)
-
-
-@contextmanager
-def open_dataset(path: str) -> Iterator["Dataset"]:
-    """The data of a file, for as long as the context lasts; what is not needed is not read."""
-    if os.path.isdir(path):  # which, unlike that of pathlib, answers for names too long as well
-        dataset = _zarr_store(path)
-    elif path.lower().endswith(_TABLES):
-        dataset = _table(path)
-    elif is_pipe_or_device(path):
-        raise NetCDFError(f"{path!r} must be a regular file, not a pipe or a device")
-    elif path.lower().endswith(GRIB):
-        dataset = read_grib(path)
-    else:
-        engine = _engine(path)
-        # Durations stay numbers, as the radiation of some files would otherwise be read as one.
-        dataset = _opened(path, "NetCDF", "open_dataset", engine=engine, decode_timedelta=False)
-    with dataset:
-        yield dataset
-
-
-def write_netcdf(dataset: "Dataset", path: Path) -> None:
-    """Write a dataset to a NetCDF file, atomically."""
-    write_atomically(path, bytes(dataset.to_netcdf(engine="h5netcdf")))
-
-
-def one_version(array: "DataArray") -> "DataArray":
-    """The variable without the dimension `expver`: the final version, and the preliminary one where that is missing."""
-    if array.sizes.get(_VERSION, 1) == 1:
-        return array
-    versions = [array.isel({_VERSION: place}) for place in range(array.sizes[_VERSION])]
-    return reduce(lambda final, preliminary: final.fillna(preliminary), versions)
-
-
-def _opened(path: str, kind: str, function: str, **options: Any) -> "Dataset":
-    try:
-        dataset: Dataset = getattr(import_module("xarray"), function)(path, **options)
-    except Exception as error:  # which ones damaged content can provoke is not documented
-        raise NetCDFError(f"{path!r} cannot be read as {kind}: {one_line(error)}") from error
-    return dataset
-
-
-def _zarr_store(path: str) -> "Dataset":
-    if not any((Path(path) / name).is_file() for name in _ZARR_FILES):
-        raise NetCDFError(f"{path!r} is a folder, expected a NetCDF file or a Zarr store")
-    try:
-        import_module("zarr")
-    except ImportError as error:
-        raise NetCDFError(f'{path!r} can only be read with zarr; pip install "stakes[zarr]"') from error
-    consolidated = (Path(path) / ".zmetadata").is_file()
-    dataset = _opened(path, "Zarr", "open_zarr", chunks=None, decode_timedelta=False, consolidated=consolidated)
-    return dataset[sorted(dataset.data_vars, key=str)]  # a folder has no order
-
-
-def _table(path: str) -> "Dataset":
-    """A table as variables along the dimension time, in the order of the times."""
-    import pandas as pd
-    import xarray
-
-    from stakes.data.tables.columns import column_times, numeric_columns
-
-    table = read_flat_file(Path(path))
-    column = _time_column(path, table)
-    at = column_times(table, column)
-    order = at.argsort(kind="stable")
-    numeric = [name for name in numeric_columns(table) if name != column]
-    variables = {
-        name: ("time", table[label].to_numpy(dtype="float64", na_value=float("nan"))[order], {"units": unit})
-        for label in numeric
-        for name, unit in [_name_and_unit(label)]
-    }
-    if len(variables) < len(numeric):
-        raise NetCDFError(f"{path!r} has two columns whose names differ in their unit alone")
-    return xarray.Dataset(variables, {"time": pd.DatetimeIndex(at[order]).as_unit("ns")})
-
-
-def _time_column(path: str, table: "pd.DataFrame") -> str:
-    known = {str(column).lower(): str(column) for column in table.columns}
-    dates = [str(column) for column in table.columns if table[column].dtype.kind == "M"]
-    column = next((known[name] for name in _TIMES if name in known), dates[0] if len(dates) == 1 else None)
-    if column is None:
-        raise NetCDFError(
-            f"{path!r} has no column of times, expected one that is called {', '.join(_TIMES[:-1])} or {_TIMES[-1]}; "
-            f"it has {', '.join(known.values())}"
-        )
-    return column
-
-
-def _name_and_unit(label: str) -> tuple[str, str]:
-    if label.endswith((")", "]")):
-        start = max(label.rfind("("), label.rfind("["))
-        name, unit = label[: max(start, 0)].rstrip(), label[start + 1 : -1].strip()
-        if name and unit and not set(unit) & set(")],"):  # no comma: "t2m[0,1]" is a point of a grid
-            return name, unit
-    winds = (*SPEEDS, *(name for pair in COMPONENTS for name in pair))
-    wind = any(label.lower() == name or label.lower().startswith((f"{name}_", f"{name}[")) for name in winds)
-    return label, "m/s" if wind else ""
-
-
-def _engine(path: str) -> str:
-    """What xarray reads the file with; a NetCDF file is HDF5 or, in its classic form, begins with CDF."""
-    try:
-        with Path(path).open("rb") as stream:
-            begin = stream.read(4)
-    except FileNotFoundError as error:
-        raise NetCDFError(f"there is no file {path!r}") from error
-    except (OSError, ValueError) as error:  # a path with a null character is a ValueError
-        raise NetCDFError(f"{path!r} cannot be read: {one_line(error)}") from error
-    libraries = next((names for magic, names in _ENGINES if begin.startswith(magic)), None)
-    if libraries is None:
-        raise NetCDFError(f"{path!r} is {'no NetCDF file' if begin else 'empty, expected a NetCDF file'}")
-    try:
-        for name in libraries:
-            import_module(name)
-    except ImportError as error:
-        wanted = " and ".join(libraries)
-        raise NetCDFError(f"{path!r} can only be read with {wanted}; pip install {' '.join(libraries)}") from error
-    return libraries[1]

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stakes.data.tables.columns import check_names, find_columns, first_repeated
+from stakes.data.tables.names import check_names, find_columns, first_repeated
 from stakes.data.tables.time_axis import Times, check_regular, hours_to_seconds, to_utc
 from stakes.errors import SeriesError, SettingError
 from stakes.settings import shown

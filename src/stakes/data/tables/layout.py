@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from stakes.data.forecasts.columns import with_ranges
 from stakes.data.tables.columns import (
-    check_names,
     column_numbers,
     column_times,
     direction_features,
-    first_repeated,
     numeric_columns,
     require_columns,
     with_waves,
@@ -30,6 +28,7 @@ from stakes.data.tables.lags import (
     check_calendar,
 )
 from stakes.data.tables.missingness import DataQuality, blamed_columns, data_quality
+from stakes.data.tables.names import check_names, first_repeated
 from stakes.data.tables.time_axis import Times, hours_to_seconds, most_frequent_step
 from stakes.errors import SeriesError, SettingError, TableError
 

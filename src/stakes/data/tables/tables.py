@@ -12,7 +12,8 @@ import pandas as pd
 from pandas.api.types import is_float_dtype
 
 from stakes.data.records.series_files import read_series
-from stakes.data.tables.files import PARQUET, file_suffix, is_gridded, read_flat_file
+from stakes.data.tables.files import PARQUET, file_suffix, read_flat_file
+from stakes.data.tables.gridded_files import is_gridded
 from stakes.errors import StakesError, TableError
 from stakes.files import write_atomically
 

@@ -1,0 +1,7 @@
+"""`python -m stakes.cli`."""
+
+import sys
+
+from stakes.cli import main
+
+sys.exit(main())

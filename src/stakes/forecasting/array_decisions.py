@@ -1,0 +1,141 @@
+"""Decisions from labelled arrays: a forecast as xarray has it in, the action of every case out."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+
+from stakes.costs.cost import Cost
+from stakes.data.forecasts.grids import LEVEL_DIMENSIONS, MEMBER_DIMENSIONS, forecast_array
+from stakes.data.forecasts.outcome_bounds import Pair
+from stakes.data.forecasts.quantiles import TailShape, weighted_quantiles
+from stakes.errors import NonFiniteError, ShapeError, listed
+from stakes.evaluation.case_metrics import require_finite_costs
+from stakes.forecasting.decisions import solve_decisions
+from stakes.programs.vector_actions import PartlyFree, has_part_of_each
+
+_Floats = NDArray[np.float64]
+_RESULTS = ("expected_cost", "at_lower_bound", "at_upper_bound", "certified")
+_OF_PARTS = ("gap", "infeasible", "unbounded")
+_ARRAY_NUMBERS_AT_ONCE = 1 << 21  # members of all sites
+
+
+def decide_array(
+    forecast: Any,
+    cost: Cost,
+    levels: Sequence[float] = (0.1, 0.5, 0.9),
+    *,
+    member: str | None = None,
+    site: str | None = None,
+    tails: TailShape = "exponential",
+    bounds: Pair | Literal["auto"] | None = "auto",
+) -> xr.Dataset:
+    """The action of least expected cost for every case: every time, lead time and place of a grid.
+
+    The result has `action`, `expected_cost`, `at_lower_bound`, `at_upper_bound`, `certified` and `quantile`, as
+    `Decisions` explains them. A case with a missing value has none of them: NaN and False. Where an
+    action has several parts there are `gap`, `infeasible` and `unbounded` too, and `action` and `quantile` have the
+    dimension of the sites; an action with other parts than one for each site has the dimension `part`. A cost that is
+    averse to risk has `plain_expected_cost` too.
+
+    >>> import numpy as np, stakes, xarray as xr
+    >>> power = xr.DataArray(np.array([[0.2, 0.4, 0.9], [0.5, 0.6, 0.7]]), dims=("time", "number"))
+    >>> decide_array(power, stakes.ShortfallCost(penalty=5.0))["action"].values.round(2)
+    array([0.45, 0.7 ])
+    """
+    forecast = _as_array(forecast, member)
+    number = member or _known_dimension(forecast)
+    sites = [] if site is None else [site]
+    for dim in (number, *sites):
+        if dim not in forecast.dims:
+            raise ShapeError(f"forecast must have the dimension {dim!r}, got {list(forecast.dims)}")
+    if number in LEVEL_DIMENSIONS and number in forecast.coords:
+        forecast = forecast.sortby(number)
+    cases = [dim for dim in forecast.dims if dim not in (number, *sites)]
+    members, complete = _complete_cases(forecast.transpose(*cases, number, *sites), len(cases))
+    weights = None
+    if number in LEVEL_DIMENSIONS:
+        members, weights = _of_quantiles(forecast, number, members, cost, tails, bounds)
+    samples = torch.from_numpy(members)
+    size = max(1, _ARRAY_NUMBERS_AT_ONCE // (samples.shape[1] * samples.shape[2]))
+    decided = solve_decisions(cost, samples.split(size), levels, double=True, weights=weights)
+    require_finite_costs(decided.expected_cost[~decided.unanswered])
+    blank = forecast.isel(dict.fromkeys((number, *sites), 0), drop=True).transpose(*cases).drop_attrs()
+    of_sites = decided.action.ndim > 1 and has_part_of_each(cost, samples.shape[-1], decided.action.shape[1])
+    results = {"action": _by_part(decided.action, complete, blank, forecast, site if of_sites else None)}
+    results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _RESULTS}
+    if decided.gap is not None:
+        results |= {name: _on_all(getattr(decided, name), complete, blank) for name in _OF_PARTS}
+    if decided.plain_expected_cost is not None:
+        results["plain_expected_cost"] = _on_all(decided.plain_expected_cost, complete, blank)
+    each = [_by_part(decided.quantiles[:, place], complete, blank, forecast, site) for place in range(len(levels))]
+    if each:
+        results["quantile"] = xr.concat(each, xr.IndexVariable("level", list(levels))).transpose(..., "level")
+    return xr.Dataset(results, attrs={"cost": repr(cost), "missing_cases": int((~complete).sum())})
+
+
+def _as_array(forecast: Any, member: str | None) -> xr.DataArray:
+    given = forecast.to_xarray() if hasattr(forecast, "to_xarray") else forecast
+    return forecast_array(given, "forecast", dimension=member)[0] if isinstance(given, xr.Dataset) else given
+
+
+def _complete_cases(forecast: xr.DataArray, cases: int) -> tuple[_Floats, NDArray[np.bool_]]:
+    """The values (n, M, D) of the cases without a missing one, and which of all cases those are."""
+    sizes = (*forecast.shape[cases:], 1)[:2]  # members, and sites or one
+    values = forecast.values.astype(np.float64).reshape(-1, *sizes)
+    if np.isinf(values).any():
+        raise NonFiniteError("forecast must be finite or missing, got infinite values")
+    complete: NDArray[np.bool_] = ~np.isnan(values.sum((1, 2)))
+    if not complete.any():
+        raise ShapeError(f"forecast must have a case without missing values, got {len(complete)} cases")
+    return values[complete], complete
+
+
+def _known_dimension(forecast: xr.DataArray) -> str:
+    known = [str(dim) for dim in forecast.dims if dim in (*MEMBER_DIMENSIONS, *LEVEL_DIMENSIONS)]
+    if len(known) != 1:
+        came = listed(known) or listed([*map(str, forecast.dims)])
+        raise ShapeError(f"forecast must have one dimension of members, such as 'number', or say which, got {came}")
+    return known[0]
+
+
+def _of_quantiles(
+    forecast: xr.DataArray,
+    number: str,
+    quantiles: _Floats,
+    cost: Cost,
+    tails: TailShape,
+    bounds: Pair | Literal["auto"] | None,
+) -> tuple[_Floats, torch.Tensor]:
+    """Members (n, M, D) and their weights (M,)."""
+    if quantiles.shape[2] > 1 and not isinstance(cost, PartlyFree):
+        raise ShapeError("quantiles of several sites do not say how these move together; one decision needs members")
+    if number not in forecast.coords:
+        raise ShapeError(f"forecast must have the levels of its quantiles as the coordinate {number!r}")
+    given = forecast[number].values.astype(np.float64).tolist()
+    weighted = [
+        weighted_quantiles(given, each, "forecast", tails=tails, bounds=bounds, cost=cost)
+        for each in np.moveaxis(quantiles, 2, 0)
+    ]
+    return np.stack([each.members for each in weighted], -1), torch.from_numpy(weighted[0].weights)
+
+
+def _by_part(
+    values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray, forecast: xr.DataArray, site: str | None
+) -> xr.DataArray:
+    """Values (n,), or (n, D) for each site, or (n, A) for each part, on all cases."""
+    if values.ndim == 1:
+        return _on_all(values, complete, blank)
+    along = "part" if site is None else site
+    labels = forecast[site] if site in forecast.coords else xr.IndexVariable(along, range(values.shape[1]))
+    return xr.concat([_on_all(part, complete, blank) for part in values.T], labels).transpose(*blank.dims, along)
+
+
+def _on_all(values: NDArray[Any], complete: NDArray[np.bool_], blank: xr.DataArray) -> xr.DataArray:
+    """The values of the complete cases on all of them, NaN or False for the others."""
+    every = np.full(len(complete), False if values.dtype == bool else np.nan)
+    every[complete] = values
+    return blank.copy(data=every.reshape(blank.shape))
