@@ -29,15 +29,15 @@ from typing import Any
 import numpy as np
 import torch
 from rich.progress import Progress
-from tests.method.quadratic_programs import Answer, QuadraticProgram
-from tests.method.random_costs import KINDS, random_decision
-from tests.method.random_programs import our_answer, random_programs, random_scenario_program, whole_program
 from torch import Tensor
 
 from benchmarks.timing import processor
 from stakes import InteriorPoint, optimal_action, solve_action
 from stakes.programs.interior_point import scaled
 from stakes.training.processes import called_for_each
+from tests.core.quadratic_programs import Answer, QuadraticProgram
+from tests.core.random_costs import KINDS, random_decision
+from tests.core.random_programs import our_answer, random_programs, random_scenario_program, whole_program
 
 BATCH, CHUNK = 4, 100  # cases of one shape, programs a call
 AGREED, SMALL = 1e-7, 1e-3

@@ -41,7 +41,9 @@ def _adapt_page(_: Sphinx, name: str, source: list[str]) -> None:
     """What reads well in the repository as it is, made to fit the site."""
     for outside, inside in _PAGES.items():
         source[0] = source[0].replace(f"]({outside})", f"]({inside})")
-    source[0] = re.sub(r"!?\[([^]]*)\]\(\.\./reproduction/[^)]*\)", r"\1", source[0])  # which is not on the site
+    # what is beside the site keeps its words, without the link
+    source[0] = re.sub(r"!?\[([^][]*)\]\((?:\.\./)?reproduction/[^)]*\)", r"\1", source[0])
+    source[0] = re.sub(r"\]\((?:\.\./)?reproduction/[^)]*\)", "]", source[0])
 
 
 def _plain_docstring(_: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import RidgeCV
 
 import stakes
-from stakes.data.records import load_record
+from stakes import load_record
 
 # Demand of all shops in hundreds, and what is known of a day: promotions, holidays, weather, weekday, demand before.
 record = load_record("demand_bakery")

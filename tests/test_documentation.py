@@ -86,4 +86,4 @@ def test_every_argument_and_field_of_a_public_name_is_documented() -> None:
 
 def is_home(module: str, name: str) -> bool:
     """Whether `stakes` imports the name from this module."""
-    return stakes._HOME[name] == module.removesuffix(".py").replace("/", ".")
+    return stakes._HOME[name] == module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.actions.solve import ActionSolution as ActionSolution
     from stakes.actions.solve import optimal_action as optimal_action
     from stakes.actions.solve import solve_action as solve_action
+    from stakes.artifacts.fits import load_bundle as load_bundle
+    from stakes.artifacts.fits import save_bundle as save_bundle
     from stakes.costs.cost import Cost as Cost
     from stakes.costs.parameter_range import ParameterRange as ParameterRange
     from stakes.costs.scalar_costs import ImbalanceCost as ImbalanceCost
@@ -24,8 +26,20 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.costs.scalar_costs import ProtectionCost as ProtectionCost
     from stakes.costs.scalar_costs import ShortfallCost as ShortfallCost
     from stakes.costs.scalar_costs import WindDispatchCost as WindDispatchCost
+    from stakes.data.forecasts.quantiles import quantile_members as quantile_members
+    from stakes.data.records import load_record as load_record
     from stakes.errors import StakesError as StakesError
+    from stakes.evaluation.drift import watch_errors as watch_errors
+    from stakes.evaluation.ensembles import compare as compare
+    from stakes.evaluation.ensembles import evaluate as evaluate
+    from stakes.evaluation.ensembles import evaluate_table as evaluate_table
+    from stakes.evaluation.headroom import headroom as headroom
+    from stakes.evaluation.intervals import paired_difference as paired_difference
+    from stakes.evaluation.selection import frontier as frontier
+    from stakes.forecasting.array_decisions import decide_array as decide_array
     from stakes.forecasting.corrections import Correction as Correction
+    from stakes.forecasting.corrections import corrected_in_time as corrected_in_time
+    from stakes.forecasting.corrections import rolling_forecasts as rolling_forecasts
     from stakes.forecasting.forecaster import DecisionAwareForecaster as DecisionAwareForecaster
     from stakes.forecasting.recalibrator import Recalibrator as Recalibrator
     from stakes.models.diffusion import DiffusionModel as DiffusionModel
@@ -55,6 +69,10 @@ if TYPE_CHECKING:  # what type checkers see; a test holds it equal to _HOME
     from stakes.scores.scoring_rules import TotalCRPS as TotalCRPS
     from stakes.scores.scoring_rules import VariogramScore as VariogramScore
     from stakes.scores.scoring_rules import energy_score as energy_score
+    from stakes.training.settings import DiffusionSettings as DiffusionSettings
+    from stakes.training.settings import ImplicitSettings as ImplicitSettings
+    from stakes.training.settings import LinearSettings as LinearSettings
+    from stakes.training.settings import TrainingSettings as TrainingSettings
 
 __version__ = "0.1.0"
 
@@ -71,12 +89,15 @@ _HOME = {
     "DecisionAwareObjective": "scores.objective",
     "DecisionScore": "scores.decision_score",
     "DiffusionModel": "models.diffusion",
+    "DiffusionSettings": "training.settings",
     "EnergyScore": "scores.scoring_rules",
     "ImbalanceCost": "costs.scalar_costs",
     "ImplicitModel": "models.implicit",
+    "ImplicitSettings": "training.settings",
     "InteriorPoint": "programs.interior_point",
     "LimitPrices": "programs.shadow_prices",
     "LinearModel": "models.linear",
+    "LinearSettings": "training.settings",
     "NewsvendorCost": "costs.scalar_costs",
     "NewtonBisection": "actions.scalar_solvers",
     "ObjectiveTerms": "scores.objective",
@@ -101,15 +122,30 @@ _HOME = {
     "ThresholdWeightedCRPS": "scores.scoring_rules",
     "TotalCRPS": "scores.scoring_rules",
     "TrainingDraw": "models.sample_model",
+    "TrainingSettings": "training.settings",
     "VariogramScore": "scores.scoring_rules",
     "WindDispatchCost": "costs.scalar_costs",
     "check_cost": "actions.check_cost",
     "check_program": "actions.check_cost",
+    "compare": "evaluation.ensembles",
+    "corrected_in_time": "forecasting.corrections",
     "cost_function": "actions.function_costs",
+    "decide_array": "forecasting.array_decisions",
     "energy_score": "scores.scoring_rules",
+    "evaluate": "evaluation.ensembles",
+    "evaluate_table": "evaluation.ensembles",
+    "frontier": "evaluation.selection",
+    "headroom": "evaluation.headroom",
     "limit_prices": "programs.shadow_prices",
+    "load_bundle": "artifacts.fits",
+    "load_record": "data.records",
     "optimal_action": "actions.solve",
+    "paired_difference": "evaluation.intervals",
+    "quantile_members": "data.forecasts.quantiles",
+    "rolling_forecasts": "forecasting.corrections",
+    "save_bundle": "artifacts.fits",
     "solve_action": "actions.solve",
+    "watch_errors": "evaluation.drift",
 }
 
 __all__ = list(_HOME)

@@ -142,7 +142,16 @@ def save_bundle(
     layout: TableLayout | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a fitted forecaster; what was in the folder before is kept until all is written."""
+    """Write a fitted forecaster; what was in the folder before is kept until all is written.
+
+    Args:
+        folder: Where to; made if need be. One that holds something else than a bundle is refused.
+        forecaster: The fitted forecaster.
+        cost_spec: Its cost in words. A cost of the library needs none; any other that has none must be given again to
+            `load_bundle`.
+        layout: Which columns of the table are what, for those who will bring tables; None saves none.
+        about: Whatever else is known of the fit, in values that JSON can hold: see `Bundle`.
+    """
     check_is_fitted(forecaster)
     folder = Path(folder)
     state = fitted_state(forecaster)
@@ -172,7 +181,13 @@ def save_bundle(
 def load_bundle(
     folder: Path, *, cost: Cost | CostSpec | None = None, model: ModelSettings | ModelFactory | None = None
 ) -> Bundle:
-    """Read a bundle. What came from the user's own code is not in it, and must be given."""
+    """Read a bundle. What came from the user's own code is not in it, and must be given.
+
+    Args:
+        folder: Where it was saved.
+        cost: The user's own cost, again; or any other than the one on record: the decisions are then taken for it.
+        model: The factory of the user's own model, again; None for a model of the library.
+    """
     folder = Path(folder)
     manifest = read_manifest(folder)
     with errors_name(folder / MANIFEST):

@@ -78,6 +78,13 @@ def watch_errors(past: SeenErrors, new: SeenErrors, *, block: int = 1, alpha: fl
     ()
     >>> [(answer.name, answer.noticed) for answer in watch_errors(past, too_high).left]
     [('bias', 53)]
+
+    Args:
+        past: Cases that the forecast was judged on and had not learned from.
+        new: Cases since then, all of them from the first on.
+        block: How many neighbouring cases depend on each other, and are one bet; doubled while past blocks are strongly
+            correlated and 20 of them remain.
+        alpha: The most likely a false alarm may be, ever, between 0 and 1.
     """
     require_count("block", block)
     if not 0 < alpha < 1:

@@ -43,6 +43,15 @@ def evaluate(
     >>> outcome = xr.DataArray(np.array([0.3, 0.8]), dims="time")
     >>> evaluate(members, outcome, stakes.ShortfallCost(penalty=5.0))["action"].values.round(2)
     array([0.45, 0.7 ])
+
+    Args:
+        members: The ensemble, with the dimension `number`, one or several case dimensions (`time`, or `time` and
+            `station`) and, where one decision is about several sites, a dimension of sites.
+        outcome: What happened, with the dimensions of `members` without `number`.
+        cost: What a decision costs.
+        regions: Parts of the outcomes by name, of which the members' share is taken too: functions from outcomes
+            (..., D) to bool (...). None for no such parts.
+        site: The name of the dimension of sites; None where each case is one number.
     """
     cases = _case_dimensions(members, outcome, site)
     sites = [] if site is None else [site]
@@ -67,7 +76,14 @@ def evaluate(
 def evaluate_table(
     members: pd.DataFrame, outcome: pd.Series, cost: Cost, regions: Mapping[str, Region] | None = None
 ) -> pd.DataFrame:
-    """`evaluate` for tables: one row per case and one column per metric, quantiles as `quantile_0.02` and so on."""
+    """`evaluate` for tables: one row per case and one column per metric, quantiles as `quantile_0.02` and so on.
+
+    Args:
+        members: The ensemble, one row per case and one column per member.
+        outcome: What happened, with the labels of the cases of `members` in any order.
+        cost: What a decision costs.
+        regions: Parts of the outcomes by name, as for `evaluate`.
+    """
     named = named_quantiles([str(column) for column in members.columns])
     if named and not may_be_members(named):
         raise ShapeError(
@@ -101,6 +117,14 @@ def compare(
     The interval is that of the paired differences, over time and, where there is a dimension `seed`, over seeds.
     Whatever else there is, such as stations, stays together at each time. A case that is missing in one is left out of
     both.
+
+    Args:
+        first: A result of `evaluate`.
+        second: Another of the same cases, in any order.
+        metrics: Which metrics are compared; None for all that both have.
+        block: How many neighbours along the time dimension depend on each other.
+        time: The dimension along which neighbours are counted, in the order of its coordinate; None for `time`, or for
+            the only dimension.
     """
     chosen = _shared_metrics(first, second, metrics)
     dims = [str(dim) for dim in first[chosen[0]].dims]

@@ -85,6 +85,17 @@ def headroom(
     >>> gained = headroom(stakes.ShortfallCost(5.0), train, stopping, judged, torch.zeros(100), settings=few)
     >>> gained.gain.high < 0, gained.foresight_cost <= gained.policy_cost < gained.climatology_cost
     (True, True)
+
+    Args:
+        cost: What a decision costs.
+        train: The cases on which the policy is trained.
+        stopping: The cases that say when its training stops.
+        judged: The N cases on which it is compared with the forecast.
+        plug_in: What the actions of the forecast, trained on its score alone, cost on the judged cases, (N,).
+        block: How many neighbouring cases depend on each other.
+        seed: The seed of the policy's training.
+        settings: How the policy is trained; None for as long as suits the number of cases.
+        progressed: Told before every epoch of it how many of how many are done; None for nobody.
     """
     require_count("block", block)
     paid = torch.as_tensor(np.asarray(plug_in, dtype=np.float64))

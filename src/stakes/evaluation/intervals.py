@@ -266,7 +266,13 @@ def defined_deviation(values: ArrayLike, axis: int) -> Floats:
 
 
 def paired_difference(values: ArrayLike, baseline: ArrayLike, block: int = 1) -> Difference:
-    """The mean of values - baseline with its 95 % interval, over time and seeds."""
+    """The mean of values - baseline with its 95 % interval, over time and seeds.
+
+    Args:
+        values: Values (S, N) of S seeds and N cases in time order.
+        baseline: What is subtracted from them: values of the same seeds and cases.
+        block: How many neighbouring cases depend on each other.
+    """
     first, second = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if first.shape != second.shape or first.ndim != 2 or first.size == 0:
         raise ShapeError(f"values and baseline must have one shape (S, N), got {first.shape} and {second.shape}")

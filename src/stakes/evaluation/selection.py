@@ -103,6 +103,15 @@ def frontier(
     >>> judged = frontier([0.0, 0.5, 0.9], costs, scores, tolerance=2.0)
     >>> judged.chosen, [point.allowed for point in judged.points]
     (0.5, [True, True, False])
+
+    Args:
+        weights: The W decision weights, 0 among them, in any order.
+        cost: What the decisions cost, (W, N), in the order of time.
+        score: The scores of the same N cases, (W, N); lower is better.
+        block: How many neighbouring cases depend on each other, at most all of them.
+        tolerance: How far the mean score may lie above that of weight 0, in per cent of it; None for no limit.
+        level: How sure the bounds of all weights hold at once.
+        resamples: How many resamples the bounds of all weights at once come from.
     """
     if tolerance is not None:
         require_finite("tolerance", tolerance)

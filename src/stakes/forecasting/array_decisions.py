@@ -45,6 +45,18 @@ def decide_array(
     >>> power = xr.DataArray(np.array([[0.2, 0.4, 0.9], [0.5, 0.6, 0.7]]), dims=("time", "number"))
     >>> decide_array(power, stakes.ShortfallCost(penalty=5.0))["action"].values.round(2)
     array([0.45, 0.7 ])
+
+    Args:
+        forecast: Members along the dimension `number`, `member`, `realization`, `ensemble` or `sample`, or quantiles
+            along `quantile`, whose coordinate holds the levels; all other dimensions but that of sites are of cases. A
+            DataArray, a Dataset with one such variable, or what `to_xarray()` makes one, as fields of earthkit-data.
+        cost: What a decision costs.
+        levels: Levels of the quantiles in the result, between 0 and 1.
+        member: The dimension of the members where it has another name; None looks for the usual ones.
+        site: The dimension of sites, or hours, that one decision is about; None where every place decides by itself.
+        tails: What lies beyond the outermost quantiles: "exponential" tails, or nothing, "flat".
+        bounds: What outcomes cannot cross, for the tails of quantiles; "auto" takes what the cost knows, or quantiles
+            show, None none.
     """
     forecast = _as_array(forecast, member)
     number = member or _known_dimension(forecast)

@@ -410,6 +410,17 @@ def corrected_in_time(
 
     Each block of neighbouring cases is corrected by the errors of cases that happened before its first forecast was
     made. Blocks before which fewer than 50 cases are known stay as they are.
+
+    Args:
+        members: Members (N, M, D) of forecasts that did not see the outcomes, in the order of time.
+        outcomes: What happened, (N, D).
+        times: When it happened (N,); None where it is not known.
+        lead: How long before it happens a case is forecast, one for all or one of each, (N,): in hours, or in rows
+            where there are no times.
+        block: How many neighbouring cases share a correction; None for a twentieth of them.
+        newest: Of the known cases only so many, the newest, are learned from; None takes all.
+        fit: Makes a correction of members, outcomes, times and `leads`: `Correction.fit`, or a partial of it that says
+            by what cases are grouped.
     """
     forecasts, seen = checked_forecasts(members, outcomes)
     cases = len(seen)
@@ -445,6 +456,15 @@ def rolling_forecasts(
     The cases from `first` on are divided into blocks, and each block is forecast by a fit on the cases that happened
     before its first forecast was made. Their errors are what a fit on all cases, which has none of its own, may be
     corrected by.
+
+    Args:
+        fit: Fits on some rows, the first ones, and returns what draws members from features.
+        features: Features of all N cases, in the order of time: an array or tensor (N, F).
+        times: When the cases happen (N,); None where it is not known.
+        lead: How long before it happens a case is forecast, one for all or one of each, (N,): in hours, or in rows
+            where there are no times.
+        origins: How many blocks there are, and so how many fits.
+        first: The first case that is forecast; None for the middle one.
     """
     require_count("origins", origins)
     cases = len(features)

@@ -20,7 +20,32 @@ _LATER = {"later": True}  # than runs that are kept: left out of what is written
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a model is trained; the defaults are the paper's (appendix B), where it states them."""
+    """How a model is trained; the defaults are the paper's (appendix B), where it states them.
+
+    Attributes:
+        epochs: The largest number of epochs. An epoch is as many full batches of a fresh shuffle as the cases give;
+            what is left over waits for the next one.
+        pretraining_epochs: Epochs on the score alone that come first. They are not counted in `epochs` and end with
+            fresh loss scales and a fresh optimiser.
+        batch: Cases per training step.
+        members: Members per case in training.
+        learning_rate: Adam's, at the start.
+        validate_every: Every so many epochs the objective is taken on the validation cases, with the same noise every
+            time.
+        validation_members: Members per case in validation.
+        patience: After so many epochs without a better validation training stops; the best weights are restored.
+        gradient_clip: The largest norm of a step's gradient; None does not clip.
+        weight_decay: Decay of the weights, decoupled from the gradient as in AdamW.
+        schedule: Of the learning rate: "constant", or "cosine", which falls to zero at the last epoch.
+        score_estimator: "fair" or "biased", as in `energy_score`.
+        decision_estimator: "plain" or "debiased", as in `DecisionScore`.
+        companion: What the score is mixed with: the cost of the "decision" or, as its rivals, "crps_of_total", the CRPS
+            of what the decision is about, and "variogram", the variogram score of the sites.
+        score: "energy", "pointwise" or "total" (`EnergyScore`, `PointwiseCRPS`, `TotalCRPS` of the cost), or a mixture,
+            such as "energy=1,total=0.5", whose parts are each divided by what climatology scores on the training cases.
+        decision_member_count: Members per case that the decision is made from, at least `members`, of which the score
+            sees the first; in validation `validation_members` at least. None is as many as the score has.
+    """
 
     epochs: int = 2000
     pretraining_epochs: int = 0
@@ -78,7 +103,15 @@ class ModelSettings(Protocol):
 
 @dataclass(frozen=True)
 class ImplicitSettings:
-    """The implicit generative model (appendix B: 5 x 50)."""
+    """The implicit generative model (appendix B: 5 x 50).
+
+    Attributes:
+        noise: Width of the noise vector of a member.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
+        linear: Whether training starts from a linear forecast, as in `ImplicitModel`.
+        gap: How many rows the cross-validation of the linear forecast leaves out beside a block, as in `ImplicitModel`.
+    """
 
     name: ClassVar[str] = "implicit"
     noise: int = 8  # width of the noise vector of a member
@@ -93,12 +126,24 @@ class ImplicitSettings:
         require_count("gap", self.gap, least=0)
 
     def build(self, features: int, outcomes: int) -> ImplicitModel:
+        """A model of this kind.
+
+        Args:
+            features: How many features a case has.
+            outcomes: How many outcomes a case has.
+        """
         return ImplicitModel(features, outcomes, self.noise, self.hidden, self.layers, self.linear, self.gap)
 
 
 @dataclass(frozen=True)
 class LinearSettings:
-    """Ridge regression with resampled residual vectors, which needs no training."""
+    """Ridge regression with resampled residual vectors, which needs no training.
+
+    Attributes:
+        residuals: How many residual vectors are kept.
+        gap: How many rows the cross-validation leaves out beside a block, as in `LinearModel`.
+        constant: Whether the features are left aside, which makes it climatology.
+    """
 
     name: ClassVar[str] = "linear"
     residuals: int = 2000  # how many residual vectors are kept
@@ -110,12 +155,28 @@ class LinearSettings:
         require_count("gap", self.gap, least=0)
 
     def build(self, features: int, outcomes: int) -> LinearModel:
+        """A model of this kind.
+
+        Args:
+            features: How many features a case has.
+            outcomes: How many outcomes a case has.
+        """
         return LinearModel(features, outcomes, self.residuals, self.gap, self.constant)
 
 
 @dataclass(frozen=True)
 class DiffusionSettings:
-    """The distributional diffusion model (appendix B: 5 x 50, 100 steps)."""
+    """The distributional diffusion model (appendix B: 5 x 50, 100 steps).
+
+    Attributes:
+        noise: Width of the noise vector of a member.
+        hidden: Width of the hidden layers.
+        layers: How many hidden layers there are.
+        steps: How many noise levels the chain has.
+        endpoints: "scaled" or "raw", as in `NoiseSchedule`.
+        prediction: What the network emits, as in `DiffusionModel`.
+        decision_weighting: How much the decision term counts at each noise level, as in `DiffusionModel`.
+    """
 
     name: ClassVar[str] = "diffusion"
     noise: int = 8  # width of the noise vector of a member
@@ -134,6 +195,12 @@ class DiffusionSettings:
         require_one_of("decision_weighting", self.decision_weighting, get_args(DecisionWeighting))
 
     def build(self, features: int, outcomes: int) -> DiffusionModel:
+        """A model of this kind.
+
+        Args:
+            features: How many features a case has.
+            outcomes: How many outcomes a case has.
+        """
         return DiffusionModel(
             features,
             outcomes,

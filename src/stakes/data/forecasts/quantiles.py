@@ -184,6 +184,11 @@ def quantile_members(
     >>> cost = stakes.NewsvendorCost(underage=9.0, overage=1.0, lower=0.0, upper=100.0)  # decides for the level 0.9
     >>> stakes.optimal_action(cost, members[..., None], weights=weights)
     tensor([[60.]], dtype=torch.float64)
+
+    Args:
+        levels: Levels from 0 to 1, ascending, at least two, on both sides of the median.
+        quantiles: Quantiles (N, K) of N forecasts at the K levels, ascending in each row.
+        tails: What lies beyond the outermost levels: "exponential" tails, or "flat" ones, which end there.
     """
     require_one_of("tails", tails, ("exponential", "flat"))
     given, values = np.asarray(levels, dtype=np.float64), np.asarray(quantiles, dtype=np.float64)

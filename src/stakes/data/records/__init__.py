@@ -79,6 +79,10 @@ def load_record(name: str, folder: Traversable | None = None) -> Record:
 
     >>> load_record("wind_irish").every(24 * 7).select("DUB", "MAL")
     Record('wind_irish', 1961-01-01T00:00:00..1978-12-31T00:00:00, 940 rows, columns DUB, MAL)
+
+    Args:
+        name: One of `record_names`.
+        folder: A folder that `build_records` wrote; None for the records of the package.
     """
     folder = folder or records_folder()
     manifest = _manifest(folder)
