@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import JudgedCases, Ladder, Rung, first_rung, rung_on_test
 from stakes.forecasting.recalibration import judge_correction
@@ -32,7 +32,7 @@ def invented_recalibration(
     centre = 10 + generator.normal(size=(cases, 1, 1))
     outcomes = (centre + generator.normal(size=(cases, 1, 1)))[:, 0]
     noise = np.linspace(-2, 2, 41)[None, :, None]
-    given = GivenForecasts(
+    given = ForecastSet(
         centre + bias + (0.0 if form == "points" else 0.5 * noise[:, ::4]),
         weights=np.linspace(1, 2, 11) if form == "quantiles" else None,
         targets=("bread",),

@@ -24,7 +24,7 @@ from stakes.scores.mixture import ScoreMixture
 from stakes.scores.objective import DecisionAwareObjective
 from stakes.scores.scoring_rules import EnergyScore, PointwiseCRPS, ScoringRule, VariogramScore
 from stakes.training.settings import ImplicitSettings, TrainingSettings
-from stakes.training.weight_search import FittedWeight, FoundTraining, TrainingPlan, train_on_all_rows, train_weights
+from stakes.training.weight_search import FittedWeight, RefitSchedule, TrainingPlan, train_on_all_rows, train_weights
 
 WEIGHTS = (0.0, 0.1, 0.5, 0.9)
 """The decision weights that are tried."""
@@ -142,7 +142,7 @@ def trained_candidates(
 
 def _trained_again(plan: TrainingPlan, problem: Problem, search: Sequence[FittedWeight]) -> list[FittedWeight]:
     records = [record for fitted in search for record in fitted.records]
-    epochs = FoundTraining.of(plan.settings, records, [fitted.weight for fitted in search])
+    epochs = RefitSchedule.of(plan.settings, records, [fitted.weight for fitted in search])
     return _without_failure(train_on_all_rows(replace(plan, train=problem.before_test), epochs))
 
 

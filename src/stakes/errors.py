@@ -4,27 +4,6 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-__all__ = [
-    "BundleError",
-    "CheckpointError",
-    "CostError",
-    "Era5Error",
-    "InterruptedTraining",
-    "NetCDFError",
-    "NonFiniteError",
-    "RecordError",
-    "SeriesError",
-    "SettingError",
-    "ShapeError",
-    "StakesError",
-    "StakesWarning",
-    "StudyError",
-    "TableError",
-    "WheelError",
-    "WorkerError",
-]
-__all__ += ["did_you_mean", "listed", "names_text", "nearest_hint", "one_line", "short_line"]
-
 _COMPARED = 1000  # names, and letters of a name: looking for near ones takes their product
 _LISTED = 50
 _IN_A_ROW = 6  # names that count up, above which the first and the last tell all

@@ -13,21 +13,6 @@ from typing import IO, Any
 
 from stakes.errors import CheckpointError, SettingError
 
-__all__ = [
-    "JSON_LIMIT",
-    "canonical_json",
-    "check_sha256",
-    "content_digest",
-    "is_pipe_or_device",
-    "json_document",
-    "locked",
-    "parse_json",
-    "read_bytes",
-    "read_json",
-    "short_ascii",
-]
-__all__ += ["sync_folder", "unpacked_limit", "write_atomically", "write_json"]
-
 JSON_LIMIT = 64 * 2**20
 """How many bytes a JSON file may have."""
 

@@ -13,7 +13,7 @@ from stakes.artifacts import recalibrations as recalibration_folder
 from stakes.artifacts.manifest import RECALIBRATION, file_digest, is_recalibration
 from stakes.artifacts.recalibrations import Recalibration, load_recalibration, save_recalibration
 from stakes.cost_spec.spec import CostSpec
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import BundleError, StakesError
 from stakes.files import read_json, write_json
 
@@ -44,7 +44,7 @@ def test_all_comes_back(opened: Recalibration, tmp_path: Path) -> None:
     assert opened.judged is not None
     assert again.judged.block == opened.judged.block
     pd.testing.assert_frame_equal(again.judged.cases, opened.judged.cases)
-    given = GivenForecasts(past_forecasts().filter(regex="^m").to_numpy()[..., None])
+    given = ForecastSet(past_forecasts().filter(regex="^m").to_numpy()[..., None])
     ours, theirs = (each.recalibrator.state_.apply(given).members for each in (again, opened))
     np.testing.assert_array_equal(ours, theirs)
 

@@ -200,9 +200,9 @@ def test_convexity_is_looked_into_where_the_limits_allow() -> None:
     """Beyond the budget the function curves downwards, which is of no concern."""
     cost = cost_function(lambda a, y: ((a - y) ** 2).sum(-1) - torch.relu(a.sum(-1) - 1) ** 3, -2.0, 2.0, parts=PARTS)
     assert isinstance(cost, ConvexCost)
-    assert bool(cost.seen_bent(members(2, MEMBERS), None).all())
+    assert bool(cost.violates_convexity(members(2, MEMBERS), None).all())
     within = replace(cost, limits=(BUDGET, torch.ones(1)))
-    assert not bool(within.seen_bent(members(2, MEMBERS), None).any())
+    assert not bool(within.violates_convexity(members(2, MEMBERS), None).any())
 
 
 def test_far_from_zero() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import stakes
-from stakes.cost_spec.files import OwnCost, file_hash, naming_own_cost
+from stakes.cost_spec.files import OwnCost, file_hash, user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import TotalCost, states_convexity
 from stakes.errors import CostError, SettingError
@@ -136,14 +136,14 @@ def test_a_cost_that_exits_does_not_end_the_program(tmp_path: Path) -> None:
 def test_what_an_own_cost_raises_is_one_sentence_with_its_name(own: str) -> None:
     cost = CostSpec.parse(f"{own}:ready").build()
     assert isinstance(cost, OwnCost)
-    with pytest.raises(CostError, match=r"the cost .*costs\.py:ready fails: KeyError: 'a'$"), naming_own_cost(cost):
+    with pytest.raises(CostError, match=r"the cost .*costs\.py:ready fails: KeyError: 'a'$"), user_cost_errors(cost):
         raise KeyError("a")
 
 
 def test_other_errors_stay_what_they_are(own: str) -> None:
-    with pytest.raises(SettingError, match="as it is"), naming_own_cost(CostSpec.parse(f"{own}:ready").build()):
+    with pytest.raises(SettingError, match="as it is"), user_cost_errors(CostSpec.parse(f"{own}:ready").build()):
         raise SettingError("as it is")
-    with pytest.raises(KeyError), naming_own_cost(stakes.ShortfallCost(5.0)):
+    with pytest.raises(KeyError), user_cost_errors(stakes.ShortfallCost(5.0)):
         raise KeyError("a")
 
 

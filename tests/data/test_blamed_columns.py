@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from stakes.data.tables.layout import TableLayout
-from stakes.data.tables.missingness import BlamedColumns, DataQuality, blamed_columns, left_out_notes
+from stakes.data.tables.missingness import DataQuality, MissingColumns, left_out_notes, missing_columns
 from stakes.settings import from_plain, to_plain
 
 DAYS = pd.date_range("1987-12-20", periods=30, freq="D")  # 1988 begins with the 13th
@@ -36,7 +36,7 @@ def test_columns_that_are_missing_together_are_blamed_together() -> None:
     rows = table()
     rows.loc[20:, ["t_dinard", "h_dinard"]] = np.nan
     rows.loc[4, "h_dinard"] = np.nan
-    assert LAYOUT.cases(rows).quality.blamed == BlamedColumns(("t_dinard", "h_dinard"), 11, "in 11 rows")
+    assert LAYOUT.cases(rows).quality.blamed == MissingColumns(("t_dinard", "h_dinard"), 11, "in 11 rows")
     rows.loc[4, "h_dinard"] = 1.0
     (_, sentence) = left_out_notes(LAYOUT.cases(rows).quality)
     assert sentence == "'t_dinard', 'h_dinard' are missing after 1988-01-08: without them 10 more rows could be used"
@@ -47,7 +47,7 @@ def test_a_lagged_column_is_blamed_for_every_target_time_that_needs_it() -> None
     rows.loc[[10, 11], "a"] = np.nan
     layout = TableLayout(("y",), ("a", "h_dinard"), "day", (0, 24), 24, ("t_dinard",))
     cases = layout.cases(rows)
-    assert cases.quality.blamed == BlamedColumns(("a",), 3, "in 2 rows")
+    assert cases.quality.blamed == MissingColumns(("a",), 3, "in 2 rows")
     assert len(replace(layout, features=("h_dinard",)).cases(rows)) == len(cases) + 3
     rows.loc[[20], "t_dinard"] = np.nan
     assert layout.cases(rows).quality.left_out["a value it needs is missing"] == 4
@@ -77,7 +77,7 @@ def test_the_fit_without_them_can_use_as_many_rows_as_is_said(rows: int, columns
     values[generator.random(values.shape) < 0.02] = np.nan
     names = [f"c{place}" for place in range(columns)]
     missing = np.isnan(values)[np.isnan(values).any(1)]
-    blamed = blamed_columns(missing, names, dict(zip(names, values.T, strict=True)), None)
+    blamed = missing_columns(missing, names, dict(zip(names, values.T, strict=True)), None)
     assert blamed is not None
     kept = np.array([name not in blamed.columns for name in names])
     more = (~np.isnan(values[:, kept]).any(1)).sum() - (~np.isnan(values).any(1)).sum()
@@ -85,5 +85,5 @@ def test_the_fit_without_them_can_use_as_many_rows_as_is_said(rows: int, columns
 
 
 def test_many_names_are_counted() -> None:
-    sentence = BlamedColumns(("a", "b", "c", "d", "e"), 1200, "in 9 rows").sentence
+    sentence = MissingColumns(("a", "b", "c", "d", "e"), 1200, "in 9 rows").sentence
     assert sentence == "'a', 'b', 'c' and 2 more are missing in 9 rows: without them 1,200 more rows could be used"

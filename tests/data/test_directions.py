@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.tables.columns import direction_features, likely_directions, with_waves
+from stakes.data.tables.columns import direction_features, encode_angles, likely_directions
 from stakes.data.tables.layout import TableLayout
 from stakes.errors import SettingError
 from stakes.settings import from_plain, to_plain
@@ -49,7 +49,7 @@ def test_a_table_that_has_the_sine_already_is_left_alone() -> None:
 def test_sine_and_cosine_take_the_place_of_the_column() -> None:
     values = np.array([[1.0, 90.0, 2.0, 180.0], [3.0, np.nan, 4.0, 0.0]])
     names, directions = ("a", "wd", "z", "d"), ("wd", "d")
-    columns = with_waves(values, names, directions)
+    columns = encode_angles(values, names, directions)
     np.testing.assert_allclose(columns[0], [1, 1, 0, 2, 0, -1], atol=1e-15)
     np.testing.assert_array_equal(np.isnan(columns[1]), [False, True, True, False, False, False])
     made = [feature for name in names for feature in direction_features(name, directions)]

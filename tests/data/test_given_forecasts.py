@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import NonFiniteError, SeriesError, SettingError, ShapeError, StakesError
 
 MEMBERS = np.arange(24.0).reshape(4, 3, 2)
@@ -12,37 +12,37 @@ TIMES = np.datetime64("2024-01-01T06") + np.arange(4).astype("timedelta64[D]")
 
 
 def test_what_is_not_given_has_plain_names():
-    given = GivenForecasts(MEMBERS.astype(np.float32))
+    given = ForecastSet(MEMBERS.astype(np.float32))
     assert given.members.dtype == np.float64
     assert given.targets == ("y0", "y1")
     assert given.index.equals(pd.RangeIndex(4, name="row"))
     assert len(given) == 4
     assert not given.is_point
-    assert GivenForecasts(MEMBERS[:, :1]).is_point
+    assert ForecastSet(MEMBERS[:, :1]).is_point
 
 
 @pytest.mark.parametrize("left_out", ["times", "issued", "leads"])
 def test_any_two_of_times_issued_and_leads_give_the_third(left_out):
     leads = np.array([6.0, 30.0, 0.0, 12.5])
     moments = {"times": TIMES, "leads": leads, "issued": TIMES - (leads * 3600).astype("timedelta64[s]")}
-    given = GivenForecasts(MEMBERS, **{name: values for name, values in moments.items() if name != left_out})
+    given = ForecastSet(MEMBERS, **{name: values for name, values in moments.items() if name != left_out})
     for name, values in moments.items():
         np.testing.assert_array_equal(getattr(given, name), values)
 
 
 def test_one_of_them_alone_stays_alone():
-    given = GivenForecasts(MEMBERS, leads=[1, 2, 3, 4])
+    given = ForecastSet(MEMBERS, leads=[1, 2, 3, 4])
     assert given.times is None
     assert given.issued is None
 
 
 def test_times_are_in_utc():
-    given = GivenForecasts(MEMBERS, times=pd.DatetimeIndex(TIMES).tz_localize("Europe/Berlin"))
+    given = ForecastSet(MEMBERS, times=pd.DatetimeIndex(TIMES).tz_localize("Europe/Berlin"))
     assert given.times[0] == np.datetime64("2024-01-01T05")
 
 
 def test_rows_are_of_every_field():
-    given = GivenForecasts(
+    given = ForecastSet(
         MEMBERS,
         weights=[1, 2, 1],
         targets=("north", "south"),
@@ -73,10 +73,10 @@ def test_rows_are_of_every_field():
 def test_in_order_is_by_issue_and_then_by_time():
     days = np.array([3, 1, 2, 1]).astype("timedelta64[D]")
     times = np.datetime64("2024-01-01") + days
-    given = GivenForecasts(MEMBERS, times=times, leads=[48, 0, 0, 24])  # issued on 1, 1, 2, 0
+    given = ForecastSet(MEMBERS, times=times, leads=[48, 0, 0, 24])  # issued on 1, 1, 2, 0
     assert given.in_order().index.tolist() == [3, 1, 0, 2]
-    assert GivenForecasts(MEMBERS, times=times).in_order().index.tolist() == [1, 3, 2, 0]
-    assert GivenForecasts(MEMBERS).in_order().index.tolist() == [0, 1, 2, 3]
+    assert ForecastSet(MEMBERS, times=times).in_order().index.tolist() == [1, 3, 2, 0]
+    assert ForecastSet(MEMBERS).in_order().index.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,5 @@ def test_in_order_is_by_issue_and_then_by_time():
 )
 def test_what_does_not_fit_is_refused(what, error, words):
     with pytest.raises(error, match=words):
-        GivenForecasts(**({"members": MEMBERS} | what))
+        ForecastSet(**({"members": MEMBERS} | what))
     assert issubclass(error, StakesError)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.leaks import forecast_leaks, leaks
 
 Floats = NDArray[np.float64]
@@ -67,7 +67,7 @@ def test_sites_and_leads_are_compared_with_themselves() -> None:
     small, large = (size * (100 + NOISE[part].cumsum()) for size, part in ((1, slice(200)), (1000, slice(200, 400))))
     outcomes = np.concatenate([small, large, small, large])
     forecasts = np.concatenate([np.append(each[:lead], each[:-lead]) for lead in (1, 2) for each in (small, large)])
-    given = GivenForecasts(
+    given = ForecastSet(
         forecasts[:, None, None],
         times=np.tile(np.datetime64("2020-01-01") + days, 4),
         leads=np.repeat([24.0, 48.0], 400),

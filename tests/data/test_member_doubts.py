@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from stakes.data.forecasts.checks import ascend_like_quantiles, member_doubts
+from stakes.data.forecasts.checks import ascend_like_quantiles, forecast_checks
 from stakes.data.forecasts.values import ForecastValues
 
 Floats = NDArray[np.float64]
@@ -20,7 +20,7 @@ def forecast(values: Floats, levels: tuple[float, ...] | None = None) -> Forecas
 
 
 def doubts(values: Floats, may_be_quantiles: bool = True) -> tuple[str, ...]:
-    return member_doubts(forecast(values), "'f.csv'", may_be_quantiles)
+    return forecast_checks(forecast(values), "'f.csv'", may_be_quantiles)
 
 
 @pytest.mark.parametrize("code", [-999.0, 1e20, -99999.0, float(np.float32(-999.9))])
@@ -34,7 +34,7 @@ def test_codes_for_missing_values_are_told_with_their_case(code: float) -> None:
     assert "of 'b1', case 2020-01-01 00:00:00, far" in note
     spoilt[7, :, 1] = code
     assert "case 2020-01-03 00:00:00 and 1 more, far" in doubts(spoilt)[0]
-    (note,) = member_doubts(forecast(np.sort(spoilt, axis=1), tuple(np.linspace(0.05, 0.95, 20))), "f", True)
+    (note,) = forecast_checks(forecast(np.sort(spoilt, axis=1), tuple(np.linspace(0.05, 0.95, 20))), "f", True)
     assert "among the quantiles of 'b1'" in note
 
 

@@ -8,7 +8,7 @@ import torch
 import stakes
 from stakes.errors import NonFiniteError, SettingError, ShapeError, StakesError
 from stakes.evaluation.intervals import paired_difference
-from stakes.forecasting.corrections import ShiftAndFactor
+from stakes.forecasting.corrections import BiasScale
 
 HOURS = np.datetime64("2020-01-01T00") + np.arange(4000)
 
@@ -50,13 +50,13 @@ def test_a_biased_and_narrow_forecast_is_repaired_to_near_the_ideal() -> None:
 
 def test_nothing_to_correct_changes_no_bit() -> None:
     members = np.random.default_rng(0).normal(size=(5, 4, 2)).astype(np.float32)
-    found = stakes.Correction(ShiftAndFactor(100, (0.0, 0.0), (1.0, 1.0))).apply(members)
+    found = stakes.Correction(BiasScale(100, (0.0, 0.0), (1.0, 1.0))).apply(members)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, members)
 
 
 def test_shift_and_factor_by_hand() -> None:
-    correction = stakes.Correction(ShiftAndFactor(100, (10.0,), (3.0,)))
+    correction = stakes.Correction(BiasScale(100, (10.0,), (3.0,)))
     assert correction.apply([[[1.0], [2.0], [6.0]]]).tolist() == [[[7.0], [10.0], [22.0]]]  # mean 3: 13 - 6, - 3, + 9
 
 

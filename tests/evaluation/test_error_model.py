@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scoringrules
 
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import ShapeError
 from stakes.forecasting.error_model import ErrorModel, ForecastTerms, fit_error_model, mean_and_spread, quantile_levels
 
@@ -15,7 +15,7 @@ PLAIN = ErrorModel("normal", 1.0, (None, None), 0.0, 1.0, 0.0, {}, {}, (-np.inf,
 
 
 def fitted(members: np.ndarray, outcomes: np.ndarray, bounds: tuple = (None, None), **beside: object) -> ErrorModel:
-    given = GivenForecasts(members[..., None], outcomes=outcomes[:, None], **beside)
+    given = ForecastSet(members[..., None], outcomes=outcomes[:, None], **beside)
     return fit_error_model(given, 0, replace(TERMS, spread=not given.is_point), bounds, 100, np.ones(len(given)))
 
 
@@ -36,7 +36,7 @@ def test_scale_stays_in_the_range_that_was_seen():
     model = replace(PLAIN, location={"constant": 0.0}, log_scale={"constant": 9.0}, log_scale_range=(0.0, np.log(2)))
     model = replace(model, location=dict.fromkeys(("constant", "mean", "log spread"), 0.0))
     model = replace(model, log_scale={"constant": 9.0, "mean": 0.0, "log spread": 0.0})
-    members = GivenForecasts(np.array([[[4.0], [6.0]]]))
+    members = ForecastSet(np.array([[[4.0], [6.0]]]))
     np.testing.assert_allclose(model.quantiles(members, 0, TERMS), [[3.0, 5.0, 7.0]])
 
 
@@ -46,7 +46,7 @@ def test_bias_slope_and_spread_are_found():
     members = (1 + 0.5 * known)[:, None] + 0.5 * spread[:, None] * random.normal(size=(3000, 20))
     outcomes = known + spread * random.normal(size=3000)
     model = fitted(members, outcomes)
-    given = GivenForecasts(members[..., None])
+    given = ForecastSet(members[..., None])
     found = model.quantiles(given, 0, TERMS)
     assert np.abs(found.mean(1) - known).mean() < 0.35  # 20 members' mean errs itself by twice 0.11 spread
     assert np.corrcoef(np.log(found.std(1)), np.log(spread))[0, 1] > 0.9
@@ -60,7 +60,7 @@ def test_the_shape_is_that_of_the_errors(noise, better):
     errors = getattr(random, noise)(size=2500)
     points, outcomes = known[:, None], known + errors
     model = fitted(points[:2000], outcomes[:2000])
-    given = GivenForecasts(points[2000:, :, None])
+    given = ForecastSet(points[2000:, :, None])
     terms = replace(TERMS, spread=False)
     found = model.quantiles(given, 0, terms)
     assert found.shape == (500, 100)
@@ -76,7 +76,7 @@ def test_outcomes_at_a_bound_are_censored_not_errors():
     members = (known[:, None] + 0.7 * random.normal(size=(3000, 20))).clip(0) ** 2
     model = fitted(members[:2000], rain[:2000], (0.0, None))
     assert model.power == 0.5
-    found = model.quantiles(GivenForecasts(members[2000:, :, None]), 0, TERMS)
+    found = model.quantiles(ForecastSet(members[2000:, :, None]), 0, TERMS)
     assert found.min() == 0
     dry = (found == 0).mean(1)
     for low, high in ((0.0, 0.2), (0.2, 0.6), (0.6, 1.0)):
@@ -99,13 +99,13 @@ def test_members_that_are_better_than_others_count_more():
     random = np.random.default_rng(5)
     outcomes = random.normal(size=400)
     members = outcomes[:, None] + np.array([0.2, 3.0, 3.0]) * random.normal(size=(400, 3))
-    given = GivenForecasts(members[..., None], outcomes=outcomes[:, None])
+    given = ForecastSet(members[..., None], outcomes=outcomes[:, None])
     terms = ForecastTerms.for_cases(given, linear=True)
     model = fit_error_model(given, 0, terms, (None, None), 100, np.ones(400))
     found = model.quantiles(given, 0, terms)
     assert np.abs(found.mean(1) - outcomes).mean() < 0.3 < np.abs(members.mean(1) - outcomes).mean()
     with pytest.raises(ShapeError, match="members must be the 3 of the fit, got 2"):
-        model.quantiles(GivenForecasts(members[:, :2, None]), 0, terms)
+        model.quantiles(ForecastSet(members[:, :2, None]), 0, terms)
 
 
 def test_few_cases_are_normal():

@@ -4,15 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import SettingError
 from stakes.forecasting.error_model import ForecastNumbers, ForecastTerms, StandardTerms
 
 HOURS = np.datetime64("2023-01-01T00") + np.arange(0, 24 * 400, 6).astype("timedelta64[h]")
 
 
-def cases(count: int = len(HOURS), **beside: object) -> GivenForecasts:
-    return GivenForecasts(np.random.default_rng(0).normal(size=(count, 3, 1)), **beside)
+def cases(count: int = len(HOURS), **beside: object) -> ForecastSet:
+    return ForecastSet(np.random.default_rng(0).normal(size=(count, 3, 1)), **beside)
 
 
 def numbers(count: int) -> ForecastNumbers:
@@ -45,11 +45,11 @@ def test_features_are_terms_of_the_linear_correction_only():
 
 
 def test_few_members_are_told_apart_in_the_linear_correction():
-    few, many = (GivenForecasts(np.ones((60, count, 1))) for count in (12, 13))
+    few, many = (ForecastSet(np.ones((60, count, 1))) for count in (12, 13))
     assert ForecastTerms.for_cases(few, linear=True).members == 12
     assert ForecastTerms.for_cases(few, linear=False).members == 0
     assert ForecastTerms.for_cases(many, linear=True).members == 0
-    weighted = GivenForecasts(np.ones((60, 3, 1)), weights=np.ones(3))
+    weighted = ForecastSet(np.ones((60, 3, 1)), weights=np.ones(3))
     assert ForecastTerms.for_cases(weighted, linear=True).members == 0
     said = numbers(60)._replace(members=np.arange(120.0).reshape(60, 2), total=np.arange(60.0))
     values = ForecastTerms(numbers=True, members=2).values(cases(60), said)

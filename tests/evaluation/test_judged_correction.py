@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import stakes
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import ShapeError
 from stakes.evaluation.drift import SeenErrors, watch_errors
 from stakes.evaluation.metrics import Assessor
@@ -16,13 +16,13 @@ from stakes.forecasting.recalibration import JudgedCorrection, judge_correction
 COST = stakes.NewsvendorCost(9.0, 1.0, 0.0, 30.0)
 
 
-def cases(members: int = 11, sites: int = 1, **known: Any) -> tuple[GivenForecasts, Any]:
+def cases(members: int = 11, sites: int = 1, **known: Any) -> tuple[ForecastSet, Any]:
     """Forecasts that lie 2 too low, and the same moved up."""
     generator = np.random.default_rng(0)
     centre = 10 + generator.normal(size=(40, 1, sites))
     outcomes = (centre + generator.normal(size=(40, 1, sites)))[:, 0]
     corrected = centre + generator.normal(size=(40, 50, sites))
-    return GivenForecasts(corrected[:, :members] - 2, outcomes=outcomes, **known), corrected
+    return ForecastSet(corrected[:, :members] - 2, outcomes=outcomes, **known), corrected
 
 
 def test_both_are_what_the_assessor_says_of_them() -> None:
@@ -65,7 +65,7 @@ def test_a_point_has_no_spread() -> None:
 
 def test_a_pit_lies_where_members_tie_and_by_their_weights() -> None:
     members, outcomes = np.tile([0.0, 0.0, 0.0, 5.0], (3, 1))[..., None], np.array([[0.0], [5.0], [9.0]])
-    judged = judge_correction(GivenForecasts(members, outcomes=outcomes), members, COST, weights=np.arange(1.0, 5.0))
+    judged = judge_correction(ForecastSet(members, outcomes=outcomes), members, COST, weights=np.arange(1.0, 5.0))
     assert judged.values("pit_from", "raw") == pytest.approx([0, 0.6, 0.8])
     assert judged.values("pit_to", "raw") == pytest.approx([0.8, 1, 1])
     assert judged.values("pit_from", "corrected") == pytest.approx([0, 0.6, 1])
@@ -93,7 +93,7 @@ def test_outcomes_beyond_all_weighted_members_have_a_pit_within_its_limits(beyon
     """The sum of weights may round to just above 1, and `monitor` must still hear of such outcomes."""
     for count in range(2, 100):
         weights = np.random.default_rng(count).uniform(size=count)
-        given = GivenForecasts(np.full((3, 1, 1), 9.0), outcomes=np.full((3, 1), beyond))
+        given = ForecastSet(np.full((3, 1, 1), 9.0), outcomes=np.full((3, 1), beyond))
         members = np.broadcast_to(np.linspace(8, 12, count)[:, None], (3, count, 1))
         pit = judge_correction(given, members, COST, weights=weights).pit("corrected")
         assert pit == pytest.approx(float(beyond > 0))

@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 
 import stakes
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.case_metrics import todays_cost, todays_notes
 from stakes.evaluation.vector_cases import JudgedParts, judged_parts, shown_case
 from stakes.forecasting.recalibration import judge_correction
@@ -81,7 +81,7 @@ def test_corrected_forecasts_are_judged_part_by_part() -> None:
     generator = np.random.default_rng(0)
     members = 3 + generator.normal(size=(12, 8, 2))
     today = np.full((12, 2), 4.0)
-    given = GivenForecasts(members - 1, outcomes=members[:, 0], targets=("north", "south"), today=today)
+    given = ForecastSet(members - 1, outcomes=members[:, 0], targets=("north", "south"), today=today)
     judged = judge_correction(given, members, stakes.AllocationCost(3.0, 1.0, budget=6.0))
     assert {"raw_action_north", "raw_action_south", "corrected_action_south"} < set(judged.cases)
     assert (judged.values("action_north", "corrected") + judged.values("action_south", "corrected")).max() <= 6 + 1e-6

@@ -73,12 +73,12 @@ def test_corrected_members() -> None:
 
 
 def test_what_is_said() -> None:
-    correction = stakes.Correction(stakes.forecasting.corrections.ShiftAndFactor(220, (-65.9,), (1.46,)))
+    correction = stakes.Correction(stakes.forecasting.corrections.BiasScale(220, (-65.9,), (1.46,)))
     assert correction_sentence(correction, ("loaves",)) == (
         "Members are corrected by the errors of the newest 220 cases that the models had not seen, which made later "
         "ones better: moved by -65.9, their spread multiplied by 1.46."
     )
-    both = stakes.Correction(stakes.forecasting.corrections.ShiftAndFactor(220, (1.0, -3.0), (1.5, 1.5)))
+    both = stakes.Correction(stakes.forecasting.corrections.BiasScale(220, (1.0, -3.0), (1.5, 1.5)))
     assert "moved by -3 to 1 (largest shift: rolls), their spread multiplied by 1.5." in correction_sentence(
         both, ("loaves", "rolls")
     )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import stakes
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.forecasting.recalibration import (
     DecisionTraining,
     RecalibratorState,
@@ -21,15 +21,15 @@ COST = stakes.ImbalanceCost(short=10.0, long=1.0, lower=-30.0, upper=30.0)
 SHARP = stakes.NewsvendorCost(underage=19.0, overage=1.0, lower=-30.0, upper=30.0)
 
 
-def past(width: int, cases: int = 120) -> GivenForecasts:
+def past(width: int, cases: int = 120) -> ForecastSet:
     """Forecasts whose errors are skewed, which a normal distribution does not know."""
     random = np.random.default_rng(0)
     known = random.normal(size=(cases, 1, width))
     members = known + 0.5 * random.normal(size=(cases, 6, width))
-    return GivenForecasts(members, outcomes=known[:, 0] + random.exponential(size=(cases, width)) - 1)
+    return ForecastSet(members, outcomes=known[:, 0] + random.exponential(size=(cases, width)) - 1)
 
 
-def state_of(given: GivenForecasts, bounds: tuple = (None, None), dependence: str = "members") -> RecalibratorState:
+def state_of(given: ForecastSet, bounds: tuple = (None, None), dependence: str = "members") -> RecalibratorState:
     plan = RungPlan("bias_and_spread", "bias_and_spread", dependence)
     return learned(given, plan, (bounds,) * given.members.shape[2], COST)
 

@@ -36,7 +36,7 @@ def whatever(members: Tensor, outcome: Tensor) -> stakes.Correction:
     """A correction that tells which fits the members are of."""
     assert outcome[0] == 60
     shift = tuple(sorted(set(members.flatten().tolist())))
-    return stakes.Correction(stakes.forecasting.corrections.ShiftAndFactor(len(outcome), shift, (1.0,) * len(shift)))
+    return stakes.Correction(stakes.forecasting.corrections.BiasScale(len(outcome), shift, (1.0,) * len(shift)))
 
 
 def test_each_block_is_forecast_by_a_fit_on_what_was_known() -> None:

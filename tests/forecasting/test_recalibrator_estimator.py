@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import stakes
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import SettingError, ShapeError, StakesWarning, TableError
 from stakes.forecasting.recalibration import RecalibratorState
 
@@ -48,7 +48,7 @@ def test_decisions_are_those_of_the_sample(fitted):
 def test_state_is_json_to_the_bit(fitted):
     again = RecalibratorState.from_json(fitted.state_.to_json())
     assert again == fitted.state_
-    given = GivenForecasts(biased(seed=3)[0][..., None])
+    given = ForecastSet(biased(seed=3)[0][..., None])
     np.testing.assert_array_equal(again.apply(given).members, fitted.state_.apply(given).members)
     with pytest.raises(SettingError, match="must be JSON text"):
         RecalibratorState.from_json("{")
@@ -79,7 +79,7 @@ def test_test_cases_are_judged_as_they_came_and_corrected(fitted):
 
 def test_todays_actions_are_paid_for():
     members, outcomes = biased(200)
-    given = GivenForecasts(members[..., None], outcomes=outcomes[:, None], today=np.zeros(200))
+    given = ForecastSet(members[..., None], outcomes=outcomes[:, None], today=np.zeros(200))
     judged = stakes.Recalibrator(COST, decision_weights=()).fit(given).judged_
     np.testing.assert_allclose(judged.values("today_cost"), np.where(outcomes > 0, 9 * outcomes, -outcomes)[150:])
 
@@ -177,13 +177,13 @@ def test_what_does_not_fit_is_refused(fitted):
     with pytest.raises(ShapeError, match="without outcomes nothing can be judged"):
         fitted.score(members)
     with pytest.raises(SettingError, match="times must stand within"):
-        fitted.decide(GivenForecasts(members[..., None]), times=np.arange(400))
+        fitted.decide(ForecastSet(members[..., None]), times=np.arange(400))
     with pytest.raises(ShapeError, match="X of 3 outcomes must have the shape"):
         stakes.Recalibrator(COST).fit(members, np.ones((400, 3)))
     with pytest.raises(ShapeError, match="targets must name the 2 outcomes of the members, got 1"):
         fitted.decide(np.ones((3, 4, 2)))
     with pytest.raises(ShapeError, match="members must be of 1 outcomes, got 2"):
-        fitted.decide(GivenForecasts(np.ones((3, 4, 2))))
+        fitted.decide(ForecastSet(np.ones((3, 4, 2))))
 
 
 @pytest.mark.parametrize("leak", ["features", "forecast"])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import stakes
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.evaluation.selection import tried_rung
 from stakes.forecasting import selection as ladder
 from stakes.forecasting.recalibration import RungPlan, learned
@@ -20,11 +20,11 @@ def settings(cost: object = COST, width: int = 1, **changed: object) -> ClimbSet
     return plain._replace(**changed)
 
 
-def made(cases: int = 400, width: int = 1, members: int = 8, seed: int = 0, **beside: object) -> GivenForecasts:
+def made(cases: int = 400, width: int = 1, members: int = 8, seed: int = 0, **beside: object) -> ForecastSet:
     random = np.random.default_rng(seed)
     known = random.normal(size=(cases, 1, width))
     noise = random.normal(size=(cases, width))
-    return GivenForecasts(
+    return ForecastSet(
         known - 1 + 0.5 * random.normal(size=(cases, members, width)), outcomes=known[:, 0] + noise, **beside
     )
 
@@ -104,7 +104,7 @@ def test_dependence_of_past_errors_is_taken_where_members_lack_it():
     random = np.random.default_rng(2)
     known, shared = random.normal(size=(400, 1, 2)), random.normal(size=(400, 1))
     members = known + random.normal(size=(400, 20, 2))  # right site by site
-    given = GivenForecasts(members, outcomes=known[:, 0] + shared + 0.1 * random.normal(size=(400, 2)))
+    given = ForecastSet(members, outcomes=known[:, 0] + shared + 0.1 * random.normal(size=(400, 2)))
     cost = stakes.ImbalanceCost(short=20.0, long=1.0, lower=-60.0, upper=60.0)
     climbed = climb_given_ladder(given, settings(cost, 2))
     assert climbed.ladder.taken.name == "dependence"
@@ -118,12 +118,12 @@ def test_members_that_belong_together_stay_so():
     known, shared = random.normal(size=(400, 1, 2)), random.normal(size=(400, 9, 1))
     members = known - 2 + 0.5 * shared + 0.05 * random.normal(size=(400, 9, 2))
     state = learned(
-        GivenForecasts(members, outcomes=known[:, 0] + random.normal(size=(400, 1))),
+        ForecastSet(members, outcomes=known[:, 0] + random.normal(size=(400, 1))),
         RungPlan("bias_and_spread", "bias_and_spread"),
         ((None, None),) * 2,
         COST,
     )
-    drawn = state.apply(GivenForecasts(members)).members
+    drawn = state.apply(ForecastSet(members)).members
     assert drawn.shape == (400, 108, 2)
     inner = drawn - drawn.mean(1, keepdims=True)
     assert np.mean([np.corrcoef(each.T)[0, 1] for each in inner]) > 0.9
@@ -163,7 +163,7 @@ def false_climbs(runs: int, cases: int, members: int, *, first: int = 0, weights
         drawn = random.normal(size=(cases, 1)) + random.normal(size=(cases, members))
         outcomes = drawn[np.arange(cases), random.integers(members, size=cases)]
         times = DAYS[0] + np.arange(cases).astype("timedelta64[D]")
-        given = GivenForecasts(drawn[..., None], outcomes=outcomes[:, None], times=times)
+        given = ForecastSet(drawn[..., None], outcomes=outcomes[:, None], times=times)
         climbed = climb_given_ladder(given, settings(block=1, decision_weights=weights))
         count += climbed.ladder.taken.name != "raw"
     return count

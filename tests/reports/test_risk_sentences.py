@@ -8,7 +8,7 @@ from invented_fits import invented_fit
 from invented_recalibrations import invented_recalibration
 
 import stakes
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.forecasting.recalibration import judge_correction
 from stakes.reports.fit_report import build_fit_report
 from stakes.reports.fit_sentences import plain_cost_sentences, risk_sentences
@@ -53,7 +53,7 @@ def test_the_report_of_a_fit_tells_it() -> None:
 def test_the_report_of_a_recalibration_tells_it() -> None:
     generator = np.random.default_rng(0)
     outcome = generator.normal(50, 5, (200, 1))
-    given = GivenForecasts(outcome[:, None] + generator.normal(3, 5, (200, 20, 1)), outcomes=outcome)
+    given = ForecastSet(outcome[:, None] + generator.normal(3, 5, (200, 20, 1)), outcomes=outcome)
     cost = stakes.CVaRCost(PLAIN, 0.7)
     judged = judge_correction(given, given.members - 3, cost)
     np.testing.assert_array_less(judged.values("plain_cost", "raw").mean(), judged.values("cost", "raw").mean())

@@ -21,7 +21,7 @@ from stakes.data.tables.layout import TableLayout
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.service.fits import Service
 from stakes.service.forecasts import open_fits
-from stakes.service.refusals import RefusedError
+from stakes.service.refusals import RequestError
 from stakes.service.schemas import CurveRequest, DecideRequest, TableRequest
 from stakes.service.settings import ServiceSettings
 from stakes.settings import to_plain
@@ -298,7 +298,7 @@ def test_a_fit_without_a_layout_takes_no_tables(fit: Path, tmp_path: Path) -> No
     stakes.artifacts.fits.save_bundle(tmp_path / "bare", load_bundle(fit).forecaster)
     service = Service(open_fits([tmp_path / "bare"], None), ServiceSettings())
     assert not service.model().takes_tables
-    with pytest.raises(RefusedError, match="without the layout"):
+    with pytest.raises(RequestError, match="without the layout"):
         service.table(TableRequest(csv="wind\n1\n"))
 
 

@@ -12,7 +12,7 @@ from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.service.cost import ServedCost
 from stakes.service.fits import Service
 from stakes.service.forecasts import open_fits
-from stakes.service.refusals import RefusedError
+from stakes.service.refusals import RequestError
 from stakes.service.schemas import CurveRequest, DecideRequest, ForecastRequest, TableRequest
 from stakes.service.settings import ServiceSettings
 
@@ -53,7 +53,7 @@ def test_other_lists_are_not_passed_over_beside_one_of_the_range() -> None:
     served = ServedCost(spec, spec.build(), 1.0, ["y"])
     assert served.priced({"underage": [2.0, 3.0, 4.0], "upper": 20.0}, 3).cost.upper == 20.0
     for underage in (2.0, [2.0, 3.0, 4.0]):
-        with pytest.raises(RefusedError):
+        with pytest.raises(RequestError):
             served.priced({"underage": underage, "upper": [1.0, 2.0, 3.0]}, 3)
 
 
@@ -69,7 +69,7 @@ def test_other_lists_are_not_passed_over_beside_one_of_the_range() -> None:
     ],
 )
 def test_what_is_missing_or_beyond_the_range_is_refused(cost: dict[str, Any], said: str) -> None:
-    with pytest.raises(RefusedError, match=said) as caught:
+    with pytest.raises(RequestError, match=said) as caught:
         service().decide(DecideRequest(features=FEATURES, cost=cost))
     assert caught.value.field == f"cost.{next(iter(cost), 'penalty')}"
 
@@ -84,7 +84,7 @@ def test_curves_and_tables_are_of_one_decision_maker() -> None:
     told = served.table(TableRequest(csv=table(3).to_csv(index=False), cost={"penalty": 5.0}))
     place = told.columns.index("action")
     assert told.rows[0][place] == pytest.approx(expected, rel=1e-6)
-    with pytest.raises(RefusedError, match="must be one number, got 1"):
+    with pytest.raises(RequestError, match="must be one number, got 1"):
         served.curve(CurveRequest(features=FEATURES[0], cost={"penalty": [5.0]}))
 
 
@@ -93,11 +93,11 @@ def test_a_forecast_needs_the_cost_only_where_it_depends_on_it() -> None:
     expected = forecaster().predict(ROWS, cost_parameters={"penalty": 5})
     means = [list(row.mean.values()) for row in answer.forecasts]
     np.testing.assert_allclose(means, expected, rtol=1e-5)
-    with pytest.raises(RefusedError, match="say which one"):
+    with pytest.raises(RequestError, match="say which one"):
         service().forecast(ForecastRequest(features=FEATURES))
     shared = service(conditioned=False)
     assert len(shared.forecast(ForecastRequest(features=FEATURES)).forecasts) == 5
-    with pytest.raises(RefusedError, match="does not depend on the cost"):
+    with pytest.raises(RequestError, match="does not depend on the cost"):
         shared.forecast(ForecastRequest(features=FEATURES, cost={"penalty": 5.0}))
 
 
@@ -113,8 +113,8 @@ def test_a_number_in_place_of_the_range_must_lie_in_it() -> None:
     answer = fixed.decide(DecideRequest(features=FEATURES))
     expected = forecaster().decide(ROWS, cost_parameters={"penalty": 5})
     np.testing.assert_allclose([each.action for each in answer.decisions], expected, rtol=1e-6)
-    with pytest.raises(RefusedError, match="got 70"):
+    with pytest.raises(RequestError, match="got 70"):
         fixed.decide(DecideRequest(features=FEATURES, cost={"penalty": 70.0}))
     strange = service(cost="newsvendor:underage=2,overage=1,upper=2")
-    with pytest.raises(RefusedError, match="depends on penalty"):
+    with pytest.raises(RequestError, match="depends on penalty"):
         strange.decide(DecideRequest(features=FEATURES))

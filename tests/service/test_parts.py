@@ -16,7 +16,7 @@ from stakes.data.tables.layout import TableLayout
 from stakes.service.cost import PricedCost
 from stakes.service.fits import Service
 from stakes.service.forecasts import open_fits
-from stakes.service.refusals import RefusedError
+from stakes.service.refusals import RequestError
 from stakes.service.responses import decision_rows, parts_of_forecast
 from stakes.service.schemas import CaseRequest, CurveRequest, DecideRequest, TableRequest
 from stakes.service.settings import ServiceSettings
@@ -87,7 +87,7 @@ def test_a_number_for_each_part(service: Service) -> None:
         ({"ramp": [1.0, 2.0]}, "cost.ramp"),
         ({"short": None}, "cost.short"),
     ):
-        with pytest.raises(RefusedError) as error:
+        with pytest.raises(RequestError) as error:
             action(wrong)
         assert error.value.field == field
 
@@ -116,10 +116,10 @@ def test_the_mean_cost_of_an_action_that_averts_risk_is_told() -> None:
 
 
 def test_a_curve_is_refused_and_so_are_parts_of_one_number(service: Service, folder: Path) -> None:
-    with pytest.raises(RefusedError, match=r"the action has 3 parts, .* /v1/parts shows them"):
+    with pytest.raises(RequestError, match=r"the action has 3 parts, .* /v1/parts shows them"):
         service.curve(CurveRequest(features=[0.3]))
     one = Service(open_fits([folder], "newsvendor:underage=4,overage=1,upper=50"), ServiceSettings())
-    with pytest.raises(RefusedError, match="one number, without parts; /v1/curve shows it"):
+    with pytest.raises(RequestError, match="one number, without parts; /v1/curve shows it"):
         one.parts(CaseRequest(features=[0.3]))
     assert one.curve(CurveRequest(features=[0.3])).curves[0].decision.certificate.gap is None
     assert one.model().cost.parts == []
@@ -127,7 +127,7 @@ def test_a_curve_is_refused_and_so_are_parts_of_one_number(service: Service, fol
 
 @pytest.mark.parametrize("wrong", [{"ramp": -1.0}, {"ramp": 0.0}, {"short": -2.0}, {"nothing": 1.0}])
 def test_wrong_prices_are_refused_by_name(service: Service, wrong: dict[str, float]) -> None:
-    with pytest.raises(RefusedError) as error:
+    with pytest.raises(RequestError) as error:
         service.parts(CaseRequest(features=[0.3], cost=wrong))
     assert error.value.field == f"cost.{next(iter(wrong))}"
     assert "\n" not in error.value.message
@@ -140,7 +140,7 @@ def test_what_has_no_best_action_is_told_with_the_reason_and_the_others_are_answ
     assert np.isfinite(solved.action).all()
     assert solved.certificate.status == "certified"
     assert (none.action, none.expected_cost, none.certificate.status) == (None, None, "infeasible")
-    with pytest.raises(RefusedError, match="is infeasible, without any best action: its limits contradict each other"):
+    with pytest.raises(RequestError, match="is infeasible, without any best action: its limits contradict each other"):
         parts_of_forecast(priced, "given", "yours", members[1:], ["h1", "h2"], "members")
 
 

@@ -14,7 +14,7 @@ from stakes.errors import SettingError
 from stakes.service import schemas
 from stakes.service.answers import Answers, open_served, service_of
 from stakes.service.recalibrations import RecalibratedService
-from stakes.service.refusals import RefusedError
+from stakes.service.refusals import RequestError
 from stakes.service.settings import ServiceSettings
 from stakes.workflows import recalibrate
 from stakes.workflows.recalibrate import RecalibrateRequest, run_recalibrate
@@ -122,7 +122,7 @@ def test_what_is_served_is_told(service: RecalibratedService) -> None:
 def test_requests_that_cannot_be_answered_name_the_field(
     service: RecalibratedService, asked: dict[str, Any], field: str, said: str
 ) -> None:
-    with pytest.raises(RefusedError, match=said) as refused:
+    with pytest.raises(RequestError, match=said) as refused:
         decided(service, **asked)
     assert refused.value.field == field
 
@@ -146,12 +146,12 @@ def test_quantiles_need_their_levels_and_the_lead_that_errors_depend_on(tmp_path
         form="quantiles", member_levels=[0.1, 0.5, 0.9], known=["lead"], features=[]
     )
     asked = {"members": [[9.0, 10.0, 11.0]], "member_levels": [0.1, 0.5, 0.9]}
-    with pytest.raises(RefusedError, match=r'the lead of each row, .* as in known: \[{"lead": 24}\]$') as refused:
+    with pytest.raises(RequestError, match=r'the lead of each row, .* as in known: \[{"lead": 24}\]$') as refused:
         decided(service, **asked)
     assert refused.value.field == "known"
     near, far = (decided(service, **asked, known=[{"lead": lead}])[0] for lead in (24.0, 48.0))
     assert far == pytest.approx(near + 2, abs=0.5)
-    with pytest.raises(RefusedError, match=r"the levels 0\.1, 0\.5, 0\.9, as in the past, got none"):
+    with pytest.raises(RequestError, match=r"the levels 0\.1, 0\.5, 0\.9, as in the past, got none"):
         decided(service, members=asked["members"])
 
 
@@ -164,6 +164,6 @@ def test_a_recalibration_is_served_by_itself(recalibrated: Path) -> None:
 
 
 def test_a_decision_about_one_number_has_no_parts(service: RecalibratedService) -> None:
-    with pytest.raises(RefusedError, match="one number, without parts; /v1/curve shows it"):
+    with pytest.raises(RequestError, match="one number, without parts; /v1/curve shows it"):
         service.parts(schemas.CaseRequest(members=[9.0] * 8))
     assert service.model().cost.parts == []

@@ -15,7 +15,7 @@ from stakes.settings import from_plain, to_plain
 from stakes.training.replicas import Replica, ReplicaStack
 from stakes.training.settings import TrainingSettings
 from stakes.training.trainer import fingerprint, train
-from stakes.training.weight_search import FoundTraining, TrainingPlan, train_on_all_rows, train_weights
+from stakes.training.weight_search import RefitSchedule, TrainingPlan, train_on_all_rows, train_weights
 
 ASKED = replace(QUICK, epochs=6, pretraining_epochs=2, validate_every=4, patience=1)
 
@@ -109,9 +109,9 @@ def test_what_a_search_has_found() -> None:
         {"decision_weight": 0.3, "status": "stopped early", "best_epoch": 0},
         {"decision_weight": 0.3, "status": "finished", "best_epoch": 7},
     ]
-    found = FoundTraining.of(ASKED, records, (0.0, 0.3))
+    found = RefitSchedule.of(ASKED, records, (0.0, 0.3))
     assert (found.weights, found.epochs) == ((0.0, 0.3), ((3, None), (0, 7)))
-    assert from_plain(FoundTraining, to_plain(found)) == found
+    assert from_plain(RefitSchedule, to_plain(found)) == found
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_a_search_has_found() -> None:
 )
 def test_what_no_search_can_find(weights: tuple[float, ...], epochs: tuple[tuple[int, ...]], sentence: str) -> None:
     with pytest.raises(SettingError, match=sentence):
-        FoundTraining(ASKED, weights, epochs)
+        RefitSchedule(ASKED, weights, epochs)
 
 
 def test_chosen_models_are_trained_on_all_rows_for_the_epochs_found(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_chosen_models_are_trained_on_all_rows_for_the_epochs_found(tmp_path: Pa
         )
     )
     whole = replace(search, train=every)
-    found = FoundTraining(search.settings, (0.0, 0.6), ((2, 0), (4, None)))
+    found = RefitSchedule(search.settings, (0.0, 0.6), ((2, 0), (4, None)))
     with pytest.raises(SettingError, match="ensemble must be the 2 of the search, got 1"):
         train_on_all_rows(replace(whole, seeds=(1,)), found)
     again = train_on_all_rows(whole, found)
@@ -157,7 +157,7 @@ def test_from_a_start_there_is_no_pretraining() -> None:
     search = plan()
     (trained,) = train_weights(replace(search, weights=(0.0,)))
     warm = replace(search, start=tuple(model.state_dict() for model in trained.models))
-    (again,) = train_on_all_rows(warm, FoundTraining(search.settings, (0.0,), ((0, 0),)))
+    (again,) = train_on_all_rows(warm, RefitSchedule(search.settings, (0.0,), ((0, 0),)))
     assert [record["steps"] for record in again.records] == [0, 0]
     for model, before in zip(again.models, trained.models, strict=True):
         for name, value in model.state_dict().items():

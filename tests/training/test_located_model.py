@@ -10,7 +10,7 @@ from torch import Tensor
 
 from stakes import DiffusionModel, ImplicitModel, SampleModel
 from stakes.data.cases import Cases
-from stakes.models.residual_model import LocatedFactory, LocatedModel
+from stakes.models.residual_model import LocatedFactory, ResidualModel
 from stakes.training.settings import ImplicitSettings
 from stakes.training.trainer import train
 
@@ -28,9 +28,9 @@ def table(rows: int = 60) -> tuple[Tensor, Tensor]:
     return features, features[:, 2:] + features[:, :1] + 0.1 * torch.randn(rows, 2, generator=generator)
 
 
-def located(kind: str) -> LocatedModel:
+def located(kind: str) -> ResidualModel:
     torch.manual_seed(0)
-    model = LocatedModel(INNER[kind](), 2)
+    model = ResidualModel(INNER[kind](), 2)
     model.fit_scaling(*table())
     return model
 

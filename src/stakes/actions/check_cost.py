@@ -24,7 +24,7 @@ from stakes.programs.scenario_program import ScenarioProgram
 from stakes.programs.schedules import AllocationCost, ScheduleCost
 from stakes.programs.shadow_prices import limit_prices
 from stakes.programs.storage import ArbitrageCost, StorageCost
-from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.text import number_text
 
 _DERIVATIVE_TOLERANCE = 1e-4
@@ -163,7 +163,7 @@ def check_cost(cost: Cost, samples: Tensor, bins: int = 12, compared_sets: int =
     check_samples(samples)
     check_finite(samples, "samples", True)
     require_cost(cost)
-    if isinstance(cost, ProgramCost | PartsCost):
+    if isinstance(cost, ProgramCost | VectorCost):
         raise CostError(f"a decision with many parts is checked by check_program, got {type(cost).__name__}")
     if samples.numel() == 0:
         raise ShapeError(f"check_cost needs at least one set of members, got samples of shape {tuple(samples.shape)}")
@@ -416,7 +416,7 @@ def check_program(cost: Cost, samples: Tensor, compared_sets: int = 16) -> Progr
     check_samples(samples)
     check_finite(samples, "samples", True)
     require_cost(cost)
-    if not isinstance(cost, ProgramCost | PartsCost):
+    if not isinstance(cost, ProgramCost | VectorCost):
         raise CostError(f"a decision of one number is checked by check_cost, got {type(cost).__name__}")
     _require_one_maker(cost)
     if samples.numel() == 0 or compared_sets < 1:
@@ -450,7 +450,7 @@ def lacks_gradient(cost: Cost, samples: Tensor) -> bool:
 
     That of one number is not looked at: False.
     """
-    if not isinstance(cost, ProgramCost | PartsCost):
+    if not isinstance(cost, ProgramCost | VectorCost):
         return False
     flat = samples.detach().double()
     return not bool(_moves(cost, solve_action(cost, flat, check=False).action, flat).any())
@@ -469,7 +469,7 @@ def _require_one_maker(cost: Cost) -> None:
 def _said_convex(cost: Cost, samples: Tensor) -> bool | None:
     """Whether a cost without matrices is convex, by its author's word; False where it is seen not to be."""
     if isinstance(cost, ConvexCost) and not cost.convex:
-        return False if bool(cost.seen_bent(samples, None).any()) else None
+        return False if bool(cost.violates_convexity(samples, None).any()) else None
     return states_convexity(cost)
 
 

@@ -21,9 +21,9 @@ from stakes.programs.scenario_program import ScenarioProgram
 from stakes.programs.schedules import ScheduleCost
 from stakes.programs.vector_actions import (
     NamedParts,
-    PartsCost,
     ProgramAction,
     ProgramCost,
+    VectorCost,
     is_interior,
     least_curvature,
 )
@@ -194,7 +194,7 @@ class CVaRCost:
             fits = isinstance(value, int | float) and 0 < value <= 1 and not (name == "level" and value == 1)
             if not fits:
                 raise CostError(f"{name} must be a number above 0 and {most}, got {value!r}")
-        if isinstance(self.cost, PartsCost) or (
+        if isinstance(self.cost, VectorCost) or (
             isinstance(self.cost, ProgramCost) and not isinstance(self.cost, LinearRecourseCost)
         ):
             raise CostError(

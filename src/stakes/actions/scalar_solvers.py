@@ -190,10 +190,10 @@ _VALLEYS, _ROUNDS, _PARTS = 8, 3, 8  # each round leaves two of the parts of eac
 _CHECKED_INTERVALS, _CHECK_TOLERANCE = 32, 1e-6
 
 ACTIONS_LOOKED_AT = _INTERVALS + 1 + _VALLEYS * _ROUNDS * (_PARTS - 1)
-"""How many actions `thorough_search` evaluates for each row, its members not counted."""
+"""How many actions `global_search` evaluates for each row, its members not counted."""
 
 
-def thorough_search(f: ExpectedCost, lower: Tensor, upper: Tensor, places: Tensor) -> Located:
+def global_search(f: ExpectedCost, lower: Tensor, upper: Tensor, places: Tensor) -> Located:
     """The best action of many, refined, row by row; `sound` says that all of them together show one valley."""
     grid, values = _values_on_grid(f, lower, upper, places)
     width = upper - lower

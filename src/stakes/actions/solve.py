@@ -8,7 +8,7 @@ from inspect import signature
 import torch
 from torch import Tensor
 
-from stakes.actions.scalar_solvers import Located, NewtonBisection, Solver, spot_check_convexity, thorough_search
+from stakes.actions.scalar_solvers import Located, NewtonBisection, Solver, global_search, spot_check_convexity
 from stakes.argument_checks import check_finite, check_samples, known_false, known_on_host, working_precision
 from stakes.costs.cost import Cost, TotalCost, require_cost, states_convexity
 from stakes.costs.derivatives import ExpectedCost, all_derivatives, slope_and_curvature, slope_of, with_gradient
@@ -16,7 +16,7 @@ from stakes.costs.member_weights import mean_of_members, relative_weights
 from stakes.errors import CostError, SettingError, ShapeError
 from stakes.programs.convex_actions import BarrierNewton, ConvexCost
 from stakes.programs.interior_point import InteriorPoint
-from stakes.programs.vector_actions import PartsCost, ProgramAction, ProgramCost, left_to_python, parts_action
+from stakes.programs.vector_actions import ProgramAction, ProgramCost, VectorCost, parts_action, requires_eager
 
 
 def expected_cost_of(cost: Cost, samples: Tensor, weights: Tensor | None) -> ExpectedCost:
@@ -247,7 +247,7 @@ def solve_action(
     >>> solution.action, solution.interior, solution.certified
     (tensor([[0.4500]]), tensor([True]), tensor([True]))
     """
-    if left_to_python(cost):
+    if requires_eager(cost):
         return torch.compiler.disable(solve_action)(
             cost, samples, solver, weights=weights, check=check, thorough=thorough
         )
@@ -258,7 +258,7 @@ def solve_action(
     with torch.no_grad(), _full_precision(samples):
         given = weights
         samples, weights = _prepare(cost, samples, weights, check)
-        if isinstance(cost, PartsCost | ProgramCost):
+        if isinstance(cost, VectorCost | ProgramCost):
             if thorough:
                 check_stated_convexity(cost, samples, weights)
             solution = _parts_solution(cost, samples, weights, solver)
@@ -312,7 +312,7 @@ def optimal_action(
         thorough: Whether a cost that is not known to be convex is searched as thoroughly as `solve_action` does it,
             whose action this then is. It is meant for judging decisions, where no training step waits.
     """
-    if left_to_python(cost):
+    if requires_eager(cost):
         eager = torch.compiler.disable(optimal_action)
         return eager(cost, samples, solver, weights=weights, check=check, thorough=thorough)
     if _in_inference_mode():
@@ -322,7 +322,7 @@ def optimal_action(
     with _full_precision(samples):
         given = weights
         samples, weights = _prepare(cost, samples, weights, check)
-        if isinstance(cost, PartsCost | ProgramCost):
+        if isinstance(cost, VectorCost | ProgramCost):
             return parts_action(cost, samples, weights, solver, gradient=True).action.to(samples.dtype)
         if isinstance(solver, InteriorPoint) and solver.smoothing is not None:
             return _between_walls(cost, samples, weights, solver.smoothing, thorough)
@@ -356,12 +356,12 @@ def check_stated_convexity(cost: Cost, samples: Tensor, weights: Tensor | None =
     It is a spot check at a few actions: that it passes proves nothing.
     """
     if isinstance(cost, ConvexCost):
-        if cost.convex and known_false(~cost.seen_bent(samples, relative_weights(weights, samples))):
+        if cost.convex and known_false(~cost.violates_convexity(samples, relative_weights(weights, samples))):
             raise CostError(
                 "the cost is stated to be convex in the action, but the expected cost is curved downwards at some "
                 "actions: leave out convex=True"
             )
-    elif states_convexity(cost) and not isinstance(cost, PartsCost | ProgramCost):
+    elif states_convexity(cost) and not isinstance(cost, VectorCost | ProgramCost):
         double = samples.double()  # so that rounding is not taken for a bend
         weights = relative_weights(weights, double)
         spot_check_convexity(expected_cost_of(cost, double, weights), *case_bounds(cost, double))
@@ -391,7 +391,7 @@ def _solve(
 
 
 def _parts_solution(
-    cost: PartsCost | ProgramCost,
+    cost: VectorCost | ProgramCost,
     samples: Tensor,
     weights: Tensor | None,
     solver: Solver | InteriorPoint | BarrierNewton | None,
@@ -436,7 +436,7 @@ class _Thorough:
     tolerance: float = NewtonBisection().tolerance
 
     def __call__(self, expected_cost: ExpectedCost, lower: Tensor, upper: Tensor) -> Located:
-        return thorough_search(expected_cost, lower, upper, self.places)
+        return global_search(expected_cost, lower, upper, self.places)
 
 
 def _places(cost: Cost, samples: Tensor) -> Tensor:
@@ -525,7 +525,7 @@ def _check_closed_form(
 
 def _unbeaten(f: ExpectedCost, value: Tensor, lower: Tensor, upper: Tensor, places: Tensor) -> Tensor:
     """Whether the thorough search finds nothing that is expected to cost less than a formula's action."""
-    best = f(thorough_search(f, lower, upper, places).action)
+    best = f(global_search(f, lower, upper, places).action)
     scale = torch.maximum(f(lower).abs(), f(upper).abs())
     return value - best <= 1e-6 * torch.maximum(scale, best.abs())
 
@@ -536,7 +536,7 @@ def _in_inference_mode() -> bool:
 
 def _prepare(cost: Cost, samples: Tensor, weights: Tensor | None, check: bool | None) -> tuple[Tensor, Tensor | None]:
     check_samples(samples)
-    if not isinstance(cost, PartsCost | ProgramCost):
+    if not isinstance(cost, VectorCost | ProgramCost):
         require_cost(cost)
         _require_batch_shape(cost, samples.shape[:-2])
     check_finite(samples, "samples", check)

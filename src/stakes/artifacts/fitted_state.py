@@ -34,7 +34,7 @@ from stakes.training.settings import (
     ModelSettings,
     TrainingSettings,
 )
-from stakes.training.weight_search import ESTIMATOR_MODELS, FoundTraining, ModelFactory, resolved_device
+from stakes.training.weight_search import ESTIMATOR_MODELS, ModelFactory, RefitSchedule, resolved_device
 
 MOST_MODELS = 1000  # of an ensemble
 _MOST_MEMBERS = 10**6
@@ -136,7 +136,7 @@ class FittedState:
     versions: dict[str, str]  # the versions of stakes, torch and Python that fitted it
     trees: int = field(default=0, metadata={"later": True})
     outcome_bounds: OutcomeBounds | None = field(default=None, metadata={"later": True})
-    found: FoundTraining | None = field(default=None, metadata={"later": True})
+    found: RefitSchedule | None = field(default=None, metadata={"later": True})
     correction: Correction | None = field(default=None, metadata={"later": True})
     baseline_correction: Correction | None = field(default=None, metadata={"later": True})
     kind: ForecastKind = field(default="network", metadata={"later": True})

@@ -226,7 +226,7 @@ def type_and_text(error: BaseException) -> str:
 
 
 @contextmanager
-def naming_own_cost(cost: Cost) -> Iterator[None]:
+def user_cost_errors(cost: Cost) -> Iterator[None]:
     """Turn whatever a user's own cost raises in this block into one sentence that names the cost."""
     try:
         yield

@@ -34,7 +34,7 @@ from stakes.costs.scalar_costs import WindDispatchCost
 from stakes.errors import CostError, SettingError, ShapeError, StakesError, did_you_mean, nearest_hint
 from stakes.programs.modelling import Program
 from stakes.programs.schedules import AllocationCost, ScheduleCost
-from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.settings import from_plain, shown
 from stakes.text import label_numbers, number_text, shortened
 
@@ -90,7 +90,7 @@ def depends_on_order(cost: Cost) -> bool:
         return plain.ramp is not None
     if isinstance(plain, Program):
         return any(_FROM_ONE_TO_THE_NEXT.search(words) for words in (*plain.limits.values(), *plain.covers.values()))
-    return isinstance(plain, ProgramCost | PartsCost) and not isinstance(plain, AllocationCost)
+    return isinstance(plain, ProgramCost | VectorCost) and not isinstance(plain, AllocationCost)
 
 
 Parameters = Mapping[str, ParameterValue]

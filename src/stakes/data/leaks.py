@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.errors import StakesWarning, listed
-
-__all__ = ["forecast_leaks", "leaks", "warn_of_leaks"]
 
 Floats = NDArray[np.float64]
 _NEARLY = 0.05  # of the usual step from one case to the next
@@ -34,7 +32,7 @@ def leaks(features: Floats, names: Sequence[str], outcomes: Floats, targets: Seq
     )
 
 
-def forecast_leaks(given: GivenForecasts) -> tuple[str, ...]:
+def forecast_leaks(given: ForecastSet) -> tuple[str, ...]:
     """The same of past forecasts, their mean, their members, and the features beside them."""
     assert given.outcomes is not None
     told = [key for key in (given.times, given.leads, given.sites) if key is not None]

@@ -16,18 +16,6 @@ from stakes.argument_checks import require_count
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.study import RegionBy, Study
 
-__all__ = [
-    "Bin",
-    "Sides",
-    "binned_gap",
-    "calibration_sides",
-    "economic_value",
-    "pit_histogram",
-    "skill",
-    "spread_skill",
-    "total_spread",
-]
-
 
 class Sides(NamedTuple):
     """Both sides of eq. dec_calibration, and their difference."""

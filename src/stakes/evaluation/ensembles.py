@@ -16,8 +16,6 @@ from stakes.evaluation.intervals import Resampling, Sampled
 from stakes.evaluation.metrics import LEVELS, Region
 from stakes.programs.vector_actions import has_part_of_each
 
-__all__ = ["compare", "evaluate", "evaluate_table"]
-
 _Labelled = TypeVar("_Labelled", xr.DataArray, xr.Dataset)
 _MEMBER, _SEED, _TIME, _LEVEL, _PART = "number", "seed", "time", "level", "part"
 _OF_OUTCOME = ("energy_score", "tail_crps")  # in the unit of the outcome, as is the spread in a region

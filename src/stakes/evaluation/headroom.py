@@ -25,8 +25,6 @@ from stakes.evaluation.selection import LEAST_BLOCKS, Interval
 from stakes.text import change_text
 from stakes.training.policy import PolicySettings, train_policy
 
-__all__ = ["Headroom", "automatic_block", "headroom", "resolved_block"]
-
 _STEPS = 2000  # of the policy's training, in 20 to 200 epochs
 _DAY = 24 * 3600  # seconds
 _LEAST_DAYS, _MOST_DAYS = 3, 7  # of a block; weather, and with it errors, persists for days

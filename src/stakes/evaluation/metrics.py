@@ -16,7 +16,7 @@ from stakes.costs.member_weights import in_order, mean_of_members, relative_weig
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
 from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
 from stakes.errors import SettingError, ShapeError
-from stakes.programs.vector_actions import BINDS, PartsCost, ProgramCost
+from stakes.programs.vector_actions import BINDS, ProgramCost, VectorCost
 from stakes.scores.scoring_rules import EnergyScore, ThresholdWeightedCRPS, VariogramScore
 
 Metrics = dict[str, Tensor]
@@ -141,7 +141,7 @@ class Assessor:
         if isinstance(plain, ProgramCost):
             program = plain.program(members.shape[-1], action.device)
             return program.slack(action.double(), members, self.weights) > BINDS
-        if isinstance(plain, PartsCost):  # a function, whose limits only its solver knows
+        if isinstance(plain, VectorCost):  # a function, whose limits only its solver knows
             return solve_action(plain, members, weights=self.weights).interior
         at_lower, at_upper = at_bounds(plain, action)
         return ~at_lower & ~at_upper

@@ -25,8 +25,6 @@ from stakes.evaluation.metrics import LEVELS
 from stakes.files import JSON_LIMIT, read_bytes, write_atomically
 from stakes.settings import shown
 
-__all__ = ["AXES", "RegionBy", "Study"]
-
 AXES = ("parameter", "group", "decision_weight", "seed", "case")
 RegionBy = Literal["observed", "forecast"]
 _CASE_AXES = ("parameter", "group", "case")

@@ -154,7 +154,7 @@ def _shrunk(estimate: Floats, of_blocks: Floats, towards: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class ShiftAndFactor:
+class BiasScale:
     """How the members of some cases are corrected: x becomes mean + shift + factor (x - mean)."""
 
     cases: int  # from how many cases it was learned
@@ -209,8 +209,8 @@ class Correction(JsonText):
     (200, 20, 1)
     """
 
-    overall: ShiftAndFactor
-    groups: dict[str, ShiftAndFactor] = field(default_factory=dict)
+    overall: BiasScale
+    groups: dict[str, BiasScale] = field(default_factory=dict)
     by: tuple[Grouping, ...] = ()
     order: tuple[tuple[int, ...], ...] | None = None
     lower: tuple[float, ...] | None = None
@@ -283,10 +283,10 @@ class Correction(JsonText):
             rows = np.flatnonzero(names == name)
             if len(rows) >= LEAST_CASES:
                 mended = believed_shift_and_factor(forecasts[rows], seen[rows], overall)
-                groups[str(name)] = ShiftAndFactor.of(len(rows), mended)
+                groups[str(name)] = BiasScale.of(len(rows), mended)
         ranks = error_ranks(forecasts, seen).tolist() if dependence == "errors" and width > 1 else None
         return cls(
-            overall=ShiftAndFactor.of(count, overall),
+            overall=BiasScale.of(count, overall),
             groups=groups,
             by=groupings,
             order=None if ranks is None else tuple(map(tuple, ranks)),

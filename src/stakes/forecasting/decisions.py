@@ -13,7 +13,7 @@ from torch import Tensor
 from stakes.actions.cvar import plain_cost_of
 from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
 from stakes.actions.solve import solve_action
-from stakes.cost_spec.files import OwnCost, naming_own_cost
+from stakes.cost_spec.files import OwnCost, user_cost_errors
 from stakes.costs.cost import Cost, at_bounds, bounds_of, shown_action
 from stakes.costs.member_weights import mean_of_members, relative_weights
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
@@ -21,7 +21,7 @@ from stakes.data.case_tables import told_labels
 from stakes.evaluation.case_metrics import require_finite_costs
 from stakes.evaluation.metrics import Assessor
 from stakes.programs.storage import ArbitrageCost
-from stakes.programs.vector_actions import PartsCost, ProgramCost, action_unit, part_names
+from stakes.programs.vector_actions import ProgramCost, VectorCost, action_unit, part_names
 
 Floats = NDArray[Any]  # of the members' precision, or double
 Flags = NDArray[np.bool_]
@@ -171,8 +171,8 @@ def uncertified_notes(table: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _solved(cost: Cost, samples: Tensor, levels: Sequence[float], double: bool, weights: Tensor | None) -> Decisions:
-    with naming_own_cost(cost):
-        exact = samples.double() if isinstance(cost, ProgramCost | PartsCost) else samples
+    with user_cost_errors(cost):
+        exact = samples.double() if isinstance(cost, ProgramCost | VectorCost) else samples
         solution = solve_action(cost, exact, weights=weights)
         shown = shown_action(cost, solution.action)
         several, program = shown.shape[-1] > 1, isinstance(plain_cost_of(cost), ProgramCost)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.outcome_bounds import Pair
 from stakes.data.tables.lags import calendar_features
 from stakes.data.tables.time_axis import Times
@@ -52,7 +52,7 @@ class ForecastTerms:
     features: tuple[str, ...] = ()  # the features that are terms
 
     @classmethod
-    def for_cases(cls, past: GivenForecasts, linear: bool) -> Self:
+    def for_cases(cls, past: ForecastSet, linear: bool) -> Self:
         """The terms that so many cases can tell."""
         seasons, hours, count = _counts(past, "season"), _counts(past, "hour"), past.members.shape[1]
         sites = np.unique(past.sites, return_counts=True) if past.sites is not None else ((), ())
@@ -68,7 +68,7 @@ class ForecastTerms:
             features=tuple(past.features.columns) if linear and past.features is not None else (),
         )
 
-    def values(self, given: GivenForecasts, numbers: ForecastNumbers) -> dict[str, Floats]:
+    def values(self, given: ForecastSet, numbers: ForecastNumbers) -> dict[str, Floats]:
         """Each term of all cases, (N,), by its name."""
         terms = {"constant": np.ones(len(given)), "mean": numbers.mean}
         if self.spread:
@@ -98,7 +98,7 @@ class ForecastTerms:
             further["mean of all outcomes"] = numbers.total
         return further
 
-    def _of_features(self, given: GivenForecasts) -> dict[str, Floats]:
+    def _of_features(self, given: ForecastSet) -> dict[str, Floats]:
         if not self.features:
             return {}
         table = _known(given.features, "features")
@@ -144,14 +144,14 @@ def _known(values: T | None, name: str) -> T:
     return values
 
 
-def _counts(past: GivenForecasts, by: Grouping) -> list[int]:
+def _counts(past: ForecastSet, by: Grouping) -> list[int]:
     """How many cases each season or hour has."""
     if past.times is None:
         return []
     return np.unique(group_names((by,), len(past), past.times), return_counts=True)[1].tolist()
 
 
-def _moments(given: GivenForecasts, wave: str) -> Floats:
+def _moments(given: ForecastSet, wave: str) -> Floats:
     times: Times = _known(given.times, "times")
     return calendar_features(times, (wave,))  # sine and cosine
 
@@ -290,14 +290,12 @@ class ErrorModel:
     by_errors: bool = False  # whether the shape is that of past errors; otherwise it is that of the family
     chosen_from: int = 0  # from how many cases family, power, pull and shape were chosen; 0 where they were too few
 
-    def quantiles(self, given: GivenForecasts, outcome: int, terms: ForecastTerms) -> Floats:
+    def quantiles(self, given: ForecastSet, outcome: int, terms: ForecastTerms) -> Floats:
         """The quantiles (N, K) of cases, as members that count alike."""
         location, log_scale = self.location_and_log_scale(given, outcome, terms)
         return np.asarray(self.in_outcome_unit(location[:, None] + np.exp(log_scale)[:, None] * np.array(self.shape)))
 
-    def location_and_log_scale(
-        self, given: GivenForecasts, outcome: int, terms: ForecastTerms
-    ) -> tuple[Floats, Floats]:
+    def location_and_log_scale(self, given: ForecastSet, outcome: int, terms: ForecastTerms) -> tuple[Floats, Floats]:
         """Where each case lies and the logarithm of its scale, (N,) each, in the unit that was modelled."""
         mean, log_spread = self.mean_and_log_spread(given, outcome)
         values = self.term_values(given, outcome, terms)
@@ -307,18 +305,18 @@ class ErrorModel:
         )
         return mean + self.unit * location, (log_spread + log_scale).clip(*self.log_scale_range)
 
-    def standardised_errors(self, past: GivenForecasts, outcome: int, terms: ForecastTerms) -> Floats:
+    def standardised_errors(self, past: ForecastSet, outcome: int, terms: ForecastTerms) -> Floats:
         """The errors (N,) of past cases in units of their scale."""
         assert past.outcomes is not None
         location, log_scale = self.location_and_log_scale(past, outcome, terms)
         return (self.modelled(past.outcomes[:, outcome]) - location) / np.exp(log_scale)
 
-    def mean_and_log_spread(self, given: GivenForecasts, outcome: int) -> tuple[Floats, Floats]:
+    def mean_and_log_spread(self, given: ForecastSet, outcome: int) -> tuple[Floats, Floats]:
         """The mean of the members and the logarithm of their spread, (N,) each, in the unit that is modelled."""
         mean, spread = mean_and_spread(self.modelled(given.members[..., outcome]), given.weights)
         return mean, np.asarray(np.log(np.hypot(spread, self.least_spread)))
 
-    def term_values(self, given: GivenForecasts, outcome: int, terms: ForecastTerms) -> dict[str, Floats]:
+    def term_values(self, given: ForecastSet, outcome: int, terms: ForecastTerms) -> dict[str, Floats]:
         """Each term of all cases, (N,), by its name."""
         mean, log_spread = self.mean_and_log_spread(given, outcome)
         numbers = ForecastNumbers((mean - self.centre) / self.unit, log_spread - np.log(self.unit))
@@ -385,7 +383,7 @@ class _Choice(NamedTuple):
 
 
 def fit_error_model(
-    past: GivenForecasts,
+    past: ForecastSet,
     outcome: int,
     terms: ForecastTerms,
     bounds: Pair,
@@ -410,7 +408,7 @@ def fit_error_model(
 class _Problem(NamedTuple):
     """Past cases of one outcome."""
 
-    past: GivenForecasts
+    past: ForecastSet
     outcome: int
     terms: ForecastTerms
     bounds: Pair

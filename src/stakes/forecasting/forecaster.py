@@ -52,8 +52,8 @@ from stakes.training.policy import require_one_action
 from stakes.training.settings import ModelSettings, TrainingSettings
 from stakes.training.weight_search import (
     FittedWeight,
-    FoundTraining,
     ModelFactory,
+    RefitSchedule,
     TrainingPlan,
     resolved_device,
     train_on_all_rows,
@@ -87,7 +87,7 @@ class Choice(NamedTuple):
     weight: float
     frontier: Frontier | None
     records: list[dict[str, Any]]
-    training: FoundTraining
+    training: RefitSchedule
 
 
 def choose(
@@ -102,7 +102,7 @@ def choose(
         weight = trade_off.chosen
     kept_models(fitted, weight)  # there must be some
     records = [record for each in fitted for record in each.records]
-    return Choice(weight, trade_off, records, FoundTraining.of(settings, records, sorted(sound & {0.0, weight})))
+    return Choice(weight, trade_off, records, RefitSchedule.of(settings, records, sorted(sound & {0.0, weight})))
 
 
 def kept_models(fitted: Sequence[FittedWeight], weight: float) -> KeptModels:
@@ -175,7 +175,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
     decision_weight_: float
     frontier_: Frontier | None
     training_: list[dict[str, Any]]
-    found_: FoundTraining
+    found_: RefitSchedule
     correction_: Correction | None
     baseline_correction_: Correction | None
     validation_cases_: int
@@ -249,7 +249,7 @@ class TrainedModels(JudgedAnswers, BaseEstimator):  # type: ignore[misc]
         self.kind_, self.decision_weight_ = taken.kind, fitted.weight
         self.validation_cases_ = taken.planned.validation_rows
         records = [record for each in kept for record in each.records]
-        self.found_ = FoundTraining.of(plan.settings, records, [each.weight for each in kept])
+        self.found_ = RefitSchedule.of(plan.settings, records, [each.weight for each in kept])
         self.correction_, self.baseline_correction_ = None, None
         self._keep(kept, plan, taken.planned.trees)
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from stakes.actions.cvar import risk_of
 from stakes.actions.solve import optimal_action
 from stakes.argument_checks import require_one_of
-from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.files import user_cost_errors
 from stakes.costs.cost import Cost
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.outcome_bounds import Pair
 from stakes.errors import SettingError, ShapeError
 from stakes.evaluation.case_metrics import part_by_part, require_finite_costs, todays_cost
@@ -26,7 +26,7 @@ from stakes.evaluation.vector_cases import Draw, JudgedParts, judged_parts
 from stakes.forecasting.copula import reordered, reordered_as_members, vector_ranks
 from stakes.forecasting.error_model import ErrorModel, ForecastTerms, StandardTerms, fit_error_model, quantile_levels
 from stakes.models.sample_model import TrainingDraw
-from stakes.programs.vector_actions import PartlyFree, PartsCost, ProgramCost
+from stakes.programs.vector_actions import PartlyFree, ProgramCost, VectorCost
 from stakes.scores.decision_score import DecisionScore
 from stakes.scores.objective import DecisionAwareObjective
 from stakes.scores.scoring_rules import energy_score
@@ -80,7 +80,7 @@ class RecalibratorState(JsonText):
             if width != len(self.targets):
                 raise ShapeError(f"{name} must be of the {len(self.targets)} outcomes, got {width}")
 
-    def apply(self, given: GivenForecasts) -> CorrectedMembers:
+    def apply(self, given: ForecastSet) -> CorrectedMembers:
         """The corrected members of new forecasts."""
         self._check(given)
         if not self.models:
@@ -90,7 +90,7 @@ class RecalibratorState(JsonText):
         )
         return CorrectedMembers(self.together(quantiles, given), None)
 
-    def together(self, quantiles: Floats, given: GivenForecasts) -> Floats:
+    def together(self, quantiles: Floats, given: ForecastSet) -> Floats:
         """Quantiles (N, K, D) of each outcome put together as members of all of them."""
         if len(self.targets) == 1:
             return quantiles
@@ -98,7 +98,7 @@ class RecalibratorState(JsonText):
             return reordered(quantiles, np.array(self.order))
         return reordered_as_members(quantiles, given.members)
 
-    def _check(self, given: GivenForecasts) -> None:
+    def _check(self, given: ForecastSet) -> None:
         if given.members.shape[2] != len(self.targets):
             raise ShapeError(f"members must be of {len(self.targets)} outcomes, got {given.members.shape[2]}")
         if form_of(given) != self.form:
@@ -112,7 +112,7 @@ class RecalibratorState(JsonText):
                 )
 
 
-def form_of(given: GivenForecasts) -> ForecastForm:
+def form_of(given: ForecastSet) -> ForecastForm:
     """In which form forecasts came."""
     if given.weights is not None:
         return "quantiles"
@@ -139,7 +139,7 @@ def forecast_worth(cost: Cost, forecasts: CorrectedMembers, outcomes: NDArray[np
     for samples, outcome in zip(
         torch.from_numpy(members).split(size), torch.from_numpy(outcomes).split(size), strict=True
     ):
-        with torch.no_grad(), naming_own_cost(cost):
+        with torch.no_grad(), user_cost_errors(cost):
             costs.append(cost(optimal_action(cost, samples, weights=shared, thorough=True), outcome))
         scores.append(energy_score(samples[:, ::every], outcome, "biased", weights=shared))
     paid, scored = (torch.cat(each).double().numpy() for each in (costs, scores))
@@ -156,7 +156,7 @@ _PULL = 10.0  # cases' worth, by which further terms are drawn to what the score
 
 
 def trained_on_decision(
-    state: RecalibratorState, past: GivenForecasts, cost: Cost, decision_weight: float, weight: NDArray[np.float64]
+    state: RecalibratorState, past: ForecastSet, cost: Cost, decision_weight: float, weight: NDArray[np.float64]
 ) -> RecalibratorState:
     """The state with coefficients of the least mixture of score and cost, from those of the least score."""
     from scipy.optimize import minimize  # not at once: deciding needs none of it
@@ -187,7 +187,7 @@ class DecisionTraining:
     def __init__(
         self,
         state: RecalibratorState,
-        past: GivenForecasts,
+        past: ForecastSet,
         cost: Cost,
         decision_weight: float,
         weight: NDArray[np.float64],
@@ -260,7 +260,7 @@ class DecisionTraining:
 
 def _step(cost: Cost, count: int) -> int:
     """Which of so many members are decided from: every so-manieth, where every action takes a solver."""
-    if isinstance(cost, PartlyFree) or not isinstance(cost, ProgramCost | PartsCost):
+    if isinstance(cost, PartlyFree) or not isinstance(cost, ProgramCost | VectorCost):
         return 1
     risk = risk_of(cost)
     least = _SOLVED_MEMBERS if risk is None else max(_SOLVED_MEMBERS, _IN_THE_TAIL / (1 - risk.level))
@@ -293,7 +293,7 @@ class RungPlan:
 
 
 def learned(
-    past: GivenForecasts,
+    past: ForecastSet,
     plan: RungPlan,
     bounds: tuple[Pair, ...],
     cost: Cost,
@@ -317,7 +317,7 @@ def learned(
     return trained_on_decision(state, past, cost, plan.decision_weight, weight) if plan.decision_weight else state
 
 
-def case_weights(past: GivenForecasts, half_life: float | None) -> Floats:
+def case_weights(past: ForecastSet, half_life: float | None) -> Floats:
     """How much each case counts, (N,): the newest 1, one that is a half-life older half of it."""
     if half_life is None or past.times is None:
         return np.ones(len(past))
@@ -325,7 +325,7 @@ def case_weights(past: GivenForecasts, half_life: float | None) -> Floats:
     return np.asarray(0.5 ** (age / half_life))
 
 
-def _member_count(past: GivenForecasts, plan: RungPlan) -> int:
+def _member_count(past: ForecastSet, plan: RungPlan) -> int:
     """How many members are made: for several outcomes as many of each member that came, or of each error vector."""
     members = past.members.shape[1]
     if past.members.shape[2] == 1:
@@ -333,7 +333,7 @@ def _member_count(past: GivenForecasts, plan: RungPlan) -> int:
     return _VECTORS if plan.dependence == "errors" else members * -(-_MEMBERS // members)
 
 
-def _ranks(past: GivenForecasts, state: RecalibratorState, weight: Floats) -> NDArray[np.int64]:
+def _ranks(past: ForecastSet, state: RecalibratorState, weight: Floats) -> NDArray[np.int64]:
     errors = [model.standardised_errors(past, place, state.terms) for place, model in enumerate(state.models)]
     return vector_ranks(np.stack(errors, 1), weight)
 
@@ -391,13 +391,13 @@ _VERSIONS: tuple[Version, ...] = ("raw", "corrected")
 
 
 def judge_correction(
-    given: GivenForecasts, corrected: Floats, cost: Cost, block: int = 1, weights: Floats | None = None
+    given: ForecastSet, corrected: Floats, cost: Cost, block: int = 1, weights: Floats | None = None
 ) -> JudgedCorrection:
     """Judge forecasts as they came and as they were corrected.
 
     >>> import stakes
     >>> outcome = np.random.default_rng(0).normal(10, 1, (50, 1))
-    >>> given = GivenForecasts(np.full((50, 1, 1), 9.0), outcomes=outcome)
+    >>> given = ForecastSet(np.full((50, 1, 1), 9.0), outcomes=outcome)
     >>> corrected = np.broadcast_to(np.linspace(8, 12, 20)[None, :, None], (50, 20, 1))
     >>> judged = judge_correction(given, corrected, stakes.NewsvendorCost(9.0, 1.0, 0.0, 20.0))
     >>> bool(judged.values("cost", "corrected").mean() < judged.values("cost", "raw").mean())
@@ -425,7 +425,7 @@ def judge_correction(
     return JudgedCorrection(pd.DataFrame(known | judged, index=given.index), block, parts)
 
 
-def _today(given: GivenForecasts, cost: Cost, outcome: torch.Tensor) -> dict[str, Floats]:
+def _today(given: ForecastSet, cost: Cost, outcome: torch.Tensor) -> dict[str, Floats]:
     """The action that was taken, part by part, and what it cost."""
     if given.today is None:
         return {}

@@ -16,7 +16,7 @@ from stakes.costs.cost import Cost, require_cost
 from stakes.costs.parameter_range import refuse_range
 from stakes.data.case_tables import as_table, outcome_names
 from stakes.data.forecasts.columns import forecast_columns
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.outcome_bounds import Pair, outcome_bounds
 from stakes.data.forecasts.quantiles import weighted_quantiles
 from stakes.data.leaks import forecast_leaks, warn_of_leaks
@@ -44,15 +44,15 @@ def given_of_arrays(
     targets: tuple[str, ...] = (),
     bounds: Pair | Literal["auto"] | None = "auto",
     cost: object = None,
-) -> GivenForecasts:
+) -> ForecastSet:
     """The forecasts, and what happened, as `stakes.Recalibrator` takes them."""
     beside = {
         "weights": weights, "times": times, "issued": issued, "leads": leads, "sites": sites, "features": features
     }  # fmt: skip
     outcomes, names = _outcomes(y)
-    if isinstance(X, GivenForecasts):
+    if isinstance(X, ForecastSet):
         if said := [name for name, value in beside.items() if value is not None]:
-            raise SettingError(f"{said[0]} must stand within the GivenForecasts that X is, not beside it")
+            raise SettingError(f"{said[0]} must stand within the ForecastSet that X is, not beside it")
         return (X if outcomes is None else replace(X, outcomes=outcomes)).require_one_outcome("y")
     table = as_table(X, "X")
     width = len(targets) or (1 if outcomes is None else outcomes.shape[1])
@@ -63,7 +63,7 @@ def given_of_arrays(
         members = _of_array(np.asarray(table), width)
     if leads is not None and np.ndim(leads) == 0:
         leads = np.full(len(members), leads)
-    return GivenForecasts(
+    return ForecastSet(
         members,
         **(beside | {"weights": weights, "leads": leads}),
         targets=targets or names or outcome_names(None, members.shape[2]),
@@ -205,8 +205,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: Past forecasts: members (N, M) or (N, M, D), points (N,) or (N, D); a table whose columns are members or
-                named by levels of quantiles, or points named as the outcomes are; or a `GivenForecasts`.
-            y: What happened, (N,) or (N, D); None where X is a `GivenForecasts` that holds it.
+                named by levels of quantiles, or points named as the outcomes are; or a `ForecastSet`.
+            y: What happened, (N,) or (N, D); None where X is a `ForecastSet` that holds it.
             weights: What each member weighs, (M,); None where all count alike.
             times: When the outcomes happened, (N,); None where it is not known.
             issued: When the forecasts were made, (N,); None where it is not known.
@@ -271,7 +271,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: Forecasts, as in `fit`.
-            y: What happened, (N,) or (N, D); None where X is a `GivenForecasts` that holds it.
+            y: What happened, (N,) or (N, D); None where X is a `ForecastSet` that holds it.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
         given = self._known(X, y, beside)
@@ -286,7 +286,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: Forecasts, as in `fit`.
-            y: What happened, (N,) or (N, D); None where X is a `GivenForecasts` that holds it.
+            y: What happened, (N,) or (N, D); None where X is a `ForecastSet` that holds it.
             beside: `weights`, `times`, `issued`, `leads`, `sites` and `features`, as in `fit`.
         """
         return -float(self.judge(X, y, **beside).values("cost", "corrected").mean())
@@ -300,13 +300,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         gap = whole_number("gap", self.gap, 0)
         return ClimbSettings(self.cost, bounds, decision_weights, self.tolerance, self.test_fraction, gap, self.block)
 
-    def _known(self, X: Any, y: Any, beside: dict[str, Any]) -> GivenForecasts:
+    def _known(self, X: Any, y: Any, beside: dict[str, Any]) -> ForecastSet:
         check_is_fitted(self, "state_")
         return self._given(X, y, **(dict.fromkeys(_BESIDE) | beside))
 
     def _given(
         self, X: Any, y: Any, weights: Any, times: Any, issued: Any, leads: Any, sites: Any, features: Any
-    ) -> GivenForecasts:
+    ) -> ForecastSet:
         fitted: RecalibratorState | None = getattr(self, "state_", None) if y is None else None
         return given_of_arrays(
             X,

@@ -13,7 +13,7 @@ from torch import Tensor
 from stakes.actions.solve import optimal_action
 from stakes.costs.cost import Cost, TotalCost
 from stakes.data.case_tables import Rows
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.outcome_bounds import Pair, within_bounds
 from stakes.errors import SettingError, ShapeError, StakesError
 from stakes.evaluation.headroom import resolved_block
@@ -376,7 +376,7 @@ class _Tried(NamedTuple):
     worth: JudgedCases
 
 
-def past_parts(past: GivenForecasts, test_fraction: float, gap: int) -> PastParts:
+def past_parts(past: ForecastSet, test_fraction: float, gap: int) -> PastParts:
     """Which cases judge what was learned from which; too few cases are refused."""
     if isinstance(test_fraction, str | bool) or not 0 <= test_fraction < 1:
         raise SettingError(f"test_fraction must lie from 0 to below 1, got {test_fraction!r}")
@@ -395,7 +395,7 @@ def past_parts(past: GivenForecasts, test_fraction: float, gap: int) -> PastPart
     return PastParts(enough, test if test is not None and len(test.known) >= LEAST_CASES else None)
 
 
-def _part(past: GivenForecasts, start: int, end: int, gap: int) -> PastPart:
+def _part(past: ForecastSet, start: int, end: int, gap: int) -> PastPart:
     """The cases from start to end, and those that had happened before the first of them was issued."""
     known = np.arange(max(start - gap, 0))
     issued = past.issued if past.issued is not None else past.times
@@ -405,7 +405,7 @@ def _part(past: GivenForecasts, start: int, end: int, gap: int) -> PastPart:
 
 
 def climb_given_ladder(
-    past: GivenForecasts, settings: ClimbSettings, progress: ClimbProgress = lambda done, of: None
+    past: ForecastSet, settings: ClimbSettings, progress: ClimbProgress = lambda done, of: None
 ) -> Recalibrated:
     """Try every rung on the one that is held, and learn the one that is taken from all cases."""
     parts = past_parts(past, settings.test_fraction, settings.gap)
@@ -415,9 +415,7 @@ def climb_given_ladder(
 class _RecalibratorClimb:
     """The rung that is held, and all that were tried."""
 
-    def __init__(
-        self, past: GivenForecasts, settings: ClimbSettings, parts: PastParts, progress: ClimbProgress
-    ) -> None:
+    def __init__(self, past: ForecastSet, settings: ClimbSettings, parts: PastParts, progress: ClimbProgress) -> None:
         self.past, self.settings, self.parts = past, settings, parts
         self.rows = np.concatenate([part.rows for part in parts.blocks])
         self.block = self._block(self.rows)
@@ -570,7 +568,7 @@ class _RecalibratorClimb:
         joined = (np.concatenate([getattr(each, name) for each in worth]) for name in JudgedCases._fields)
         return _Tried(plan, states, JudgedCases(*joined))
 
-    def _learned(self, past: GivenForecasts, plan: RungPlan, like: RecalibratorState | None) -> RecalibratorState:
+    def _learned(self, past: ForecastSet, plan: RungPlan, like: RecalibratorState | None) -> RecalibratorState:
         state = learned(past, plan, self.settings.bounds, self.settings.cost, like)
         self._tell()
         return state

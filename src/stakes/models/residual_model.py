@@ -13,7 +13,7 @@ Location = Callable[[Tensor], Tensor]
 """From features (N, F) to where the outcomes are expected, (N, D)."""
 
 
-class LocatedModel(nn.Module):
+class ResidualModel(nn.Module):
     """Members of a model of what is left of the outcomes, added to a location; a `SampleModel` itself.
 
     In training the features have D more columns, the location of each case: where that comes from data, it must come
@@ -74,13 +74,13 @@ class LocatedFactory:
 
     factory: Callable[[int, int], nn.Module]
 
-    def __call__(self, features: int, outcomes: int) -> LocatedModel:
+    def __call__(self, features: int, outcomes: int) -> ResidualModel:
         """An untrained model of so many features, the location's columns among them, and outcomes."""
-        return LocatedModel(self.factory(features, outcomes), outcomes)
+        return ResidualModel(self.factory(features, outcomes), outcomes)
 
 
 def place_models(models: Iterable[nn.Module], location: Location | None) -> None:
     """Let those models that stand around a location take it from what forecasts it."""
     for model in models:
-        if isinstance(model, LocatedModel):
+        if isinstance(model, ResidualModel):
             model.location = location

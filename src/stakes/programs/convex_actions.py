@@ -245,7 +245,7 @@ class ConvexCost:
         moved = within.moved(solution, hessian, best.solved, moves - moves.detach())
         return best._replace(action=best.action + moved)
 
-    def seen_bent(self, samples: Tensor, weights: Tensor | None) -> Tensor:
+    def violates_convexity(self, samples: Tensor, weights: Tensor | None) -> Tensor:
         """Whether the expected cost of a forecast is seen not to be convex, (...), bool: that it is not proves nothing.
 
         The curvature at a few actions within the limits is looked at, in all directions.

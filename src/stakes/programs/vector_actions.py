@@ -70,7 +70,7 @@ def action_parts(cost: Cost, outcomes: int) -> int:
     """How many parts an action has, but for those that only the charge needs."""
     if isinstance(cost, ProgramCost):
         return cost.program(outcomes).parts
-    if not isinstance(cost, PartsCost):
+    if not isinstance(cost, VectorCost):
         return 1
     if isinstance(parts := getattr(cost, "parts", None), int):
         return parts
@@ -88,7 +88,7 @@ def action_unit(cost: Cost, samples: Tensor, weights: Tensor | None = None) -> T
     return None if inner is None else action_unit(inner, samples, weights)
 
 
-def left_to_python(cost: Cost) -> bool:
+def requires_eager(cost: Cost) -> bool:
     """Whether code that is being compiled must leave a decision alone: one with many parts has solvers of its own."""
     many = hasattr(cost, "program") or hasattr(cost, "find_action")  # compiled code does not know protocols
     return many and torch.compiler.is_compiling()
@@ -109,7 +109,7 @@ class ProgramAction(NamedTuple):
 
 
 @runtime_checkable
-class PartsCost(Cost, Protocol):
+class VectorCost(Cost, Protocol):
     """A cost that finds its own best action of many parts."""
 
     def find_action(
@@ -120,7 +120,7 @@ class PartsCost(Cost, Protocol):
 
 
 def parts_action(
-    cost: ProgramCost | PartsCost,
+    cost: ProgramCost | VectorCost,
     samples: Tensor,
     weights: Tensor | None,
     solver: object = None,
@@ -128,7 +128,7 @@ def parts_action(
     gradient: bool = False,
 ) -> ProgramAction:
     """The best action of each forecast for a decision with many parts."""
-    if isinstance(cost, PartsCost):
+    if isinstance(cost, VectorCost):
         return cost.find_action(samples, weights, solver, gradient=gradient)
     return program_action(cost, samples, weights, solver, gradient=gradient)
 

@@ -14,8 +14,6 @@ from stakes.reports.panels import LOOKS, axis_label, drawing_style, figure_of_pa
 from stakes.reports.selection_text import rung_title
 from stakes.text import count_text, signed_interval_text
 
-__all__ = ["build_backtest_report"]
-
 _LOOKS = {"weight_0": LOOKS["plain"], "climatology": LOOKS["taken"], "today": LOOKS["today"]}
 _ABOUT = (
     "Every origin is a moment of the past: the forecast was fitted on the cases whose outcomes were known by then, and "

@@ -27,7 +27,7 @@ from stakes.reports.selection_text import forecast_words, rung_title
 Floats = NDArray[np.float64]
 
 
-class WayToDecide(NamedTuple):
+class Policy(NamedTuple):
     """A way to decide, and what it cost."""
 
     name: str  # what it is called in a table
@@ -35,7 +35,7 @@ class WayToDecide(NamedTuple):
     cost: Floats  # what it cost in each case, (N,); NaN where its action is not known
 
 
-class JudgedWays(ABC):
+class PolicyComparison(ABC):
     """A forecast that was taken, judged on test cases beside other ways to decide."""
 
     cost: Cost  # what a decision costs
@@ -45,12 +45,12 @@ class JudgedWays(ABC):
 
     @property
     @abstractmethod
-    def ways(self) -> tuple[WayToDecide, ...]:
+    def ways(self) -> tuple[Policy, ...]:
         """All ways to decide that are known, first the plain forecast that others are compared with."""
 
     @property
     @abstractmethod
-    def taken(self) -> WayToDecide:
+    def taken(self) -> Policy:
         """The forecast that was taken, one of the ways."""
 
     @property
@@ -113,15 +113,15 @@ class JudgedWays(ABC):
         """Whether another forecast was taken than the plain one."""
         return self.taken is not self.ways[0]
 
-    def way(self, short: str) -> WayToDecide | None:
+    def way(self, short: str) -> Policy | None:
         """The way to decide of this short name; None where it is not known."""
         return next((way for way in self.ways if way.short == short), None)
 
-    def pair(self, way: WayToDecide, other: WayToDecide) -> tuple[Sampled, Sampled]:
+    def pair(self, way: Policy, other: Policy) -> tuple[Sampled, Sampled]:
         """The mean costs of two ways over the cases in which both are known."""
         return self.resampling.pair(way.cost[None, None], other.cost[None, None])
 
-    def change(self, way: WayToDecide, other: WayToDecide | None = None) -> Difference:
+    def change(self, way: Policy, other: Policy | None = None) -> Difference:
         """What a way costs a case less what another does, by default the first of all ways."""
         rival = other or self.ways[0]
         ours, baseline = self.pair(way, rival)
@@ -143,7 +143,7 @@ _LOW, _HIGH = 0.1, 0.9  # quantiles of the forecast
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedFit(JudgedWays):
+class JudgedFit(PolicyComparison):
     """All that the report of a fit tells of: its forecast judged on held-out test cases, and what it came from."""
 
     study: Study
@@ -228,21 +228,21 @@ class JudgedFit(JudgedWays):
         return values if np.isfinite(values).any() else None
 
     @cached_property
-    def ways(self) -> tuple[WayToDecide, ...]:
+    def ways(self) -> tuple[Policy, ...]:
         """All ways to decide that are known, the forecast of weight 0 first."""
         plain, name = self.values("cost", 0.0), "forecast trained on its score alone (weight 0)"
         if self.ladder is not None and self.weightless:
             name = forecast_words(self.ladder)
-        ways = [WayToDecide(name, self.label(0.0), plain)]
+        ways = [Policy(name, self.label(0.0), plain)]
         if self.weight:
             name = f"weight {self.weight:g}"
-            ways.append(WayToDecide(f"decision-aware forecast ({name})", name, self.values("cost", self.weight)))
+            ways.append(Policy(f"decision-aware forecast ({name})", name, self.values("cost", self.weight)))
         today, climatology = self.of_cases("baseline_cost"), self.of_cases("climatology_cost")
         if today is not None:
-            ways.append(WayToDecide("today's action", "today", today))
+            ways.append(Policy("today's action", "today", today))
         if climatology is not None:
-            ways.append(WayToDecide("one action for all cases (climatology)", "climatology", climatology))
-        return (*ways, WayToDecide("perfect foresight", "foresight", plain - self.values("foresight_regret", 0.0)))
+            ways.append(Policy("one action for all cases (climatology)", "climatology", climatology))
+        return (*ways, Policy("perfect foresight", "foresight", plain - self.values("foresight_regret", 0.0)))
 
     @property
     def weightless(self) -> bool:
@@ -254,7 +254,7 @@ class JudgedFit(JudgedWays):
         return "forecast" if self.weightless else f"weight {weight:g}"
 
     @property
-    def taken(self) -> WayToDecide:
+    def taken(self) -> Policy:
         """The forecast that was taken."""
         return self.ways[1 if self.weight else 0]
 
@@ -314,7 +314,7 @@ class YearlyCases(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedRecalibration(JudgedWays):
+class JudgedRecalibration(PolicyComparison):
     """All that the report of a recalibration tells of."""
 
     judged: JudgedCorrection  # the test cases in the order of time
@@ -333,19 +333,19 @@ class JudgedRecalibration(JudgedWays):
         return self.judged.parts
 
     @cached_property
-    def ways(self) -> tuple[WayToDecide, ...]:
+    def ways(self) -> tuple[Policy, ...]:
         """All ways to decide that are known, the raw forecast first."""
         values = self.judged.values
-        ways = [WayToDecide("raw forecast", "raw", values("cost", "raw"))]
+        ways = [Policy("raw forecast", "raw", values("cost", "raw"))]
         if self.ladder.taken.name != "raw":
             name = f"corrected forecast ({rung_title(self.ladder.taken.name)})"
-            ways.append(WayToDecide(name, "corrected", values("cost", "corrected")))
+            ways.append(Policy(name, "corrected", values("cost", "corrected")))
         if "today_cost" in self.judged.cases:
-            ways.append(WayToDecide("today's action", "today", values("today_cost")))
-        return (*ways, WayToDecide("perfect foresight", "foresight", values("foresight_cost")))
+            ways.append(Policy("today's action", "today", values("today_cost")))
+        return (*ways, Policy("perfect foresight", "foresight", values("foresight_cost")))
 
     @property
-    def taken(self) -> WayToDecide:
+    def taken(self) -> Policy:
         """The forecast that was taken."""
         return self.way("corrected") or self.ways[0]
 

@@ -19,8 +19,8 @@ from stakes.errors import CostError, ShapeError
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.metrics import Assessor
 from stakes.evaluation.selection import Ladder, RungOnTest
-from stakes.programs.vector_actions import PartsCost, ProgramCost
-from stakes.reports.comparison import JudgedWays, WayToDecide
+from stakes.programs.vector_actions import ProgramCost, VectorCost
+from stakes.reports.comparison import Policy, PolicyComparison
 from stakes.reports.drawing import COLOURS, DASHES, band, reach, weight_colours
 from stakes.reports.page import Chart, ChartBand, ChartLine, Figure
 from stakes.reports.panels import (
@@ -45,7 +45,7 @@ _LITTLE = 1e-3
 
 def cost_figure(cost: Cost, outcomes: ArrayLike, unit: str, action_unit: str) -> Figure:
     """What a cost rewards: costs by action, the best one, and where the gradient acts."""
-    if isinstance(cost, ProgramCost | PartsCost):
+    if isinstance(cost, ProgramCost | VectorCost):
         raise CostError("of a decision with several parts, or averse to risk, no curve shows what an action costs")
     values = np.asarray(outcomes, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all(1).any():
@@ -162,7 +162,7 @@ _NOISE = 1e-6  # of the largest value
 _POINTS = 300  # of a line that readers can point at
 
 
-def decisions_figure(fit: JudgedWays) -> Figure:
+def decisions_figure(fit: PolicyComparison) -> Figure:
     """Actions and outcomes of the last cases, of all of them in short, and what was saved as time went by."""
     table = fit.case_table
     with drawing_style():
@@ -206,7 +206,7 @@ def _broken(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table, holes]).sort_index() if len(gaps) else table
 
 
-def _draw_cases(fit: JudgedWays, table: pd.DataFrame) -> Drawing:
+def _draw_cases(fit: PolicyComparison, table: pd.DataFrame) -> Drawing:
     """The outcome and its forecast above the actions."""
     figure, (above, below) = new_panel(2, height=3.8, sharex=True)
     shown = _broken(table)
@@ -243,7 +243,7 @@ def _leave_room(axes: Axes, actions: pd.DataFrame) -> None:
 _DASHES = {"plain": "-", "taken": "--", "today": ":"}
 
 
-def _actions(fit: JudgedWays) -> list[tuple[str, str]]:
+def _actions(fit: PolicyComparison) -> list[tuple[str, str]]:
     return [
         ("plain", f"action, {fit.labels['plain']}"),
         ("taken", f"action, {fit.labels['taken']}"),
@@ -251,7 +251,7 @@ def _actions(fit: JudgedWays) -> list[tuple[str, str]]:
     ]
 
 
-def _case_charts(fit: JudgedWays, table: pd.DataFrame, which: str) -> tuple[Chart, ...]:
+def _case_charts(fit: PolicyComparison, table: pd.DataFrame, which: str) -> tuple[Chart, ...]:
     """The same as numbers."""
     shown = _broken(table)
     place: dict[str, Any] = {"x": _what_runs(fit), "places": shown.index, "group": which}
@@ -272,20 +272,20 @@ def _in_unit(unit: str) -> str:
     return f" in {unit}" if unit else ""
 
 
-def _rival(fit: JudgedWays) -> WayToDecide | None:
+def _rival(fit: PolicyComparison) -> Policy | None:
     """What is saved against: the plain forecast, else today's action, else climatology."""
     rivals = [way for way in (fit.way("today"), fit.way("climatology")) if way is not None]
     return fit.ways[0] if fit.has_left_plain else next(iter(rivals), None)
 
 
-def _saved(fit: JudgedWays, rival: WayToDecide) -> pd.Series:
+def _saved(fit: PolicyComparison, rival: Policy) -> pd.Series:
     """The cost saved so far, by time or number."""
     index = pd.RangeIndex(1, fit.cases + 1) if fit.times is None else pd.DatetimeIndex(fit.times)
     saved = pd.Series(rival.cost - fit.taken.cost, index).sort_index(kind="stable")
     return saved[np.isfinite(saved)].cumsum()
 
 
-def _draw_saved(fit: JudgedWays, saved: pd.Series) -> Drawing:
+def _draw_saved(fit: PolicyComparison, saved: pd.Series) -> Drawing:
     figure, (axes,) = new_panel(height=3.0)
     axes.axhline(0.0, color="black", linewidth=0.8)
     axes.plot(saved.index, saved, color=LOOKS["taken" if fit.has_left_plain else "plain"]["color"])
@@ -294,13 +294,13 @@ def _draw_saved(fit: JudgedWays, saved: pd.Series) -> Drawing:
     return figure
 
 
-def _saved_chart(fit: JudgedWays, saved: pd.Series) -> Chart:
+def _saved_chart(fit: PolicyComparison, saved: pd.Series) -> Chart:
     kept = saved.iloc[np.linspace(0, len(saved) - 1, min(_POINTS, len(saved))).round().astype(np.int64)]
     line = ChartLine("cost saved so far", "orange" if fit.has_left_plain else "blue", kept)
     return Chart(f"Cost saved so far{_in_unit(fit.unit)}", _what_runs(fit), kept.index, (line,))
 
 
-def _saved_words(fit: JudgedWays, other: WayToDecide) -> str:
+def _saved_words(fit: PolicyComparison, other: Policy) -> str:
     who, plain = fit.who_saves
     rival = plain if fit.has_left_plain else other.name
     return (
@@ -309,11 +309,11 @@ def _saved_words(fit: JudgedWays, other: WayToDecide) -> str:
     )
 
 
-def _what_runs(fit: JudgedWays) -> str:
+def _what_runs(fit: PolicyComparison) -> str:
     return "test case" if fit.times is None else "time (UTC)"
 
 
-def _time_axis(axes: Axes, fit: JudgedWays) -> None:
+def _time_axis(axes: Axes, fit: PolicyComparison) -> None:
     if fit.times is None:
         axes.set_xlabel("test case (number)")
         return
@@ -334,7 +334,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 _TAKEN = _KINDS["taken"]
 
 
-def ladder_figure(fit: JudgedWays, ladder: Ladder, *, refitted: bool = True) -> Figure:
+def ladder_figure(fit: PolicyComparison, ladder: Ladder, *, refitted: bool = True) -> Figure:
     """What each rung costs on the test cases, and how sure its distance from the forecast that was taken is."""
     rungs = ladder.tested
     parts = [rungs, rungs[1:]] if _dwarfed([rung.cost for rung in rungs]) else [rungs]
@@ -362,7 +362,7 @@ def _dwarfed(costs: Sequence[float]) -> bool:
     return len(costs) > 2 and np.ptp(costs) > _DWARFED * np.ptp(costs[1:])
 
 
-def _panel(fit: JudgedWays, ladder: Ladder, rungs: Sequence[RungOnTest], refitted: bool) -> Drawing:
+def _panel(fit: PolicyComparison, ladder: Ladder, rungs: Sequence[RungOnTest], refitted: bool) -> Drawing:
     titles = [*(rung_title(rung.name) for rung in rungs), *(["fitted again"] if refitted else [])]
     panel, (axes,) = new_panel(height=_ROOM + _ROW * len(titles))
     final = rungs[0].cost + rungs[0].cost_change.mean

@@ -13,7 +13,7 @@ from stakes.evaluation.calibration import binned_gap, pit_histogram
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import Frontier, FrontierPoint
 from stakes.evaluation.study import RegionBy
-from stakes.reports.comparison import JudgedFit, JudgedWays
+from stakes.reports.comparison import JudgedFit, PolicyComparison
 from stakes.reports.drawing import COLOURS, binned_means, crosses, diagonal, error_bars, reach
 from stakes.reports.page import Figure
 from stakes.reports.panels import (
@@ -173,7 +173,7 @@ _TICKS = 5  # on an axis of costs, whose numbers may be long
 _ROOM, _ROW = 0.7, 0.35  # inches, of bars
 
 
-def money_figure(fit: JudgedWays) -> Figure:
+def money_figure(fit: PolicyComparison) -> Figure:
     """The mean cost of every way to decide, and what others add to that of the first, the plain forecast."""
     ways = {way.short: way for way in fit.ways}
     first = fit.ways[0].short

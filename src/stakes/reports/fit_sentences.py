@@ -12,12 +12,12 @@ from stakes.costs.parameter_range import ParameterRange
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference, Sampled
 from stakes.evaluation.selection import LEAST_BLOCKS, RUNGS, Rung, RungOnTest, rung_words, too_few_to_choose
-from stakes.reports.comparison import Floats, JudgedFit, JudgedWays
+from stakes.reports.comparison import Floats, JudgedFit, PolicyComparison
 from stakes.reports.selection_text import forecast_words, has_network
 from stakes.text import amount_text, count_text, fixed_text, number_text, shared_decimals
 
 
-def against_today(fit: JudgedWays, forecast: str) -> tuple[str, ...]:
+def against_today(fit: PolicyComparison, forecast: str) -> tuple[str, ...]:
     """A sentence about the forecast that was taken against today's action, where that is known."""
     today = fit.way("today")
     if today is None:
@@ -72,7 +72,7 @@ def doubt_words(change: Difference) -> str:
 
 
 def risk_sentences(
-    fit: JudgedWays, paid: Floats, expected: Floats, rival: tuple[str, Floats] | None = None
+    fit: PolicyComparison, paid: Floats, expected: Floats, rival: tuple[str, Floats] | None = None
 ) -> tuple[str, ...]:
     """What the cost of a report counts, and what the decisions cost by themselves; nothing where no risk is averted."""
     if (risk := risk_of(fit.cost)) is None:

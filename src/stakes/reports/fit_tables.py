@@ -10,7 +10,7 @@ from stakes.data.tables.missingness import DataQuality
 from stakes.evaluation.calibration import calibration_sides, spread_skill
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import Frontier, Ladder, rung_words
-from stakes.reports.comparison import JudgedFit, JudgedWays
+from stakes.reports.comparison import JudgedFit, PolicyComparison
 from stakes.reports.fit_figures import CaseGroup
 from stakes.reports.page import Cell, Column, ShownCell, Table
 from stakes.reports.selection_text import (
@@ -22,9 +22,6 @@ from stakes.reports.selection_text import (
     weight_label,
 )
 from stakes.text import amount_text, fixed_text, interval_text
-
-__all__ = ["calibration_table", "columns_table", "frontier_table", "left_out_table", "money_table"]
-__all__ += ["case_groups_table", "interval_cell", "ladder_table", "settings_table"]
 
 _RANGE = ("min", "mean", "max")  # what is known of a column
 _PAIRED = "Intervals are paired 95 % ones, bold where they leave out zero."
@@ -70,7 +67,7 @@ _CLIMBING = (
 )
 
 
-def money_table(fit: JudgedWays) -> Table:
+def money_table(fit: PolicyComparison) -> Table:
     """What every way to decide costs, per case and in all, and how it differs from the first, the plain forecast."""
     span = _span(fit)
     known = [np.isfinite(way.cost) for way in fit.ways]
@@ -97,7 +94,7 @@ def money_table(fit: JudgedWays) -> Table:
     return Table("money", "What each way to decide costs", columns, tuple(rows), note)
 
 
-def _span(fit: JudgedWays) -> tuple[float, float] | None:
+def _span(fit: PolicyComparison) -> tuple[float, float] | None:
     """The mean costs of climatology's action and of perfect foresight; None where they are one."""
     climatology, foresight = fit.way("climatology"), fit.way("foresight")
     if climatology is None or foresight is None:

@@ -13,7 +13,7 @@ from stakes.errors import SettingError
 from stakes.evaluation.intervals import Difference
 from stakes.evaluation.selection import LEAST_BLOCKS, Ladder, RungOnTest
 from stakes.forecasting.recalibration import Version
-from stakes.reports.comparison import JudgedRecalibration, WayToDecide
+from stakes.reports.comparison import JudgedRecalibration, Policy
 from stakes.reports.drawing import binned_means, crosses, diagonal
 from stakes.reports.figures import decisions_figure, ladder_figure
 from stakes.reports.fit_figures import money_figure
@@ -264,7 +264,7 @@ def _on_past_cases(fit: JudgedRecalibration, cost: float | None) -> str:
     return "Past cases said otherwise: something may have changed."
 
 
-def _costs(fit: JudgedRecalibration, way: WayToDecide) -> str:
+def _costs(fit: JudgedRecalibration, way: Policy) -> str:
     """What a way costs, and what the forecast that was taken does."""
     ours, others = (sampled.estimate for sampled in fit.pair(fit.taken, way))
     paid, less = (amount_text(cost, fit.unit, beside=[ours, others]) for cost in (ours, others))

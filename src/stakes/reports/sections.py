@@ -17,7 +17,7 @@ from stakes.errors import StakesError
 from stakes.evaluation.vector_cases import BAND_LEVELS, BindingLimit, JudgedParts, LimitWorth, ShownCase
 from stakes.programs.schedules import AllocationCost, ScheduleCost
 from stakes.programs.storage import StorageCost
-from stakes.reports.comparison import JudgedFit, JudgedWays
+from stakes.reports.comparison import JudgedFit, PolicyComparison
 from stakes.reports.drawing import COLOURS
 from stakes.reports.figures import cost_figure
 from stakes.reports.fit_tables import interval_cell
@@ -107,7 +107,7 @@ _JOINED = 2  # parts that a limit is drawn between; with more it is named in the
 _BANDS = ((0, 4, 0.18), (1, 3, 0.3))  # of `BAND_LEVELS`: lower, upper, and how dark
 
 
-def parts_section(fit: JudgedWays, parts: JudgedParts) -> Section:
+def parts_section(fit: PolicyComparison, parts: JudgedParts) -> Section:
     """A few schedules over their parts with the forecast behind them, the limits that bind, and what those cost."""
     known = [limit for limit in parts.limits if limit.share or limit.kind not in _BOUNDS]
     tables = (_limits_table(fit, known, parts.cases),) if known else ()
@@ -116,7 +116,7 @@ def parts_section(fit: JudgedWays, parts: JudgedParts) -> Section:
     )
 
 
-def _sentences(fit: JudgedWays, limits: list[LimitWorth]) -> tuple[str, ...]:
+def _sentences(fit: PolicyComparison, limits: list[LimitWorth]) -> tuple[str, ...]:
     joining = [limit for limit in limits if limit.kind not in _BOUNDS]
     if joining and not any(limit.share for limit in joining):
         names = " and ".join(limit.kind for limit in joining)
@@ -132,7 +132,7 @@ def _sentences(fit: JudgedWays, limits: list[LimitWorth]) -> tuple[str, ...]:
     )
 
 
-def _limits_table(fit: JudgedWays, limits: list[LimitWorth], cases: int) -> Table:
+def _limits_table(fit: PolicyComparison, limits: list[LimitWorth], cases: int) -> Table:
     unit = f"{fit.unit or 'cost'} / {fit.action_unit or 'unit'}"
     columns = (
         Column("limit"),
@@ -149,7 +149,7 @@ def _limits_table(fit: JudgedWays, limits: list[LimitWorth], cases: int) -> Tabl
     return Table("limits", "What the limits cost", columns, tuple(rows), note)
 
 
-def _figure(fit: JudgedWays, parts: JudgedParts) -> Figure:
+def _figure(fit: PolicyComparison, parts: JudgedParts) -> Figure:
     low, high = _percent(BAND_LEVELS[0]), _percent(BAND_LEVELS[-1])
     caption = (
         f"The range of the forecast from {low} to {high} % and its middle half, what was decided of each part, and "
@@ -161,7 +161,7 @@ def _figure(fit: JudgedWays, parts: JudgedParts) -> Figure:
         return figure_of_panels("parts-of-decisions", "Decisions part by part", caption, panels, fit.settings, charts)
 
 
-def _panel(fit: JudgedWays, parts: JudgedParts, case: ShownCase) -> Drawing:
+def _panel(fit: PolicyComparison, parts: JudgedParts, case: ShownCase) -> Drawing:
     together = _are_outcomes(fit.cost)
     figure, axes = new_panel(1 if together else 2, height=3.2 if together else 4.2)
     for each in axes:
@@ -185,7 +185,7 @@ def _panel(fit: JudgedWays, parts: JudgedParts, case: ShownCase) -> Drawing:
     return figure
 
 
-def _charts(fit: JudgedWays, parts: JudgedParts, case: ShownCase) -> tuple[Chart, ...]:
+def _charts(fit: PolicyComparison, parts: JudgedParts, case: ShownCase) -> tuple[Chart, ...]:
     """The same as numbers."""
     name = _name(fit, case)
     (lowest, low, _, high, highest) = case.quantiles
@@ -225,24 +225,24 @@ def _planned(parts: JudgedParts, case: ShownCase) -> tuple[tuple[str, ...], tupl
 _LOOKS = ("orange", "blue dashed", "ink")
 
 
-def _limit(fit: JudgedWays, limit: BindingLimit, size: int) -> ChartLimit:
+def _limit(fit: PolicyComparison, limit: BindingLimit, size: int) -> ChartLimit:
     text = f"{limit.kind} {limit.place}: {amount_text(limit.price, _price_unit(fit))}"
     return ChartLimit(tuple(part % size for part in limit.parts), text, limit.parts[0] // size)
 
 
-def _titles(fit: JudgedWays, case: ShownCase) -> list[str]:
+def _titles(fit: PolicyComparison, case: ShownCase) -> list[str]:
     """Which case it is, and the limits over many parts that bind."""
     wide = [limit for limit in case.binding if len(limit.parts) > _JOINED]
     prices = [f"{limit.kind} binds, {amount_text(limit.price, _price_unit(fit))}" for limit in wide[:2]]
     return [_name(fit, case), *prices]
 
 
-def _name(fit: JudgedWays, case: ShownCase) -> str:
+def _name(fit: PolicyComparison, case: ShownCase) -> str:
     when = f"case {case.case + 1:,}" if fit.times is None else str(np.datetime_as_string(fit.times[case.case], "D"))
     return f"{case.name[:1].upper()}{case.name[1:]}: {when}"
 
 
-def _price_unit(fit: JudgedWays) -> str:
+def _price_unit(fit: PolicyComparison) -> str:
     return f"{fit.unit} / {fit.action_unit}" if fit.unit and fit.action_unit else fit.unit
 
 

@@ -13,7 +13,7 @@ from stakes.costs.cost import Cost, require_cost
 from stakes.costs.member_weights import refuse_weights
 from stakes.errors import ShapeError
 from stakes.programs.interior_point import InteriorPoint
-from stakes.programs.vector_actions import left_to_python
+from stakes.programs.vector_actions import requires_eager
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class DecisionScore:
             outcome: Outcomes (..., D).
             weights: What each member weighs, (..., M), for the estimator "plain" only; None where all count alike.
         """
-        if left_to_python(self.cost):
+        if requires_eager(self.cost):
             return torch.compiler.disable(DecisionScore.__call__)(self, samples, outcome, weights=weights)
         samples, outcome = prepared_pair(samples, outcome)
         if self.estimator == "plain":

@@ -18,7 +18,7 @@ from stakes.service import schemas
 from stakes.service.fits import Service
 from stakes.service.forecasts import ServedFits, open_fits
 from stakes.service.recalibrations import RecalibratedService
-from stakes.service.refusals import RefusedError, against_schema, refused_response
+from stakes.service.refusals import RequestError, against_schema, refused_response
 from stakes.service.settings import ServiceSettings
 from stakes.service.workers import Reply
 
@@ -54,7 +54,7 @@ def service_of(served: ServedFits | ServedRecalibration, settings: ServiceSettin
     return Service(served, settings)
 
 
-QUESTIONS: dict[str, type[BaseModel]] = {
+ROUTES: dict[str, type[BaseModel]] = {
     "decide": schemas.DecideRequest,
     "forecast": schemas.ForecastRequest,
     "curve": schemas.CurveRequest,
@@ -75,18 +75,18 @@ class Answers:
         """The answer, or a refusal that names the field."""
         torch.set_num_threads(self._threads)
         try:
-            request = QUESTIONS[name].model_validate_json(content)
+            request = ROUTES[name].model_validate_json(content)
             with np.errstate(all="ignore"):  # what is not finite is refused
                 answer: Any = getattr(self._service, name)(request)
             return Reply(200, answer.model_dump_json().encode())
         except ValidationError as error:
             return _reply(against_schema(error))
-        except RefusedError as error:
+        except RequestError as error:
             return _reply(error)
         except Exception:
             return Reply(500, b"", traceback.format_exc())
 
 
-def _reply(error: RefusedError) -> Reply:
+def _reply(error: RequestError) -> Reply:
     response = refused_response(error)
     return Reply(response.status_code, bytes(response.body))

@@ -25,9 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import stakes
 from stakes.reports.page import chart_script, chart_styles, template_text
 from stakes.service import schemas
-from stakes.service.answers import QUESTIONS, Answers, ServedRecalibration, service_of
+from stakes.service.answers import ROUTES, Answers, ServedRecalibration, service_of
 from stakes.service.forecasts import ServedFits
-from stakes.service.refusals import ErrorAnswer, RefusedError, refusal, refused, require_json, unknown_route
+from stakes.service.refusals import ErrorAnswer, RequestError, refusal, refused, require_json, unknown_route
 from stakes.service.settings import ServiceSettings, is_loopback
 from stakes.service.workers import Answering, WorkerPool
 
@@ -124,9 +124,9 @@ class Bodies:
             async with asyncio.timeout(self._settings.timeout):
                 await self._receive(request, content)
         except TimeoutError:
-            raise RefusedError("", f"the body did not arrive within {self._settings.timeout:g} seconds", 408) from None
+            raise RequestError("", f"the body did not arrive within {self._settings.timeout:g} seconds", 408) from None
         except ClientDisconnect:
-            raise RefusedError("", "the body ended before its length", 400) from None
+            raise RequestError("", "the body ended before its length", 400) from None
 
     async def _receive(self, request: Request, content: bytearray) -> None:
         size = 0
@@ -144,12 +144,12 @@ class Bodies:
 
     def _keep(self, part: bytes, content: bytearray) -> None:
         if self._held + len(part) > _AT_ONCE * self._settings.max_body:
-            raise RefusedError("", "too much is being sent at once; ask again later", 503)
+            raise RequestError("", "too much is being sent at once; ask again later", 503)
         content += part
         self._held += len(part)
 
-    def _too_large(self) -> RefusedError:
-        return RefusedError("", f"the body must be at most {self._settings.max_body_mb:g} MiB", 413)
+    def _too_large(self) -> RequestError:
+        return RequestError("", f"the body must be at most {self._settings.max_body_mb:g} MiB", 413)
 
 
 _SCRIPTS = ("decision.js", "coming.js", "service.js")
@@ -227,10 +227,10 @@ def create_app(
         redirect_slashes=False,  # to an address that the request's Host would decide
         lifespan=closing,
         dependencies=[] if settings.token is None else [Depends(HTTPBearer(auto_error=False))],  # for the schema alone
-        exception_handlers={RefusedError: refused, HTTPException: unknown_route, Exception: _failed},
+        exception_handlers={RequestError: refused, HTTPException: unknown_route, Exception: _failed},
     )
     questions = APIRouter(route_class=Asked)
-    for name in QUESTIONS:
+    for name in ROUTES:
         questions.add_api_route(f"/v1/{name}", getattr(service, name), methods=["POST"], responses=_refusals(*_WORDS))
     app.include_router(questions)
 

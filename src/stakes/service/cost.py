@@ -8,14 +8,14 @@ from functools import lru_cache
 
 import torch
 
-from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.library import cost_names
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_range import parameter_value, with_parameter
 from stakes.errors import StakesError, did_you_mean
 from stakes.programs.vector_actions import action_parts, part_names
-from stakes.service.refusals import RefusedError
+from stakes.service.refusals import RequestError
 from stakes.service.schemas import CostAnswer, ParameterAnswer
 
 _PRICES: tuple[str, ...] = ("penalty", "short", "long", "underage", "overage", "false_alarm_ratio", "sharpness")
@@ -93,10 +93,10 @@ class PricedCost:
     def naming_field(self, field: str) -> Iterator[None]:
         """What goes wrong inside is about this field of the request; where a user's own file lies is not told."""
         try:
-            with naming_own_cost(self.cost):
+            with user_cost_errors(self.cost):
                 yield
         except StakesError as error:
-            raise RefusedError(field, _said(self.spec, error)) from error
+            raise RequestError(field, _said(self.spec, error)) from error
 
 
 class ServedCost:
@@ -127,20 +127,20 @@ class ServedCost:
         known = self._spec.at().parameters
         for name in parameters:
             if name not in known and not self._spec.is_own:
-                raise RefusedError(
+                raise RequestError(
                     f"cost.{name}", f"the cost has no parameter {name!r}; {did_you_mean(name, tuple(known))}"
                 )
         if value is None:
             told = f"{ranged.name} from {ranged.range.low:g} to {ranged.range.high:g}"
-            raise RefusedError(field, f"the cost has {told}: say which one, as in {ranged.range.middle:.3g}")
+            raise RequestError(field, f"the cost has {told}: say which one, as in {ranged.range.middle:.3g}")
         if isinstance(value, Sequence) and len(value) != rows:
             wanted = "one number" if rows is None else f"one number, or one for each of the {rows} rows"
-            raise RefusedError(field, f"{ranged.name} must be {wanted}, got {len(value)}")
+            raise RequestError(field, f"{ranged.name} must be {wanted}, got {len(value)}")
         numbers = _numbers(value)
         try:
             ranged.require_inside(min(numbers), max(numbers))
         except StakesError as error:
-            raise RefusedError(field, str(error)) from error
+            raise RequestError(field, str(error)) from error
         return tuple(numbers) if isinstance(value, Sequence) else ()
 
     def priced_for_all(self, parameters: Mapping[str, float | Sequence[float] | None]) -> PricedCost:
@@ -149,12 +149,12 @@ class ServedCost:
             return self._given
         for name, value in parameters.items():
             if isinstance(self._spec.parameters.get(name), str):
-                raise RefusedError(f"cost.{name}", f"the parameter {name} of the cost is text, which stays as it is")
+                raise RequestError(f"cost.{name}", f"the parameter {name} of the cost is text, which stays as it is")
             if isinstance(value, Sequence) and self._spec.is_own:
-                raise RefusedError(f"cost.{name}", f"{name} must be a number, as the cost is a user's own, got a list")
+                raise RequestError(f"cost.{name}", f"{name} must be a number, as the cost is a user's own, got a list")
             for number in _numbers(value):
                 if abs(number) > _LARGEST:
-                    raise RefusedError(f"cost.{name}", f"{name} must fit into single precision, got {number:g}")
+                    raise RequestError(f"cost.{name}", f"{name} must fit into single precision, got {number:g}")
         try:
             return self._priced(tuple((name, _hashable(parameters[name])) for name in sorted(parameters)))
         except StakesError as error:
@@ -162,7 +162,7 @@ class ServedCost:
             named = [
                 name for name in parameters if any(words in said for words in (f"{name!r}", f" {name} ", f" {name},"))
             ]
-            raise RefusedError(f"cost.{(named or list(parameters))[0]}", said) from error
+            raise RequestError(f"cost.{(named or list(parameters))[0]}", said) from error
 
     @property
     def action_is_outcome(self) -> bool:
@@ -172,14 +172,14 @@ class ServedCost:
     def require_one_number(self) -> None:
         """Raise where an action has several parts, of which no curve can be drawn."""
         if self.parts:
-            raise RefusedError(
+            raise RequestError(
                 "", f"the action has {len(self.parts)} parts, over which no curve can be drawn; /v1/parts shows them"
             )
 
     def require_parts(self) -> None:
         """Raise where an action is one number."""
         if not self.parts:
-            raise RefusedError("", "the action is one number, without parts; /v1/curve shows it")
+            raise RequestError("", "the action is one number, without parts; /v1/curve shows it")
 
     def answer(self) -> CostAnswer:
         """What clients may know of it."""

@@ -21,7 +21,7 @@ from stakes.json_values import json_value
 from stakes.service import schemas
 from stakes.service.cost import PricedCost, ServedCost
 from stakes.service.forecasts import ServedFits, ServedForecast
-from stakes.service.refusals import RefusedError, naming_field
+from stakes.service.refusals import RequestError, naming_field
 from stakes.service.requests import (
     GivenMembers,
     feature_row,
@@ -171,7 +171,7 @@ class Service:
         count = self._count(forecast, request.member_count)
         features, targets = self._features(request.features), self._fits.forecaster.target_names_
         if request.with_members and len(features) * count * len(targets) > _MOST_NUMBERS:
-            raise RefusedError(
+            raise RequestError(
                 "with_members", f"at most {_MOST_NUMBERS} members are sent at once; ask for fewer rows or members"
             )
         rows: list[schemas.ForecastRow] = []
@@ -234,7 +234,7 @@ class Service:
         """A decision for every row, or target time, of a table whose features are there, as `stakes decide` does."""
         layout = self._fits.first.layout
         if layout is None:
-            raise RefusedError("csv", "the fit was saved without the layout of its table; send features instead")
+            raise RequestError("csv", "the fit was saved without the layout of its table; send features instead")
         priced, forecast = self._cost.priced(request.cost), self._forecast(request.forecast)
         given = posted_table(request.csv)
         with naming_field("csv"):
@@ -272,7 +272,7 @@ class Service:
         """The members that came with the request, if any did."""
         if rows is None:
             if levels is not None:
-                raise RefusedError("member_levels", "member_levels belong to members, of which there are none")
+                raise RequestError("member_levels", "member_levels belong to members, of which there are none")
             return None
         require_rows("members", len(rows), self._settings)
         return given_members(rows, levels, cost, self._settings, self._fits.forecaster.n_outputs_)
@@ -288,7 +288,7 @@ class Service:
         if forecast.depends_on is not None:
             return self._seen(forecast, self._cost.priced(cost, rows))
         if cost:
-            raise RefusedError("cost", f"the forecast {forecast.name} does not depend on the cost; leave it out")
+            raise RequestError("cost", f"the forecast {forecast.name} does not depend on the cost; leave it out")
         return None
 
     def _parts(
@@ -297,7 +297,7 @@ class Service:
         """The number of members, and members (n, M, D) of some rows after the other."""
         if given is not None:
             if request.member_count is not None:
-                raise RefusedError("member_count", "member_count belongs to features; members are as many as are sent")
+                raise RequestError("member_count", "member_count belongs to features; members are as many as are sent")
             members = given.members
             size = max(1, _ROWS_AT_ONCE // (members.shape[1] * members.shape[2]))
             return members.shape[1], iter(members.split(size))
@@ -332,7 +332,7 @@ class Service:
 
     def _forecast(self, name: str) -> ServedForecast:
         if name not in self._fits.forecasts:
-            raise RefusedError(
+            raise RequestError(
                 "forecast", f"there is no forecast {shown(name)}; there are {', '.join(self._fits.forecasts)}"
             )
         return self._fits.forecasts[name]
@@ -341,7 +341,7 @@ class Service:
         if asked is None:
             return min(int(forecast.forecaster.members), self._settings.max_members)
         if asked > self._settings.max_members:
-            raise RefusedError(
+            raise RequestError(
                 "member_count", f"member_count must be at most {self._settings.max_members}, got {asked}"
             )
         return asked

@@ -19,7 +19,7 @@ from stakes.forecasting.corrections import Correction, corrected
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.models.ensemble import pooled_members
 from stakes.reports.selection_text import forecast_words
-from stakes.service.refusals import RefusedError, naming_field
+from stakes.service.refusals import RequestError, naming_field
 from stakes.training.weight_search import resolved_device
 
 _MEMBERS_AT_ONCE = 1 << 16  # after which it is asked whether anybody still waits
@@ -64,7 +64,7 @@ class ServedForecast:
         if (ranged := self.depends_on) is None:
             return rows
         if parameter is None:
-            raise RefusedError("cost", f"the forecast {self.name} depends on {ranged}: the cost must have it")
+            raise RequestError("cost", f"the forecast {self.name} depends on {ranged}: the cost must have it")
         values = torch.tensor(parameter, dtype=torch.float64)
         with naming_field(f"cost.{ranged.name}"):
             ranged.require_inside(float(values.min()), float(values.max()))

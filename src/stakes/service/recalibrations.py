@@ -7,7 +7,7 @@ from torch import Tensor
 import stakes
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.data.case_tables import case_labels, in_utc
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.past_forecasts import forecasts_in_table
 from stakes.evaluation.metrics import Assessor
 from stakes.forecasting.decisions import decision_notes, decision_table
@@ -15,7 +15,7 @@ from stakes.json_values import json_value
 from stakes.reports.selection_text import rung_title
 from stakes.service import schemas
 from stakes.service.cost import ServedCost
-from stakes.service.refusals import RefusedError, naming_field
+from stakes.service.refusals import RequestError, naming_field
 from stakes.service.requests import corrected_members, posted_forecasts, posted_table, require_rows
 from stakes.service.responses import (
     action_grid,
@@ -48,9 +48,9 @@ class RecalibratedService:
     def decide(self, request: schemas.DecideRequest) -> schemas.DecideAnswer:
         """The action of least expected cost for every row of members, corrected."""
         if request.features is not None or request.members is None:
-            raise RefusedError("features" if request.members else "members", _MADE_OF_MEMBERS)
+            raise RequestError("features" if request.members else "members", _MADE_OF_MEMBERS)
         if request.member_count is not None:
-            raise RefusedError("member_count", "members are as many as are corrected")
+            raise RequestError("member_count", "members are as many as are corrected")
         require_rows("members", len(request.members), self._settings)
         priced = self._cost.priced(request.cost)
         given = posted_forecasts(request.members, request.member_levels, request.known, self._opened, self._settings)
@@ -70,7 +70,7 @@ class RecalibratedService:
 
     def forecast(self, request: schemas.ForecastRequest) -> schemas.ForecastAnswer:
         """Nothing: what is forecast is what is sent. Decisions tell quantiles of the corrected forecast."""
-        raise RefusedError("features", f"{_MADE_OF_MEMBERS}; /v1/decide tells quantiles of the corrected ones")
+        raise RequestError("features", f"{_MADE_OF_MEMBERS}; /v1/decide tells quantiles of the corrected ones")
 
     def curve(self, request: schemas.CurveRequest) -> schemas.CurveAnswer:
         """Decision, expected cost over the action and density of one case, corrected and as it came."""
@@ -114,7 +114,7 @@ class RecalibratedService:
     def _case(self, request: schemas.CaseRequest) -> tuple[list[str], list[tuple[Tensor, Tensor | None]]]:
         """The names of the forecasts of one case that are asked for, their members (1, M, D) and what these weigh."""
         if request.features is not None or request.members is None:
-            raise RefusedError("features" if request.members else "members", _MADE_OF_MEMBERS)
+            raise RequestError("features" if request.members else "members", _MADE_OF_MEMBERS)
         known = None if request.known is None else [request.known]
         given = posted_forecasts([request.members], request.member_levels, known, self._opened, self._settings)
         names = list(dict.fromkeys(request.forecasts or (_CORRECTED, _RAW)))
@@ -198,10 +198,10 @@ class RecalibratedService:
         """None: a folder keeps no forecasts of the past."""
         return schemas.CasesAnswer(cases=[], about="")
 
-    def _members(self, given: GivenForecasts, name: str) -> tuple[Tensor, Tensor | None]:
+    def _members(self, given: ForecastSet, name: str) -> tuple[Tensor, Tensor | None]:
         """Members (N, K, D) of the forecast of that name, and what each weighs."""
         if name not in (_CORRECTED, _RAW):
-            raise RefusedError("forecast", f"there is no forecast {shown(name)}; there are {_CORRECTED}, {_RAW}")
+            raise RequestError("forecast", f"there is no forecast {shown(name)}; there are {_CORRECTED}, {_RAW}")
         raw = given.members, given.weights
         members, weights = corrected_members(self._opened, given) if name == _CORRECTED else raw
         return torch.from_numpy(np.ascontiguousarray(members)), None if weights is None else torch.from_numpy(weights)

@@ -30,7 +30,7 @@ class ErrorAnswer(BaseModel):
     error: Fault = Field(description="what is wrong, and in which field")
 
 
-class RefusedError(Exception):
+class RequestError(Exception):
     """A request that cannot be answered."""
 
     def __init__(self, field: str, message: str, status: int = 422) -> None:
@@ -44,7 +44,7 @@ def naming_field(field: str) -> Iterator[None]:
     try:
         yield
     except StakesError as error:
-        raise RefusedError(field, str(error)) from error
+        raise RequestError(field, str(error)) from error
 
 
 def refusal(status: int, field: str, message: str, headers: dict[str, str] | None = None) -> Response:
@@ -55,18 +55,18 @@ def refusal(status: int, field: str, message: str, headers: dict[str, str] | Non
     return Response(body, status, headers, "application/json")
 
 
-def refused_response(error: RefusedError) -> Response:
+def refused_response(error: RequestError) -> Response:
     """The response to a request that cannot be answered."""
     return refusal(error.status, error.field, error.message, _HEADERS.get(error.status))
 
 
-def against_schema(error: ValidationError) -> RefusedError:
+def against_schema(error: ValidationError) -> RequestError:
     """What is wrong with a body that is not of the schema: the first fault in it."""
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
-        return RefusedError("", f"the body must be JSON in UTF-8: {first['ctx']['error']}")
+        return RequestError("", f"the body must be JSON in UTF-8: {first['ctx']['error']}")
     steps = [str(step) for step in first["loc"] if not _is_tag(step)]
-    return RefusedError(".".join(steps), first["msg"].removeprefix("Value error, "))
+    return RequestError(".".join(steps), first["msg"].removeprefix("Value error, "))
 
 
 def require_json(headers: Headers) -> None:
@@ -74,14 +74,14 @@ def require_json(headers: Headers) -> None:
     came = headers.get("content-type", "")
     if not _says_json(came):
         got = f"got {came}" if came else "got none"
-        raise RefusedError("Content-Type", f"send the header Content-Type: application/json, {got}", 415)
+        raise RequestError("Content-Type", f"send the header Content-Type: application/json, {got}", 415)
     if (packed := headers.get("content-encoding", "identity")).lower() != "identity":
-        raise RefusedError("Content-Encoding", f"the body must be JSON that is not packed, got {packed}", 415)
+        raise RequestError("Content-Encoding", f"the body must be JSON that is not packed, got {packed}", 415)
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """The response to a `RefusedError`."""
-    assert isinstance(error, RefusedError)
+    """The response to a `RequestError`."""
+    assert isinstance(error, RequestError)
     return refused_response(error)
 
 

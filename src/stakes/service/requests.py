@@ -13,7 +13,7 @@ from torch import Tensor
 from stakes.artifacts.recalibrations import Recalibration
 from stakes.costs.cost import Cost
 from stakes.data.forecasts.checks import ascend_like_quantiles
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.past_forecasts import members_of
 from stakes.data.forecasts.quantiles import weighted_quantiles
 from stakes.data.forecasts.values import ForecastValues
@@ -23,7 +23,7 @@ from stakes.errors import did_you_mean, listed
 from stakes.forecasting.error_model import ForecastTerms
 from stakes.forecasting.recalibration import CorrectedMembers
 from stakes.programs.vector_actions import PartlyFree
-from stakes.service.refusals import RefusedError, naming_field
+from stakes.service.refusals import RequestError, naming_field
 from stakes.service.schemas import KnownRow
 from stakes.service.settings import ServiceSettings
 from stakes.settings import shown
@@ -40,29 +40,29 @@ def require_either(features: object, members: object) -> None:
     """Raise unless one of both is given."""
     if (features is None) == (members is None):
         came = "none" if features is None else "both"
-        raise RefusedError("features", f"a request has either features or members, got {came}")
+        raise RequestError("features", f"a request has either features or members, got {came}")
 
 
 def require_nothing_known(known: object) -> None:
     """Raise where something is told of members that only a recalibrated forecast could use."""
     if known is not None:
-        raise RefusedError("known", "known belongs to a recalibrated forecast; a fit decides from members as they are")
+        raise RequestError("known", "known belongs to a recalibrated forecast; a fit decides from members as they are")
 
 
 def require_rows(field: str, rows: int, settings: ServiceSettings) -> None:
     """Raise unless there are some rows, and not too many."""
     if not 1 <= rows <= settings.max_rows:
-        raise RefusedError(field, f"{field} must have between 1 and {settings.max_rows} rows, got {rows}")
+        raise RequestError(field, f"{field} must have between 1 and {settings.max_rows} rows, got {rows}")
 
 
 def posted_table(csv: str) -> pd.DataFrame:
     """The table of a request, with at least one row."""
     if len(csv.partition("\n")[0]) > _LONGEST_HEADER:
-        raise RefusedError("csv", f"the names of the columns must have at most {_LONGEST_HEADER} characters in all")
+        raise RequestError("csv", f"the names of the columns must have at most {_LONGEST_HEADER} characters in all")
     with naming_field("csv"):
         table = parse_delimited(csv.encode("utf-8", "replace"), "the table")
     if not len(table):
-        raise RefusedError("csv", "the table has no rows below its line of column names")
+        raise RequestError("csv", "the table has no rows below its line of column names")
     return table
 
 
@@ -92,11 +92,11 @@ def given_members(
     if levels is None:
         return GivenMembers(torch.from_numpy(array), notes=_look_like_quantiles(array))
     if outcomes > 1 and not isinstance(cost, PartlyFree):
-        raise RefusedError(
+        raise RequestError(
             "member_levels", f"quantiles of {outcomes} outcomes do not say how these move together; send members"
         )
     if len(levels) != array.shape[1]:
-        raise RefusedError("member_levels", f"there must be a level for each of {array.shape[1]}, got {len(levels)}")
+        raise RequestError("member_levels", f"there must be a level for each of {array.shape[1]}, got {len(levels)}")
     with naming_field("member_levels"):
         each = [weighted_quantiles(levels, array[..., place], "the request", cost=cost) for place in range(outcomes)]
     members, weights = np.stack([one.members for one in each], -1), each[0].weights
@@ -115,15 +115,15 @@ def member_array(rows: Sequence[PostedMembers], settings: ServiceSettings, outco
     """Members (N, M, D), as many for each row."""
     count = len(rows[0])
     if count > settings.max_members:
-        raise RefusedError("members", f"members must be at most {settings.max_members} a row, got {count}")
+        raise RequestError("members", f"members must be at most {settings.max_members} a row, got {count}")
     members = np.empty((len(rows), count, outcomes))
     for place, row in enumerate(rows):
         if len(row) != count:
-            raise RefusedError(f"members.{place}", f"rows must have as many members each, got {count} and {len(row)}")
+            raise RequestError(f"members.{place}", f"rows must have as many members each, got {count} and {len(row)}")
         widths = {len(member) if isinstance(member, list) else 1 for member in row}
         if widths != {outcomes}:
             came = next(iter(widths - {outcomes}))
-            raise RefusedError(f"members.{place}", f"members must have {outcomes} outcomes each, got {came}")
+            raise RequestError(f"members.{place}", f"members must have {outcomes} outcomes each, got {came}")
         members[place] = np.asarray(row).reshape(count, outcomes)
     return members
 
@@ -131,16 +131,16 @@ def member_array(rows: Sequence[PostedMembers], settings: ServiceSettings, outco
 def _by_name(row: Mapping[str, float], names: Sequence[str], where: str) -> list[float]:
     if unknown := row.keys() - set(names):
         name = next(name for name in row if name in unknown)
-        raise RefusedError(f"{where}.{name}", f"there is no feature {shown(name)}; {did_you_mean(name, names)}")
+        raise RequestError(f"{where}.{name}", f"there is no feature {shown(name)}; {did_you_mean(name, names)}")
     for name in names:
         if name not in row:
-            raise RefusedError(f"{where}.{name}", f"the feature {shown(name)} is missing")
+            raise RequestError(f"{where}.{name}", f"the feature {shown(name)} is missing")
     return [row[name] for name in names]
 
 
 def _in_order(row: Sequence[float], names: Sequence[str], where: str) -> Sequence[float]:
     if len(row) != len(names):
-        raise RefusedError(where, f"a row must have the {len(names)} features of the fit, got {len(row)}")
+        raise RequestError(where, f"a row must have the {len(names)} features of the fit, got {len(row)}")
     return row
 
 
@@ -150,7 +150,7 @@ def posted_forecasts(
     known: Sequence[KnownRow] | None,
     opened: Recalibration,
     settings: ServiceSettings,
-) -> GivenForecasts:
+) -> ForecastSet:
     """The forecasts of a request, in its order."""
     layout, targets = opened.layout, opened.recalibrator.state_.targets
     values = member_array(rows, settings, len(targets))
@@ -163,18 +163,18 @@ def posted_forecasts(
     doubts = () if layout.learned is None else layout.learned.doubts(forecast)
     beside = {} if known is None else _beside(known, len(values), layout.features)
     with naming_field("known"):
-        return GivenForecasts(members, weights, targets, index, **beside, notes=(*notes, *doubts))
+        return ForecastSet(members, weights, targets, index, **beside, notes=(*notes, *doubts))
 
 
 def _require_levels(given: tuple[float, ...], past: tuple[float, ...], count: int) -> None:
     if given != past:
         words = [f"the levels {listed([*map(number_text, each)])}" if each else "none" for each in (past, given)]
-        raise RefusedError("member_levels", f"member_levels must be {words[0]}, as in the past, got {words[1]}")
+        raise RequestError("member_levels", f"member_levels must be {words[0]}, as in the past, got {words[1]}")
     if past and len(past) != count:
-        raise RefusedError("member_levels", f"there must be a level for each of {count}, got {len(past)}")
+        raise RequestError("member_levels", f"there must be a level for each of {count}, got {len(past)}")
 
 
-def corrected_members(opened: Recalibration, given: GivenForecasts) -> CorrectedMembers:
+def corrected_members(opened: Recalibration, given: ForecastSet) -> CorrectedMembers:
     """The corrected members, or a refusal that names the field."""
     state = opened.recalibrator.state_
     if state.models:
@@ -183,7 +183,7 @@ def corrected_members(opened: Recalibration, given: GivenForecasts) -> Corrected
         return state.apply(given)
 
 
-def _require_known(terms: ForecastTerms, given: GivenForecasts) -> None:
+def _require_known(terms: ForecastTerms, given: ForecastSet) -> None:
     """Refuse where something is not there that the correction depends on besides members."""
     needed = {
         "time": (terms.season or terms.hour_waves, given.times),
@@ -193,7 +193,7 @@ def _require_known(terms: ForecastTerms, given: GivenForecasts) -> None:
     }
     if missing := [name for name, (need, there) in needed.items() if need and there is None]:
         example = ", ".join(f'"{name}": {_EXAMPLES[name]}' for name in missing)
-        raise RefusedError(
+        raise RequestError(
             "known",
             f"known must tell the {' and '.join(missing)} of each row, on which the correction depends, as in "
             f"known: [{{{example}}}]",
@@ -205,7 +205,7 @@ _EXAMPLES = {"time": '"2026-01-31T12:00Z"', "lead": "24", "site": '"..."', "feat
 
 def _beside(known: Sequence[KnownRow], rows: int, features: Sequence[str]) -> dict[str, Any]:
     if len(known) != rows:
-        raise RefusedError("known", f"known must have an entry for each of {rows} rows, got {len(known)}")
+        raise RequestError("known", f"known must have an entry for each of {rows} rows, got {len(known)}")
     beside: dict[str, Any] = {}
     for name, field in (("time", "times"), ("issued", "issued"), ("lead", "leads"), ("site", "sites")):
         if (values := _all_or_none(known, name)) is not None:
@@ -224,5 +224,5 @@ def _all_or_none(known: Sequence[KnownRow], name: str) -> list[Any] | None:
     values = [getattr(row, name) for row in known]
     missing = [place for place, value in enumerate(values) if value is None]
     if missing and len(missing) < len(values):
-        raise RefusedError(f"known.{missing[0]}.{name}", f"{name} must be there for all rows or for none")
+        raise RequestError(f"known.{missing[0]}.{name}", f"{name} must be there for all rows or for none")
     return None if missing else values

@@ -14,7 +14,7 @@ from stakes.costs.member_weights import mean_of_members
 from stakes.evaluation.vector_cases import BAND_LEVELS, binding_limits
 from stakes.forecasting.decisions import Decisions, solve_decisions
 from stakes.service.cost import PricedCost
-from stakes.service.refusals import RefusedError
+from stakes.service.refusals import RequestError
 from stakes.service.schemas import Certificate, Decision, ForecastParts, ForecastRow, LimitAnswer
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ def parts_of_forecast(
     (decision,) = decision_rows(priced, samples, BAND_LEVELS, field, weights)
     if decision.action is None:
         status = decision.certificate.status
-        raise RefusedError(field, f"the decision is {status}, without any best action: {_REASONS[status]}")
+        raise RequestError(field, f"the decision is {status}, without any best action: {_REASONS[status]}")
     with priced.naming_field(field):
         binding = binding_limits(priced.cost, outcomes, samples[0], weights)
     limits = [LimitAnswer(kind=b.kind, place=b.place, saves=b.price, parts=list(b.parts)) for b in binding]
@@ -86,7 +86,7 @@ def forecast_rows(
 def require_finite_answer(values: Floats, field: str) -> Floats:
     """The values, or a refusal: JSON has no word for infinity."""
     if not np.isfinite(values).all():
-        raise RefusedError(field, "the numbers are too large for an answer that is finite")
+        raise RequestError(field, "the numbers are too large for an answer that is finite")
     return values
 
 
@@ -131,7 +131,7 @@ def action_grid(cost: Cost, outcomes: Floats | None, points: int) -> Floats:
     if outcomes is not None and max(lower, outcomes[0]) < min(upper, outcomes[-1]):
         lower, upper = max(lower, float(outcomes[0])), min(upper, float(outcomes[-1]))
     if not np.isfinite([lower, upper]).all():
-        raise RefusedError("", "the action has no bounds between which a curve could be drawn")
+        raise RequestError("", "the action has no bounds between which a curve could be drawn")
     return np.linspace(lower, upper, points)
 
 

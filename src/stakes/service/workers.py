@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 import cloudpickle
 
 from stakes.errors import WorkerError
-from stakes.service.refusals import RefusedError
+from stakes.service.refusals import RequestError
 from stakes.service.settings import ServiceSettings
 from stakes.training.processes import start_interpreter
 
@@ -73,7 +73,7 @@ class WorkerProcess:
         self._connection.close()
 
 
-class Nursery:
+class ForkServer:
     """The process that workers are forked from."""
 
     def __init__(self, make: Callable[[], Answering]) -> None:
@@ -164,7 +164,7 @@ class WorkerPool:
     def __init__(self, make: Callable[[], Answering], settings: ServiceSettings) -> None:
         self._make, self._settings = make, settings
         self._counting, self._pending = threading.Lock(), 0
-        self._starting, self._nursery, self._closed = threading.Lock(), Nursery(make), False
+        self._starting, self._nursery, self._closed = threading.Lock(), ForkServer(make), False
         self._threads = ThreadPoolExecutor(settings.workers, "stakes")  # each waits for a worker
         self._idle: LifoQueue[WorkerProcess | None] = LifoQueue()  # None in place of one that was killed
         for _ in range(settings.workers):
@@ -179,7 +179,7 @@ class WorkerPool:
         """The reply of a worker."""
         with self._counting:
             if self._pending >= self._settings.workers + self._settings.waiting:
-                raise RefusedError("", f"{self._pending} requests are waiting already; ask again later", 503)
+                raise RequestError("", f"{self._pending} requests are waiting already; ask again later", 503)
             self._pending += 1
         deadline = time.monotonic() + self._settings.timeout
         future = self._threads.submit(self._answered, name, content, deadline)
@@ -187,7 +187,7 @@ class WorkerPool:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._settings.timeout)
         except TimeoutError:
-            raise RefusedError(
+            raise RequestError(
                 "",
                 f"there was no answer within {self._settings.timeout:g} seconds; ask for fewer rows or members",
                 504,
@@ -224,7 +224,7 @@ class WorkerPool:
                 if self._closed:
                     raise
                 self._nursery.end()
-                self._nursery = Nursery(self._make)
+                self._nursery = ForkServer(self._make)
                 return self._nursery.worker()
 
     def _done(self, future: "Future[Reply]") -> None:

@@ -29,8 +29,6 @@ from stakes.training.execution import Execution, Job, stop_on_interrupt
 from stakes.training.processes import MEMORY
 from stakes.training.progress import Display, ProgressTeller
 
-__all__ = ["RayExecution", "connected"]
-
 _RETRIES = 5  # of a task whose worker or node was lost
 _OBJECT_STORE = 80 << 20  # bytes of a Ray of our own, near the least it takes: results go through the folder
 _SECONDS_TO_SEE = 5.0  # for a new file to reach all nodes, which network file systems take a moment for

@@ -14,10 +14,8 @@ from stakes.data.cases import Cases
 from stakes.errors import CostError, NonFiniteError, ShapeError
 from stakes.models.networks import Perceptron
 from stakes.models.sample_model import Scaling
-from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.training.steps import Adam
-
-__all__ = ["Policy", "PolicySettings", "require_one_action", "train_policy"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def train_policy(
 def require_one_action(cost: Cost) -> None:
     """Raise unless a policy can be trained on the cost, whose action must be one number between bounds."""
     require_cost(cost)
-    if isinstance(cost, ProgramCost | PartsCost):
+    if isinstance(cost, ProgramCost | VectorCost):
         raise CostError(
             "a policy decides about one number: whether there is anything to gain is not known of a decision with "
             "several parts, or averse to risk"

@@ -25,8 +25,6 @@ from typing import Any, Generic, TypeVar
 import stakes
 from stakes.errors import SettingError, StakesError, StakesWarning, WorkerError
 
-__all__ = ["MEMORY", "Outcome", "called_for_each", "outcomes", "serve", "start_interpreter", "stop_asked", "tell"]
-
 Key = TypeVar("Key")
 Result = TypeVar("Result")
 

@@ -22,7 +22,7 @@ from stakes.data.cases import Cases
 from stakes.errors import SettingError, ShapeError
 from stakes.models.diffusion import DiffusionModel
 from stakes.models.sample_model import SampleModel, TrainingDraw, TrainingNoise
-from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.scores.decision_score import DecisionScore
 from stakes.scores.mixture import ScoreMixture, named_score, score_weights
 from stakes.scores.objective import DecisionAwareObjective
@@ -81,7 +81,7 @@ def stacked_cost(costs: Sequence[Cost], device: torch.device, dtype: torch.dtype
         raise SettingError("the costs of a stack must be of one kind and differ in their parameters only")
     if not is_dataclass(first):
         return first
-    many_parts = isinstance(first, PartsCost | ProgramCost)
+    many_parts = isinstance(first, VectorCost | ProgramCost)
     columns: dict[str, Tensor] = {}
     for name in _parameter_names(first):
         values = [torch.as_tensor(getattr(cost, name), dtype=dtype, device=device) for cost in costs]

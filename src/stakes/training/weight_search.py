@@ -325,7 +325,7 @@ def _trained_apart(plan: TrainingPlan, folder: Path | None) -> list[FittedWeight
 
 
 @dataclass(frozen=True)
-class FoundTraining:
+class RefitSchedule:
     """How long the models that a search has chosen are to be trained."""
 
     settings: TrainingSettings  # how the models of the search were trained
@@ -345,7 +345,7 @@ class FoundTraining:
     @classmethod
     def of(
         cls, settings: TrainingSettings, records: Sequence[Mapping[str, Any]], weights: Sequence[float]
-    ) -> "FoundTraining":
+    ) -> "RefitSchedule":
         """What the records of a search say of these weights."""
         own = [[record for record in records if record["decision_weight"] == weight] for weight in weights]
         return cls(settings, tuple(weights), tuple(tuple(map(_epochs, each)) for each in own))
@@ -353,7 +353,7 @@ class FoundTraining:
 
 def train_on_all_rows(
     plan: TrainingPlan,
-    training: FoundTraining,
+    training: RefitSchedule,
     processes: int = 1,
     *,
     checkpoints: Path | None = None,

@@ -12,7 +12,7 @@ import pandas as pd
 import stakes
 from stakes.argument_checks import require_count
 from stakes.console import StatusLines
-from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import cost_again
 from stakes.data.tables.layout import TableCases
 from stakes.data.tables.tables import read_table, write_table
@@ -97,7 +97,7 @@ def run_backtest(request: FitRequest, out: Path, origins: int, execution: Execut
     record = request_record(request, inputs.spec, inputs.sha256) | {"origins": origins}
     inputs.known_at(starts[0])  # there must be some
     notes = inputs.notes  # an own cost may fail for them, before there is a folder
-    with locked(out), naming_own_cost(inputs.cost):
+    with locked(out), user_cost_errors(inputs.cost):
         claim_folder(out / SETTINGS, record, "backtest")
         for note in notes:
             say(f"note: {note}")

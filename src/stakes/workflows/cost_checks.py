@@ -13,14 +13,14 @@ from torch import Tensor
 from stakes.actions.check_cost import CostCheck, ProgramCheck, check_cost, check_program
 from stakes.actions.cvar import plain_cost_of
 from stakes.actions.scalar_solvers import ACTIONS_LOOKED_AT
-from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost, states_convexity
 from stakes.costs.scalar_costs import ProtectionCost, WindDispatchCost
 from stakes.data.cases import neighbouring_sets
 from stakes.errors import SettingError
 from stakes.files import write_atomically
-from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.text import count_text, number_text
 
 _SETS, _MEMBERS = 24, 30  # at most, so that it takes seconds
@@ -246,7 +246,7 @@ def check_over_outcomes(
 def check_over_draws(spec: CostSpec, cost: Cost) -> CheckedCost | CheckedProgram:
     """Check a cost over draws where it makes a difference."""
     plain = plain_cost_of(cost)
-    if isinstance(plain, ProgramCost | PartsCost):
+    if isinstance(plain, ProgramCost | VectorCost):
         raise SettingError(
             f"the cost {spec.name} decides about as many parts as there are outcomes: check-cost needs --members, or a "
             "table with --target, to check it over"
@@ -261,8 +261,8 @@ def _checked(
 ) -> CheckedCost | CheckedProgram:
     """Where the samples are of some targets, and not drawn for the cost, they may raise doubts about it."""
     flat = samples.reshape(-1, samples.shape[-1]).numpy()
-    with naming_own_cost(cost):
-        if isinstance(cost, ProgramCost | PartsCost):
+    with user_cost_errors(cost):
+        if isinstance(cost, ProgramCost | VectorCost):
             doubts = spec.assumptions if targets is None else spec.doubts(flat, targets)
             return checked_program(spec, cost, samples, source, doubts)
         check = check_cost(cost, samples)

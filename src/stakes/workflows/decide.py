@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.cost import Cost
 from stakes.costs.parameter_range import RangedParameter, ranged_parameter
@@ -273,7 +273,7 @@ def decide_grid(
         if along is not None:
             array, sites, notes = sites_by_number(array, along, name, site, bool(points))
             notes += tuple(spec.outcome_notes(cost, sites))
-        with naming_own_cost(cost):
+        with user_cost_errors(cost):
             decided = decide_array(array.load(), cost, levels, member=member, site=along, tails=tails, bounds=bounds)
         return decided, notes
 

@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec
 from stakes.costs.parameter_range import ranged_parameter, with_parameter
 from stakes.data.case_tables import case_labels, in_utc, told_labels
@@ -263,7 +263,7 @@ def evaluate_folder(
     cases = layout.cases(table)
     cost_of_fit = bundle.forecaster.cost
     given = case_parameters(cost_of_fit, cost_parameter, table, layout, cases.features.index, needed=False)
-    with naming_own_cost(cost_of_fit):
+    with user_cost_errors(cost_of_fit):
         judgement = judge_forecaster(bundle.forecaster, cases, given)
     block = block or judgement.block
     told = bundle.cost_spec.outcome_notes(cost_of_fit, layout.targets) if cost and bundle.cost_spec else ()
@@ -295,7 +295,7 @@ def evaluate_members(
     seen = pd.DataFrame(outcomes.to_numpy()[order], case_labels(ensemble.index[order]), outcomes.columns)
     action = None if baseline_action is None else baseline_action[order]
     cost = spec.build()
-    with naming_own_cost(cost):
+    with user_cost_errors(cost):
         cases = CaseMetrics.of_ensemble(ensemble.members[order], seen, cost, action, ensemble.weights, sites)
     index = cases.outcomes.index
     unpaid = told_labels(cases.unpaid.index[cases.unpaid])

@@ -17,7 +17,7 @@ from stakes.artifacts.cost import chosen_cost
 from stakes.artifacts.fits import AboutFit, layout_of, load_bundle, open_folder, save_bundle
 from stakes.artifacts.manifest import bundle_files, errors_name, is_bundle, record_file
 from stakes.console import StatusLines
-from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import cost_again
 from stakes.costs.parameter_range import ranged_parameter
 from stakes.data.case_tables import save_cases
@@ -34,7 +34,7 @@ from stakes.forecasting.answers import require_one_decision_maker
 from stakes.forecasting.corrections import correction_sentence
 from stakes.forecasting.forecaster import DecisionAwareForecaster
 from stakes.json_values import json_value
-from stakes.programs.vector_actions import PartsCost, ProgramCost
+from stakes.programs.vector_actions import ProgramCost, VectorCost
 from stakes.reports.comparison import JudgedFit
 from stakes.reports.fit_report import REPORT, judged_fit_of, write_fit_report
 from stakes.reports.fit_sentences import alarm_sentences, today_sentence, verdict
@@ -111,10 +111,10 @@ def run_fit(
     if headroom_only:
         require_one_action(inputs.cost)
         require_one_decision_maker(inputs.cost)
-    many = isinstance(inputs.cost, ProgramCost | PartsCost) or inputs.spec.ranged is not None
+    many = isinstance(inputs.cost, ProgramCost | VectorCost) or inputs.spec.ranged is not None
     headroom = headroom and not many  # parts, or decision makers, of which it is not known
     _, notes = inputs.split, inputs.notes  # there must be a split, and a cost that works, before there is a folder
-    with locked(out), naming_own_cost(inputs.cost):
+    with locked(out), user_cost_errors(inputs.cost):
         claim_folder(out / FIT, record, "fit")
         for note in notes:
             say(f"note: {note}")

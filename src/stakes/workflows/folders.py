@@ -96,7 +96,7 @@ def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
         return report_recalibrated(folder, cost, out)
     from stakes.artifacts.fits import load_bundle
     from stakes.artifacts.manifest import errors_name, read_manifest
-    from stakes.cost_spec.files import naming_own_cost
+    from stakes.cost_spec.files import user_cost_errors
     from stakes.cost_spec.spec import cost_again
     from stakes.reports.fit_report import judged_fit_of, write_fit_report
     from stakes.training.checkpoints import MANIFEST
@@ -107,7 +107,7 @@ def report_of(folder: Path, cost: str | None, out: Path | None = None) -> Path:
     with errors_name(folder / MANIFEST):
         kept = CostSpec.from_record(manifest.cost)
     fitted_cost = cost_again(kept, cost).build()
-    with naming_own_cost(fitted_cost):
+    with user_cost_errors(fitted_cost):
         return write_fit_report(judged_fit_of(load_bundle(folder, cost=fitted_cost), folder), folder, out)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stakes.artifacts.recalibrations import Recalibration
-from stakes.cost_spec.files import naming_own_cost
-from stakes.data.forecasts.forecast_set import GivenForecasts
+from stakes.cost_spec.files import user_cost_errors
+from stakes.data.forecasts.forecast_set import ForecastSet
 from stakes.data.forecasts.past_forecasts import read_new
 from stakes.data.tables.time_axis import Times
 from stakes.errors import SettingError
@@ -160,7 +160,7 @@ def _require_same_files(opened: Recalibration, folder: Path, forecasts: Path | N
         raise SettingError(f"{folder} has learned from one table of both, got --forecast {str(forecasts)!r} besides")
 
 
-def _newer(given: GivenForecasts, last: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _newer(given: ForecastSet, last: str | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Which cases come after those that were learned from, in the order of their outcomes, and what to say of that."""
     if given.times is None or last is None:
         return np.arange(len(given)), ("without times nobody knows which cases are new: all are taken to be",)
@@ -171,10 +171,10 @@ def _newer(given: GivenForecasts, last: str | None) -> tuple[NDArray[np.int64], 
     return order[later[order]], said
 
 
-def _errors(opened: Recalibration, given: GivenForecasts, newer: NDArray[np.int64]) -> SeenErrors:
+def _errors(opened: Recalibration, given: ForecastSet, newer: NDArray[np.int64]) -> SeenErrors:
     if not len(newer):
         return SeenErrors(np.empty(0), np.empty(0))
     chosen, cost = given.rows(newer), opened.recalibrator.cost
     members, weights = opened.recalibrator.state_.apply(chosen)
-    with naming_own_cost(cost):
+    with user_cost_errors(cost):
         return judge_correction(chosen, members, cost, weights=weights).errors

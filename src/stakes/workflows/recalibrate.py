@@ -20,10 +20,10 @@ from stakes.artifacts.recalibrations import (
     save_recalibration,
 )
 from stakes.console import StatusLines
-from stakes.cost_spec.files import naming_own_cost
+from stakes.cost_spec.files import user_cost_errors
 from stakes.cost_spec.spec import CostSpec, cost_again
 from stakes.data.case_tables import case_labels, in_utc, newest_cases, told_labels
-from stakes.data.forecasts.forecast_set import ForecastLayout, GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastLayout, ForecastSet
 from stakes.data.forecasts.past_forecasts import read_new, read_past, with_todays_parts
 from stakes.errors import SettingError, StakesError, names_text
 from stakes.evaluation.case_metrics import (
@@ -141,7 +141,7 @@ def recalibrate_again(
 _NOT_COMPARED = "The old correction and the new one are not compared"
 
 
-def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> tuple[RecalibrateResult, GivenForecasts]:
+def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> tuple[RecalibrateResult, ForecastSet]:
     _require_free(out, force)
     say = StatusLines(quiet)
     spec = CostSpec.given(request.cost)
@@ -165,7 +165,7 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
         say(f"note: {note}")
     recalibrator = request.settings.recalibrator(cost)
     sentence = f"learning from the errors of {len(given):,} past forecasts, each of {_form(given, layout)}"
-    with naming_own_cost(cost), say.counting(sentence) as progress:
+    with user_cost_errors(cost), say.counting(sentence) as progress:
         recalibrator.fit(given, progress=progress)
     new_notes = tuple(note for note in recalibrator.notes_ if note not in given.notes)
     recalibration = Recalibration(
@@ -186,7 +186,7 @@ def _made(request: RecalibrateRequest, out: Path, force: bool, quiet: bool) -> t
     return RecalibrateResult(out, recalibration, sentences), given
 
 
-def _form(given: GivenForecasts, layout: ForecastLayout) -> str:
+def _form(given: ForecastSet, layout: ForecastLayout) -> str:
     """As what a forecast was read."""
     targets = f" a target ({names_text(given.targets)})" if len(given.targets) > 1 else ""
     if layout.levels:
@@ -218,18 +218,18 @@ def _require_free(out: Path, force: bool) -> None:
         raise SettingError(f"{out} holds a recalibration already; --force replaces it, another folder keeps both")
 
 
-def _fingerprint(path: Path, given: GivenForecasts) -> DataFingerprint:
+def _fingerprint(path: Path, given: ForecastSet) -> DataFingerprint:
     span = _span(given)
     return DataFingerprint(path.name, len(given), content_digest(path), span.first, span.last)
 
 
-def _span(given: GivenForecasts) -> FittedSpan:
+def _span(given: ForecastSet) -> FittedSpan:
     if given.times is None:
         return FittedSpan(len(given))
     return FittedSpan(len(given), str(given.times.min()), str(given.times.max()))
 
 
-def _compared(old: Recalibration, result: RecalibrateResult, given: GivenForecasts) -> str:
+def _compared(old: Recalibration, result: RecalibrateResult, given: ForecastSet) -> str:
     """What both cost on those test cases of the new one that are newer than all that the old one knew."""
     judged = result.recalibration.judged
     if judged is None or judged.times is None or old.fitted.last is None or given.index is None:
@@ -317,7 +317,7 @@ def report_recalibrated(folder: Path, cost: str | None, out: Path | None = None)
     from stakes.reports.recalibration_report import write_recalibration_report
 
     opened = opened_for_its_cost(folder, cost)
-    with naming_own_cost(opened.recalibrator.cost):
+    with user_cost_errors(opened.recalibrator.cost):
         return write_recalibration_report(opened, folder, out)
 
 
@@ -334,7 +334,7 @@ def _opened(folder: Path, cost: str | None) -> Recalibration:
     return load_recalibration(folder, None if cost is None else CostSpec.parse(cost))
 
 
-def _metrics(opened: Recalibration, given: GivenForecasts) -> CaseMetrics:
+def _metrics(opened: Recalibration, given: ForecastSet) -> CaseMetrics:
     """Of the corrected forecasts, with those as they came in the place of weight 0."""
     assert given.index is not None
     assert given.outcomes is not None
@@ -342,7 +342,7 @@ def _metrics(opened: Recalibration, given: GivenForecasts) -> CaseMetrics:
     seen = pd.DataFrame(given.outcomes, case_labels(given.index), list(given.targets))
     members, weights = opened.recalibrator.state_.apply(given)
     raw_weights = np.ones(1) if given.is_point else given.weights
-    with naming_own_cost(cost):
+    with user_cost_errors(cost):
         corrected = CaseMetrics.of_ensemble(
             members, seen, cost, given.today, _weights_of(members, weights), given.sites
         )

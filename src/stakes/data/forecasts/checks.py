@@ -313,7 +313,7 @@ _OTHER_UNIT = 300.0  # times as large: watts among kilowatts, not a small site a
 _ALIKE = 10.0  # times, at most, between the others: sites of all sizes, and dawn and noon, tell nothing
 
 
-def member_doubts(forecast: ForecastValues, name: str, may_be_quantiles: bool) -> tuple[str, ...]:
+def forecast_checks(forecast: ForecastValues, name: str, may_be_quantiles: bool) -> tuple[str, ...]:
     """Sentences about members that can hardly be right; none where nothing is doubtful."""
     notes = [*code_doubts(forecast, name), *_unit_doubts(forecast, name)]
     if may_be_quantiles and forecast.levels is None and ascend_like_quantiles(forecast.values):

@@ -26,7 +26,7 @@ _SECONDS = 3600.0  # of an hour
 
 
 @dataclass(frozen=True, eq=False)
-class GivenForecasts:
+class ForecastSet:
     """Forecasts of N cases, and what is known beside them."""
 
     members: Floats  # members (N, M, D), in the outcomes' units; M = 1 is a point forecast
@@ -133,7 +133,7 @@ class GivenForecasts:
             self._set("times", self.issued + hours)
 
 
-def _of_cases(forecasts: GivenForecasts) -> list[str]:
+def _of_cases(forecasts: ForecastSet) -> list[str]:
     """The fields that have an entry for each case."""
     shared = ("weights", "targets", "notes")
     names = [field.name for field in fields(forecasts) if field.name not in shared]

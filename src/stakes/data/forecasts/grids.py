@@ -12,7 +12,7 @@ from stakes.data.forecasts.checks import in_unit
 from stakes.data.forecasts.values import ROW, ForecastValues, number_order_note, require_once
 from stakes.data.tables.time_axis import Times
 from stakes.errors import StakesError, TableError, did_you_mean, listed, one_line
-from stakes.programs.vector_actions import PartsCost, ProgramCost, action_parts
+from stakes.programs.vector_actions import ProgramCost, VectorCost, action_parts
 from stakes.text import number_order
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def sites_by_number(
 
 def require_parts(array: "DataArray", number: str, name: str, cost: object) -> None:
     """Raise where a decision with many parts would be made part by part, along a dimension that no flag speaks of."""
-    if not isinstance(cost, ProgramCost | PartsCost):
+    if not isinstance(cost, ProgramCost | VectorCost):
         return
     dims = _case_dimensions(array, (number, _SITE), name)
     alone = _parts_of(cost, 1)

@@ -14,7 +14,7 @@ from stakes.argument_checks import require_one_of
 from stakes.costs.cost import Cost
 from stakes.data.forecasts.checks import (
     case_code_notes,
-    member_doubts,
+    forecast_checks,
     require_one_unit,
     unit_of_outcomes_doubts,
     without_codes,
@@ -193,7 +193,7 @@ def read_members(
     kept = _complete(chosen, name)
     if chosen.targets != forecast.targets and sites == "each":
         kept = replace(kept, sites=forecast.targets)
-    kept = replace(kept, notes=(*kept.notes, *member_doubts(chosen, name, read_as == "auto")))
+    kept = replace(kept, notes=(*kept.notes, *forecast_checks(chosen, name, read_as == "auto")))
     if kept.levels is not None:
         return _weighted(kept, name, forecast.named, tails, bounds, cost)
     return replace(kept, members=within(kept.members, given_bounds(bounds)))

@@ -14,13 +14,13 @@ from stakes.costs.cost import Cost
 from stakes.data.forecasts.checks import (
     LearnedForecasts,
     code_doubts,
-    member_doubts,
+    forecast_checks,
     missing_code_notes,
     require_one_unit,
     require_unit_of_outcomes,
 )
 from stakes.data.forecasts.columns import chosen_columns, site_keys
-from stakes.data.forecasts.forecast_set import ForecastLayout, GivenForecasts
+from stakes.data.forecasts.forecast_set import ForecastLayout, ForecastSet
 from stakes.data.forecasts.grids import array_forecast, forecast_array
 from stakes.data.forecasts.members import matched_actions, matched_outcomes
 from stakes.data.forecasts.outcome_bounds import OutcomeBounds, Pair, outcome_bounds
@@ -209,7 +209,7 @@ def read_past(
     bounds: Pair | Literal["auto"] | None = "auto",
     separator: str | None = None,
     encoding: str | None = None,
-) -> tuple[GivenForecasts, ForecastLayout]:
+) -> tuple[ForecastSet, ForecastLayout]:
     """Past forecasts with their outcomes, in the order of issue, and the layout by which new ones are read alike.
 
     A case that lacks a member, an outcome or a feature is left out; the notes say so.
@@ -264,7 +264,7 @@ def read_new(
     judged: bool = False,
     separator: str | None = None,
     encoding: str | None = None,
-) -> GivenForecasts:
+) -> ForecastSet:
     """New forecasts, as those of the past were read, in the order of issue."""
     csv = {"separator": separator, "encoding": encoding}
     if judged and layout.own_file and outcomes is None:
@@ -280,7 +280,7 @@ def read_new(
     return _given(layout, forecast_cases(layout, forecast, rows, outcome_rows)).require_one_outcome(seen.name)
 
 
-def forecasts_in_table(layout: ForecastLayout, table: pd.DataFrame, name: str) -> GivenForecasts:
+def forecasts_in_table(layout: ForecastLayout, table: pd.DataFrame, name: str) -> ForecastSet:
     """New forecasts in a table, as those of the past were read, in the order of issue."""
     forecast, rows = _read_forecast_alike(layout, _Source(Path(name), name, table))
     return _given(layout, forecast_cases(replace(layout, today=None), forecast, rows, None))
@@ -344,7 +344,7 @@ def _read_forecast(
         rows = CaseRows.of(table, name, layout.time, layout.runs, layout.site)
     forecast = _of_targets(layout, forecast, name)
     if layout.learned is None:
-        doubts = member_doubts(forecast, name, layout.read_as == "auto")
+        doubts = forecast_checks(forecast, name, layout.read_as == "auto")
         return replace(forecast, notes=(*forecast.notes, *doubts)), rows
     if rows is None:
         forecast = layout.learned.in_its_unit(forecast, name)
@@ -446,13 +446,13 @@ def _bounds(
     return known.pairs
 
 
-def _given(layout: ForecastLayout, cases: ForecastCases) -> GivenForecasts:
+def _given(layout: ForecastLayout, cases: ForecastCases) -> ForecastSet:
     forecast = cases.forecast
     members, weights, notes = members_of(layout, forecast)
     index, times, issued, leads = _moments(layout, forecast)
     one_of_sites = len(layout.outcomes) < len(layout.targets)
     together = layout.targets if one_of_sites else layout.outcomes
-    return GivenForecasts(
+    return ForecastSet(
         members=members,
         weights=weights,
         targets=together if members.shape[2] > 1 else layout.outcomes if len(layout.outcomes) == 1 else ("outcome",),

@@ -168,7 +168,9 @@ def direction_features(column: str, directions: Sequence[str]) -> tuple[str, ...
     return (f"{column}_sin", f"{column}_cos") if column in directions else (column,)
 
 
-def with_waves(values: NDArray[np.float64], columns: Sequence[str], directions: Sequence[str]) -> NDArray[np.float64]:
+def encode_angles(
+    values: NDArray[np.float64], columns: Sequence[str], directions: Sequence[str]
+) -> NDArray[np.float64]:
     """The features that the columns make, in the order of `direction_features`, (N, C + directions)."""
     places = [place for place, name in enumerate(columns) if name in directions]
     if not places:

@@ -14,9 +14,9 @@ from stakes.data.tables.columns import (
     column_numbers,
     column_times,
     direction_features,
+    encode_angles,
     numeric_columns,
     require_columns,
-    with_waves,
 )
 from stakes.data.tables.lags import (
     LaggedInput,
@@ -27,7 +27,7 @@ from stakes.data.tables.lags import (
     calendar_names,
     check_calendar,
 )
-from stakes.data.tables.missingness import DataQuality, blamed_columns, data_quality
+from stakes.data.tables.missingness import DataQuality, data_quality, missing_columns
 from stakes.data.tables.names import check_names, first_repeated
 from stakes.data.tables.time_axis import Times, hours_to_seconds, most_frequent_step
 from stakes.errors import SeriesError, SettingError, TableError
@@ -178,7 +178,7 @@ class TableLayout:
         return tuple(name for column in columns for name in direction_features(column, self.directions))
 
     def _row_cases(self, table: pd.DataFrame, with_outcomes: bool, incomplete: bool = False) -> TableCases:
-        features = with_waves(_usable(table, self.features, "features", incomplete), self.features, self.directions)
+        features = encode_angles(_usable(table, self.features, "features", incomplete), self.features, self.directions)
         at, order = self._order(table)
         if at is not None:
             features = np.concatenate([features, calendar_features(at, self.calendar)], axis=1)
@@ -241,7 +241,7 @@ class TableLayout:
         columns: dict[str, Floats] = {}
         for what, names in parts.items():
             turned = () if what == "targets" else self.directions
-            values = with_waves(_usable(table, names, what, incomplete), names, turned)
+            values = encode_angles(_usable(table, names, what, incomplete), names, turned)
             made = names if what == "targets" else self._made_of(names)
             columns |= dict(zip(made, values.T, strict=True))
         return tuple(columns), np.stack(list(columns.values()), axis=1)
@@ -299,7 +299,7 @@ class TableLayout:
         optional = (*(self.targets if with_outcomes else ()), *self._todays_columns(table))
         columns = [name for name in dict.fromkeys((*self.features, *self.known, *optional)) if name in table.columns]
         facts = dict(zip(columns, column_numbers(table, columns, "the table").T, strict=True))
-        blamed = blamed_columns(lacking, self.source_columns, facts, at) if with_outcomes else None
+        blamed = missing_columns(lacking, self.source_columns, facts, at) if with_outcomes else None
         if blamed is not None and set(blamed.columns) & set(self.targets):  # without which there is no case either
             blamed = None
         return data_quality(facts, at, len(table), used, left_out, blamed)

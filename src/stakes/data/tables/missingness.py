@@ -15,7 +15,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True)
-class BlamedColumns:
+class MissingColumns:
     """The columns that are missing together in most of the rows that are left out."""
 
     columns: tuple[str, ...]  # their names
@@ -31,12 +31,12 @@ class BlamedColumns:
         return f"{names} {verb} missing {self.when}: without {them} {self.given_back:,} more rows could be used"
 
 
-def blamed_columns(
+def missing_columns(
     missing: NDArray[np.bool_],
     column_of: Sequence[str],
     columns: Mapping[str, NDArray[np.float64]],
     times: Times | None,
-) -> BlamedColumns | None:
+) -> MissingColumns | None:
     """Look at the rows that are left out; None where nothing is missing in any of them."""
     places = np.flatnonzero(missing.any(0)).tolist()
     position = {name: index for index, name in enumerate(dict.fromkeys(column_of[place] for place in places))}
@@ -51,7 +51,7 @@ def blamed_columns(
     given_back = int((~by_column[:, ~together].any(1)).sum())
     blamed = tuple(name for name, is_blamed in zip(names, together, strict=True) if is_blamed)
     known = np.all([~np.isnan(columns[name]) for name in blamed], axis=0)
-    return BlamedColumns(blamed, given_back, _when(known, times))
+    return MissingColumns(blamed, given_back, _when(known, times))
 
 
 def _when(known: NDArray[np.bool_], times: Times | None) -> str:
@@ -82,7 +82,7 @@ class DataQuality:
     constant: tuple[str, ...]  # the columns that hold one value only
     columns: dict[str, dict[str, float]]
     unsorted: int = 0  # rows that came after a later one and were put in order
-    blamed: BlamedColumns | None = None
+    blamed: MissingColumns | None = None
 
 
 def data_quality(
@@ -91,7 +91,7 @@ def data_quality(
     rows: int,
     used: int,
     left_out: dict[str, int],
-    blamed: BlamedColumns | None = None,
+    blamed: MissingColumns | None = None,
 ) -> DataQuality:
     """The facts of a table whose cases have been made."""
     facts = {name: _column_facts(values) for name, values in columns.items()}
