@@ -47,10 +47,10 @@ reproduce: $(INSTALLED)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.sampling --device cpu --json benchmarks/results/sampling_cpu.json
-	$(BIN)/python -m benchmarks.evaluation --json benchmarks/results/evaluation_cpu.json
+	$(BIN)/python -m reproduction.benchmarks.evaluation --json reproduction/benchmarks/results/evaluation_cpu.json
 	$(BIN)/python -m benchmarks.decide --json benchmarks/results/decide_cpu.json
 	$(BIN)/python -m benchmarks.given_forecasts --json benchmarks/results/given_forecasts_cpu.json
-	$(BIN)/python -m benchmarks.sweep_cpu --json benchmarks/results/sweep_cpu.json
+	$(BIN)/python -m reproduction.benchmarks.sweep_cpu --json reproduction/benchmarks/results/sweep_cpu.json
 
 # An hour or more on 2 cores; what is there in build/forecast_quality is not run again.
 forecast-quality: $(READY)
@@ -64,13 +64,16 @@ plugin-%: build/plugins/%/.installed
 	build/plugins/$*/bin/python -m pytest --noconftest -m plugins tests/integrations/test_$*.py
 
 # What would be published, in dist/: built without a warning, installed alone in an empty environment, where it runs the tutorial.
+# Its size is told against the last tag, or `make release BASE=COMMIT`.
 release: $(READY)
 	$(INSTALL) build
 	rm -rf dist build/release
 	$(BIN)/python -W error -m build
+	$(BIN)/python tests/safety/package_size.py $(BASE)
+	du --apparent-size --block-size=1K dist/*.whl
 	$(PYTHON) -m venv build/release
 	build/release/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
-	PYTHONPATH=tests $(BIN)/python tests/soak/wheel_tutorial.py build/release
+	$(BIN)/python tests/soak/wheel_tutorial.py build/release
 
 soak: $(READY) plugins release
 	$(BIN)/python -m benchmarks.accuracy --sets 5000000
@@ -82,7 +85,7 @@ soak: $(READY) plugins release
 	$(BIN)/python -m pytest -m soak
 	STAKES_TEST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m hypothesis
 	$(BIN)/python tests/soak/nonconvex_costs.py
-	PYTHONPATH=tests $(BIN)/python tests/soak/hostile_programs.py
+	$(BIN)/python tests/soak/hostile_programs.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

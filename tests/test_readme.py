@@ -1,5 +1,4 @@
 import json
-import re
 import runpy
 import tomllib
 from collections import Counter
@@ -7,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown, scores_markdown
 from reproduction.runs.sweep import read_sweep
 
 ROOT = Path(__file__).parent.parent
@@ -47,17 +45,6 @@ def test_the_readme_needs_no_extra_but_what_make_install_installs() -> None:
     assert '--editable ".[serve]"' in install
 
 
-def test_the_published_reproduction_is_what_its_results_say() -> None:
-    folder = ROOT / "reproduction" / "pages"
-    results = json.loads((folder / "results.json").read_text())
-    assert (folder / "claims.md").read_text() == claims_markdown(results["claims"])
-    assert (folder / "portfolios.md").read_text() == portfolios_markdown(results["portfolios"])
-    assert (folder / "base_scores.md").read_text() == scores_markdown(results["scores"])
-    assert (folder / "figures.md").read_text() == figures_markdown(results["figures"])
-    for label in results["figures"]:
-        assert (folder / "figures" / f"{label}.svg").exists()
-
-
 def test_the_page_about_the_paper_counts_the_claims_as_the_results_do() -> None:
     claims = json.loads((ROOT / "reproduction" / "pages" / "results.json").read_text())["claims"]
     verdicts = Counter(next(iter(claim["choices"].values()))["verdict"] for claim in claims.values())
@@ -66,9 +53,3 @@ def test_the_page_about_the_paper_counts_the_claims_as_the_results_do() -> None:
         f"of its {len(claims)} claims {verdicts['holds']} hold on our data, {verdicts['fails']} fail and "
         f"{verdicts['open']} are open"
     ) in page
-
-
-def test_the_figures_page_shows_every_figure() -> None:
-    pages = ROOT / "reproduction" / "pages"
-    shown = re.findall(r"\]\((figures/\w+\.svg)\)", (pages / "figures.md").read_text())
-    assert sorted(shown) == sorted(f"figures/{path.name}" for path in pages.glob("figures/*.svg"))

@@ -14,9 +14,9 @@ import torch
 
 from benchmarks.forecast_quality.cells import FORECASTS, MEMBERS, Cell
 from benchmarks.forecast_quality.comparison import compared, summary
+from benchmarks.forecast_quality.page import quality_markdown
 from benchmarks.forecast_quality.problems import MADE, problems
 from benchmarks.forecast_quality.rivals import RIVALS
-from benchmarks.markdown import quality_markdown
 from benchmarks.timing import processor
 from stakes.training.processes import called_for_each
 

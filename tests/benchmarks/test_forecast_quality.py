@@ -13,9 +13,9 @@ from benchmarks.forecast_quality import cells
 from benchmarks.forecast_quality.cells import Cell, judged
 from benchmarks.forecast_quality.comparison import compared, geometric_mean, holm, p_value, summary
 from benchmarks.forecast_quality.ours import estimator
+from benchmarks.forecast_quality.page import quality_markdown
 from benchmarks.forecast_quality.problems import EMBEDDED, MADE, Problem, problems
 from benchmarks.forecast_quality.rivals import blocked_folds, climatology, last_period, quantile_forest, ridge
-from benchmarks.markdown import quality_markdown
 from stakes.data.records import load_record
 from stakes.evaluation.intervals import Resampling
 

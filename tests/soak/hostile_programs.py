@@ -8,11 +8,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import torch
-from core.random_programs import our_answer, random_scenario_program, whole_program
 from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for scripts
+
+from core.random_programs import our_answer, random_scenario_program, whole_program
 
 from stakes import InteriorPoint, ScenarioProgram
 from stakes.errors import StakesError

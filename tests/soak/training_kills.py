@@ -30,6 +30,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the repository, where `reproduction` lies
+
 from forks import become, living
 
 import reproduction.__main__

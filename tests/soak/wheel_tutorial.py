@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from page_blocks import ROOT, blocks, commands
 
 QUICK = {"stakes fit": "stakes fit --decision-weight 0.1 --epochs 2 --members 50 --no-headroom --workers 1"}

@@ -1,6 +1,6 @@
 """A sweep of nine replicas on this machine's cores against the same runs one by one in eager torch.
 
-    python -m benchmarks.sweep_cpu [--epochs 60] [--json FILE]
+    python -m reproduction.benchmarks.sweep_cpu [--epochs 60] [--json FILE]
 
 Synthetic task, both models, batch 200, M = 10, weights 0.1 to 0.9. "one by one" is what a user would write today, with
 all threads torch takes by default: torch.optim.Adam, 50 steps of projected gradient, a CRPS over all pairs of members.

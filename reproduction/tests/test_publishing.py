@@ -1,6 +1,24 @@
+import json
+import re
+from pathlib import Path
 from typing import Any
 
-from benchmarks.markdown import claims_markdown, figures_markdown, portfolios_markdown, scores_markdown
+import pytest
+from small_programs import EFFORT, small_plan, small_problem
+
+from reproduction.programs.report import compared
+from reproduction.programs.run import run_problem
+from reproduction.publishing import (
+    claims_markdown,
+    figures_markdown,
+    portfolios_markdown,
+    programs_markdown,
+    publish,
+    scores_markdown,
+)
+from stakes.files import write_atomically
+
+PAGES = Path(__file__).parents[1] / "pages"
 
 
 def check(name: str, verdict: str, counts: bool = True, **others: Any) -> dict[str, Any]:
@@ -102,3 +120,41 @@ def test_base_scores_show_the_score_alone_the_chosen_weight_and_a_tenth() -> Non
     assert tenth.startswith("| 20 | point by point | decision | 0.1 | -0.1300 | **-0.003 [-0.0057, -0.0004]** |")
     assert "| 0.3 (chosen) |" in chosen
     assert "| energy score | members shuffled by past errors, a rival |  |" in shuffled
+
+
+def test_every_method_has_its_line(tmp_path: Path) -> None:
+    about = compared(run_problem(small_plan(), small_problem(), tmp_path, EFFORT))
+    page = programs_markdown({"small": about})
+    assert "## A small schedule" in page
+    assert "![A small schedule](figures/small.svg)" in page
+    lines = {line.split(" | ")[0].removeprefix("| "): line for line in page.splitlines() if line.startswith("| ")}
+    assert "the reference" in lines["moved a little"]
+    assert "near: 2" in page
+    cells = lines["what happens"].split(" | ")
+    assert float(cells[1]) == pytest.approx(about["foresight_cost"], rel=1e-3)
+
+
+def test_figures_of_programs_are_replaced(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    write_atomically(source / "results.json", b'{"problems": {}}')
+    write_atomically(source / "figures" / "one.svg", b"<svg/>")
+    write_atomically(target / "figures" / "old.svg", b"<svg/>")
+    publish(source, target)
+    assert [file.name for file in (target / "figures").iterdir()] == ["one.svg"]
+    assert (target / "tables.md").read_text().startswith("# Decisions with many parts")
+
+
+def test_the_published_reproduction_is_what_its_results_say() -> None:
+    folder = PAGES
+    results = json.loads((folder / "results.json").read_text())
+    assert (folder / "claims.md").read_text() == claims_markdown(results["claims"])
+    assert (folder / "portfolios.md").read_text() == portfolios_markdown(results["portfolios"])
+    assert (folder / "base_scores.md").read_text() == scores_markdown(results["scores"])
+    assert (folder / "figures.md").read_text() == figures_markdown(results["figures"])
+    for label in results["figures"]:
+        assert (folder / "figures" / f"{label}.svg").exists()
+
+
+def test_the_figures_page_shows_every_figure() -> None:
+    shown = re.findall(r"\]\((figures/\w+\.svg)\)", (PAGES / "figures.md").read_text())
+    assert sorted(shown) == sorted(f"figures/{path.name}" for path in PAGES.glob("figures/*.svg"))

@@ -1,6 +1,6 @@
 """Evaluation of a sweep of the paper's size: 54 runs of 1,460 cases by 500 members, all metrics and intervals.
 
-    python -m benchmarks.evaluation [--threads 2] [--json FILE]
+    python -m reproduction.benchmarks.evaluation [--threads 2] [--json FILE]
 
 Members are made, not sampled (benchmarks.sampling times that): 3 penalties x 6 decision weights x 3 seeds. `assess` is
 every metric of every case, `summarise` the means of 8 metrics over all cases and 3 regions, by outcome and by forecast,
@@ -22,9 +22,9 @@ import xarray as xr
 
 from benchmarks.timing import processor
 from reproduction.tables_of_results import summarise
-from reproduction.tasks.task import only_outcome, region_between
+from reproduction.tasks.task import only_outcome
 from stakes import WindDispatchCost
-from stakes.evaluation.metrics import LEVELS, Assessor, Metrics
+from stakes.evaluation.metrics import LEVELS, Assessor, Metrics, region_between
 from stakes.evaluation.study import AXES, Study
 
 CASES, MEMBERS, BLOCK, TARGET = 1460, 500, 10, 180.0

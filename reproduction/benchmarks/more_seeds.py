@@ -1,6 +1,7 @@
 """Whether the gains on portfolios outlast more training seeds than the reproduction's three.
 
-    python -m benchmarks.more_seeds TASK [--seeds 10] [--choice main] [--pretraining EPOCHS] [--quick] [--json FILE]
+    python -m reproduction.benchmarks.more_seeds TASK [--seeds 10] [--choice main] [--pretraining EPOCHS]
+        [--quick] [--json FILE]
 
 TASK is simulated_portfolio (60 sites), french_load, irish_wind or european_wind, with the implicit model and all else
 as `python -m reproduction portfolio` has it, at the weights 0, 0.1, 0.3, 0.5, 0.7 and 0.9. The weight is chosen on
@@ -15,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.markdown import portfolios_markdown
 from reproduction.plan import CHOICES, PlannedStudy, planned_studies
+from reproduction.publishing import portfolios_markdown
 from reproduction.run_studies import run_studies
 from reproduction.tables_of_results import portfolio_rows
 from stakes.training.execution import Execution

@@ -1,6 +1,6 @@
 """What a sweep cost: runs, epochs, steps and seconds by task and model, from its table.
 
-python -m benchmarks.sweep_summary FOLDER/table.csv [--json FILE]
+python -m reproduction.benchmarks.sweep_summary FOLDER/table.csv [--json FILE]
 """
 
 import argparse

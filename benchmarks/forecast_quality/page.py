@@ -1,0 +1,52 @@
+"""What was measured, as a part of a page: scores and costs of every problem and forecast."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from reproduction.publishing import interval_cell
+
+
+def quality_markdown(quality: Mapping[str, Any]) -> str:
+    """Every problem and forecast of forecast_quality.json, against ours: scores, costs and all else."""
+    problems, ours = quality["problems"], quality["ours"]
+    forecasts = list(dict.fromkeys(name for rows in problems.values() for name in rows))
+    others = [name for name in forecasts if name != ours]
+
+    def score(rows: Mapping[str, Any], name: str) -> str:
+        ratio = f"{rows[name]['score'] / rows[ours]['score']:.3f}"
+        return _marked(ratio, rows[name], "score")
+
+    def cost(rows: Mapping[str, Any], name: str) -> str:
+        return _marked(f"{rows[name]['cost']:.4g}", rows[name], "cost")
+
+    parts = ["### Score over ours", _by_problem(problems, others, score)]
+    parts += ["### Cost", _by_problem(problems, forecasts, cost)]
+    parts += [
+        "### Signed gap of the cost",
+        _by_problem(problems, forecasts, lambda rows, name: interval_cell(rows[name]["gap"])),
+    ]
+    parts += [
+        "### Spread over error",
+        _by_problem(problems, forecasts, lambda rows, name: f"{rows[name]['spread']:.2f}"),
+    ]
+    parts += ["### Seconds", _by_problem(problems, forecasts, lambda rows, name: f"{rows[name]['seconds']:.3g}")]
+    return "\n\n".join(parts) + "\n"
+
+
+def _by_problem(
+    problems: Mapping[str, Mapping[str, Any]], forecasts: Sequence[str], cell: Callable[[Mapping[str, Any], str], str]
+) -> str:
+    lines = [f"| problem | {' | '.join(forecasts)} |", "|---" * (1 + len(forecasts)) + "|"]
+    for problem, rows in problems.items():
+        cells = [cell(rows, name) if name in rows else "" for name in forecasts]
+        lines.append(f"| {problem} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _marked(text: str, row: Mapping[str, Any], metric: str) -> str:
+    """Bold where significantly better than ours, a tilde where not to be told from it; by Holm's method if used."""
+    if f"{metric} p" not in row:
+        return text
+    if row.get(f"{metric} p adjusted", row[f"{metric} p"]) >= 0.05:
+        return f"{text} ~"
+    return f"**{text}**" if row[f"{metric} less ours"][0] < 0 else text
